@@ -1,0 +1,159 @@
+"""The settings of one run: what the command line, YAML files and notebooks are turned into."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import Literal, get_args
+
+from fl_ddp.errors import ConfigError
+
+Device = Literal["auto", "cpu", "cuda"]
+Precision = Literal["float32", "bfloat16"]
+Reduction = Literal["exact", "fast"]
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A class picked by name, and its arguments; built only when the run starts."""
+
+    class_path: str
+    init_args: Mapping[str, object] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """The class name without its module."""
+        return self.class_path.rpartition(".")[2]
+
+
+@dataclass(frozen=True)
+class Config:
+    """All settings of a run, with the defaults of the two-minute tour.
+
+    Attributes:
+        data: where images and labels come from.
+        partition: how the training set is divided among the clients.
+        model: the network, or any torch.nn.Module by import path.
+        method: the federated method.
+        clients: number of simulated clients.
+        participation: share C of the clients in a round's cohort, max(round(C * clients), 1); 1.0 if cohort is not given.
+        cohort: number of clients in a round's cohort, instead of participation.
+        local_test: share of each client's samples kept aside as its own test split.
+        rounds: number of communication rounds; 0 writes the initial model and the partition and stops.
+        local_epochs: passes of a client over its samples in a round, fractions allowed; 1 if local_steps is not given.
+        local_steps: number of local steps of every client in a round, instead of local_epochs.
+        batch_size: samples of a client in one local step.
+        drop_last: leave out an epoch's last batch where it is not full.
+        lr: learning rate of the clients in round 0.
+        lr_decay: factor of the learning rate per round: lr * lr_decay ** round.
+        momentum: momentum of the clients' SGD, reset every round.
+        weight_decay: L2 coefficient added to the clients' gradients.
+        lanes: clients trained side by side on a rank; auto is a function of cohort size and device type. Part of the numbers.
+        compile: compile the local step; false is for debugging. Part of the numbers.
+        precision: of the clients' forward and backward pass; bfloat16 is autocast, parameters stay float32.
+        device: auto takes CUDA where there is a GPU.
+        reduction: exact gives the same bits on any number of ranks, fast is a plain float32 sum.
+        eval_every: rounds between evaluations of the global model; the last round is always evaluated.
+        checkpoint_every: rounds between checkpoints; the last round is always saved.
+        keep_checkpoints: number of newest checkpoints kept, beside the best one.
+        targets: accuracies whose first round is reported.
+        seed: of everything random in the run.
+        name: of the run's folder; default data-method-seed-time.
+        out: folder of all runs.
+        resume: run folder to go on with.
+    """
+
+    data: Choice = Choice("fl_ddp.datasets.digits.Digits")
+    partition: Choice = Choice("fl_ddp.partitions.shards.Shards")
+    model: Choice = Choice("fl_ddp.models.mlp.MLP")
+    method: Choice = Choice("fl_ddp.methods.fedavg.FedAvg")
+    clients: int = 20
+    participation: float | None = None
+    cohort: int | None = None
+    local_test: float = 0.0
+    rounds: int = 30
+    local_epochs: float | None = None
+    local_steps: int | None = None
+    batch_size: int = 10
+    drop_last: bool = False
+    lr: float = 0.1
+    lr_decay: float = 1.0
+    momentum: float = 0.0
+    weight_decay: float = 0.0
+    lanes: int | Literal["auto"] = "auto"
+    compile: bool = True
+    precision: Precision = "float32"
+    device: Device = "auto"
+    reduction: Reduction = "exact"
+    eval_every: int = 1
+    checkpoint_every: int = 10
+    keep_checkpoints: int = 2
+    targets: tuple[float, ...] = ()
+    seed: int = 0
+    name: str | None = None
+    out: str = "runs"
+    resume: str | None = None
+
+    @property
+    def cohort_size(self) -> int:
+        """Number of clients in a round's cohort."""
+        if self.cohort is not None:
+            return self.cohort
+        share = 1.0 if self.participation is None else self.participation
+        return max(round(share * self.clients), 1)
+
+    @property
+    def epochs(self) -> float | None:
+        """Passes over a client's samples in a round; None where local_steps counts instead."""
+        if self.local_steps is not None:
+            return None
+        return 1.0 if self.local_epochs is None else self.local_epochs
+
+    def checked(self) -> Config:
+        """This configuration, if it can be run.
+
+        Raises:
+            ConfigError: a value is impossible or two values contradict each other.
+        """
+        least = {
+            "clients": 1, "rounds": 0, "batch_size": 1, "eval_every": 1, "checkpoint_every": 1, "keep_checkpoints": 1,
+            "seed": 0, "cohort": 1, "local_steps": 1,
+        }  # fmt: skip
+        for key, low in least.items():
+            value = getattr(self, key)
+            if value is not None and value < low:
+                raise ConfigError(f"--{key}: {value} is impossible; accepted: whole numbers from {low} up")
+        if self.lanes != "auto" and self.lanes < 1:
+            raise ConfigError(f"--lanes: {self.lanes} is impossible; accepted: auto or whole numbers from 1 up")
+        if self.participation is not None and not 0 < self.participation <= 1:
+            raise ConfigError(f"--participation: {self.participation} is impossible; accepted: 0 < participation <= 1")
+        if self.participation is not None and self.cohort is not None:
+            raise ConfigError("--participation and --cohort are both given; give one of them")
+        if self.local_epochs is not None and self.local_steps is not None:
+            raise ConfigError("--local_epochs and --local_steps are both given; give one of them")
+        if self.cohort is not None and self.cohort > self.clients:
+            raise ConfigError(f"--cohort: {self.cohort} is more than the {self.clients} clients there are")
+        if self.local_epochs is not None and not (0 < self.local_epochs < math.inf):
+            raise ConfigError(f"--local_epochs: {self.local_epochs} is impossible; accepted: numbers above 0")
+        for key, low_open in {"lr": True, "lr_decay": True, "momentum": False, "weight_decay": False}.items():
+            value = getattr(self, key)
+            if not math.isfinite(value) or value < 0 or (low_open and value == 0):
+                accepted = "numbers above 0" if low_open else "numbers from 0 up"
+                raise ConfigError(f"--{key}: {value} is impossible; accepted: {accepted}")
+        if self.momentum >= 1:
+            raise ConfigError(f"--momentum: {self.momentum} is impossible; accepted: 0 <= momentum < 1")
+        if not 0 <= self.local_test < 1:
+            raise ConfigError(f"--local_test: {self.local_test} is impossible; accepted: 0 <= local_test < 1")
+        if any(not 0 < target <= 1 for target in self.targets):
+            raise ConfigError(f"--targets: {list(self.targets)} is impossible; accepted: accuracies in (0, 1]")
+        for key, kind in {"precision": Precision, "device": Device, "reduction": Reduction}.items():
+            if getattr(self, key) not in get_args(kind):
+                raise ConfigError(f"--{key}: {getattr(self, key)!r} is unknown; accepted: {', '.join(get_args(kind))}")
+        return self
+
+    def with_changes(self, **changes: object) -> Config:
+        """A checked copy with other values."""
+        unknown = changes.keys() - {f.name for f in fields(self)}
+        assert not unknown, unknown
+        return replace(self, **changes).checked()  # type: ignore[arg-type]

@@ -1,0 +1,1 @@
+"""Ways of dividing a training set among clients, one file each."""
