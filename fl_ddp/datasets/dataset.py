@@ -1,4 +1,4 @@
-"""What a data source gives to a run."""
+"""What a data source gives to a run, and the checks that every source has to pass."""
 
 from __future__ import annotations
 
@@ -8,41 +8,89 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from fl_ddp.errors import ConfigError
+
+Inputs = npt.NDArray[np.uint8] | npt.NDArray[np.float32]
+
 
 @dataclass(frozen=True)
 class Arrays:
     """A data set in memory.
 
     Attributes:
-        x_train: [N, channels, height, width] uint8 pixels, or float32 features of any shape [N, ...], taken as they are.
+        x_train: [N, channels, height, width] uint8 pixels, or float32 features [N, ...], which are taken as they are.
         y_train: [N] int64 labels from 0 up.
         x_test: [M, ...] like x_train.
         y_test: [M] int64.
         classes: names of the labels, in their order.
     """
 
-    x_train: npt.NDArray[np.uint8] | npt.NDArray[np.float32]
+    x_train: Inputs
     y_train: npt.NDArray[np.int64]
-    x_test: npt.NDArray[np.uint8] | npt.NDArray[np.float32]
+    x_test: Inputs
     y_test: npt.NDArray[np.int64]
     classes: tuple[str, ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Dataset(ABC):
-    """A source of images and labels; its fields are its options.
+    """A source of images and labels; its fields are its options. A new source overrides read.
 
     Attributes:
-        normalize: subtract the training set's mean and divide by its deviation, per channel, after pixels became [0, 1].
+        normalize: subtract the training set's mean and divide by its deviation, per channel, pixels counted in [0, 1].
     """
 
     normalize: bool = False
 
-    @abstractmethod
     def load(self) -> Arrays:
-        """Read the data.
+        """Read the data and check it; several ranks may do so at once.
 
         Raises:
             ConfigError: it is missing, cut short or not what it should be; the message says what was looked for, where,
                 and how to get it.
         """
+        arrays = self.read()
+        self._check(arrays)
+        return arrays
+
+    @abstractmethod
+    def read(self) -> Arrays:
+        """Read the data, checking only what is special to this source.
+
+        Raises:
+            ConfigError: as load does.
+        """
+
+    def origin(self, part: str) -> str:
+        """Where x_train, y_train, x_test or y_test comes from (a file, if there is one), for messages."""
+        return f"--data {type(self).__name__}: {part}"
+
+    def _check(self, arrays: Arrays) -> None:
+        """What is asked of every source: samples with labels, of one shape, finite, with distinct class names."""
+        if len(set(arrays.classes)) < len(arrays.classes):
+            twice = next(name for name in arrays.classes if arrays.classes.count(name) > 1)
+            raise ConfigError(f"--data {type(self).__name__}: two classes are named {twice!r}; names must be distinct")
+        for split in ("train", "test"):
+            x, y = getattr(arrays, f"x_{split}"), getattr(arrays, f"y_{split}")
+            images, labels = self.origin(f"x_{split}"), self.origin(f"y_{split}")
+            if x.dtype not in (np.uint8, np.float32) or x.ndim < 2 or (x.dtype == np.uint8 and x.ndim != 4):
+                wanted = "uint8 pixels [N, channels, height, width] or float32 features [N, ...]"
+                raise ConfigError(f"{images}: {x.dtype} of shape {list(x.shape)} is no input; accepted: {wanted}")
+            if y.dtype != np.int64 or y.ndim != 1:
+                raise ConfigError(f"{labels}: {y.dtype} of shape {list(y.shape)} is not a list of labels [N]")
+            if len(x) != len(y):
+                raise ConfigError(f"{labels}: {len(y)} labels do not fit the {len(x)} samples of {images}")
+            if x.size == 0:
+                raise ConfigError(
+                    f"{images}: shape {list(x.shape)} holds no data; a run needs training and test samples"
+                )
+            if y.min() < 0 or y.max() >= len(arrays.classes):
+                wrong = y.min() if y.min() < 0 else y.max()
+                raise ConfigError(f"{labels}: label {wrong} is not one of the {len(arrays.classes)} classes from 0 up")
+            if x.dtype == np.float32 and not np.isfinite(x).all():
+                sample = int(np.flatnonzero(~np.isfinite(x.reshape(len(x), -1)).all(axis=1))[0])
+                raise ConfigError(f"{images}: sample {sample} is not finite (NaN or infinity)")
+        if arrays.x_train.shape[1:] != arrays.x_test.shape[1:] or arrays.x_train.dtype != arrays.x_test.dtype:
+            ours = f"{arrays.x_test.dtype} of shape {list(arrays.x_test.shape[1:])}"
+            theirs = f"{arrays.x_train.dtype} of shape {list(arrays.x_train.shape[1:])}"
+            raise ConfigError(f"{self.origin('x_test')}: samples are {ours}, those of the training set {theirs}")

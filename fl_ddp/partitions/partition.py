@@ -1,4 +1,4 @@
-"""What a partition is."""
+"""What a partition is, and the checks that every partition has to pass."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from fl_ddp.errors import ConfigError
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, kw_only=True)
 class Partition(ABC):
-    """A way to divide a training set; its fields are its options.
+    """A way to divide a training set; its fields are its options. A new one overrides divide.
 
     Attributes:
         seed: of the division; null follows the run's seed.
@@ -21,20 +23,52 @@ class Partition(ABC):
     seed: int | None = None
     min_size: int = 1
 
-    @abstractmethod
     def split(
         self, labels: npt.NDArray[np.int64], num_clients: int, rng: np.random.Generator
     ) -> list[npt.NDArray[np.int64]]:
-        """Divide the samples among the clients.
+        """Divide the samples among the clients and check that none has too few.
 
         Args:
-            labels: [N] label of each training sample.
+            labels: [N] label of each training sample, from 0 up.
             num_clients: number of parts.
             rng: source of all randomness.
 
         Returns:
-            one array of sample indices per client, disjoint.
+            one array of sample indices per client, ascending.
 
         Raises:
             ConfigError: no such division exists (the message names the option).
         """
+        if self.min_size < 1:
+            raise ConfigError(f"--partition.min_size: {self.min_size} is impossible; accepted: whole numbers from 1 up")
+        if num_clients * self.min_size > len(labels):
+            needed = f"{num_clients} clients of at least {self.min_size} (--partition.min_size)"
+            raise ConfigError(f"--clients: {needed} need more than the {len(labels)} training samples there are")
+        parts = self.divide(labels, num_clients, rng)
+        assert len(parts) == num_clients
+        sizes = np.array([len(part) for part in parts])
+        smallest = int(sizes.argmin())
+        if sizes[smallest] < self.min_size:
+            raise ConfigError(
+                f"--partition.min_size: {type(self).__name__} gives client {smallest} only {sizes[smallest]} samples, "
+                f"fewer than {self.min_size}"
+            )
+        return parts
+
+    @abstractmethod
+    def divide(
+        self, labels: npt.NDArray[np.int64], num_clients: int, rng: np.random.Generator
+    ) -> list[npt.NDArray[np.int64]]:
+        """Divide the samples; arguments and result as of split, which has checked that there are enough of them."""
+
+
+def parts_of(owner: npt.NDArray[np.int64], num_clients: int) -> list[npt.NDArray[np.int64]]:
+    """The samples of each client, ascending; disjoint, since every sample has one owner.
+
+    Args:
+        owner: [N] client of each sample, -1 for one that nobody gets.
+        num_clients: number of parts.
+    """
+    order = np.argsort(owner, kind="stable")  # stable keeps each client's samples ascending
+    ends = np.cumsum(np.bincount(owner + 1, minlength=num_clients + 1))
+    return np.split(order, ends[:-1])[1:]

@@ -1,0 +1,67 @@
+"""Decoded images kept from run to run."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import zipfile
+import zlib
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+
+import numpy as np
+
+from fl_ddp.datasets.dataset import Arrays
+from fl_ddp.datasets.file_lock import file_lock
+from fl_ddp.errors import ConfigError
+
+UNREADABLE = (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error)
+
+
+def cached(name: str, build: Callable[[], Arrays]) -> Arrays:
+    """Arrays from the user's cache folder, or built and put there; of several processes one builds, the others wait.
+
+    Args:
+        name: says all that the arrays depend on. A file that is damaged is built anew.
+        build: makes the arrays.
+
+    Raises:
+        ConfigError: the cache folder cannot be written, or as build does.
+    """
+    folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "fl_ddp" / "datasets"
+    path = folder / f"{name}.npz"
+    if (arrays := _load(path)) is not None:
+        return arrays
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with file_lock(path.with_suffix(".lock")):
+            if (arrays := _load(path)) is None:
+                arrays = build()
+                _save(path, arrays)
+        return arrays
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be written ({error}); set XDG_CACHE_HOME to a folder that can") from None
+
+
+def _load(path: Path) -> Arrays | None:
+    """What is in the cache, if it can be read to the end (zip members carry checksums)."""
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            classes = tuple(str(name) for name in archive["classes"])
+            x_train, y_train, x_test, y_test = (archive[key] for key in ("x_train", "y_train", "x_test", "y_test"))
+        return Arrays(x_train, y_train, x_test, y_test, classes)
+    except UNREADABLE:
+        return None
+
+
+def _save(path: Path, arrays: Arrays) -> None:
+    """Write beside and rename, so that no other process finds half a file."""
+    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f"{path.stem}-", delete=False) as file:
+        try:
+            np.savez(file, **asdict(arrays))
+            file.flush()
+            os.fsync(file.fileno())
+            Path(file.name).replace(path)
+        finally:
+            Path(file.name).unlink(missing_ok=True)

@@ -1,0 +1,87 @@
+"""A directory, or a zip file of one, as a flat list of files."""
+
+from __future__ import annotations
+
+import stat
+import zipfile
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+
+from fl_ddp.errors import ConfigError
+
+UNREADABLE = (OSError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error, NotImplementedError)
+
+
+class FileTree:
+    """The files below a directory; a single folder that all of them lie in is passed over.
+
+    Attributes:
+        stamps: each file's path below the directory, sorted, and what changes when its content does.
+    """
+
+    stamps: dict[str, str]
+
+    def __init__(self, root: Path, inner: str) -> None:
+        """List the files.
+
+        Args:
+            root: the directory or the zip file.
+            inner: name of a folder that must be in it.
+
+        Raises:
+            ConfigError: there is no such directory or zip file, it cannot be read, or it has no such folder.
+        """
+        self._root, self._archive = root, None
+        accepted = f"accepted: a directory, or a .zip of one, with {inner}/<class>/<image>"
+        if not root.exists():
+            raise ConfigError(f"--data.root: {root} does not exist; {accepted}")
+        try:
+            if not root.is_dir():
+                self._archive = zipfile.ZipFile(root)
+            stamps = dict(_walk(root, "") if self._archive is None else _members(self._archive))
+        except UNREADABLE as error:
+            raise ConfigError(f"--data.root: {root} cannot be read ({error}); {accepted}") from None
+        self._prefix = _outer_folder(stamps, inner)
+        self.stamps = {name.removeprefix(self._prefix): stamps[name] for name in sorted(stamps)}
+        if not any(name.startswith(f"{inner}/") for name in self.stamps):
+            raise ConfigError(f"--data.root: {root} has no folder {inner}/ with files in it; {accepted}")
+
+    def read(self, name: str) -> bytes:
+        """The bytes of a file, by its path in stamps; several threads may read.
+
+        Raises:
+            ConfigError: it cannot be read.
+        """
+        try:
+            if self._archive is not None:
+                return self._archive.read(self._prefix + name)
+            return (self._root / self._prefix / name).read_bytes()
+        except UNREADABLE as error:
+            raise ConfigError(f"{self._root}: {name} cannot be read ({error})") from None
+
+
+def _walk(folder: Path, prefix: str) -> Iterator[tuple[str, str]]:
+    """Files with size and time of change; links to folders are followed, as data on clusters is often linked."""
+    for path in folder.iterdir():
+        if path.name.startswith("."):
+            continue
+        status = path.stat()
+        if stat.S_ISDIR(status.st_mode):
+            yield from _walk(path, f"{prefix}{path.name}/")
+        else:
+            yield f"{prefix}{path.name}", f"{status.st_size} {status.st_mtime_ns}"
+
+
+def _members(archive: zipfile.ZipFile) -> Iterator[tuple[str, str]]:
+    """Files with size and checksum; macOS adds a tree of its own."""
+    for member in archive.infolist():
+        parts = member.filename.split("/")
+        if not member.is_dir() and parts[0] != "__MACOSX" and not parts[-1].startswith("."):
+            yield member.filename, f"{member.file_size} {member.CRC:08x}"
+
+
+def _outer_folder(names: dict[str, str], inner: str) -> str:
+    """The one folder, with a slash, that everything lies in; empty if there is none or inner is at the top."""
+    tops = {name.partition("/")[0] for name in names}
+    return f"{tops.pop()}/" if len(tops) == 1 and inner not in tops else ""

@@ -1,0 +1,156 @@
+"""Folders of image files, one folder a class."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+import numpy as np
+import numpy.typing as npt
+from PIL import Image, UnidentifiedImageError
+
+from fl_ddp.datasets.array_cache import cached
+from fl_ddp.datasets.dataset import Arrays, Dataset
+from fl_ddp.datasets.file_tree import FileTree
+from fl_ddp.errors import ConfigError
+
+IMAGE_SUFFIXES = {".jpeg", ".jpg", ".png", ".bmp", ".webp", ".gif", ".ppm", ".pgm", ".tif", ".tiff"}
+ANNOTATIONS = "val/val_annotations.txt"
+UNDECODABLE = (OSError, ValueError, SyntaxError, EOFError, Image.DecompressionBombError)
+Labelled = list[tuple[str, str]]  # image file, folder name of its class
+
+
+@dataclass(frozen=True)
+class ImageFolder(Dataset):
+    """Images below train/<class>/ and test/<class>/ (or val/<class>/), in a directory or a .zip of one.
+
+    Images may lie deeper (train/<class>/images/), all may lie in one outer folder, and Tiny-ImageNet's val/images with
+    val_annotations.txt is understood. Grey images become RGB. A file words.txt (folder name, tab, names) gives class
+    names. Decoded images are kept in the user's cache folder ($XDG_CACHE_HOME, else ~/.cache) below fl_ddp/datasets.
+
+    Attributes:
+        root: the directory or the .zip file.
+        size: height and width in pixels that every image is resized to, whatever its shape; null takes images as they
+            are, which must then all be of one size.
+    """
+
+    root: str = "data"
+    size: int | None = None
+
+    def origin(self, part: str) -> str:
+        """The folder or zip file all parts come from."""
+        return f"{self.root}: {part}"
+
+    def read(self) -> Arrays:
+        """Read and decode all images, [N, 3, H, W] uint8, in the order of their paths.
+
+        Raises:
+            ConfigError: no such folder, a class without a training folder, an image damaged or of another size.
+        """
+        if self.size is not None and self.size < 1:
+            raise ConfigError(f"--data.size: {self.size} is impossible; accepted: whole numbers from 1 up, or null")
+        root = Path(self.root).expanduser()
+        tree = FileTree(root, "train")
+        train = _in_class_folders(tree, "train")
+        folders = sorted({folder for _, folder in train})
+        test = _test_images(tree, root, folders)
+        names = _class_names(tree, folders)
+        stamps = [(name, folder, tree.stamps[name]) for name, folder in train + test]
+        key = hashlib.sha256(json.dumps([stamps, names, self.size]).encode()).hexdigest()[:20]
+
+        def build() -> Arrays:
+            (x_train, y_train), (x_test, y_test) = (self._decode_all(tree, part, folders) for part in (train, test))
+            return Arrays(x_train, y_train, x_test, y_test, names)
+
+        return cached(f"{root.stem}-{key}", build)
+
+    def _decode_all(
+        self, tree: FileTree, images: Labelled, folders: Sequence[str]
+    ) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
+        """Pixels [N, 3, H, W] and labels [N]."""
+        if not images:
+            raise ConfigError(f"{self.root}: has no training images; accepted: {', '.join(sorted(IMAGE_SUFFIXES))}")
+        first = self._decode(tree, images[0][0])
+        x = np.empty((len(images), *first.shape), np.uint8)
+
+        def fill(index: int) -> None:
+            name = images[index][0]
+            pixels = self._decode(tree, name)
+            if pixels.shape != first.shape:
+                ours, others = (f"{shape[2]} x {shape[1]}" for shape in (pixels.shape, first.shape))
+                raise ConfigError(
+                    f"{self.root}: {name} is {ours} pixels, {images[0][0]} is {others}; resize all with --data.size N"
+                )
+            x[index] = pixels
+
+        with ThreadPoolExecutor() as pool:  # Pillow decodes outside the interpreter lock
+            for _ in pool.map(fill, range(len(images))):
+                pass
+        number = {folder: label for label, folder in enumerate(folders)}
+        return x, np.array([number[folder] for _, folder in images], np.int64)
+
+    def _decode(self, tree: FileTree, name: str) -> npt.NDArray[np.uint8]:
+        """Pixels [3, H, W] of one image."""
+        raw = tree.read(name)
+        try:
+            with Image.open(io.BytesIO(raw)) as image:
+                if image.mode.startswith(("I", "F")):
+                    raise ValueError("more than 8 bits a channel")
+                pixels = image.convert("RGB")
+        except UNDECODABLE as error:
+            reason = "no image format known" if isinstance(error, UnidentifiedImageError) else str(error)
+            raise ConfigError(f"{self.root}: {name} cannot be decoded ({reason})") from None
+        if self.size is not None and pixels.size != (self.size, self.size):
+            pixels = pixels.resize((self.size, self.size), Image.Resampling.BILINEAR)
+        return np.asarray(pixels, np.uint8).transpose(2, 0, 1)
+
+
+def _in_class_folders(tree: FileTree, split: str) -> Labelled:
+    """The images at any depth below split/<class>/."""
+    paths = [PurePosixPath(name) for name in tree.stamps if name.startswith(f"{split}/")]
+    return [(str(p), p.parts[1]) for p in paths if len(p.parts) > 2 and p.suffix.lower() in IMAGE_SUFFIXES]
+
+
+def _test_images(tree: FileTree, root: Path, folders: Sequence[str]) -> Labelled:
+    """The images of the first of test/ and val/ that is labelled, which Tiny-ImageNet's own test/ is not."""
+    known = set(folders)
+    for split in ("test", "val"):
+        images = _in_class_folders(tree, split)
+        if known.isdisjoint(folder for _, folder in images):
+            continue
+        for name, folder in images:
+            if folder not in known:
+                raise ConfigError(f"{root}: {name} is of class {folder!r}, which has no folder train/{folder}")
+        return images
+    if ANNOTATIONS in tree.stamps:
+        return _annotated(tree, root, known)
+    wanted = "test/<class>/ or val/<class>/ with the class names of train/, or val/images/ with val_annotations.txt"
+    raise ConfigError(f"{root}: has no labelled test images; looked for {wanted}")
+
+
+def _annotated(tree: FileTree, root: Path, known: set[str]) -> Labelled:
+    """Tiny-ImageNet's validation images: one folder, and a list of file name, class and box."""
+    images = []
+    for number, line in enumerate(tree.read(ANNOTATIONS).decode(errors="replace").splitlines(), start=1):
+        name, _, rest = line.partition("\t")
+        path, folder = f"val/images/{name}", rest.partition("\t")[0]
+        if folder not in known or path not in tree.stamps:
+            wrong = f"{path} does not exist" if folder in known else f"class {folder!r} has no folder in train/"
+            raise ConfigError(f"{root}: {ANNOTATIONS}, line {number}: {wrong}")
+        images.append((path, folder))
+    return images
+
+
+def _class_names(tree: FileTree, folders: Sequence[str]) -> tuple[str, ...]:
+    """The first name that words.txt has for each folder, with the folder where two classes share it (crane, crane)."""
+    if "words.txt" not in tree.stamps:
+        return tuple(folders)
+    lines = tree.read("words.txt").decode(errors="replace").splitlines()
+    words = {folder: names.partition(",")[0].strip() for folder, _, names in (line.partition("\t") for line in lines)}
+    named = [words.get(folder) or folder for folder in folders]
+    return tuple(n if named.count(n) == 1 else f"{n} ({f})" for n, f in zip(named, folders, strict=True))

@@ -1,0 +1,106 @@
+"""A user's own arrays."""
+
+from __future__ import annotations
+
+import zipfile
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from fl_ddp.datasets.dataset import Arrays, Dataset, Inputs
+from fl_ddp.errors import ConfigError
+
+KEYS = ("x_train", "y_train", "x_test", "y_test")
+CHANNELS = (1, 3)
+UNREADABLE = (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error, NotImplementedError)
+
+
+@dataclass(frozen=True)
+class Npz(Dataset):
+    """A .npz file with x_train, y_train, x_test, y_test and, if wanted, classes: the names of the labels.
+
+    uint8 arrays are pixels: [N, H, W] is grey; of four axes the second is channels if it is 1 or 3, else the last.
+    float arrays are features of any shape, taken as they are, in float32.
+
+    Attributes:
+        path: the .npz file.
+    """
+
+    path: str = ""
+
+    def origin(self, part: str) -> str:
+        """The file and the key in it."""
+        return f"{self.path}: {part}"
+
+    def read(self) -> Arrays:
+        """Read the file; nothing in it is ever unpickled.
+
+        Raises:
+            ConfigError: it is missing, no .npz, without one of the keys, or an array is of a kind not accepted.
+        """
+        if not self.path:
+            raise ConfigError(f"--data.path: no file is named; accepted: a .npz file with {', '.join(KEYS)}")
+        raw = _read_raw(Path(self.path).expanduser())
+        x_train, x_test = (self._inputs(raw[key], key) for key in ("x_train", "x_test"))
+        y_train, y_test = (self._labels(raw[key], key) for key in ("y_train", "y_test"))
+        return Arrays(x_train, y_train, x_test, y_test, self._classes(raw.get("classes"), y_train))
+
+    def _inputs(self, x: npt.NDArray[np.generic], key: str) -> Inputs:
+        if x.dtype.kind == "f":
+            with np.errstate(over="ignore"):  # what does not fit becomes infinite and is refused with its place
+                return np.ascontiguousarray(x, np.float32)
+        if x.dtype == np.uint8 and x.ndim == 3:
+            return np.ascontiguousarray(x[:, None], np.uint8)
+        if x.dtype == np.uint8 and x.ndim == 4 and x.shape[1] in CHANNELS:
+            return np.ascontiguousarray(x, np.uint8)
+        if x.dtype == np.uint8 and x.ndim == 4 and x.shape[3] in CHANNELS:
+            return np.ascontiguousarray(x.transpose(0, 3, 1, 2), np.uint8)
+        raise ConfigError(
+            f"{self.origin(key)}: {x.dtype} of shape {list(x.shape)} is no input; accepted: uint8 pixels [N, H, W], "
+            "[N, C, H, W] or [N, H, W, C] with C = 1 or 3, or floats [N, ...]"
+        )
+
+    def _labels(self, y: npt.NDArray[np.generic], key: str) -> npt.NDArray[np.int64]:
+        if y.dtype.kind not in "iu" or y.ndim != 1:
+            wanted = "whole numbers from 0 up, [N]"
+            raise ConfigError(
+                f"{self.origin(key)}: {y.dtype} of shape {list(y.shape)} are no labels; accepted: {wanted}"
+            )
+        return y.astype(np.int64)
+
+    def _classes(self, names: npt.NDArray[np.generic] | None, y_train: npt.NDArray[np.int64]) -> tuple[str, ...]:
+        if names is not None:
+            if names.ndim != 1:
+                raise ConfigError(
+                    f"{self.origin('classes')}: shape {list(names.shape)} is no list of names; accepted: [C]"
+                )
+            return tuple(name.decode(errors="replace") if isinstance(name, bytes) else str(name) for name in names)
+        highest = int(y_train.max(initial=-1))
+        if highest >= max(len(y_train), 1):
+            raise ConfigError(
+                f"{self.origin('y_train')}: label {highest} among {len(y_train)} samples; labels count from 0 up, "
+                "or the key classes names them all"
+            )
+        return tuple(str(label) for label in range(highest + 1))
+
+
+def _read_raw(path: Path) -> dict[str, npt.NDArray[np.generic]]:
+    """The arrays of the file by key."""
+    try:
+        archive = np.load(path, allow_pickle=False)
+        if not isinstance(archive, np.lib.npyio.NpzFile):
+            raise ConfigError(f"{path}: is a single array; accepted: a .npz file with {', '.join(KEYS)}")
+        with archive:
+            missing = [key for key in KEYS if key not in archive.files]
+            if missing:
+                held = ", ".join(archive.files) or "nothing"
+                raise ConfigError(f"{path}: has no {', '.join(missing)}; needed: {', '.join(KEYS)}; it holds {held}")
+            return {key: archive[key] for key in (*KEYS, "classes") if key in archive.files}
+    except FileNotFoundError:
+        raise ConfigError(f"--data.path: {path} does not exist; accepted: a .npz file with {', '.join(KEYS)}") from None
+    except UNREADABLE as error:
+        reason = " ".join(str(error).split())
+        raise ConfigError(f"{path}: cannot be read as .npz of plain arrays ({reason})") from None

@@ -1,0 +1,44 @@
+"""A division of the user's own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from fl_ddp.errors import ConfigError
+from fl_ddp.partitions.partition import Partition
+from fl_ddp.partitions.partition_file import FORM, read_partition
+
+
+@dataclass(frozen=True)
+class FromFile(Partition):
+    """The division a JSON file holds: {"clients": [[sample indices of client 0], ...]}, or a run's partition.json.
+
+    Samples that are in no list belong to nobody; so do those a run's file lists as local_test.
+
+    Attributes:
+        path: the JSON file.
+    """
+
+    path: str = ""
+
+    def divide(
+        self, labels: npt.NDArray[np.int64], num_clients: int, rng: np.random.Generator
+    ) -> list[npt.NDArray[np.int64]]:
+        """See Partition.split."""
+        if not self.path:
+            raise ConfigError(f"--partition.path: no file is named; accepted: a JSON file {FORM}")
+        saved = read_partition(Path(self.path).expanduser())
+        if len(saved.clients) != num_clients:
+            raise ConfigError(f"{self.path}: divides among {len(saved.clients)} clients, --clients is {num_clients}")
+        if saved.num_samples is not None and saved.num_samples != len(labels):
+            raise ConfigError(
+                f"{self.path}: divides {saved.num_samples} samples (num_samples), the training set has {len(labels)}"
+            )
+        highest = max((int(part[-1]) for part in saved.clients if len(part)), default=0)
+        if highest >= len(labels):
+            raise ConfigError(f"{self.path}: sample {highest} does not exist; accepted: 0 to {len(labels) - 1}")
+        return saved.clients

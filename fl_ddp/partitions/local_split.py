@@ -1,0 +1,37 @@
+"""Each client's own test data."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from fl_ddp.partitions.partition import parts_of
+
+
+def local_split(
+    clients: Sequence[npt.NDArray[np.int64]], share: float, rng: np.random.Generator
+) -> tuple[list[npt.NDArray[np.int64]], list[npt.NDArray[np.int64]]]:
+    """Keep a share of each client's samples aside, chosen at random.
+
+    Args:
+        clients: sample indices of each client, ascending.
+        share: of the samples kept aside, 0 <= share < 1, rounded to whole samples; one training sample always stays.
+        rng: source of all randomness.
+
+    Returns:
+        training indices and test indices of each client, ascending; a small client's test part may be empty.
+    """
+    assert 0 <= share < 1
+    sizes = np.array([len(client) for client in clients], np.int64)
+    kept_aside = np.minimum(np.rint(share * sizes).astype(np.int64), np.maximum(sizes - 1, 0))
+    samples, owner = np.concatenate([*clients, np.empty(0, np.int64)]), np.repeat(np.arange(len(sizes)), sizes)
+    shuffled = np.lexsort((rng.random(len(samples)), owner))  # by client, at random within one
+    rank = np.empty(len(samples), np.int64)
+    rank[shuffled] = np.arange(len(samples)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    is_test = rank < kept_aside[owner]
+    train, test = (
+        [samples[part] for part in parts_of(np.where(chosen, owner, -1), len(sizes))] for chosen in (~is_test, is_test)
+    )
+    return train, test

@@ -1,0 +1,95 @@
+"""A partition as a JSON file: written beside every run, and read as a user's own."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from fl_ddp.atomic_file import write_text
+from fl_ddp.errors import ConfigError
+
+FORM = '{"clients": [[sample indices of client 0], ...]}'
+
+
+@dataclass(frozen=True)
+class SavedPartition:
+    """A division of a training set.
+
+    Attributes:
+        clients: training indices of each client, ascending.
+        local_test: indices each client keeps aside as its own test data; None if there are none.
+        kind: name of the partition it came from; None if not known.
+        seed: of the division; None if not known.
+        num_samples: size of the training set divided; None if not known.
+    """
+
+    clients: list[npt.NDArray[np.int64]]
+    local_test: list[npt.NDArray[np.int64]] | None = None
+    kind: str | None = None
+    seed: int | None = None
+    num_samples: int | None = None
+
+
+def write_partition(path: Path, partition: SavedPartition) -> None:
+    """Write a partition.json; it appears complete or not at all.
+
+    Raises:
+        RunError: it cannot be written.
+    """
+    content: dict[str, object] = {
+        "kind": partition.kind,
+        "seed": partition.seed,
+        "num_samples": partition.num_samples,
+        "clients": [part.tolist() for part in partition.clients],
+    }
+    if partition.local_test is not None:
+        content["local_test"] = [part.tolist() for part in partition.local_test]
+    write_text(path, json.dumps(content))
+
+
+def read_partition(path: Path) -> SavedPartition:
+    """Read a partition.json; only clients must be in it.
+
+    Raises:
+        ConfigError: there is no such file, it is not of that form, or an index is negative or given twice.
+    """
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        reason = " ".join(str(error).split())
+        raise ConfigError(f"{path}: cannot be read as JSON ({reason}); accepted: {FORM}") from None
+    if not isinstance(content, dict) or "clients" not in content:
+        raise ConfigError(f"{path}: has no key clients; accepted: {FORM}")
+    clients = _indices(path, "clients", content["clients"])
+    local_test = None if content.get("local_test") is None else _indices(path, "local_test", content["local_test"])
+    if local_test is not None and len(local_test) != len(clients):
+        raise ConfigError(f"{path}: local_test has {len(local_test)} clients where clients has {len(clients)}")
+    _check_distinct(path, [*clients, *(local_test or [])])
+    kind, seed, num_samples = (content.get(key) for key in ("kind", "seed", "num_samples"))
+    for key, value, accepted in (("kind", kind, str), ("seed", seed, int), ("num_samples", num_samples, int)):
+        if value is not None and type(value) is not accepted:
+            raise ConfigError(f"{path}: {key} is {value!r}; accepted: {accepted.__name__}, or null")
+    return SavedPartition(clients, local_test, kind, seed, num_samples)
+
+
+def _indices(path: Path, key: str, lists: object) -> list[npt.NDArray[np.int64]]:
+    """The lists as ascending arrays."""
+    if not isinstance(lists, list) or not all(isinstance(part, list) for part in lists):
+        raise ConfigError(f"{path}: {key} is not a list of lists; accepted: {FORM}")
+    for client, part in enumerate(lists):
+        wrong: Sequence[object] = [index for index in part if type(index) is not int or not 0 <= index < 2**62]
+        if wrong:
+            raise ConfigError(f"{path}: {key}: client {client} has {wrong[0]!r}; accepted: whole numbers from 0 up")
+    return [np.sort(np.array(part, np.int64)) for part in lists]
+
+
+def _check_distinct(path: Path, parts: Sequence[npt.NDArray[np.int64]]) -> None:
+    ordered = np.sort(np.concatenate([*parts, np.empty(0, np.int64)]))
+    twice = ordered[1:][ordered[1:] == ordered[:-1]]
+    if len(twice):
+        raise ConfigError(f"{path}: sample {twice[0]} is given twice; accepted: each index once, in one client")

@@ -1,0 +1,39 @@
+"""Quantity skew: the same mixture of labels everywhere, very different amounts of data."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from fl_ddp.errors import ConfigError
+from fl_ddp.partitions.partition import Partition, parts_of
+
+
+@dataclass(frozen=True)
+class Quantity(Partition):
+    """Every client gets min_size samples and a share of the rest drawn from Dirichlet(alpha); which ones is random.
+
+    Where the source draws anew until the smallest client has enough, this needs one draw.
+
+    Attributes:
+        alpha: concentration; small is skewed, large is even.
+
+    Source: Li et al. 2022, arXiv:2102.02079 (NIID-Bench), "quantity skew".
+    """
+
+    alpha: float = 0.5
+
+    def divide(
+        self, labels: npt.NDArray[np.int64], num_clients: int, rng: np.random.Generator
+    ) -> list[npt.NDArray[np.int64]]:
+        """See Partition.split."""
+        if not 0 < self.alpha < math.inf:
+            raise ConfigError(f"--partition.alpha: {self.alpha} is impossible; accepted: numbers above 0")
+        shares = rng.dirichlet(np.full(num_clients, self.alpha))
+        ends = np.cumsum(shares if shares.any() else np.ones(num_clients))  # a huge alpha underflows
+        spare = len(labels) - num_clients * self.min_size
+        sizes = self.min_size + np.diff(np.floor(ends / ends[-1] * spare).astype(np.int64), prepend=0)
+        return parts_of(rng.permutation(np.repeat(np.arange(num_clients), sizes)), num_clients)

@@ -1,0 +1,129 @@
+"""Digits, the user's own arrays, and the checks that every source has to pass."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from sklearn.datasets import load_digits
+
+from fl_ddp.datasets.dataset import Dataset
+from fl_ddp.datasets.digits import Digits
+from fl_ddp.datasets.npz import Npz
+from fl_ddp.errors import ConfigError
+
+
+def refusal(source: Dataset) -> str:
+    """The one line that a source refuses with."""
+    with pytest.raises(ConfigError) as error:
+        source.load()
+    assert "\n" not in str(error.value)
+    return str(error.value)
+
+
+def pixels(*shape: int) -> npt.NDArray[np.uint8]:
+    return np.random.default_rng(0).integers(0, 256, shape, np.uint8)
+
+
+def test_digits_are_every_image_with_each_fifth_for_the_test() -> None:
+    arrays = Digits().load()
+    assert (arrays.x_train.shape, arrays.x_test.shape) == ((1437, 1, 8, 8), (360, 1, 8, 8))
+    assert arrays.x_train.dtype == np.float32
+    assert (arrays.x_train.min(), arrays.x_train.max()) == (0, 1)
+    images, labels = load_digits(return_X_y=True)
+    np.testing.assert_array_equal(arrays.x_test[1, 0] * 16, images[5].reshape(8, 8))
+    np.testing.assert_array_equal(arrays.y_test, labels[::5])
+    np.testing.assert_array_equal(arrays.x_train[4, 0] * 16, images[6].reshape(8, 8))
+
+
+def arrays_of(**changed: object) -> dict[str, npt.NDArray[np.generic]]:
+    whole: dict[str, object] = {
+        "x_train": pixels(6, 5, 4), "y_train": np.arange(6) % 3, "x_test": pixels(2, 5, 4), "y_test": np.array([2, 0]),
+    }  # fmt: skip
+    return {key: np.asarray(value) for key, value in (whole | changed).items() if value is not None}
+
+
+def write_npz(folder: Path, **changed: object) -> Npz:
+    np.savez(folder / "mine.npz", **arrays_of(**changed))  # type: ignore[arg-type]
+    return Npz(path=str(folder / "mine.npz"))
+
+
+def test_grey_pixels_of_an_npz_get_a_channel(tmp_path: Path) -> None:
+    arrays = write_npz(tmp_path).load()
+    np.testing.assert_array_equal(arrays.x_train, pixels(6, 5, 4)[:, None])
+    assert arrays.y_train.dtype == np.int64
+    assert arrays.classes == ("0", "1", "2")
+
+
+@pytest.mark.parametrize(
+    ("shape", "expected"),
+    [((5, 4, 3), (3, 5, 4)), ((5, 4, 1), (1, 5, 4)), ((3, 5, 4), (3, 5, 4)), ((1, 5, 3), (1, 5, 3))],
+)
+def test_channels_of_an_npz_come_first(tmp_path: Path, shape: tuple[int, ...], expected: tuple[int, ...]) -> None:
+    x = pixels(6, *shape)
+    arrays = write_npz(tmp_path, x_train=x, x_test=x[:2]).load()
+    assert arrays.x_train.shape == (6, *expected)
+    assert arrays.x_train[0, 0, 2, 1] == (x[0, 2, 1, 0] if shape != expected else x[0, 0, 2, 1])
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64, ">f8"])
+def test_floats_of_an_npz_are_taken_as_they_are(tmp_path: Path, dtype: npt.DTypeLike) -> None:
+    x = np.linspace(-3, 300, 42).reshape(6, 7).astype(dtype)
+    arrays = write_npz(tmp_path, x_train=x, x_test=x[:2]).load()
+    assert arrays.x_train.dtype == np.float32
+    np.testing.assert_array_equal(arrays.x_train, x.astype(np.float32))
+
+
+@pytest.mark.parametrize("names", [np.array(["a", "b", "c", "d"]), np.array([b"a", b"b", b"c", b"d"])])
+def test_classes_of_an_npz_are_named(tmp_path: Path, names: npt.NDArray[np.generic]) -> None:
+    assert write_npz(tmp_path, classes=names).load().classes == ("a", "b", "c", "d")
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        (
+            {"y_test": None},
+            "has no y_test; needed: x_train, y_train, x_test, y_test; it holds x_train, y_train, x_test",
+        ),
+        ({"y_train": np.arange(5) % 3}, "y_train: 5 labels do not fit the 6 samples of"),
+        ({"y_train": np.zeros(6)}, "y_train: float64 of shape [6] are no labels"),
+        ({"y_train": np.zeros((6, 1), int)}, "y_train: int64 of shape [6, 1] are no labels"),
+        ({"y_train": np.array([0, 1, 2, 0, 1, -1])}, "y_train: label -1 is not one of the 3 classes"),
+        ({"y_train": np.array([0, 1, 2, 0, 1, 10**9])}, "y_train: label 1000000000 among 6 samples"),
+        ({"y_train": np.array([0, 1, 2, 0, 1, 2**64 - 1], np.uint64)}, "y_train: label -1"),
+        ({"y_test": np.array([0, 3])}, "y_test: label 3 is not one of the 3 classes"),
+        ({"classes": np.array(["a", "b"])}, "y_train: label 2 is not one of the 2 classes"),
+        ({"classes": np.array(["a", "b", "a"])}, "two classes are named 'a'"),
+        ({"classes": np.array("abc")}, "classes: shape [] is no list of names"),
+        ({"x_train": pixels(6, 5, 4).astype(int)}, "x_train: int64 of shape [6, 5, 4] is no input"),
+        ({"x_train": pixels(6, 5, 4, 4)}, "x_train: uint8 of shape [6, 5, 4, 4] is no input"),
+        ({"x_train": np.zeros(6, np.float32)}, "x_train: float32 of shape [6] is no input"),
+        ({"x_train": pixels(6, 5, 5)}, "x_test: samples are uint8 of shape [1, 5, 4], those of the training set"),
+        ({"x_train": np.zeros((6, 5, 4))}, "x_test: samples are uint8 of shape [1, 5, 4], those of the training set"),
+        ({"x_test": pixels(0, 5, 4), "y_test": np.zeros(0, int)}, "x_test: shape [0, 1, 5, 4] holds no data"),
+        ({"x_train": np.array([[0.0]] * 5 + [[np.nan]])}, "x_train: sample 5 is not finite"),
+        ({"x_train": np.array([[0.0]] * 5 + [[1e300]])}, "x_train: sample 5 is not finite"),
+        ({"x_train": np.array([None] * 6, object)}, "cannot be read as .npz of plain arrays"),
+    ],
+)
+def test_wrong_npz_is_refused_in_one_line(tmp_path: Path, changed: dict[str, object], message: str) -> None:
+    assert message in refusal(write_npz(tmp_path, **changed))
+
+
+def test_unreadable_npz_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "mine.npz"
+    assert "--data.path: no file is named" in refusal(Npz())
+    assert f"{path} does not exist" in refusal(Npz(path=str(path)))
+    write_npz(tmp_path)
+    whole = path.read_bytes()
+    single = io.BytesIO()
+    np.save(single, pixels(3))
+    for content in (b"", b"no zip", whole[:-100], whole.replace(pixels(6, 5, 4).tobytes(), bytes(120))):
+        path.write_bytes(content)
+        assert f"{path}: cannot be read as .npz of plain arrays" in refusal(Npz(path=str(path)))
+    path.write_bytes(single.getvalue())
+    assert "is a single array" in refusal(Npz(path=str(path)))

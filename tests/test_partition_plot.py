@@ -1,0 +1,48 @@
+"""The picture of a partition."""
+
+from __future__ import annotations
+
+import io
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+from matplotlib.collections import PathCollection
+
+from fl_ddp.partition_plot import partition_figure
+
+LABELS = np.array([0] * 80 + [1] * 20 + [2] * 50)
+CLIENTS = [np.arange(80), np.arange(80, 120), np.arange(120, 150)]
+
+
+def test_bubble_areas_are_proportional_to_samples_of_client_and_class() -> None:
+    figure = partition_figure(CLIENTS, LABELS, ["a", "b", "c"])
+    (bubbles,) = (each for axes in figure.axes for each in axes.collections if isinstance(each, PathCollection))
+    places, sizes = np.asarray(bubbles.get_offsets(), int), np.asarray(bubbles.get_sizes(), float)
+    areas = {(int(place[0]), int(place[1])): size for place, size in zip(places, sizes, strict=True)}
+    assert areas.keys() == {(0, 0), (1, 1), (1, 2), (2, 2)}
+    assert areas[1, 1] / areas[0, 0] == pytest.approx(20 / 80)
+    assert areas[2, 2] / areas[0, 0] == pytest.approx(30 / 80)
+
+
+def test_bars_show_the_size_of_each_client() -> None:
+    figure = partition_figure(CLIENTS, LABELS, ["a", "b", "c"])
+    assert [bar.get_height() for bar in figure.axes[0].patches] == [80, 40, 30]  # type: ignore[attr-defined]
+
+
+def test_title_says_how_many_of_many_clients_are_drawn() -> None:
+    labels = np.arange(1000) % 10
+    clients = np.split(np.arange(1000), 100)
+    figure = partition_figure(clients, labels, [str(label) for label in range(10)])
+    assert figure.get_suptitle() == "100 clients (first 50 shown), 1,000 samples, 10 classes"
+    assert len(figure.axes[0].patches) == 50
+
+
+@pytest.mark.parametrize(("num_clients", "num_classes"), [(1, 1), (50, 200)])
+def test_extreme_shapes_are_drawn_without_pyplot(num_clients: int, num_classes: int) -> None:
+    labels = np.arange(1000) % num_classes
+    clients = np.array_split(np.arange(1000), num_clients)
+    file = io.BytesIO()
+    partition_figure(clients, labels, [f"class {label}" for label in range(num_classes)]).savefig(file, format="png")
+    assert file.getvalue().startswith(b"\x89PNG")
+    assert plt.get_fignums() == []

@@ -1,0 +1,272 @@
+"""Partitions: invariants for any labels, the published settings, and the errors of impossible ones."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fl_ddp.datasets.mnist import MNIST
+from fl_ddp.errors import ConfigError
+from fl_ddp.partitions.blocks import Blocks
+from fl_ddp.partitions.dirichlet import Dirichlet
+from fl_ddp.partitions.from_file import FromFile
+from fl_ddp.partitions.iid import IID
+from fl_ddp.partitions.local_split import local_split
+from fl_ddp.partitions.partition import Partition
+from fl_ddp.partitions.partition_file import SavedPartition, read_partition, write_partition
+from fl_ddp.partitions.quantity import Quantity
+from fl_ddp.partitions.shards import Shards
+
+Indices = npt.NDArray[np.int64]
+ALPHAS = st.sampled_from([1e-320, 1e-300, 1e-8, 0.01, 0.1, 1.0, 100.0, 1e308])
+
+
+def generator(seed: int = 0) -> np.random.Generator:
+    return np.random.default_rng(seed)
+
+
+def balanced_labels(num_samples: int = 1000, num_classes: int = 10) -> Indices:
+    return np.arange(num_samples) % num_classes
+
+
+@st.composite
+def labels_and_clients(draw: st.DrawFn) -> tuple[Indices, int, int]:
+    """Skewed labels with gaps, a number of clients and a least size that fit them."""
+    num_samples = draw(st.integers(1, 300))
+    classes = draw(st.lists(st.integers(0, 12), min_size=1, max_size=6, unique=True))
+    labels = generator(draw(st.integers(0, 9))).choice(np.array(classes), num_samples)
+    num_clients = draw(st.integers(1, num_samples))
+    return labels, num_clients, draw(st.integers(1, num_samples // num_clients))
+
+
+def assert_division(parts: list[Indices], num_samples: int, num_clients: int, *, complete: bool = True) -> None:
+    assert len(parts) == num_clients
+    assert all(part.dtype == np.int64 for part in parts)
+    assert all((np.diff(part) > 0).all() for part in parts), "each ascending, without repeats"
+    together = np.sort(np.concatenate(parts))
+    assert len(np.unique(together)) == len(together), "disjoint"
+    if complete:
+        np.testing.assert_array_equal(together, np.arange(num_samples))
+
+
+@settings(max_examples=60, deadline=None)
+@given(case=labels_and_clients(), alpha=ALPHAS, seed=st.integers(0, 5))
+def test_partitions_with_minimum_size_are_disjoint_complete_and_end(
+    case: tuple[Indices, int, int], alpha: float, seed: int
+) -> None:
+    labels, num_clients, min_size = case
+    kinds: list[Partition] = [
+        IID(min_size=min_size),
+        Dirichlet(alpha=alpha, min_size=min_size),
+        Quantity(alpha=alpha, min_size=min_size),
+    ]
+    for partition in kinds:
+        parts = partition.split(labels, num_clients, generator(seed))
+        assert_division(parts, len(labels), num_clients)
+        assert min(len(part) for part in parts) >= min_size
+
+
+@settings(max_examples=60, deadline=None)
+@given(case=labels_and_clients(), seed=st.integers(0, 5))
+def test_shards_are_complete_and_differ_by_at_most_one_sample_each(case: tuple[Indices, int, int], seed: int) -> None:
+    labels, num_clients, shards_per_client = case
+    parts = Shards(shards_per_client=shards_per_client).split(labels, num_clients, generator(seed))
+    assert_division(parts, len(labels), num_clients)
+    sizes = [len(part) for part in parts]
+    assert max(sizes) - min(sizes) <= shards_per_client
+
+
+@settings(max_examples=60, deadline=None)
+@given(case=labels_and_clients(), seed=st.integers(0, 5))
+def test_blocks_are_homogeneous_and_as_large_as_possible(case: tuple[Indices, int, int], seed: int) -> None:
+    labels, num_clients, blocks_per_client = case
+    parts = Blocks(blocks_per_client=blocks_per_client).split(labels, num_clients, generator(seed))
+    assert_division(parts, len(labels), num_clients, complete=False)
+    size, rest = divmod(len(parts[0]), blocks_per_client)
+    assert rest == 0
+    assert {len(part) for part in parts} == {size * blocks_per_client}
+    assert all((np.bincount(labels[part]) % size == 0).all() for part in parts)
+    assert (np.bincount(labels) // size).sum() >= num_clients * blocks_per_client
+    assert (np.bincount(labels) // (size + 1)).sum() < num_clients * blocks_per_client
+
+
+@pytest.mark.parametrize(
+    "partition", [IID(), Shards(), Blocks(), Dirichlet(), Quantity()], ids=lambda p: type(p).__name__
+)
+def test_partition_is_a_function_of_the_generator(partition: Partition) -> None:
+    labels = balanced_labels()
+    first, again, other = (partition.split(labels, 20, generator(seed)) for seed in (3, 3, 4))
+    assert all(np.array_equal(a, b) for a, b in zip(first, again, strict=True))
+    assert not all(np.array_equal(a, b) for a, b in zip(first, other, strict=True))
+
+
+def test_iid_sizes_differ_by_at_most_one() -> None:
+    assert sorted({len(part) for part in IID().split(balanced_labels(103), 10, generator())}) == [10, 11]
+
+
+def test_two_shards_give_at_most_two_labels_where_shards_do_not_straddle() -> None:
+    labels = balanced_labels()
+    parts = Shards(shards_per_client=2).split(labels, 50, generator())
+    assert all(len(part) == 20 and len(np.unique(labels[part])) <= 2 for part in parts)
+
+
+def test_shards_are_dealt_at_random() -> None:
+    labels = np.sort(balanced_labels())
+    parts = Shards(shards_per_client=2).split(labels, 50, generator())
+    assert len({tuple(np.unique(labels[part])) for part in parts}) > 10
+
+
+def test_small_alpha_skews_labels_and_large_alpha_does_not() -> None:
+    labels = balanced_labels(10_000)
+
+    def mean_largest_share(alpha: float) -> float:
+        parts = Dirichlet(alpha=alpha).split(labels, 10, generator(1))
+        return float(np.mean([np.bincount(labels[part]).max() / len(part) for part in parts]))
+
+    assert mean_largest_share(0.05) > 0.5
+    assert mean_largest_share(1000.0) < 0.15
+
+
+def test_dirichlet_draws_no_class_for_a_client_that_has_its_share() -> None:
+    labels = np.sort(balanced_labels(1000, 2))
+    parts = Dirichlet(alpha=1e-8).split(labels, 2, generator())
+    assert sorted(tuple(np.unique(labels[part])) for part in parts) == [(0,), (1,)]
+
+
+def test_quantity_skews_sizes_and_keeps_the_mixture_of_labels() -> None:
+    labels = balanced_labels(100_000)
+    parts = Quantity(alpha=0.5).split(labels, 20, generator(1))
+    sizes = np.array([len(part) for part in parts])
+    assert sizes.max() > 10 * sizes.min()
+    largest = np.bincount(labels[parts[int(sizes.argmax())]]) / sizes.max()
+    np.testing.assert_allclose(largest, 0.1, atol=0.02)  # four deviations of a share of 0.1 among 5,000 samples
+
+
+def test_fedcurv_blocks_on_mnist_have_306_images_and_leave_out_1248() -> None:
+    if "FL_DDP_DATA" not in os.environ:
+        pytest.skip("FL_DDP_DATA names no folder with MNIST")
+    labels = MNIST(root=os.environ["FL_DDP_DATA"]).load().y_train
+    parts = Blocks().split(labels, 96, generator())
+    assert {len(part) for part in parts} == {612}
+    assert len(labels) - sum(len(part) for part in parts) == 1248
+
+
+def test_hundred_thousand_clients_share_a_million_samples() -> None:
+    labels = balanced_labels(1_000_000)
+    for partition in (IID(), Shards(), Quantity()):
+        parts = partition.split(labels, 100_000, generator())
+        assert sum(len(part) for part in parts) == 1_000_000
+
+
+@pytest.mark.parametrize(
+    ("partition", "num_clients", "message"),
+    [
+        (IID(), 1001, "--clients: 1001 clients of at least 1"),
+        (IID(min_size=51), 20, "--clients: 20 clients of at least 51"),
+        (IID(min_size=0), 20, "--partition.min_size: 0 is impossible"),
+        (Shards(shards_per_client=51), 20, "--partition.shards_per_client: 51 is impossible; accepted: 1 to 50"),
+        (Shards(shards_per_client=0), 20, "--partition.shards_per_client: 0 is impossible"),
+        (Blocks(blocks_per_client=0), 20, "--partition.blocks_per_client: 0 is impossible"),
+        (Blocks(block_size=26), 20, "--partition.block_size: 26 is impossible; accepted: 1 to 25"),
+        (Blocks(block_size=2, min_size=5), 20, "--partition.min_size: Blocks gives client 0 only 4 samples"),
+        (Dirichlet(alpha=0.0), 20, "--partition.alpha: 0.0 is impossible"),
+        (Dirichlet(alpha=float("nan")), 20, "--partition.alpha: nan is impossible"),
+        (Quantity(alpha=-1.0), 20, "--partition.alpha: -1.0 is impossible"),
+        (FromFile(), 20, "--partition.path: no file is named"),
+    ],
+)
+def test_impossible_partition_is_one_line_that_names_the_option(
+    partition: Partition, num_clients: int, message: str
+) -> None:
+    with pytest.raises(ConfigError) as error:
+        partition.split(balanced_labels(), num_clients, generator())
+    assert message in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+@settings(max_examples=60, deadline=None)
+@given(case=labels_and_clients(), share=st.sampled_from([0.0, 0.1, 0.5, 0.99]))
+def test_local_split_divides_every_client_and_keeps_a_training_sample(
+    case: tuple[Indices, int, int], share: float
+) -> None:
+    labels, num_clients, _ = case
+    clients = IID().split(labels, num_clients, generator())
+    train, test = local_split(clients, share, generator(1))
+    assert_division([*train, *test], len(labels), 2 * num_clients)
+    for whole, kept, aside in zip(clients, train, test, strict=True):
+        np.testing.assert_array_equal(np.sort(np.concatenate([kept, aside])), whole)
+        assert len(aside) == min(round(share * len(whole)), len(whole) - 1)
+
+
+def test_local_split_chooses_at_random() -> None:
+    _, (first,) = local_split([np.arange(100)], 0.2, generator(1))
+    _, (other,) = local_split([np.arange(100)], 0.2, generator(2))
+    assert not np.array_equal(first, other)
+    assert not np.array_equal(first, np.arange(20))
+
+
+def test_partition_file_round_trip_and_use_as_partition(tmp_path: Path) -> None:
+    labels, path = balanced_labels(), tmp_path / "partition.json"
+    clients, local_test = local_split(Dirichlet().split(labels, 7, generator()), 0.25, generator())
+    write_partition(path, SavedPartition(clients, local_test, "Dirichlet", 3, len(labels)))
+    saved = read_partition(path)
+    assert (saved.kind, saved.seed, saved.num_samples) == ("Dirichlet", 3, 1000)
+    assert saved.local_test is not None
+    for written, read in ((clients, saved.clients), (local_test, saved.local_test)):
+        assert all(np.array_equal(a, b) for a, b in zip(written, read, strict=True))
+    again = FromFile(path=str(path)).split(labels, 7, generator())
+    assert all(np.array_equal(a, b) for a, b in zip(clients, again, strict=True))
+    assert [entry.name for entry in tmp_path.iterdir()] == ["partition.json"]
+
+
+def test_partition_file_of_only_clients_is_sorted(tmp_path: Path) -> None:
+    path = tmp_path / "mine.json"
+    path.write_text('{"clients": [[5, 1], [0]]}')
+    parts = FromFile(path=str(path)).split(balanced_labels(6), 2, generator())
+    assert [part.tolist() for part in parts] == [[1, 5], [0]]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ({"clients": [[0, 1], [2, 10]]}, "sample 10 does not exist; accepted: 0 to 9"),
+        ({"clients": [[0, 1], [2, -1]]}, "client 1 has -1"),
+        ({"clients": [[0, 1], [2, True]]}, "client 1 has True"),
+        ({"clients": [[0, 1], [2, 3.0]]}, "client 1 has 3.0"),
+        ({"clients": [[0, 1], [2, 10**30]]}, "client 1 has 10000"),
+        ({"clients": [[0, 1], [2, 1]]}, "sample 1 is given twice"),
+        ({"clients": [[0, 1]], "local_test": [[1]]}, "sample 1 is given twice"),
+        ({"clients": [[0, 1]], "local_test": []}, "local_test has 0 clients where clients has 1"),
+        ({"clients": [[0], [1], [2]]}, "divides among 3 clients, --clients is 2"),
+        ({"clients": [[0, 1], []]}, "FromFile gives client 1 only 0 samples"),
+        ({"clients": [[0], [1]], "num_samples": 60000}, "divides 60000 samples"),
+        ({"clients": [[0], [1]], "num_samples": "10"}, "num_samples is '10'"),
+        ({"clients": [0, 1]}, "clients is not a list of lists"),
+        ({"parts": [[0], [1]]}, "has no key clients"),
+        ([[0], [1]], "has no key clients"),
+    ],
+)
+def test_wrong_partition_file_is_one_line(tmp_path: Path, content: object, message: str) -> None:
+    path = tmp_path / "wrong.json"
+    path.write_text(json.dumps(content))
+    with pytest.raises(ConfigError) as error:
+        FromFile(path=str(path)).split(balanced_labels(10), 2, generator())
+    assert message in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("content", [b'{"clients": [[0,', b"\xff\xfe", b"[" * 100_000, None])
+def test_unreadable_partition_file_is_one_line_that_names_it(tmp_path: Path, content: bytes | None) -> None:
+    path = tmp_path / "wrong.json"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(ConfigError, match=r"wrong\.json: cannot be read as JSON") as error:
+        read_partition(path)
+    assert "\n" not in str(error.value)
