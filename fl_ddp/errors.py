@@ -7,3 +7,23 @@ class ConfigError(Exception):
 
 class RunError(Exception):
     """The run failed while it was going on: a loss that is not finite, a lost rank, a full disk (exit code 1)."""
+
+
+class RankLostError(RunError):
+    """Another rank does not answer any more.
+
+    Attributes:
+        told: whether another rank tells the user.
+    """
+
+    def __init__(self, message: str, told: bool = False) -> None:
+        super().__init__(message)
+        self.told = told
+
+
+class ElsewhereError(Exception):
+    """Another rank failed; it says why, and this one ends with the same exit code."""
+
+    def __init__(self, rank: int, user_error: bool) -> None:
+        super().__init__(f"rank {rank} failed")
+        self.user_error = user_error

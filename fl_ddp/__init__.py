@@ -1,0 +1,24 @@
+"""fl_ddp: a federated-learning simulator for the study of forgetting."""
+
+from fl_ddp.version import __version__
+
+__all__ = ["__version__", "simulate"]
+
+
+def simulate(config: object = None) -> dict[str, object]:
+    """Run a simulation from a notebook or script, as the command line would.
+
+    Args:
+        config: a Config, a mapping shaped like the YAML (short names, nested or dotted keys) or a path of a YAML file; nothing
+            runs the default.
+
+    Returns:
+        what summary.json holds, and `folder`.
+
+    Raises:
+        ConfigError: the configuration cannot be run.
+        RunError: the run failed.
+    """
+    from fl_ddp.simulation import simulate as start
+
+    return start(config)

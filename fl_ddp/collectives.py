@@ -1,0 +1,147 @@
+"""The only file that knows that ranks exist: whatever crosses them is a sum."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeVar, cast
+
+import torch
+import torch.distributed as dist  # noqa: TID251
+from torch import Tensor
+
+from fl_ddp.config import Device
+from fl_ddp.errors import ConfigError, ElsewhereError, RankLostError
+from fl_ddp.interrupt import InterruptedRunError
+
+Result = TypeVar("Result")
+
+_PR_SET_PDEATHSIG = 1
+_TEXT = 4096
+_FINE, _STOPPED, _FAULT, _USER_ERROR = range(4)
+
+
+@dataclass(frozen=True)
+class Ranks:
+    """This process among the ranks of a run; without torchrun there is one.
+
+    Attributes:
+        index: of this rank, from 0.
+        size: number of ranks.
+        device: where this rank trains.
+    """
+
+    index: int
+    size: int
+    device: torch.device
+
+    @property
+    def is_main(self) -> bool:
+        """Whether this rank writes files and talks to the user."""
+        return self.index == 0
+
+    def add(self, buffer: Tensor) -> Tensor:
+        """The sum of all ranks' buffers; the given one may be overwritten.
+
+        Raises:
+            RankLostError: another rank is gone.
+        """
+        if self.size > 1:
+            try:
+                dist.all_reduce(buffer)
+            except RuntimeError as error:
+                raise RankLostError("another rank is gone (killed, out of memory, or its machine lost)") from error
+        return buffer
+
+    def agree(self, error: Exception | None) -> None:
+        """Go on only if no rank has an error; of several, the lowest rank's counts.
+
+        Raises:
+            the own error, on the rank whose error counts; ElsewhereError on the others.
+            InterruptedRunError: no rank has failed, but one was asked to stop.
+        """
+        codes = torch.zeros(self.size, dtype=torch.float64, device=self.device)
+        codes[self.index] = _code(error)
+        codes = self.add(codes).cpu()
+        failed = (codes > _STOPPED).nonzero()
+        if len(failed):
+            rank = int(failed[0])
+            if rank == self.index and error is not None:
+                raise error
+            raise ElsewhereError(rank, user_error=int(codes[rank]) == _USER_ERROR) from error
+        if bool((codes == _STOPPED).any()):
+            raise InterruptedRunError
+
+    def together(self, work: Callable[[], Result]) -> Result:
+        """Do something on every rank and go on only if it failed on none; raises as agree() does."""
+        error, result = None, None
+        try:
+            result = work()
+        except RankLostError:
+            raise
+        except Exception as failure:
+            error = failure
+        self.agree(error)
+        return cast(Result, result)
+
+    def share(self, text: str) -> str:
+        """The text that rank 0 gives, on every rank; at most 4,096 bytes."""
+        row = torch.zeros(_TEXT, dtype=torch.float64, device=self.device)
+        if self.is_main:
+            encoded = torch.tensor(list(text.encode()), dtype=torch.float64, device=self.device)
+            row[: len(encoded)] = encoded
+        return bytes(int(b) for b in self.add(row).tolist() if b).decode()
+
+    def wait(self) -> None:
+        """Return when all ranks have come here."""
+        self.add(torch.zeros(1, device=self.device)).cpu()
+
+    def close(self) -> None:
+        """Leave the process group."""
+        if self.size > 1:
+            dist.destroy_process_group()
+
+
+def _code(error: Exception | None) -> int:
+    if error is None:
+        return _FINE
+    if isinstance(error, InterruptedRunError):
+        return _STOPPED
+    return _USER_ERROR if isinstance(error, ConfigError) else _FAULT
+
+
+def die_with_launcher() -> None:
+    """Under torchrun, have the kernel kill this worker when its launcher dies: torchrun's own kill -9 would leave it running."""
+    if "TORCHELASTIC_RUN_ID" not in os.environ or sys.platform != "linux":
+        return
+    launcher = os.getppid()
+    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != launcher:
+        os._exit(1)
+
+
+def join(device: Device) -> Ranks:
+    """Join the other ranks that torchrun started: NCCL with one GPU per rank, else gloo.
+
+    Raises:
+        ConfigError: the device is not there, or there are more ranks than GPUs.
+    """
+    index, size = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
+    local, local_size = int(os.environ.get("LOCAL_RANK", 0)), int(os.environ.get("LOCAL_WORLD_SIZE", size))
+    gpus = torch.cuda.device_count() if device != "cpu" else 0
+    if device == "cuda" and not gpus:
+        raise ConfigError("--device: cuda, but torch sees no GPU on this machine; accepted here: cpu or auto")
+    if gpus and local_size > gpus:
+        raise ConfigError(
+            f"--nproc_per_node: {local_size} ranks on this machine, but {gpus} GPU(s); give at most {gpus}, or --device cpu"
+        )
+    place = torch.device("cuda", local) if gpus else torch.device("cpu")
+    if gpus:
+        torch.cuda.set_device(place)
+    if size > 1:
+        dist.init_process_group("nccl" if gpus else "gloo", device_id=place if gpus else None)
+    return Ranks(index, size, place)

@@ -1,0 +1,151 @@
+"""Sums of floats that do not depend on order, so that any dealing of clients to ranks gives the same bits.
+
+Every summand is rounded once to float64 and cut into a multiple of 2^-24 and a multiple of 2^-62 (pre-rounding; Demmel and
+Nguyen 2013). Sums of either are exact in float64 as long as they stay below 2^29 and 65,536 summands, so they commute.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cache
+from math import prod
+
+import torch
+from torch import Tensor
+
+from fl_ddp.errors import RunError
+from fl_ddp.protocol import Term
+
+LIMIT = 2.0**27
+"""Largest magnitude a sum may have."""
+
+# adding and subtracting 1.5 * 2^(52 - k) rounds a float64 to a multiple of 2^-k
+_HIGH, _LOW = 1.5 * 2.0 ** (52 - 24), 1.5 * 2.0 ** (52 - 62)
+_ALIGN = 64
+_COMPILE_FROM = 4096
+
+
+def bins(d: Tensor) -> tuple[Tensor, Tensor]:
+    """Cut float64 numbers into multiples of 2^-24 and of 2^-62 whose sums are exact."""
+    high = (d + _HIGH) - _HIGH
+    return high, ((d - high) + _LOW) - _LOW
+
+
+def exact_total(values: Tensor) -> Tensor:
+    """Order-free sums [2] (high, low) of any float tensor; add such pairs elementwise, then add the two."""
+    high, low = bins(values.double())
+    return torch.stack([high.sum(), low.sum()])
+
+
+def _accumulate(
+    high: Tensor, low: Tensor, real: Tensor, value: Tensor, minus: Tensor | None, weight: Tensor | None
+) -> None:
+    """Add the real lanes' weight * (value - minus) [G, S] to high [S] and low [S], in place."""
+    highs, lows = torch.zeros_like(high), torch.zeros_like(low)
+    for lane in range(value.shape[0]):
+        d = value[lane].double()
+        if minus is not None:
+            d = d - (minus[lane] if minus.ndim == value.ndim else minus).double()
+        if weight is not None:
+            d = d * weight[lane].double()
+        h, l = bins(torch.where(real[lane] > 0, d, 0.0))  # noqa: E741
+        highs, lows = highs + h, lows + l
+    high.add_(highs)
+    low.add_(lows)
+
+
+_Accumulate = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor | None, Tensor | None], None]
+
+
+@cache
+def _compiled() -> _Accumulate:
+    run: _Accumulate = torch.compile(_accumulate, dynamic=False, fullgraph=True)
+    return run
+
+
+class CohortSum:
+    """The running sums of one round on one rank.
+
+    Attributes:
+        exact: two float64 bins a number; otherwise one plain float32 sum, whose bits depend on the number of ranks.
+    """
+
+    def __init__(self, exact: bool, compile: bool) -> None:
+        self.exact, self._compile = exact, compile
+        self._shapes: dict[str, torch.Size] = {}
+        self._bins: dict[str, tuple[Tensor, Tensor]] = {}
+
+    def add(self, sums: Mapping[str, Tensor | Term], real: Tensor, name_client: Callable[[int], str]) -> None:
+        """Add a group's summands.
+
+        Args:
+            sums: by name, [G, ...].
+            real: [G] 1 for clients, 0 for padded lanes.
+            name_client: what to call the client of a lane in an error message.
+
+        Raises:
+            RunError: a client's summand is not finite or out of range.
+        """
+        for name, summand in sums.items():
+            term = summand if isinstance(summand, Term) else Term(summand)
+            value, shape = term.value, term.value.shape[1:]
+            if name not in self._bins:
+                self._shapes[name] = shape
+                size = -(-max(prod(shape), 1) // _ALIGN) * _ALIGN
+                dtype = torch.float64 if self.exact else torch.float32
+                high = torch.zeros(size, dtype=dtype, device=value.device)
+                self._bins[name] = (high, torch.zeros_like(high) if self.exact else high)
+            high, low = (b[: max(prod(shape), 1)] for b in self._bins[name])
+            flat = _flatten(term)
+            if self.exact:
+                compiled = self._compile and high.numel() >= _COMPILE_FROM
+                (_compiled() if compiled else _accumulate)(high, low, real, *flat)
+            else:
+                high.add_(_summands(*flat, real).float().sum(0))
+            if not bool((high.abs() < LIMIT).all()):
+                raise RunError(_blame(name, _summands(*flat, real), name_client))
+
+    def buffer(self) -> Tensor:
+        """All sums as one flat vector, to be added over the ranks."""
+        parts = [b for pair in self._bins.values() for b in (pair if self.exact else pair[:1])]
+        return torch.cat(parts)
+
+    def totals(self, buffer: Tensor) -> dict[str, Tensor]:
+        """Read the sums, float64, from a vector shaped like buffer()."""
+        out, start = {}, 0
+        for name, (high, _) in self._bins.items():
+            shape, size = self._shapes[name], high.numel()
+            total = buffer[start : start + size].double()
+            start += size
+            if self.exact:
+                total = total + buffer[start : start + size]
+                start += size
+            out[name] = total[: max(prod(shape), 1)].view(shape)
+        return out
+
+
+def _flatten(term: Term) -> tuple[Tensor, Tensor | None, Tensor | None]:
+    """A term as value [G, S], minus [S] or [G, S], weight [G, 1] or [G, S]."""
+    lanes, shape = term.value.shape[0], term.value.shape[1:]
+    minus, weight = term.minus, term.weight
+    if minus is not None:
+        minus = minus.reshape(lanes, -1) if minus.ndim == term.value.ndim else minus.expand(shape).reshape(-1)
+    if weight is not None:
+        weight = weight.reshape(lanes, -1)
+    return term.value.reshape(lanes, -1), minus, weight
+
+
+def _summands(value: Tensor, minus: Tensor | None, weight: Tensor | None, real: Tensor) -> Tensor:
+    d = value.double() if minus is None else value.double() - minus.double()
+    d = d if weight is None else d * weight.double()
+    return torch.where(real[:, None] > 0, d, 0.0)
+
+
+def _blame(name: str, summands: Tensor, name_client: Callable[[int], str]) -> str:
+    bad = ~(summands.abs() < LIMIT)
+    lane = int(bad.any(1).to(torch.int64).argmax())
+    if not bad.any():
+        return f"the sum of {name!r} over the cohort is above {LIMIT:.0f}; scale the method's summands down"
+    culprit = summands[lane][bad[lane]][0].item()
+    what = "not finite" if culprit != culprit or abs(culprit) == float("inf") else f"out of range ({culprit:.3g})"
+    return f"{name_client(lane)}: {name!r} is {what}; a smaller --lr usually helps"

@@ -1,0 +1,117 @@
+"""What a run is made of before its first round: data, clients, model, method."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from fl_ddp import registry
+from fl_ddp.collectives import Ranks
+from fl_ddp.config import Config
+from fl_ddp.datasets.dataset import Arrays, Dataset
+from fl_ddp.errors import ConfigError
+from fl_ddp.flat_model import FlatModel
+from fl_ddp.methods.fedavg import FedAvg
+from fl_ddp.partitions.local_split import local_split
+from fl_ddp.partitions.partition import Partition
+from fl_ddp.population import auto_lanes
+from fl_ddp.samples import Samples, Stored, channel_statistics
+from fl_ddp.seeds import Purpose, generator, torch_seed
+
+Parts = list[npt.NDArray[np.int64]]
+
+
+@dataclass(frozen=True)
+class Federation:
+    """Data on the device, the clients' samples, and the method with its model.
+
+    Attributes:
+        train: the training set, all clients' samples together.
+        test: the test set.
+        labels: [N] of the training set, on the host.
+        classes: names of the labels.
+        clients: training samples of each client.
+        local_test: each client's own test samples; empty arrays if none were asked for.
+        partition_seed: that the partition was drawn with.
+        model: the network.
+        method: the federated method.
+        lanes: clients side by side in a group.
+    """
+
+    train: Samples
+    test: Samples
+    labels: npt.NDArray[np.int64]
+    classes: tuple[str, ...]
+    clients: Parts
+    local_test: Parts
+    partition_seed: int
+    model: FlatModel
+    method: FedAvg
+    lanes: int
+
+
+def found(config: Config, ranks: Ranks) -> Federation:
+    """Build all parts of a run, alike on every rank.
+
+    Raises:
+        ConfigError: the data are missing or broken, a part cannot work with another, or a rank would have no clients.
+    """
+    if ranks.size > config.cohort_size:
+        raise ConfigError(
+            f"--nproc_per_node: {ranks.size} ranks, but a cohort of {config.cohort_size} clients leaves ranks without clients; "
+            f"give at most {config.cohort_size} ranks, or a larger --participation or --cohort"
+        )
+    device = ranks.device
+    source = registry.build(config.data)
+    assert isinstance(source, Dataset)
+    data = source.load()
+    in_shape, num_classes = data.x_train.shape[1:], len(data.classes)
+    with torch_seed(config.seed, Purpose.MODEL):
+        module = registry.build(
+            config.model,
+            in_shape=in_shape,
+            num_classes=num_classes,
+            in_features=int(np.prod(in_shape)),
+            in_channels=in_shape[0],
+        )
+    assert isinstance(module, torch.nn.Module)
+    dtype = next((p.dtype for p in module.parameters()), torch.float32)
+    train, test = _on_device(data, source.normalize, device, dtype)
+    model = FlatModel(module, num_classes, test.inputs(test.x[:1], dtype))
+    method = registry.build(config.method, model=model)
+    assert isinstance(method, FedAvg)
+    clients, local_test, partition_seed = _divide(config, data.y_train)
+    lanes = auto_lanes(config.cohort_size, device.type) if config.lanes == "auto" else config.lanes
+    return Federation(
+        train, test, data.y_train, data.classes, clients, local_test, partition_seed, model, method, lanes
+    )
+
+
+def _divide(config: Config, labels: npt.NDArray[np.int64]) -> tuple[Parts, Parts, int]:
+    partition = registry.build(config.partition)
+    assert isinstance(partition, Partition)
+    seed = config.seed if partition.seed is None else partition.seed
+    clients = partition.split(labels, config.clients, generator(seed, Purpose.PARTITION))
+    empty = [i for i, samples in enumerate(clients) if not len(samples)]
+    if empty:
+        raise ConfigError(f"--partition: client {empty[0]} has no samples; accepted: at least one for every client")
+    if config.local_test == 0:
+        return clients, [np.zeros(0, np.int64)] * len(clients), seed
+    train, test = local_split(clients, config.local_test, generator(seed, Purpose.LOCAL_TEST))
+    return train, test, seed
+
+
+def _on_device(data: Arrays, normalize: bool, device: torch.device, dtype: torch.dtype) -> tuple[Samples, Samples]:
+    mean, deviation = None, None
+    if normalize:
+        mean, deviation = (t.to(device, dtype) for t in channel_statistics(data.x_train))
+
+    def place(x: Stored, y: npt.NDArray[np.int64]) -> Samples:
+        stored = torch.from_numpy(x)
+        stored = stored.to(device) if x.dtype == np.uint8 else stored.to(device, dtype)
+        return Samples(stored, torch.from_numpy(y).to(device), mean, deviation)
+
+    return place(data.x_train, data.y_train), place(data.x_test, data.y_test)

@@ -1,0 +1,123 @@
+"""A group of clients side by side on one device."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from fl_ddp.plan import Plan
+from fl_ddp.protocol import Tensors, Trained
+from fl_ddp.samples import Samples
+from fl_ddp.seeds import Purpose, keys
+from fl_ddp.step import Objective, Rates, Split, State, Variant, local_step
+
+
+@dataclass(frozen=True)
+class Workplace:
+    """What all groups of a run share: the training set, numerics, and a check called before every local step."""
+
+    samples: Samples
+    dtype: torch.dtype
+    bfloat16: bool
+    compile: bool
+    check: Callable[[], None]
+
+
+class Group:
+    """G lanes, each a client with its samples; lanes without a client are padded and have no samples.
+
+    Attributes:
+        client: [G] ids, -1 for a padded lane.
+        n: [G] numbers of training samples.
+        real: [G] 1 for a client, 0 for a padded lane.
+        steps: [G] local steps of the plan.
+        plan: of local training in this round.
+    """
+
+    def __init__(
+        self,
+        workplace: Workplace,
+        plan: Plan,
+        clients: npt.NDArray[np.int64],
+        samples: list[npt.NDArray[np.int64]],
+        lanes: int,
+        seed: int,
+        round_index: int,
+    ) -> None:
+        """Put clients [<= lanes] with their sample indices into lanes."""
+        empty = lanes - len(clients)
+        assert empty >= 0
+        self.workplace, self.plan = workplace, plan
+        self.client = np.concatenate([clients, np.full(empty, -1, np.int64)])
+        self._samples = [*samples, *[np.zeros(0, np.int64)] * empty]
+        self._keys = keys(seed, round_index, Purpose.ORDER, self.client)
+        device = workplace.samples.x.device
+        counts = np.array([len(s) for s in self._samples], np.int64)
+        self.n = torch.from_numpy(counts).to(device, workplace.dtype)
+        self.real = torch.from_numpy(self.client >= 0).to(device, workplace.dtype)
+        self.steps = torch.from_numpy(plan.num_steps(counts)).to(device, workplace.dtype)
+
+    @property
+    def lanes(self) -> int:
+        """G."""
+        return len(self.client)
+
+    @property
+    def momentum_steps(self) -> Tensor:
+        """The sum [G] of the weights with which momentum applies a client's gradients; its steps without momentum.
+
+        Source: Wang et al. 2020 (FedNova), ||a||_1 = (tau - rho (1 - rho^tau) / (1 - rho)) / (1 - rho).
+        """
+        rho = self.plan.momentum
+        return (self.steps - rho * (1 - rho**self.steps) / (1 - rho)) / (1 - rho)
+
+    def train(self, start: Tensor, objective: Objective, server: Tensors, memory: Tensors) -> Trained:
+        """Train every lane on its own samples.
+
+        Args:
+            start: [V] or [G, V] parameters to start from.
+            objective: loss and its changes; a tensor whose last dimension is V is a parameter vector.
+            server: what the clients received, seen by all lanes.
+            memory: [G, ...] what each client remembers.
+
+        Returns:
+            theta [G, V], mean loss over a client's steps [G].
+        """
+        work, plan = self.workplace, self.plan
+        device = start.device
+        variant = Variant(work.dtype, plan.momentum > 0, plan.weight_decay > 0, work.bfloat16, work.compile)
+        step = local_step(objective, variant)
+        width = start.shape[-1]
+        theta = tuple(
+            leaf.clone(memory_format=torch.contiguous_format)
+            for leaf in objective.leaves(start.expand(self.lanes, width))
+        )
+        momentum = tuple(torch.zeros_like(leaf) for leaf in theta) if variant.momentum else ()
+        state = State(theta, momentum, torch.zeros(self.lanes, dtype=work.dtype, device=device))
+        rates = Rates(*(torch.tensor(v, dtype=work.dtype, device=device) for v in (plan.lr, plan.momentum, plan.weight_decay)))
+        batches = torch.from_numpy(plan.batches(self._keys, self._samples)).to(device, non_blocking=True)
+        noise = keys(self._keys[None], Purpose.NOISE, np.arange(len(batches))[:, None]) >> np.uint64(33)
+        noise_keys = torch.from_numpy(noise.astype(np.int64)).to(device, non_blocking=True)
+        received, remembered = _split(server, objective, width), _split(memory, objective, width)
+        with torch.no_grad():
+            for index, key in zip(batches, noise_keys, strict=True):
+                work.check()
+                step(state, work.samples, index, key, received, remembered, rates)
+        return Trained(
+            torch.cat([leaf.flatten(1) for leaf in state.theta], 1), state.loss / self.steps.clamp_min(1), {}
+        )
+
+
+def _split(tensors: Tensors, objective: Objective, width: int) -> Split:
+    """Parameter vectors among the tensors as contiguous leaves."""
+    return {
+        name: tuple(leaf.contiguous() for leaf in objective.leaves(t))
+        if t.is_floating_point() and t.shape[-1:] == (width,)
+        else t
+        for name, t in tensors.items()
+    }

@@ -1,0 +1,86 @@
+"""FedAvg: McMahan et al., Communication-Efficient Learning of Deep Networks from Decentralized Data, AISTATS 2017.
+
+arXiv 1602.05629, Algorithm 1. This class is the protocol: another method overrides only what its paper changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from torch import Tensor
+from torch.func import grad_and_value
+
+from fl_ddp.flat_model import FlatModel
+from fl_ddp.group import Group
+from fl_ddp.protocol import Batch, Info, Leaves, Tensors, Term, Total, Trained, Upload
+
+
+@dataclass(frozen=True)
+class FedAvg:
+    """Average the clients' models, weighted by their numbers of samples.
+
+    Attributes:
+        model: the network as functions of theta.
+        weights: of the clients in the average: data (numbers of samples) or uniform.
+        server_lr: step of the server along the average change; 1 takes the average model.
+    """
+
+    model: FlatModel
+    weights: Literal["data", "uniform"] = "data"
+    server_lr: float = 1.0
+
+    broadcast: ClassVar[tuple[str, ...]] = ("theta",)
+    """Names of the server's tensors that a client receives, and sees, in a round."""
+    neutral: ClassVar[Mapping[str, float] | None] = {}
+    """Coefficients at which the method is FedAvg bit for bit; None where there are no such."""
+
+    def init(self) -> Tensors:
+        """The server's state before the first round."""
+        return {"theta": self.model.init()}
+
+    def init_client(self) -> Tensors:
+        """One client's memory before it first takes part; empty for methods without client memory."""
+        return {}
+
+    def leaves(self, vector: Tensor) -> Leaves:
+        """Split a parameter vector [..., P] into leaves; a tensor whose last dimension is P is a parameter vector."""
+        return self.model.leaves(vector)
+
+    def loss(self, theta: Leaves, batch: Batch, server: Tensors, mine: Tensors) -> Tensor:
+        """One client's loss on a batch []; server and mine hold leaves."""
+        return self.model.loss(theta, batch)
+
+    def gradient(self, theta: Leaves, batch: Batch, server: Tensors, mine: Tensors) -> tuple[Leaves, Tensor]:
+        """Gradient of the loss in all leaves, and the loss."""
+        found: tuple[Leaves, Tensor] = grad_and_value(self.loss)(theta, batch, server, mine)
+        return found
+
+    def correct(self, g: Tensor, theta: Tensor, server: Tensors, mine: Tensors) -> Tensor:
+        """Change the gradient coordinate by coordinate; called once per leaf."""
+        return g
+
+    def penalty(self, theta: Tensor, server: Tensors, mine: Tensors) -> Tensor:
+        """A prior without data [], a sum over coordinates; called once per leaf, its gradient is added to the loss's."""
+        return theta.new_zeros(())
+
+    def average(self, group: Group, server: Tensors, trained: Trained) -> dict[str, Tensor | Term]:
+        """The sums of a weighted mean of the clients' changes."""
+        weight = group.n if self.weights == "data" else group.real
+        delta = Term(trained.theta, minus=server["theta"], weight=weight)
+        return {"weight": weight, "delta": delta, "loss": Term(trained.loss, weight=weight)}
+
+    def client_update(self, group: Group, server: Tensors, memory: Tensors) -> Upload:
+        """Train a group of clients from the received state and say what leaves them and what stays."""
+        trained = group.train(server["theta"], self, server, memory)
+        return Upload(self.average(group, server, trained))
+
+    def mean_delta(self, total: Total) -> Tensor:
+        """The weighted mean change of the cohort's models [P], float64."""
+        return total.sums["delta"] / total.sums["weight"]
+
+    def server_update(self, server: Tensors, total: Total, info: Info) -> Tensors:
+        """The server's state after the round; the change is applied in float64 and rounded once."""
+        theta = server["theta"]
+        return server | {"theta": (theta + self.server_lr * self.mean_delta(total)).to(theta.dtype)}

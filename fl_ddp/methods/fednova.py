@@ -1,0 +1,59 @@
+"""FedNova: Wang et al., Tackling the Objective Inconsistency Problem, NeurIPS 2020 (arXiv 2007.07481), eq. 9-12.
+
+Plain SGD, momentum rho = the clients' momentum, or a proximal term mu, not both: the paper gives no coefficients for both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from fl_ddp.errors import ConfigError
+from fl_ddp.group import Group
+from fl_ddp.methods.fedavg import FedAvg
+from fl_ddp.protocol import Info, Tensors, Term, Total, Upload
+
+
+@dataclass(frozen=True)
+class FedNova(FedAvg):
+    """Average the clients' changes per unit of local progress, so that clients with many steps do not pull the objective.
+
+    Attributes:
+        mu: strength of the proximal term; needs --momentum 0.
+    """
+
+    mu: float = 0.0
+
+    neutral: ClassVar[Mapping[str, float] | None] = None
+
+    def penalty(self, theta: Tensor, server: Tensors, mine: Tensors) -> Tensor:
+        """The proximal term."""
+        return self.mu / 2 * (theta - server["theta"]).square().sum()
+
+    def progress(self, group: Group) -> Tensor:
+        """The norm ||a_k||_1 of each client's step coefficients [G]."""
+        if self.mu == 0:
+            return group.momentum_steps
+        if group.plan.momentum > 0:
+            raise ConfigError("--method.mu: FedNova has no rule for a proximal term with momentum; set --momentum 0")
+        shrink = group.plan.lr * self.mu
+        return (1 - (1 - shrink) ** group.steps) / shrink
+
+    def client_update(self, group: Group, server: Tensors, memory: Tensors) -> Upload:
+        """Local training, then the normalised change d_k = (theta_t - theta^k) / ||a_k||_1, weighted by data."""
+        trained = group.train(server["theta"], self, server, memory)
+        sums = self.average(group, server, trained)
+        a = self.progress(group)
+        weight = group.n if self.weights == "data" else group.real
+        sums["delta"] = Term(trained.theta, minus=server["theta"], weight=torch.where(a > 0, weight / a, 0))
+        sums["steps"] = Term(group.steps if self.mu > 0 else a, weight=weight)
+        return Upload(sums)
+
+    def server_update(self, server: Tensors, total: Total, info: Info) -> Tensors:
+        """Take tau_eff = sum p_k ||a_k||_1 normalised steps; with a proximal term sum p_k tau_k, as the official code."""
+        theta, tau_eff = server["theta"], total.sums["steps"] / total.sums["weight"]
+        return {"theta": (theta + self.server_lr * tau_eff * self.mean_delta(total)).to(theta.dtype)}

@@ -1,0 +1,74 @@
+"""The values that pass between a federated method and the engine.
+
+G is the number of lanes (clients side by side), P of parameters, B of samples in a batch.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from torch import Tensor
+
+Tensors = dict[str, Tensor]
+Leaves = tuple[Tensor, ...]
+"""A parameter vector split into the model's tensors, one per layer weight or bias."""
+
+
+class Batch(NamedTuple):
+    """The samples of one client in one local step: x [B, ...], y [B], mask [B] (0 where padded), key [] of randomness."""
+
+    x: Tensor
+    y: Tensor
+    mask: Tensor
+    key: Tensor
+
+
+class Trained(NamedTuple):
+    """The result of local training: theta [G, V], mean loss of a client's steps [G], what the objective tracked [G, V]."""
+
+    theta: Tensor
+    loss: Tensor
+    trace: Tensors
+
+
+@dataclass(frozen=True)
+class Term:
+    """A client's part of a sum over the cohort: weight * (value - minus), taken in float64 inside the exact sum.
+
+    Attributes:
+        value: [G, ...].
+        minus: [...] or [G, ...], or nothing to subtract.
+        weight: [G] or [G, ...], 1 if not given.
+    """
+
+    value: Tensor
+    minus: Tensor | None = None
+    weight: Tensor | None = None
+
+
+@dataclass(frozen=True)
+class Upload:
+    """What a group of clients hands over after local training.
+
+    Attributes:
+        sums: what leaves a client and is summed over the cohort.
+        memory: what stays with the client until it next takes part, [G, ...].
+    """
+
+    sums: dict[str, Tensor | Term]
+    memory: Tensors = field(default_factory=dict)
+
+
+class Total(NamedTuple):
+    """The sums of a round over its cohort, float64, equal on every rank."""
+
+    sums: Tensors
+
+
+class Info(NamedTuple):
+    """The round a server update belongs to: its index from 0, the cohort's client ids [cohort] and the number of clients."""
+
+    index: int
+    cohort: Tensor
+    num_clients: int

@@ -1,0 +1,54 @@
+"""The training and test images as they lie on the device."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+
+class Samples(NamedTuple):
+    """Images and labels on the device; pixels stay uint8 until a batch is taken.
+
+    Attributes:
+        x: [N, ...] uint8 pixels or features in the dtype to work in.
+        y: [N] int64.
+        mean: per channel, broadcastable to one sample, or None: taken as they are.
+        deviation: likewise.
+    """
+
+    x: Tensor
+    y: Tensor
+    mean: Tensor | None
+    deviation: Tensor | None
+
+    def inputs(self, x: Tensor, dtype: torch.dtype) -> Tensor:
+        """Turn stored values [..., *sample] into the network's inputs: pixels become [0, 1], then are normalised."""
+        x = x.to(dtype) / 255 if x.dtype == torch.uint8 else x.to(dtype)
+        return x if self.mean is None else (x - self.mean) / self.deviation
+
+
+Stored = npt.NDArray[np.uint8] | npt.NDArray[np.float32]
+
+
+def channel_statistics(x: Stored) -> tuple[Tensor, Tensor]:
+    """Mean and deviation of each channel of [N, channels, ...] over all samples and positions, pixels counted in [0, 1].
+
+    Returns:
+        two tensors [channels, 1, ...], float64; a constant channel has deviation 1.
+    """
+    axes = (0, *range(2, x.ndim))
+    shape = (-1,) + (1,) * (x.ndim - 2)
+    total = x.sum(axes, dtype=np.float64)
+    count = x.size / x.shape[1]
+    step = max(1, 2**24 // (x[0].size or 1))
+    parts = (np.square(x[i : i + step].astype(np.float64)).sum(axes) for i in range(0, len(x), step))
+    squares = np.sum([*parts], axis=0)
+    mean = total / count
+    deviation = np.sqrt(np.maximum(squares / count - mean**2, 0))
+    scale = 255.0 if x.dtype == np.uint8 else 1.0
+    deviation = np.where(deviation == 0, scale, deviation)
+    return torch.from_numpy(mean / scale).view(shape), torch.from_numpy(deviation / scale).view(shape)

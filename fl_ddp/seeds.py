@@ -1,0 +1,101 @@
+"""Every random number is a function of (seed, round, client, purpose): there is no generator state to save.
+
+Host side: 64-bit keys by SplitMix64 (Steele et al. 2014) and numpy's counter-based Philox. Device side: a 32-bit
+multiply-xorshift hash kept in int64, so that no product overflows, for noise inside a compiled step.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from enum import IntEnum
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+Keys = npt.NDArray[np.uint64]
+
+
+class Purpose(IntEnum):
+    """What a random number is for; the numbers are part of every run's results."""
+
+    MODEL = 1
+    PARTITION = 2
+    LOCAL_TEST = 3
+    COHORT = 4
+    ORDER = 5
+    NOISE = 6
+
+
+def _mix(word: Keys) -> Keys:
+    word = word + np.uint64(0x9E3779B97F4A7C15)
+    word = (word ^ (word >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    word = (word ^ (word >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    mixed: Keys = word ^ (word >> np.uint64(31))
+    return mixed
+
+
+def keys(*words: int | npt.NDArray[np.integer]) -> Keys:
+    """Hash words into 64-bit keys; arrays among the words are broadcast against each other."""
+    with np.errstate(over="ignore"):
+        key = np.zeros(1, np.uint64)
+        for word in words:
+            key = _mix(key ^ _mix(np.atleast_1d(np.asarray(word)).astype(np.uint64)))
+    return key
+
+
+def generator(*words: int) -> np.random.Generator:
+    """A numpy generator of its own for these words."""
+    return np.random.Generator(np.random.Philox(key=int(keys(*words)[0])))
+
+
+@contextmanager
+def torch_seed(*words: int) -> Iterator[None]:
+    """Run a block, such as a module's constructor, under torch's global CPU generator seeded by these words."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(int(keys(*words)[0] >> np.uint64(1)))  # noqa: TID251
+        yield
+
+
+def shuffled(order_keys: Keys, n: npt.NDArray[np.int64], epoch: int) -> npt.NDArray[np.int64]:
+    """One random order of each client's samples.
+
+    Args:
+        order_keys: [G] key of each client in this round.
+        n: [G] number of samples of each client.
+        epoch: of the client in this round.
+
+    Returns:
+        [G, max n] positions in the client's sample list; the first n of a row are a permutation that depends on the
+        client's key, n and epoch alone, the rest is padding.
+    """
+    position = np.arange(int(n.max(initial=0)))
+    rank = keys(order_keys[:, None], epoch, position[None]) >> np.uint64(1)
+    rank[position[None] >= n[:, None]] = np.iinfo(np.uint64).max
+    return np.argsort(rank, axis=1)
+
+
+def _hash32(word: Tensor) -> Tensor:
+    word = ((word ^ (word >> 16)) * 0x21F0AAAD) & 0xFFFFFFFF
+    word = ((word ^ (word >> 15)) * 0x735A2D97) & 0xFFFFFFFF
+    return word ^ (word >> 15)
+
+
+def uniform(key: Tensor, stream: int, shape: torch.Size) -> Tensor:
+    """Uniform noise in [0, 1) that depends on the key, the stream and the position in the shape alone.
+
+    Args:
+        key: [] int64 in [0, 2**31).
+        stream: number of the consumer, such as a layer.
+        shape: of the noise.
+    """
+    position = torch.arange(shape.numel(), device=key.device).view(shape)
+    bits = _hash32(_hash32(_hash32(key) ^ stream) ^ position)
+    return (bits >> 8).float() * 2.0**-24
+
+

@@ -1,0 +1,230 @@
+"""The round loop: the only file that knows the order of things."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from math import prod
+
+import numpy as np
+import torch
+
+from fl_ddp.collectives import Ranks, join
+from fl_ddp.command_line import from_file, from_mapping
+from fl_ddp.config import Config
+from fl_ddp.environment import prepare
+from fl_ddp.errors import ElsewhereError, RankLostError, RunError
+from fl_ddp.evaluation import Scores, evaluate
+from fl_ddp.exact_sum import CohortSum
+from fl_ddp.federation import Federation, found
+from fl_ddp.group import Group, Workplace
+from fl_ddp.interrupt import InterruptedRunError, StopRequest, listening
+from fl_ddp.memory import ClientMemory
+from fl_ddp.metrics import Record
+from fl_ddp.plan import Plan
+from fl_ddp.population import Ids, cohort, deal, owner
+from fl_ddp.protocol import Info, Tensors, Term, Total, Upload
+from fl_ddp.records import Records
+from fl_ddp.run_folder import first_to_say
+from fl_ddp.stopwatch import Stopwatch
+
+
+def simulate(config: object = None) -> dict[str, object]:
+    """Run a simulation in this process; see fl_ddp.simulate."""
+    if config is None or isinstance(config, Mapping):
+        config = from_mapping(config or {})
+    elif not isinstance(config, Config):
+        config = from_file(str(config))
+    prepare()
+    with listening() as stop:
+        return run(config.checked(), join(config.device), stop)
+
+
+def run(config: Config, ranks: Ranks, stop: StopRequest) -> dict[str, object]:
+    """Run, or go on with, what a configuration asks for; on all ranks alike.
+
+    Returns:
+        the content of summary.json, on rank 0.
+
+    Raises:
+        ConfigError: the configuration cannot be run.
+        RunError: the run failed; what was finished before is saved.
+        RankLostError: another rank is gone.
+        InterruptedRunError: a stop was asked for; what was finished is saved.
+    """
+    federation = ranks.together(lambda: found(config, ranks))
+    records = Records(config, ranks, federation)
+    if records.done:
+        records.tell(f"{records.path} is finished; a larger --rounds goes on with it")
+        return records.done
+    simulation = Simulation(config, ranks, stop, federation, records)
+    try:
+        try:
+            simulation.rounds()
+            return records.close(simulation.finished, simulation.server["theta"])
+        except RankLostError:
+            raise
+        except InterruptedRunError:
+            simulation.save()
+            records.tell(f"stopped after round {simulation.finished}; go on with --resume {records.path}")
+            raise
+        except Exception as error:
+            simulation.save()
+            ranks.agree(_with_way_out(error, simulation.finished, records))
+            raise
+    except RankLostError as lost:
+        told = lost.told or not first_to_say(records.path)
+        raise RankLostError(f"{lost}; go on with --resume {records.path}", told) from lost
+
+
+def _with_way_out(error: Exception, finished: int, records: Records) -> Exception | None:
+    if isinstance(error, ElsewhereError):
+        return None
+    if isinstance(error, RunError) and finished:
+        return RunError(f"{error}; round {finished} is saved in {records.path / 'checkpoints'}")
+    return error
+
+
+class Simulation:
+    """One run on this rank.
+
+    Attributes:
+        finished: number of finished rounds.
+        server: the server's state after them, equal on every rank.
+    """
+
+    def __init__(
+        self, config: Config, ranks: Ranks, stop: StopRequest, federation: Federation, records: Records
+    ) -> None:
+        """Set up the first round, or the one after a checkpoint."""
+        self._config, self._ranks, self._stop = config, ranks, stop
+        self._federation, self._records = federation, records
+        method, start = federation.method, records.start
+        self._workplace = Workplace(
+            federation.train, federation.model.dtype, config.precision == "bfloat16", config.compile, stop.check
+        )
+        self.finished = start.finished if start else 0
+        self.server = start.server if start else method.init()
+        self._memory = ClientMemory(method.init_client(), ranks.device, start.memory if start else None)
+        self._watch = Stopwatch()
+        self._late: Exception | None = None
+
+    def rounds(self) -> None:
+        """All rounds that are left, then agree that all is well."""
+        config = self._config
+        if self.finished >= config.rounds:
+            self._record(Record(self.finished, 0, 0, 0, 0.0), self._evaluate())
+        while self.finished < config.rounds:
+            record = self._round()
+            self._stop.nothing_to_save = False
+            last = self.finished == config.rounds
+            due = last or self.finished % config.eval_every == 0
+            self._record(record, self._evaluate() if due else None)
+            if last or self.finished % config.checkpoint_every == 0:
+                with self._watch.phase("checkpoint"):
+                    self.save()
+        self._ranks.agree(self._late)
+
+    def save(self) -> None:
+        """Write a checkpoint of the last finished round, all ranks together."""
+        if self.finished:
+            self._records.save(self.finished, self.server, self._memory)
+
+    def _round(self) -> Record:
+        """Local training, one sum over all clients and ranks, the server's step."""
+        federation, method, watch = self._federation, self._federation.method, self._watch
+        index, config = self.finished, self._config
+        ids = cohort(config.seed, index, config.clients, config.cohort_size)
+        hands = self._hands(ids)
+        sums = CohortSum(config.reduction == "exact", config.compile)
+        kept: list[tuple[Ids, Tensors]] = []
+        error, self._late = self._late, None
+        try:
+            for group in self._groups(hands[self._ranks.index], index):
+                self._stop.check()
+                with watch.phase("training"):
+                    upload = method.client_update(group, self._received(), self._memory.take(group.client))
+                with watch.phase("summing"):
+                    sums.add(upload.sums, group.real, lambda lane, g=group: f"round {index + 1}, client {g.client[lane]}")
+                kept.append((group.client, upload.memory))
+        except Exception as failure:
+            error = error or failure
+        with watch.phase("summing"):
+            self._ranks.agree(error)
+            total = Total(sums.totals(self._ranks.add(sums.buffer())))
+        with watch.phase("server"):
+            server = method.server_update(
+                self.server, total, Info(index, torch.from_numpy(ids), config.clients)
+            )
+            if not all(bool(t.isfinite().all()) for t in server.values() if t.is_floating_point()):
+                raise RunError(f"round {index + 1}: the server's state is not finite; a smaller --lr usually helps")
+            for clients, memory in kept:
+                self._memory.put(clients, memory)
+            self.server, self.finished = server, index + 1
+        groups = sum(-(-max(len(hand), 1) // federation.lanes) for hand in hands)
+        return Record(
+            round=self.finished,
+            cohort=len(ids),
+            traffic_up_bytes=len(ids) * _bytes_up(upload),
+            traffic_down_bytes=len(ids) * sum(t.nbytes for t in self._received().values()),
+            padded_lanes=1 - len(ids) / (groups * federation.lanes),
+            train_loss=float(total.sums["loss"] / total.sums["weight"]),
+        )
+
+    def _hands(self, ids: Ids) -> list[Ids]:
+        """The cohort's clients on each rank: where their memory is, or dealt evenly."""
+        size = self._ranks.size
+        cost = self._plan(0).num_steps(np.array([len(self._federation.clients[i]) for i in ids]))
+        if not self._memory.initial:
+            return deal(ids, cost, size)
+        longest = ids[np.argsort(-cost, kind="stable")]
+        return [longest[owner(longest, size) == rank] for rank in range(size)]
+
+    def _groups(self, ids: Ids, index: int) -> list[Group]:
+        """This rank's clients, cut into groups; without clients one empty group, so that all ranks know all sums."""
+        lanes, clients = self._records.lanes, self._federation.clients
+        return [
+            Group(self._workplace, self._plan(index), part, [clients[i] for i in part], lanes, self._config.seed, index)
+            for part in (ids[i : i + lanes] for i in range(0, max(len(ids), 1), lanes))
+        ]
+
+    def _plan(self, index: int) -> Plan:
+        config = self._config
+        return Plan(
+            batch_size=config.batch_size,
+            epochs=config.epochs,
+            steps=config.local_steps,
+            lr=config.lr * config.lr_decay**index,
+            momentum=config.momentum,
+            weight_decay=config.weight_decay,
+            drop_last=config.drop_last,
+        )
+
+    def _received(self) -> Tensors:
+        """What a client receives of the server's state."""
+        return {name: self.server[name] for name in self._federation.method.broadcast}
+
+    def _evaluate(self) -> Scores:
+        model, theta = self._federation.model, self.server["theta"]
+        with self._watch.phase("evaluation"):
+            return evaluate(
+                lambda x: model.logits(theta, x), self._federation.test, model.num_classes, model.dtype, self._ranks
+            )
+
+    def _record(self, record: Record, scores: Scores | None) -> None:
+        """Write down a round; an error of rank 0's disk is agreed upon with the next round's."""
+        if scores:
+            record = replace(
+                record, accuracy=scores.accuracy, loss=scores.loss, class_accuracy=scores.class_accuracy
+            )
+        try:
+            self._records.round(replace(record, seconds=self._watch.lap(), wall=time.time()), scores)
+        except RunError as error:
+            self._late = error
+
+
+def _bytes_up(upload: Upload) -> int:
+    """What one client sends."""
+    values = [t.value if isinstance(t, Term) else t for t in upload.sums.values()]
+    return sum(prod(v.shape[1:]) * v.element_size() for v in values)

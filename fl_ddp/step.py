@@ -1,0 +1,108 @@
+"""One local step of all lanes: gradient, correction, penalty and SGD, vectorised over clients and compiled.
+
+The loss sees all leaves of a model at once; whatever is coordinate-wise runs leaf by leaf, so that it fuses with the update
+and no parameter vector is ever concatenated. Leaves are separate buffers and are written in place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import NamedTuple, Protocol
+
+import torch
+from torch import Tensor
+from torch.func import grad, vmap
+
+from fl_ddp.protocol import Batch, Leaves, Tensors
+from fl_ddp.samples import Samples
+
+Split = dict[str, Tensor | Leaves]
+"""Tensors by name, parameter vectors among them as leaves."""
+
+
+class Objective(Protocol):
+    """What local training needs to know of a method (FedAvg's part for one client); hashable."""
+
+    def leaves(self, vector: Tensor) -> Leaves: ...
+    def gradient(self, theta: Leaves, batch: Batch, server: Tensors, mine: Tensors) -> tuple[Leaves, Tensor]: ...
+    def correct(self, g: Tensor, theta: Tensor, server: Tensors, mine: Tensors) -> Tensor: ...
+    def penalty(self, theta: Tensor, server: Tensors, mine: Tensors) -> Tensor: ...
+
+
+class Variant(NamedTuple):
+    """What is compiled into a step, beside the objective."""
+
+    dtype: torch.dtype
+    momentum: bool
+    weight_decay: bool
+    bfloat16: bool
+    compile: bool
+
+
+class Rates(NamedTuple):
+    """Hyper-parameters of SGD as tensors [], so that other values do not compile another step."""
+
+    lr: Tensor
+    momentum: Tensor
+    weight_decay: Tensor
+
+
+class State(NamedTuple):
+    """What a step changes in place: theta and its momentum, leaves [G, ...], and the sum of losses so far [G]."""
+
+    theta: Leaves
+    momentum: Leaves
+    loss: Tensor
+
+
+Step = Callable[[State, Samples, Tensor, Tensor, Mapping[str, object], Mapping[str, object], Rates], None]
+
+
+def _of_leaf(tensors: Split, leaf: int) -> Tensors:
+    return {name: t[leaf] if isinstance(t, tuple) else t for name, t in tensors.items()}
+
+
+@cache
+def local_step(objective: Objective, variant: Variant) -> Step:
+    """The step of an objective, one compiled graph for all rounds.
+
+    Returns:
+        step(state, samples, index [G, B] with -1 where padded, key [G], server, memory [G, ...], rates); a lane whose whole
+        index is -1 stays as it is. State is written in place.
+    """
+
+    def one(theta: Leaves, momentum: Leaves, batch: Batch, server: Split, mine: Split, rates: Rates) -> tuple[Leaves, ...]:
+        with torch.autocast(batch.x.device.type, torch.bfloat16, enabled=variant.bfloat16):
+            gradient, loss = objective.gradient(theta, batch, server, mine)  # type: ignore[arg-type]
+        active = batch.mask.any()
+        moved: list[Tensor] = []
+        kept: list[Tensor] = []
+        for i, (t, g) in enumerate(zip(theta, gradient, strict=True)):
+            of_server, of_mine = _of_leaf(server, i), _of_leaf(mine, i)
+            g = objective.correct(g, t, of_server, of_mine)
+            g = g + grad(objective.penalty)(t, of_server, of_mine)
+            if variant.weight_decay:
+                g = g + rates.weight_decay * t
+            if variant.momentum:
+                g = rates.momentum * momentum[i] + g
+                kept.append(torch.where(active, g, momentum[i]))
+            moved.append(torch.where(active, t - rates.lr * g, t))
+        return tuple(moved), tuple(kept), torch.where(active, loss, torch.zeros_like(loss))
+
+    lanes = vmap(one, in_dims=(0, 0, 0, None, 0, None))
+
+    def step(
+        state: State, samples: Samples, index: Tensor, key: Tensor, server: Split, mine: Split, rates: Rates
+    ) -> None:
+        real = index >= 0
+        sample = index.clamp_min(0)
+        x = samples.inputs(samples.x[sample], variant.dtype)
+        batch = Batch(x, samples.y[sample], real.to(variant.dtype), key)
+        moved, kept, loss = lanes(state.theta, state.momentum, batch, server, mine, rates)
+        for old, new in zip(state.theta + state.momentum, moved + kept, strict=True):
+            old.copy_(new)
+        state.loss.add_(loss)
+
+    compiled: Step = torch.compile(step, dynamic=False, fullgraph=True) if variant.compile else step
+    return compiled
