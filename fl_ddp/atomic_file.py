@@ -1,0 +1,57 @@
+"""Files that are either whole or absent, whatever kills the run."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from fl_ddp.errors import RunError
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Turn a full disk and the like into one line that names the file.
+
+    Raises:
+        RunError: the operating system refused to write.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise RunError(f"{path}: cannot be written ({error.strerror or error})") from error
+
+
+def sync_folder(path: Path) -> None:
+    """Make the names in a folder survive a loss of power."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Replace a file by a new text in one step, like write_bytes()."""
+    write_bytes(path, text.encode())
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """Replace a file by new content in one step.
+
+    Raises:
+        RunError: it cannot be written; the old file is untouched.
+    """
+    temporary = path.with_name(f".{path.name}.tmp")
+    with writing(path):
+        try:
+            with temporary.open("wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.replace(path)
+        except OSError:
+            temporary.unlink(missing_ok=True)
+            raise
+        sync_folder(path.parent)

@@ -1,0 +1,126 @@
+"""The folder of a run: its name, and the lock that keeps a second writer out."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import socket
+from datetime import datetime
+from difflib import get_close_matches
+from itertools import count
+from pathlib import Path
+from types import TracebackType
+
+from fl_ddp.config import Config
+from fl_ddp.errors import ConfigError
+
+
+def default_name(config: Config, now: datetime) -> str:
+    """data-method-seed-time, such as digits-FedAvg-seed0-20261121-101500."""
+    return f"{config.data.name.lower()}-{config.method.name}-seed{config.seed}-{now:%Y%m%d-%H%M%S}"
+
+
+class RunFolder:
+    """A run's folder, held by one writer: rank 0 of one run.
+
+    The lock belongs to the open file, so the system gives it back when the writer closes it or dies in any way.
+
+    Attributes:
+        path: the folder.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """Lock an existing folder.
+
+        Raises:
+            ConfigError: another run holds it, or it cannot be written.
+        """
+        self.path = path
+        try:
+            self._lock = os.open(path / ".lock", os.O_RDWR | os.O_CREAT, 0o666)
+        except OSError as error:
+            raise ConfigError(f"{path}: this run folder cannot be written ({error.strerror})") from error
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            holder = os.read(self._lock, 1000).decode(errors="replace").strip()
+            os.close(self._lock)
+            if isinstance(error, BlockingIOError):
+                message = f"{path}: another run is writing in this folder ({holder}); wait until it ends, or stop it"
+            else:
+                message = f"{path}: cannot be locked ({error.strerror}); choose another folder with --out"
+            raise ConfigError(message) from error
+        os.ftruncate(self._lock, 0)
+        os.pwrite(self._lock, f"host {socket.gethostname()}, process {os.getpid()}\n".encode(), 0)
+
+    @classmethod
+    def create(cls, config: Config, now: datetime) -> RunFolder:
+        """Make and lock the folder of a new run: --name in --out, or a default name nobody took.
+
+        Raises:
+            ConfigError: the name is taken or no name of a folder, or --out cannot be written.
+        """
+        out = Path(config.out)
+        if config.name is not None and (Path(config.name).name != config.name or config.name in ("", "..")):
+            raise ConfigError(f"--name: {config.name!r} is not the name of a folder; its place is given with --out")
+        # A class of the user's may be called anything; what a shell or TensorBoard would stumble over is replaced.
+        name = config.name or re.sub(r"[^\w.-]", "-", default_name(config, now))
+        try:
+            out.mkdir(parents=True, exist_ok=True)
+            for attempt in count(1):
+                path = out / (name if attempt == 1 else f"{name}-{attempt}")
+                try:
+                    path.mkdir()
+                    return cls(path)
+                except FileExistsError:
+                    if config.name is not None:
+                        raise ConfigError(
+                            f"--name: {path} exists already; go on with it by --resume {path}, or choose another name"
+                        ) from None
+        except OSError as error:
+            raise ConfigError(
+                f"--out: {out} cannot be written ({error.strerror}); choose another folder with --out"
+            ) from error
+        raise AssertionError("count() ends never")
+
+    @classmethod
+    def reopen(cls, path: Path) -> RunFolder:
+        """Lock the folder of an earlier run.
+
+        Raises:
+            ConfigError: it is no run's folder, another run holds it, or it cannot be written.
+        """
+        if not (path / "config.yaml").is_file():
+            problem = "has no config.yaml, so it is not the folder of a run" if path.is_dir() else "does not exist"
+            runs = [file.parent.name for file in path.parent.glob("*/config.yaml")]
+            near = get_close_matches(path.name, runs, 1)
+            raise ConfigError(
+                f"--resume: {path} {problem}" + (f"; did you mean {path.parent / near[0]}?" if near else "")
+            )
+        return cls(path)
+
+    def close(self) -> None:
+        """Give the lock back; a second call does nothing."""
+        if self._lock >= 0:
+            os.close(self._lock)
+            self._lock = -1
+
+    def __enter__(self) -> RunFolder:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def first_to_say(path: Path) -> bool:
+    """Whether this rank is the first to report a loss that all ranks see but none can agree on any more."""
+    try:
+        os.close(os.open(path / ".lost", os.O_CREAT | os.O_EXCL))
+    except FileExistsError:
+        return False
+    except OSError:
+        return True
+    return True

@@ -1,0 +1,203 @@
+import csv
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+from fl_ddp.errors import ConfigError
+from fl_ddp.figures import confusion_figure
+from fl_ddp.metrics import Record
+from fl_ddp.progress import Progress, result_table
+from fl_ddp.summary import Summary, rounds_to_target, versions_and_hardware, write_summary
+from fl_ddp.tracking import Tracker
+
+CLASSES = ("cat", "T-shirt/top", 'a "b", c')
+PHASES = ("training", "evaluation")
+
+
+def record(round: int) -> Record:
+    """Round 0 and even rounds are evaluated; 1 / 3 and the like do not survive a short print."""
+    plain = Record(
+        round, 10, 1000 + round, 2000, 0.2, 1 / (round + 3), seconds={"training": 0.1 / 3}, wall=1e9 + round / 3
+    )
+    if round % 2:
+        return plain
+    accuracy = round / (round + 3)
+    return replace(plain, accuracy=accuracy, loss=1 - accuracy, class_accuracy=(accuracy, math.nan, accuracy / 7))
+
+
+def tracker(folder: Path, state: dict[str, object] | None = None) -> Tracker:
+    return Tracker(folder, CLASSES, PHASES, {"method": "FedAvg", "lr": 0.1, "cohort": None, "compile": True}, state)
+
+
+def tracked(folder: Path, rounds: range) -> dict[str, object]:
+    """State after an uninterrupted run."""
+    folder.mkdir()
+    whole = tracker(folder)
+    for round in rounds:
+        whole.record(record(round))
+    whole.sync()
+    whole.close()
+    return whole.state()
+
+
+def curves(folder: Path) -> dict[str, list[tuple[int, float, float]]]:
+    events = EventAccumulator(str(folder)).Reload()
+    return {tag: [(e.step, e.value, e.wall_time) for e in events.Scalars(tag)] for tag in events.Tags()["scalars"]}
+
+
+def test_metrics_hold_every_round_and_their_floats_round_trip(tmp_path: Path) -> None:
+    tracked(tmp_path / "run", range(5))
+    with (tmp_path / "run/metrics.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["round"] for row in rows] == list("01234")
+    assert [column for column in rows[0] if column.startswith("time")] == [
+        "time_wall",
+        "time_training",
+        "time_evaluation",
+    ]
+    assert [column for column in rows[0] if column.startswith("accuracy/")] == [f"accuracy/{name}" for name in CLASSES]
+    assert rows[1]["accuracy"] == rows[1]["running_mean_accuracy"] == rows[1]["accuracy/cat"] == ""
+    assert float(rows[4]["accuracy"]) == 4 / 7 and float(rows[4]["train_loss"]) == 1 / 7
+    assert float(rows[4]["running_mean_accuracy"]) == (2 / 5 + 4 / 7) / 2
+
+
+def test_tensorboard_shows_the_curves_of_the_design(tmp_path: Path) -> None:
+    tracked(tmp_path / "run", range(5))
+    shown = curves(tmp_path / "run")
+    assert shown.keys() == {
+        *("accuracy/global", "accuracy/running_mean", "accuracy/class/cat", 'accuracy/class/a "b", c'),
+        *("loss/test", "loss/train", "traffic/up", "traffic/down", "time/training"),
+    }
+    assert [step for step, _, _ in shown["accuracy/global"]] == [0, 2, 4]
+    assert [value for _, value, _ in shown["traffic/up"]] == [1000, 2001, 3003, 4006, 5010]
+    assert shown["loss/train"][3][2] == 1e9 + 1
+
+
+def test_figures_and_settings_reach_tensorboard_in_the_same_run(tmp_path: Path) -> None:
+    run = tracker(tmp_path)
+    run.figure("confusion", confusion_figure([[3, 0, 1], [0, 0, 0], [1, 1, 9]], CLASSES), 0)
+    run.close()
+    events = EventAccumulator(str(tmp_path)).Reload()
+    (image,) = events.Images("confusion")
+    assert image.encoded_image_string.startswith(b"\x89PNG") and image.width > 100
+    assert events.PluginTagToContent("hparams").keys() == {"_hparams_/experiment", "_hparams_/session_start_info"}
+    assert not [path for path in tmp_path.iterdir() if path.is_dir()]
+
+
+@pytest.mark.parametrize("kept", [0, 3, 6])
+def test_resume_and_replay_give_the_same_files_and_no_doubled_steps(tmp_path: Path, kept: int) -> None:
+    tracked(tmp_path / "whole", range(7))
+    (tmp_path / "cut").mkdir()
+    first = tracker(tmp_path / "cut")
+    for round in range(kept + 1):
+        first.record(record(round))
+    state = json.loads(json.dumps(first.state()))
+    for round in range(kept + 1, 7):
+        first.record(replace(record(round), train_loss=-1.0))
+    # Killed in the middle of a row and of an event; the first tracker is never closed.
+    for path in (tmp_path / "cut").iterdir():
+        with path.open("ab") as file:
+            file.write(b"7,0.")
+    second = tracker(tmp_path / "cut", state)
+    for round in range(kept + 1, 7):
+        second.record(record(round))
+    second.close()
+    assert second.history.running_means == pytest.approx([2 / 5, (2 / 5 + 4 / 7) / 2, (2 / 5 + 4 / 7 + 6 / 9) / 3])
+    assert (tmp_path / "cut/metrics.csv").read_bytes() == (tmp_path / "whole/metrics.csv").read_bytes()
+    assert curves(tmp_path / "cut") == curves(tmp_path / "whole")
+    assert len(list((tmp_path / "cut").iterdir())) == 2
+
+
+def test_history_after_resume_equals_that_of_the_whole_run(tmp_path: Path) -> None:
+    state = tracked(tmp_path / "run", range(7))
+    again = tracker(tmp_path / "run", state).history
+    whole = tracker(tmp_path).history
+    for round in range(7):
+        whole.add(record(round))
+    again.evaluated = whole.evaluated = None  # holds nan, which equals nothing
+    assert vars(again) == vars(whole)
+    assert whole.padded_lanes == pytest.approx(0.2)  # a mean of six rounded values
+
+
+def test_starting_anew_leaves_nothing_of_the_old_records(tmp_path: Path) -> None:
+    tracked(tmp_path / "run", range(7))
+    run = tracker(tmp_path / "run")
+    run.record(record(0))
+    run.close()
+    assert len((tmp_path / "run/metrics.csv").read_text().splitlines()) == 2
+    assert {step for curve in curves(tmp_path / "run").values() for step, _, _ in curve} == {0}
+
+
+def test_edited_or_shortened_metrics_are_refused(tmp_path: Path) -> None:
+    state = tracked(tmp_path / "run", range(3))
+    file = tmp_path / "run/metrics.csv"
+    content = file.read_text()
+    for damaged, message in ((content.replace("2000", "2001"), "edited"), (content[:-5], "cut short")):
+        file.write_text(damaged)
+        with pytest.raises(ConfigError, match=rf"metrics\.csv: was {message}"):
+            tracker(tmp_path / "run", state)
+    file.unlink()
+    with pytest.raises(ConfigError, match=r"metrics\.csv: cannot be read"):
+        tracker(tmp_path / "run", state)
+
+
+def test_rounds_to_target_is_the_first_round_that_reaches_it() -> None:
+    reached = rounds_to_target([2, 4, 6], [0.5, 0.9, 0.6], [0.5, 0.6, 0.95])
+    assert reached == {"0.5": 2, "0.6": 4, "0.95": None}
+
+
+SUMMARY = Summary(
+    folder="runs/first",
+    rounds=6,
+    accuracy=0.75,
+    running_mean_accuracy=None,
+    best_accuracy=0.8,
+    loss=math.inf,
+    class_accuracy={"cat": 0.5, "T-shirt/top": math.nan},
+    confusion=((1, 1), (0, 0)),
+    rounds_to_target={"accuracy": {"0.7": 3, "0.9": None}, "running_mean": {"0.7": None, "0.9": None}},
+    traffic_up_bytes=1_500_000,
+    traffic_down_bytes=3_000_000_000,
+    padded_lanes=0.25,
+    seconds={"training": 1.5},
+    parameters_sha256="ab" * 32,
+    numerics={"reduction": "exact"},
+    environment={},
+)
+
+
+def test_summary_is_strict_json(tmp_path: Path) -> None:
+    write_summary(tmp_path, replace(SUMMARY, environment=versions_and_hardware()))
+
+    def refuse(name: str) -> None:
+        raise AssertionError(name)
+
+    text = (tmp_path / "summary.json").read_text()
+    summary = json.loads(text, parse_constant=refuse)
+    assert summary["accuracy"] == 0.75 and summary["loss"] is None
+    assert summary["class_accuracy"] == {"cat": 0.5, "T-shirt/top": None}
+    assert summary["environment"]["torch"] and summary["confusion"] == [[1, 1], [0, 0]]
+    assert "[1, 1]" in text
+
+
+def test_result_table_tells_accuracy_classes_targets_and_where_to_look() -> None:
+    table = result_table(SUMMARY)
+    for part in (
+        *("accuracy       0.7500", "T-shirt/top  nan", "round 3 (running mean: not reached)"),
+        *("1.5 MB up, 3,000.0 MB down", "runs/first", "tensorboard --logdir runs"),
+    ):
+        assert part in table
+
+
+def test_progress_without_a_terminal_is_first_and_last_line_of_a_short_run(capsys: pytest.CaptureFixture[str]) -> None:
+    progress = Progress(0, 500)
+    for round in range(1, 501):
+        progress.update(record(round))
+    progress.close()
+    first, last = capsys.readouterr().out.splitlines()
+    assert first.startswith("round 1/500  accuracy -  loss 0.2500")
+    assert last.startswith(f"round 500/500  accuracy {500 / 503:.4f}") and last.endswith("00:00 left")
