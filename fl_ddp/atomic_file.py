@@ -32,6 +32,18 @@ def sync_folder(path: Path) -> None:
         os.close(descriptor)
 
 
+def write_synced(path: Path, content: bytes) -> None:
+    """Write a file that survives a loss of power once it has its final name.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    with path.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+
+
 def write_text(path: Path, text: str) -> None:
     """Replace a file by a new text in one step, like write_bytes()."""
     write_bytes(path, text.encode())
@@ -46,10 +58,7 @@ def write_bytes(path: Path, content: bytes) -> None:
     temporary = path.with_name(f".{path.name}.tmp")
     with writing(path):
         try:
-            with temporary.open("wb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
+            write_synced(temporary, content)
             temporary.replace(path)
         except OSError:
             temporary.unlink(missing_ok=True)

@@ -32,7 +32,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 
-from fl_ddp.atomic_file import sync_folder, write_text, writing
+from fl_ddp.atomic_file import sync_folder, write_synced, writing
 from fl_ddp.errors import ConfigError, RunError
 from fl_ddp.protocol import Tensors
 
@@ -105,7 +105,9 @@ def commit(run: Path, temporary: Path, state: Mapping[str, object], keep: int, a
             files[digest.stem] = json.loads(digest.read_text())
             digest.unlink()
         document["files"] = files
-        write_text(temporary / "state.json", json.dumps({**document, "sha256": _digest(document)}, indent=1) + "\n")
+        text = json.dumps({**document, "sha256": _digest(document)}, indent=1) + "\n"
+        with writing(temporary / "state.json"):
+            write_synced(temporary / "state.json", text.encode())
         # Left from before a resume that had to go back further.
         for outdated in _folders(run):
             if _round(outdated) >= _round(final):
@@ -116,9 +118,8 @@ def commit(run: Path, temporary: Path, state: Mapping[str, object], keep: int, a
     # Of equally good ones the oldest, max() takes the first.
     best = max((folder for folder in folders if _accuracy(folder) >= 0), key=_accuracy, default=None)
     with writing(final.parent):
-        if best is not None:
-            (final.parent / "best").write_text(best.name + "\n")
-        (final.parent / "latest").write_text(final.name + "\n")
+        _point(final.parent / "best", best)
+        _point(final.parent / "latest", final)
         for folder in folders[:-keep]:
             if folder != best:
                 shutil.rmtree(folder)
@@ -280,6 +281,14 @@ def _spelled(kind: tuple[torch.Size, torch.dtype] | None) -> str:
 def _folders(run: Path) -> list[Path]:
     """All checkpoints of a run, oldest first."""
     return sorted(path for path in (run / "checkpoints").glob("round_*") if re.fullmatch(r"round_\d+", path.name))
+
+
+def _point(pointer: Path, folder: Path | None) -> None:
+    """Write a folder's name, if it is not there already: replacing a file costs milliseconds."""
+    if folder is None:
+        pointer.unlink(missing_ok=True)
+    elif not pointer.exists() or pointer.read_text() != f"{folder.name}\n":
+        pointer.write_text(f"{folder.name}\n")
 
 
 def _round(folder: Path) -> int:

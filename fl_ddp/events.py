@@ -7,6 +7,7 @@ import itertools
 import math
 import os
 import socket
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -53,7 +54,10 @@ class EventFile:
         Raises:
             RunError: it cannot be written.
         """
-        self._name = f"events.out.tfevents.{int(wall):010d}.{socket.gethostname()}.{os.getpid()}.{next(_COUNTER)}"
+        # The name of a later file sorts later: TensorBoard never goes back to an earlier one.
+        self._name = (
+            f"events.out.tfevents.{int(time.time()):010d}.{socket.gethostname()}.{os.getpid()}.{next(_COUNTER)}"
+        )
         # TensorBoard reads whatever has "tfevents" in its name.
         self._path = folder / "events.unfinished"
         with writing(self._path):

@@ -57,6 +57,13 @@ class Progress:
         # The first round compiles: it says nothing about the others.
         self._timed_from = self._timed_from or (record.round, now)
 
+    def say(self, line: str) -> None:
+        """Print a line above the bar."""
+        if self._bar is None:
+            print(line, flush=True)
+        else:
+            self._bar.write(line, file=sys.stdout)
+
     def close(self) -> None:
         """Leave the terminal in order."""
         if self._bar is not None:

@@ -195,9 +195,11 @@ def test_result_table_tells_accuracy_classes_targets_and_where_to_look() -> None
 
 def test_progress_without_a_terminal_is_first_and_last_line_of_a_short_run(capsys: pytest.CaptureFixture[str]) -> None:
     progress = Progress(0, 500)
+    progress.say("hello")
     for round in range(1, 501):
         progress.update(record(round))
     progress.close()
-    first, last = capsys.readouterr().out.splitlines()
+    hello, first, last = capsys.readouterr().out.splitlines()
+    assert hello == "hello"
     assert first.startswith("round 1/500  accuracy -  loss 0.2500")
     assert last.startswith(f"round 500/500  accuracy {500 / 503:.4f}") and last.endswith("00:00 left")
