@@ -23,8 +23,8 @@ class Choice:
 
     @property
     def name(self) -> str:
-        """The class name without its module."""
-        return self.class_path.rpartition(".")[2]
+        """The class name without its module or file."""
+        return self.class_path.replace(":", ".").rpartition(".")[2]
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,157 @@
+"""The options of a class, read from its constructor, and the conversion of what a user wrote into their types."""
+
+from __future__ import annotations
+
+import math
+import types
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from functools import cache
+from typing import Literal, Union, get_args, get_origin
+
+from jsonargparse import ArgumentError, ArgumentParser
+
+from fl_ddp.errors import ConfigError
+
+
+@dataclass(frozen=True)
+class Given:
+    """One option as the user wrote it.
+
+    Attributes:
+        key: "lr", a choice "method", or an option of a choice "method.mu".
+        value: as read from YAML or Python; the text after the option on the command line, True where there is none.
+        source: what messages put before the key: "--" on the command line, "my.yaml: " in a file.
+        typed: the value has its type already; false for text of the command line.
+    """
+
+    key: str
+    value: object
+    source: str = ""
+    typed: bool = True
+
+    @property
+    def where(self) -> str:
+        """What messages call it."""
+        return self.source + self.key
+
+    @property
+    def dashes(self) -> str:
+        """What stands before other keys in messages about this one."""
+        return "--" if self.source == "--" else ""
+
+    @property
+    def bare(self) -> bool:
+        """Whether this is an option of the command line without a value."""
+        return self.source == "--" and self.typed
+
+
+@dataclass(frozen=True)
+class Option:
+    """An argument of a constructor.
+
+    Attributes:
+        default: None where the option is required.
+        help: its line in the docstring, maybe empty.
+        type: its annotation.
+    """
+
+    default: object
+    required: bool
+    help: str
+    type: object
+
+
+@dataclass(frozen=True)
+class Options:
+    """The options of a class by name."""
+
+    parser: ArgumentParser
+    by_name: Mapping[str, Option]
+
+    def convert(self, name: str, given: Given) -> object:
+        """The value of an option in its type.
+
+        Raises:
+            ConfigError: it has another type or is not a finite number.
+        """
+        hint = self.by_name[name].type
+        if given.typed and isinstance(given.value, str) and str in (hint, *get_args(hint)):
+            return given.value  # jsonargparse would take the text "null" for null
+        try:
+            if given.typed and given.value is not None:
+                value = self.parser.parse_object({name: given.value}, defaults=False)[name]
+            else:
+                text = "null" if given.typed else given.value
+                value = self.parser.parse_args([f"--{name}={text}"], defaults=False)[name]
+            if given.value is None and value is not None:
+                raise ValueError("null")
+        except (ArgumentError, TypeError, ValueError) as error:
+            accepted = accepted_values(hint)
+            if given.bare:
+                raise ConfigError(f"{given.where}: needs a value; accepted: {accepted}") from error
+            shown = "null" if given.value is None else given.value
+            raise ConfigError(f"{given.where}: {shown} has the wrong type; accepted: {accepted}") from error
+        if not _finite(value):
+            raise ConfigError(f"{given.where}: {given.value} is not a finite number")
+        return value
+
+
+@cache
+def options_of(owner: type, skip: frozenset[str] = frozenset()) -> Options:
+    """The options of a class, those that it hands on to its parents through **kwargs included.
+
+    Args:
+        owner: the class.
+        skip: arguments that are not the user's.
+    """
+    parser = ArgumentParser(exit_on_error=False, add_help=False)
+    names = parser.add_class_arguments(owner, skip=set(skip), fail_untyped=False)
+    by_name = {}
+    for action in parser._actions:
+        if action.dest in names:
+            text = " ".join((action.help or "").split())
+            hint = getattr(action, "_typehint", object)
+            by_name[action.dest] = Option(action.default, action.required, text, hint)
+        # Values are converted one at a time, so a missing one is found elsewhere.
+        action.required = False
+    return Options(parser, by_name)
+
+
+def accepted_values(hint: object) -> str:
+    """What values a type hint accepts, in words."""
+    words = {int: "a whole number", float: "a number", bool: "true or false", str: "a text", types.NoneType: "null"}
+    if isinstance(hint, type) and hint in words:
+        return words[hint]
+    inner = get_args(hint)
+    if get_origin(hint) is Literal:
+        return " or ".join(str(value) for value in inner)
+    if get_origin(hint) in (Union, types.UnionType):
+        return " or ".join(accepted_values(one) for one in inner)
+    if get_origin(hint) in (tuple, list):
+        return f"a list such as [{','.join('...' if one is Ellipsis else accepted_values(one) for one in inner)}]"
+    return str(getattr(hint, "__name__", hint))
+
+
+def nearest_first(word: str, known: Iterable[str]) -> list[str]:
+    """Names sorted by likeness to a word, case aside."""
+    return sorted(known, key=lambda name: (-_likeness(word, name), name))
+
+
+def suggestion(word: str, known: Iterable[str]) -> str | None:
+    """The name that a misspelt word means, if any is near."""
+    best = nearest_first(word, known)[:1]
+    return best[0] if best and _likeness(word, best[0]) >= 0.6 else None
+
+
+def _likeness(word: str, name: str) -> float:
+    return SequenceMatcher(None, word.lower(), name.lower()).ratio()
+
+
+def _finite(value: object) -> bool:
+    if isinstance(value, float):
+        return math.isfinite(value)
+    if isinstance(value, Mapping):
+        return all(_finite(one) for one in value.values())
+    return not isinstance(value, list | tuple) or all(_finite(one) for one in value)

@@ -1,0 +1,154 @@
+"""The registry finds classes by being in a folder, by import path, or in a user's file."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from fl_ddp import registry
+from fl_ddp.config import Choice
+from fl_ddp.errors import ConfigError
+
+NET = """
+from __future__ import annotations
+import torch
+
+class Net(torch.nn.Module):
+    '''A net of one's own.'''
+
+    def __init__(self, width: int = 4, depth: int = 1, num_classes: int = 10) -> None:
+        super().__init__()
+        if width < 1:
+            raise ValueError("width must be positive")
+        self.size = (width, depth, num_classes)
+
+class WideNet(Net):
+    def __init__(self, scale: float, **kwargs: int) -> None:
+        super().__init__(**kwargs)
+        self.scale = scale
+
+class Plain(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The current directory, with a user's file of networks."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    (tmp_path / "own_nets.py").write_text(NET)
+    before = set(sys.modules)
+    yield tmp_path
+    for name in set(sys.modules) - before:
+        if str(tmp_path) in str(getattr(sys.modules[name], "__file__", "")):
+            del sys.modules[name]
+
+
+@pytest.mark.parametrize(
+    ("kind", "names"),
+    [
+        ("data", {"Digits", "MNIST", "FashionMNIST", "EMNIST", "CIFAR10", "CIFAR100", "ImageFolder", "Npz"}),
+        ("partition", {"IID", "Shards", "Blocks", "Dirichlet", "Quantity", "FromFile"}),
+        ("model", {"MLP", "ResNet18", "ResNet50"}),
+        ("method", {"FedAvg", "FedProx", "FedAvgM", "FedNova", "Scaffold", "FedDyn"}),
+    ],
+)
+def test_classes_of_a_kind_are_found_by_being_there(kind: str, names: set[str]) -> None:
+    assert names <= registry.known(kind).keys()
+
+
+def test_parts_of_models_and_abstract_bases_are_not_offered() -> None:
+    assert not {"Dataset", "Partition", "Module", "MaxPool", "Classifier"} & {
+        name for kind in registry.KINDS for name in registry.known(kind)
+    }
+
+
+@pytest.mark.parametrize("name", ["FedProx", "fedprox", "FEDPROX", "fl_ddp.methods.fedprox.FedProx"])
+def test_a_name_in_any_case_and_the_import_path_are_the_same_class(name: str) -> None:
+    assert registry.class_path("method", name) == "fl_ddp.methods.fedprox.FedProx"
+
+
+def test_an_unknown_name_lists_all_names_nearest_first() -> None:
+    with pytest.raises(ConfigError) as error:
+        registry.class_path("method", "FedPorx")
+    message = str(error.value)
+    assert message.startswith("--method: FedPorx is unknown; did you mean FedProx? known: FedProx, ")
+    assert all(name in message for name in registry.known("method"))
+
+
+@pytest.mark.parametrize("path", ["own_nets.Net", "own_nets.py:Net", "./own_nets.py:Net"])
+def test_a_class_in_a_file_of_the_current_directory_is_built_with_what_it_accepts(folder: Path, path: str) -> None:
+    net = registry.build(Choice(registry.class_path("model", path), {"width": 8}), in_shape=(1, 28, 28), num_classes=3)
+    assert net.size == (8, 1, 3)  # type: ignore[attr-defined]
+
+
+def test_a_class_in_a_file_elsewhere_is_found(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder / "elsewhere").mkdir()
+    monkeypatch.chdir(folder / "elsewhere")
+    assert registry.load("model", "../own_nets.py:Net").__name__ == "Net"
+
+
+def test_a_module_that_takes_nothing_gets_nothing(folder: Path) -> None:
+    net = registry.build(Choice("own_nets.Plain"), in_shape=(1, 28, 28), num_classes=3)
+    assert type(net).__name__ == "Plain"
+
+
+def test_arguments_handed_on_to_the_parent_are_options_and_engine_arguments(folder: Path) -> None:
+    owner = registry.load("model", "own_nets.WideNet")
+    assert list(registry.options("model", owner).by_name) == ["scale", "width", "depth"]
+    net = registry.build(Choice("own_nets.WideNet", {"scale": 2.0, "depth": 5}), num_classes=3)
+    assert net.size == (4, 5, 3)  # type: ignore[attr-defined]
+
+
+def test_engine_arguments_are_no_options() -> None:
+    for kind, missing in {"method": {"model"}, "model": {"in_shape", "num_classes"}}.items():
+        for owner in registry.known(kind).values():
+            assert not missing & registry.options(kind, owner).by_name.keys(), owner
+
+
+def test_every_option_of_every_class_has_a_doc_line() -> None:
+    bare = [
+        f"{owner.__name__}.{name}"
+        for kind in registry.KINDS
+        for owner in registry.known(kind).values()
+        for name, option in registry.options(kind, owner).by_name.items()
+        if not option.help
+    ]
+    assert bare == []
+
+
+def test_a_value_that_the_constructor_refuses_is_named_by_its_option(folder: Path) -> None:
+    registry.load("model", "own_nets.Net")
+    with pytest.raises(ConfigError, match=r"^--model\.width: width must be positive$"):
+        registry.build(Choice("own_nets.Net", {"width": 0}))
+
+
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        ("nowhere.Net", "--model: no module nowhere is installed or in {folder}"),
+        ("./nowhere.py:Net", "--model: nowhere.py: no such file"),
+        ("own_nets.Nett", "--model: own_nets.Nett is unknown; own_nets has no class Nett; it has Net, WideNet, Plain"),
+        ("pathlib.Path", "--model: pathlib.Path is abstract or no subclass of torch.nn.Module"),
+        ("broken.Net", "--model: importing broken failed: NameError: name 'undefined' is not defined"),
+        ("needy.Net", "--model: importing needy failed: ModuleNotFoundError: No module named 'absent_package'"),
+        (
+            "./json.py:Net",
+            "--model: json.py cannot be imported, {json} has its name; rename the file",
+        ),
+    ],
+)
+def test_an_import_path_that_fails_says_why_in_one_line(folder: Path, path: str, message: str) -> None:
+    import json
+
+    (folder / "broken.py").write_text("undefined")
+    (folder / "needy.py").write_text("import absent_package")
+    (folder / "json.py").write_text(NET)
+    with pytest.raises(ConfigError) as error:
+        registry.load("model", path)
+    assert str(error.value) == message.format(folder=folder, json=json.__file__)
