@@ -9,8 +9,8 @@ def simulate(config: object = None) -> dict[str, object]:
     """Run a simulation from a notebook or script, as the command line would.
 
     Args:
-        config: a Config, a mapping shaped like the YAML (short names, nested or dotted keys) or a path of a YAML file; nothing
-            runs the default.
+        config: a Config, a mapping shaped like the YAML (short names, nested or dotted) or the path of a YAML file;
+            nothing runs the default.
 
     Returns:
         what summary.json holds, and `folder`.

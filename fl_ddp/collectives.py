@@ -115,7 +115,7 @@ def _code(error: Exception | None) -> int:
 
 
 def die_with_launcher() -> None:
-    """Under torchrun, have the kernel kill this worker when its launcher dies: torchrun's own kill -9 would leave it running."""
+    """Under torchrun, have the kernel kill this worker when its launcher dies; it would live on and write."""
     if "TORCHELASTIC_RUN_ID" not in os.environ or sys.platform != "linux":
         return
     launcher = os.getppid()
@@ -137,7 +137,8 @@ def join(device: Device) -> Ranks:
         raise ConfigError("--device: cuda, but torch sees no GPU on this machine; accepted here: cpu or auto")
     if gpus and local_size > gpus:
         raise ConfigError(
-            f"--nproc_per_node: {local_size} ranks on this machine, but {gpus} GPU(s); give at most {gpus}, or --device cpu"
+            f"--nproc_per_node: {local_size} ranks on this machine, but {gpus} GPU(s); "
+            f"give at most {gpus}, or --device cpu"
         )
     place = torch.device("cuda", local) if gpus else torch.device("cpu")
     if gpus:

@@ -37,7 +37,7 @@ class Config:
         model: the network, or any torch.nn.Module by import path.
         method: the federated method.
         clients: number of simulated clients.
-        participation: share C of the clients in a round's cohort, max(round(C * clients), 1); 1.0 if cohort is not given.
+        participation: share C of the clients in a round, max(round(C * clients), 1); 1.0 if cohort is not given.
         cohort: number of clients in a round's cohort, instead of participation.
         local_test: share of each client's samples kept aside as its own test split.
         rounds: number of communication rounds; 0 writes the initial model and the partition and stops.
@@ -49,7 +49,7 @@ class Config:
         lr_decay: factor of the learning rate per round: lr * lr_decay ** round.
         momentum: momentum of the clients' SGD, reset every round.
         weight_decay: L2 coefficient added to the clients' gradients.
-        lanes: clients trained side by side on a rank; auto is a function of cohort size and device type. Part of the numbers.
+        lanes: clients side by side on a rank; auto is a function of cohort size and device type. Part of the numbers.
         compile: compile the local step; false is for debugging. Part of the numbers.
         precision: of the clients' forward and backward pass; bfloat16 is autocast, parameters stay float32.
         device: auto takes CUDA where there is a GPU.

@@ -14,8 +14,8 @@ _M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4
 def prepare() -> None:
     """Make local steps fast: glibc keeps freed buffers, and all runs of a user share their compiled steps.
 
-    glibc otherwise returns every multi-megabyte buffer to the kernel, and the page faults of getting it back cost more than
-    the arithmetic.
+    glibc otherwise returns every multi-megabyte buffer to the kernel, and the page faults of getting it back cost more
+    than the arithmetic.
     """
     os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(Path.home() / ".cache" / "fl_ddp" / "compiled"))
     # a machine with CUDA's compiler but no GPU is no reason for a warning

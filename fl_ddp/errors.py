@@ -2,7 +2,7 @@
 
 
 class ConfigError(Exception):
-    """The user's input cannot be run; one line naming the key or file, the bad value and what is accepted (exit code 2)."""
+    """The user's input cannot be run; one line names the key or file, the value and what is accepted (exit code 2)."""
 
 
 class RunError(Exception):

@@ -1,18 +1,19 @@
 """Sums of floats that do not depend on order, so that any dealing of clients to ranks gives the same bits.
 
-Every summand is rounded once to float64 and cut into a multiple of 2^-24 and a multiple of 2^-62 (pre-rounding; Demmel and
-Nguyen 2013). Sums of either are exact in float64 as long as they stay below 2^29 and 65,536 summands, so they commute.
+Every summand is rounded once to float64 and cut into a multiple of 2^-24 and a multiple of 2^-62 (pre-rounding; Demmel
+and Nguyen 2013). Sums of either are exact in float64, so free of order, up to 2^29 and 65,536 summands.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from math import prod
 
 import torch
 from torch import Tensor
 
+from fl_ddp.compilation import compiled
 from fl_ddp.errors import RunError
 from fl_ddp.protocol import Term
 
@@ -48,7 +49,9 @@ def _accumulate(
             d = d - (minus[lane] if minus.ndim == value.ndim else minus).double()
         if weight is not None:
             d = d * weight[lane].double()
-        h, l = bins(torch.where(real[lane] > 0, d, 0.0))  # noqa: E741
+        d = torch.where(real[lane] > 0, d, 0.0)
+        # summands out of range could cancel and leave a sum that looks sound but depends on their order
+        h, l = bins(torch.where(d.abs() < LIMIT, d, torch.nan))  # noqa: E741
         highs, lows = highs + h, lows + l
     high.add_(highs)
     low.add_(lows)
@@ -58,9 +61,9 @@ _Accumulate = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor | None, Tensor | 
 
 
 @cache
-def _compiled() -> _Accumulate:
-    run: _Accumulate = torch.compile(_accumulate, dynamic=False, fullgraph=True)
-    return run
+def _compiled(*shapes: torch.Size | None) -> _Accumulate:
+    """Compiled for summands of these shapes."""
+    return compiled(_accumulate)
 
 
 class CohortSum:
@@ -75,13 +78,13 @@ class CohortSum:
         self._shapes: dict[str, torch.Size] = {}
         self._bins: dict[str, tuple[Tensor, Tensor]] = {}
 
-    def add(self, sums: Mapping[str, Tensor | Term], real: Tensor, name_client: Callable[[int], str]) -> None:
+    def add(self, sums: Mapping[str, Tensor | Term], real: Tensor, names: Sequence[str]) -> None:
         """Add a group's summands.
 
         Args:
             sums: by name, [G, ...].
             real: [G] 1 for clients, 0 for padded lanes.
-            name_client: what to call the client of a lane in an error message.
+            names: [G] what to call the client of each lane in an error message.
 
         Raises:
             RunError: a client's summand is not finite or out of range.
@@ -91,19 +94,20 @@ class CohortSum:
             value, shape = term.value, term.value.shape[1:]
             if name not in self._bins:
                 self._shapes[name] = shape
-                size = -(-max(prod(shape), 1) // _ALIGN) * _ALIGN
+                size = -(-prod(shape) // _ALIGN) * _ALIGN
                 dtype = torch.float64 if self.exact else torch.float32
                 high = torch.zeros(size, dtype=dtype, device=value.device)
                 self._bins[name] = (high, torch.zeros_like(high) if self.exact else high)
-            high, low = (b[: max(prod(shape), 1)] for b in self._bins[name])
+            high, low = (b[: prod(shape)] for b in self._bins[name])
             flat = _flatten(term)
             if self.exact:
-                compiled = self._compile and high.numel() >= _COMPILE_FROM
-                (_compiled() if compiled else _accumulate)(high, low, real, *flat)
+                large = self._compile and high.numel() >= _COMPILE_FROM
+                accumulate = _compiled(*(None if t is None else t.shape for t in flat)) if large else _accumulate
+                accumulate(high, low, real, *flat)
             else:
                 high.add_(_summands(*flat, real).float().sum(0))
             if not bool((high.abs() < LIMIT).all()):
-                raise RunError(_blame(name, _summands(*flat, real), name_client))
+                raise RunError(_blame(name, _summands(*flat, real), names))
 
     def buffer(self) -> Tensor:
         """All sums as one flat vector, to be added over the ranks."""
@@ -111,7 +115,11 @@ class CohortSum:
         return torch.cat(parts)
 
     def totals(self, buffer: Tensor) -> dict[str, Tensor]:
-        """Read the sums, float64, from a vector shaped like buffer()."""
+        """Read the sums, float64, from a vector shaped like buffer().
+
+        Raises:
+            RunError: a sum over all ranks is out of range.
+        """
         out, start = {}, 0
         for name, (high, _) in self._bins.items():
             shape, size = self._shapes[name], high.numel()
@@ -120,7 +128,9 @@ class CohortSum:
             if self.exact:
                 total = total + buffer[start : start + size]
                 start += size
-            out[name] = total[: max(prod(shape), 1)].view(shape)
+            if not bool((total.abs() < LIMIT).all()):
+                raise RunError(_too_large(name))
+            out[name] = total[: prod(shape)].view(shape)
         return out
 
 
@@ -141,11 +151,15 @@ def _summands(value: Tensor, minus: Tensor | None, weight: Tensor | None, real: 
     return torch.where(real[:, None] > 0, d, 0.0)
 
 
-def _blame(name: str, summands: Tensor, name_client: Callable[[int], str]) -> str:
+def _blame(name: str, summands: Tensor, names: Sequence[str]) -> str:
     bad = ~(summands.abs() < LIMIT)
     lane = int(bad.any(1).to(torch.int64).argmax())
     if not bad.any():
-        return f"the sum of {name!r} over the cohort is above {LIMIT:.0f}; scale the method's summands down"
+        return _too_large(name)
     culprit = summands[lane][bad[lane]][0].item()
     what = "not finite" if culprit != culprit or abs(culprit) == float("inf") else f"out of range ({culprit:.3g})"
-    return f"{name_client(lane)}: {name!r} is {what}; a smaller --lr usually helps"
+    return f"{names[lane]}: {name!r} is {what}; a smaller --lr usually helps"
+
+
+def _too_large(name: str) -> str:
+    return f"the sum of {name!r} over the cohort is above {LIMIT:.0f}; scale the method's summands down"

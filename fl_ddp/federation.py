@@ -61,8 +61,8 @@ def found(config: Config, ranks: Ranks) -> Federation:
     """
     if ranks.size > config.cohort_size:
         raise ConfigError(
-            f"--nproc_per_node: {ranks.size} ranks, but a cohort of {config.cohort_size} clients leaves ranks without clients; "
-            f"give at most {config.cohort_size} ranks, or a larger --participation or --cohort"
+            f"--nproc_per_node: {ranks.size} ranks, but a cohort of {config.cohort_size} clients leaves ranks without "
+            f"clients; give at most {config.cohort_size} ranks, or a larger --participation or --cohort"
         )
     device = ranks.device
     source = registry.build(config.data)

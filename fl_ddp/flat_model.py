@@ -59,8 +59,8 @@ class FlatModel:
         has_features: whether a representation is known.
 
     Raises:
-        ConfigError: the module has BatchNorm with running statistics, other running buffers or no parameters, or its output is
-            not one row of logits per sample.
+        ConfigError: the module has BatchNorm with running statistics or no parameters, or its output is not one row of
+            logits per sample.
     """
 
     def __init__(self, module: nn.Module, num_classes: int, example: Tensor) -> None:
@@ -95,7 +95,7 @@ class FlatModel:
 
     def leaves(self, vector: Tensor) -> Leaves:
         """Split [..., P] into one tensor per parameter, [..., *shape]; views."""
-        parts = vector.split(self._sizes, -1)
+        parts = torch.split(vector, self._sizes, -1)
         return tuple(p.view(*vector.shape[:-1], *shape) for p, shape in zip(parts, self.shapes, strict=True))
 
     def apply(self, theta: Tensor | Leaves, x: Tensor, key: Tensor | None = None) -> tuple[Tensor | None, Tensor]:
@@ -177,8 +177,8 @@ def _refuse_running_statistics(module: nn.Module) -> None:
     for name, child in module.named_modules():
         if isinstance(child, nn.modules.batchnorm._NormBase) and child.track_running_stats:
             raise ConfigError(
-                f"--model: {type(module).__name__} has {type(child).__name__} at {name!r}, whose running statistics are not "
-                "averaged right yet; use torch.nn.GroupNorm instead"
+                f"--model: {type(module).__name__} has {type(child).__name__} at {name!r}, whose running statistics "
+                "are not averaged right yet; use torch.nn.GroupNorm instead"
             )
 
 

@@ -99,7 +99,9 @@ class Group:
         )
         momentum = tuple(torch.zeros_like(leaf) for leaf in theta) if variant.momentum else ()
         state = State(theta, momentum, torch.zeros(self.lanes, dtype=work.dtype, device=device))
-        rates = Rates(*(torch.tensor(v, dtype=work.dtype, device=device) for v in (plan.lr, plan.momentum, plan.weight_decay)))
+        rates = Rates(
+            *(torch.tensor(v, dtype=work.dtype, device=device) for v in (plan.lr, plan.momentum, plan.weight_decay))
+        )
         batches = torch.from_numpy(plan.batches(self._keys, self._samples)).to(device, non_blocking=True)
         noise = keys(self._keys[None], Purpose.NOISE, np.arange(len(batches))[:, None]) >> np.uint64(33)
         noise_keys = torch.from_numpy(noise.astype(np.int64)).to(device, non_blocking=True)
@@ -108,9 +110,7 @@ class Group:
             for index, key in zip(batches, noise_keys, strict=True):
                 work.check()
                 step(state, work.samples, index, key, received, remembered, rates)
-        return Trained(
-            torch.cat([leaf.flatten(1) for leaf in state.theta], 1), state.loss / self.steps.clamp_min(1), {}
-        )
+        return Trained(torch.cat([leaf.flatten(1) for leaf in state.theta], 1), state.loss / self.steps.clamp_min(1))
 
 
 def _split(tensors: Tensors, objective: Objective, width: int) -> Split:

@@ -19,7 +19,7 @@ class StopRequest:
 
     Attributes:
         asked: set by the first SIGINT or SIGTERM; a second SIGINT ends the process at once.
-        nothing_to_save: until the first round of this process is done a stop may end it at once: compiling the first step
+        nothing_to_save: until the first round of this process is done a stop ends it at once: compiling the first step
             can take longer than a launcher waits, and there is nothing to lose yet.
     """
 

@@ -33,7 +33,9 @@ def main(argv: Sequence[str] | None = None) -> int:
                 raise
             except Exception as failure:
                 code = _say(failure)
-                with suppress(RankLostError):  # torchrun kills all ranks when the first exits: the message comes before that
+                with suppress(
+                    RankLostError
+                ):  # torchrun kills all ranks when the first exits: the message comes before that
                     ranks.wait()
                     ranks.close()
                 return code

@@ -41,4 +41,3 @@ class ClientMemory:
         ids = sorted(self._of)
         stacks = {name: torch.stack([self._of[c][name] for c in ids]) for name in self.initial} if ids else {}
         return {"ids": torch.tensor(ids, dtype=torch.int64)} | stacks
-

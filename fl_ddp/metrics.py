@@ -23,7 +23,7 @@ class Record:
         cohort: number of clients that took part.
         traffic_up_bytes: sent by all clients of the round together.
         traffic_down_bytes: received by them.
-        padded_lanes: share of the trained lanes that held no client.
+        padded_lanes: share of the trained lanes that held no client: time lost, not part of the results.
         train_loss: mean over the cohort's local steps.
         accuracy: fraction of the test set.
         loss: on the test set.
@@ -48,8 +48,8 @@ class Record:
 class Metrics:
     """The open metrics.csv of a run. Floats are written such that reading gives the same bits.
 
-    Columns: round, train_loss, cohort, traffic_up_bytes, traffic_down_bytes (of the round), padded_lanes, accuracy,
-    running_mean_accuracy, loss, accuracy/<class> ..., and those of time, whose names all start with `time`.
+    Columns: round, train_loss, cohort, traffic_up_bytes, traffic_down_bytes (of the round), time_padded_lanes,
+    accuracy, running_mean_accuracy, loss, accuracy/<class> ..., and those of time, whose names all start with `time`.
     """
 
     def __init__(self, path: Path, classes: Sequence[str], phases: Sequence[str], kept: bytes = b"") -> None:
@@ -158,7 +158,7 @@ class Metrics:
 
 def _columns(classes: Sequence[str], phases: Sequence[str]) -> tuple[str, ...]:
     return (
-        *("round", "train_loss", "cohort", "traffic_up_bytes", "traffic_down_bytes", "padded_lanes"),
+        *("round", "train_loss", "cohort", "traffic_up_bytes", "traffic_down_bytes", "time_padded_lanes"),
         *("accuracy", "running_mean_accuracy", "loss", *(f"accuracy/{name}" for name in classes)),
         *("time_wall", *(f"time_{phase}" for phase in phases)),
     )

@@ -41,8 +41,10 @@ class Plan:
     def _partial(self, n: Counts) -> Counts:
         """Samples of the last epoch where it is a fraction; a client trains on at least one sample."""
         assert self.epochs is not None
-        part = np.rint((self.epochs % 1) * n).astype(np.int64)
-        return np.maximum(part, np.minimum(n, 1)) if self.epochs < 1 else part
+        part: Counts = np.rint((self.epochs % 1) * n).astype(np.int64)
+        if self.epochs < 1:
+            part = np.maximum(part, np.minimum(n, 1))
+        return part
 
     def batches(self, order_keys: Keys, samples: list[npt.NDArray[np.int64]]) -> npt.NDArray[np.int64]:
         """The samples of every local step.
@@ -52,7 +54,7 @@ class Plan:
             samples: [G] arrays of each client's sample indices.
 
         Returns:
-            [max steps, G, batch_size] sample indices, -1 where padded; within an epoch each sample of a client comes once.
+            [max steps, G, batch_size] sample indices, -1 where padded; in an epoch each sample of a client comes once.
         """
         n = np.array([len(s) for s in samples], np.int64)
         num_steps, per_epoch, size = self.num_steps(n), self._per_epoch(n), self.batch_size

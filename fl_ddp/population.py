@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import ceil
+
 import numpy as np
 import numpy.typing as npt
 
@@ -54,7 +56,7 @@ def auto_lanes(cohort_size: int, device_type: str) -> int:
     """
 
     def cost(lanes: int) -> int:
-        groups = (-(-(-(-cohort_size // ranks)) // lanes) for ranks in (1, 2, 4))
+        groups = (ceil(ceil(cohort_size / ranks) / lanes) for ranks in (1, 2, 4))
         return sum(g * (lanes + _GROUP_COST[device_type]) for g in groups)
 
     return min(range(1, min(cohort_size, _MOST_LANES[device_type]) + 1), key=lambda lanes: (cost(lanes), -lanes))

@@ -16,7 +16,7 @@ Leaves = tuple[Tensor, ...]
 
 
 class Batch(NamedTuple):
-    """The samples of one client in one local step: x [B, ...], y [B], mask [B] (0 where padded), key [] of randomness."""
+    """One client's samples in one local step: x [B, ...], y [B], mask [B] (0 where padded), key [] of randomness."""
 
     x: Tensor
     y: Tensor
@@ -25,11 +25,10 @@ class Batch(NamedTuple):
 
 
 class Trained(NamedTuple):
-    """The result of local training: theta [G, V], mean loss of a client's steps [G], what the objective tracked [G, V]."""
+    """The result of local training: theta [G, V], mean loss of a client's steps [G]."""
 
     theta: Tensor
     loss: Tensor
-    trace: Tensors
 
 
 @dataclass(frozen=True)
@@ -66,8 +65,9 @@ class Total(NamedTuple):
     sums: Tensors
 
 
-class Info(NamedTuple):
-    """The round a server update belongs to: its index from 0, the cohort's client ids [cohort] and the number of clients."""
+@dataclass(frozen=True)
+class Info:
+    """The round a server update belongs to: its index from 0, the cohort's ids [cohort] and the number of clients."""
 
     index: int
     cohort: Tensor

@@ -10,6 +10,7 @@ from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from pathlib import Path
 
+import numpy as np
 import torch
 from safetensors.torch import save
 from torch import Tensor
@@ -58,6 +59,8 @@ class Records:
     Attributes:
         path: the run's folder.
         start: where to go on; None where the run begins.
+        done: what summary.json holds, if nothing is left to do.
+        scores: of the newest evaluation.
     """
 
     def __init__(self, config: Config, ranks: Ranks, federation: Federation) -> None:
@@ -69,7 +72,7 @@ class Records:
         """
         self._config, self._ranks, self._federation = config, ranks, federation
         self._saved = -1
-        self._scores: Scores | None = None
+        self.scores: Scores | None = None
         self._folder: RunFolder | None = None
         self._tracker: Tracker | None = None
         self._progress: Progress | None = None
@@ -77,29 +80,19 @@ class Records:
         self.start = self._find_start()
         if self.start:
             self._federation = replace(federation, lanes=self.start.lanes)
-        ranks.together(self._begin)
+        self.done = self._results()
+        if self.done is None:
+            ranks.together(self._begin)
 
     @property
     def lanes(self) -> int:
         """Clients side by side; a resumed run's are those it was started with."""
         return self._federation.lanes
 
-    @property
-    def done(self) -> dict[str, object] | None:
-        """What summary.json holds, if the run has all its rounds and its results; the same on all ranks but for the content."""
-        finished = self.start is not None and self.start.finished >= self._config.rounds
-        file = self.path / "summary.json"
-        if not (finished and file.is_file()):
-            return None
-        content: dict[str, object] = json.loads(file.read_text(encoding="utf-8"))
-        return content if content["rounds"] == self.start.finished else None
-
     def tell(self, line: str) -> None:
         """Print a line, once for all ranks."""
         if self._ranks.is_main:
-            if self._progress:
-                self._progress.close()
-            print(f"fl_ddp: {line}", flush=True)
+            (self._progress.say if self._progress else _print)(f"fl_ddp: {line}")
 
     def round(self, record: Record, scores: Scores | None) -> None:
         """Add a finished round; rank 0 alone does something, and may raise.
@@ -107,7 +100,7 @@ class Records:
         Raises:
             RunError: it cannot be written.
         """
-        self._scores = scores or self._scores
+        self.scores = scores or self.scores
         if self._tracker and self._progress:
             self._tracker.record(record)
             self._progress.update(record)
@@ -166,7 +159,7 @@ class Records:
         if not (self._tracker and self._progress and self._folder):
             return {}
         history, classes = self._tracker.history, self._federation.classes
-        scores = self._scores
+        scores = self.scores
         tensors = {name: t.cpu() for name, t in self._federation.model.state_dict(theta).items()}
         write_bytes(self.path / "model.safetensors", save(tensors))
         if scores:
@@ -228,6 +221,14 @@ class Records:
             return None
         return self._ranks.together(lambda: self._read(found))
 
+    def _results(self) -> dict[str, object] | None:
+        """What summary.json holds, if the run has all its rounds and its results."""
+        file = self.path / "summary.json"
+        if not self.start or self.start.finished < self._config.rounds or not file.is_file():
+            return None
+        content: dict[str, object] = json.loads(file.read_text(encoding="utf-8"))
+        return content if content["rounds"] == self.start.finished else None
+
     def _read(self, finished: int) -> Start:
         stored = checkpoint.load(self.path, finished)
         method, ranks = self._federation.method, self._ranks
@@ -235,9 +236,13 @@ class Records:
         assert isinstance(numerics, dict)
         for key in ours.keys() - {"lanes"}:
             if numerics.get(key) != ours[key]:
-                self.tell(f"warning: {key} was {numerics.get(key)} and is {ours[key]}; the bits may differ from here on")
+                self.tell(
+                    f"warning: {key} was {numerics.get(key)} and is {ours[key]}; the bits may differ from here on"
+                )
         server = {name: t.to(ranks.device) for name, t in stored.server(method.init()).items()}
-        memory = stored.memory(lambda client: owner(client, ranks.size) == ranks.index, method.init_client())
+        memory = stored.memory(
+            lambda client: bool(owner(np.array(client), ranks.size) == ranks.index), method.init_client()
+        )
         self._saved = finished
         return Start(finished, server, memory, int(numerics["lanes"]))
 
@@ -255,10 +260,9 @@ class Records:
         )
         write_text(self.path / "config.yaml", to_yaml(replace(config, resume=None)))
         write_partition(self.path / "partition.json", saved)
-        state = None
+        state: Mapping[str, object] | None = None
         if self.start:
-            state = checkpoint.load(self.path, self.start.finished).state["metrics"]
-            assert isinstance(state, dict)
+            state = checkpoint.load(self.path, self.start.finished).state["metrics"]  # type: ignore[assignment]
         self._tracker = Tracker(self.path, federation.classes, PHASES, _settings(config), state)
         figure = partition_figure(federation.clients, federation.labels, federation.classes)
         image = io.BytesIO()
@@ -269,8 +273,8 @@ class Records:
         self._progress = Progress(finished, config.rounds)
         going_on = f", going on after round {finished}" if finished else ""
         self.tell(
-            f"{self.path}: {config.method.name}, {config.clients} clients, cohort {config.cohort_size}, {self.lanes} lanes, "
-            f"{self._ranks.size} rank(s) on {self._ranks.device.type}{going_on}"
+            f"{self.path}: {config.method.name}, {config.clients} clients, cohort {config.cohort_size}, "
+            f"{self.lanes} lanes, {self._ranks.size} rank(s) on {self._ranks.device.type}{going_on}"
         )
 
     def _numerics(self) -> dict[str, object]:
@@ -281,6 +285,10 @@ class Records:
             "torch": torch.__version__,
             "reduction": self._config.reduction,
         }
+
+
+def _print(line: str) -> None:
+    print(line, flush=True)
 
 
 def _settings(config: Config) -> dict[str, object]:

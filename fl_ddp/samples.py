@@ -28,27 +28,26 @@ class Samples(NamedTuple):
     def inputs(self, x: Tensor, dtype: torch.dtype) -> Tensor:
         """Turn stored values [..., *sample] into the network's inputs: pixels become [0, 1], then are normalised."""
         x = x.to(dtype) / 255 if x.dtype == torch.uint8 else x.to(dtype)
-        return x if self.mean is None else (x - self.mean) / self.deviation
+        return x if self.mean is None or self.deviation is None else (x - self.mean) / self.deviation
 
 
 Stored = npt.NDArray[np.uint8] | npt.NDArray[np.float32]
 
 
 def channel_statistics(x: Stored) -> tuple[Tensor, Tensor]:
-    """Mean and deviation of each channel of [N, channels, ...] over all samples and positions, pixels counted in [0, 1].
+    """Mean and deviation of each channel of [N, channels, ...] over samples and positions, pixels counted in [0, 1].
 
     Returns:
         two tensors [channels, 1, ...], float64; a constant channel has deviation 1.
     """
     axes = (0, *range(2, x.ndim))
     shape = (-1,) + (1,) * (x.ndim - 2)
-    total = x.sum(axes, dtype=np.float64)
     count = x.size / x.shape[1]
+    mean = x.sum(axes, dtype=np.float64) / count
     step = max(1, 2**24 // (x[0].size or 1))
-    parts = (np.square(x[i : i + step].astype(np.float64)).sum(axes) for i in range(0, len(x), step))
-    squares = np.sum([*parts], axis=0)
-    mean = total / count
-    deviation = np.sqrt(np.maximum(squares / count - mean**2, 0))
+    parts = (np.square(x[i : i + step] - mean.reshape(shape)).sum(axes) for i in range(0, len(x), step))
+    deviation = np.sqrt(np.sum([*parts], axis=0) / count)
     scale = 255.0 if x.dtype == np.uint8 else 1.0
-    deviation = np.where(deviation == 0, scale, deviation)
+    # the mean of equal floats is rounded, so their deviation would not be 0
+    deviation = np.where(x.min(axes) == x.max(axes), scale, deviation)
     return torch.from_numpy(mean / scale).view(shape), torch.from_numpy(deviation / scale).view(shape)

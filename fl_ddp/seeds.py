@@ -97,5 +97,3 @@ def uniform(key: Tensor, stream: int, shape: torch.Size) -> Tensor:
     position = torch.arange(shape.numel(), device=key.device).view(shape)
     bits = _hash32(_hash32(_hash32(key) ^ stream) ^ position)
     return (bits >> 8).float() * 2.0**-24
-
-

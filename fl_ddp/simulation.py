@@ -113,8 +113,10 @@ class Simulation:
     def rounds(self) -> None:
         """All rounds that are left, then agree that all is well."""
         config = self._config
-        if self.finished >= config.rounds:
-            self._record(Record(self.finished, 0, 0, 0, 0.0), self._evaluate())
+        if config.rounds == 0:
+            self._record(Record(0, 0, 0, 0, 0.0), self._evaluate())
+        elif self.finished >= config.rounds:
+            self._records.scores = self._evaluate()
         while self.finished < config.rounds:
             record = self._round()
             self._stop.nothing_to_save = False
@@ -146,7 +148,7 @@ class Simulation:
                 with watch.phase("training"):
                     upload = method.client_update(group, self._received(), self._memory.take(group.client))
                 with watch.phase("summing"):
-                    sums.add(upload.sums, group.real, lambda lane, g=group: f"round {index + 1}, client {g.client[lane]}")
+                    sums.add(upload.sums, group.real, [f"round {index + 1}, client {i}" for i in group.client])
                 kept.append((group.client, upload.memory))
         except Exception as failure:
             error = error or failure
@@ -154,9 +156,7 @@ class Simulation:
             self._ranks.agree(error)
             total = Total(sums.totals(self._ranks.add(sums.buffer())))
         with watch.phase("server"):
-            server = method.server_update(
-                self.server, total, Info(index, torch.from_numpy(ids), config.clients)
-            )
+            server = method.server_update(self.server, total, Info(index, torch.from_numpy(ids), config.clients))
             if not all(bool(t.isfinite().all()) for t in server.values() if t.is_floating_point()):
                 raise RunError(f"round {index + 1}: the server's state is not finite; a smaller --lr usually helps")
             for clients, memory in kept:
@@ -215,9 +215,7 @@ class Simulation:
     def _record(self, record: Record, scores: Scores | None) -> None:
         """Write down a round; an error of rank 0's disk is agreed upon with the next round's."""
         if scores:
-            record = replace(
-                record, accuracy=scores.accuracy, loss=scores.loss, class_accuracy=scores.class_accuracy
-            )
+            record = replace(record, accuracy=scores.accuracy, loss=scores.loss, class_accuracy=scores.class_accuracy)
         try:
             self._records.round(replace(record, seconds=self._watch.lap(), wall=time.time()), scores)
         except RunError as error:

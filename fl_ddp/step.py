@@ -1,12 +1,12 @@
 """One local step of all lanes: gradient, correction, penalty and SGD, vectorised over clients and compiled.
 
-The loss sees all leaves of a model at once; whatever is coordinate-wise runs leaf by leaf, so that it fuses with the update
-and no parameter vector is ever concatenated. Leaves are separate buffers and are written in place.
+The loss sees all leaves of a model at once; whatever is coordinate-wise runs leaf by leaf, so that it fuses with the
+update and no parameter vector is ever concatenated. Leaves are separate buffers and are written in place.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable
 from functools import cache
 from typing import NamedTuple, Protocol
 
@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 from torch.func import grad, vmap
 
+from fl_ddp.compilation import compiled
 from fl_ddp.protocol import Batch, Leaves, Tensors
 from fl_ddp.samples import Samples
 
@@ -21,13 +22,20 @@ Split = dict[str, Tensor | Leaves]
 """Tensors by name, parameter vectors among them as leaves."""
 
 
-class Objective(Protocol):
+class Objective(Hashable, Protocol):
     """What local training needs to know of a method (FedAvg's part for one client); hashable."""
 
-    def leaves(self, vector: Tensor) -> Leaves: ...
-    def gradient(self, theta: Leaves, batch: Batch, server: Tensors, mine: Tensors) -> tuple[Leaves, Tensor]: ...
-    def correct(self, g: Tensor, theta: Tensor, server: Tensors, mine: Tensors) -> Tensor: ...
-    def penalty(self, theta: Tensor, server: Tensors, mine: Tensors) -> Tensor: ...
+    def leaves(self, vector: Tensor) -> Leaves:
+        """Split a parameter vector [..., V] into leaves."""
+
+    def gradient(self, theta: Leaves, batch: Batch, server: Tensors, mine: Tensors) -> tuple[Leaves, Tensor]:
+        """Gradient of the loss in all leaves, and the loss []."""
+
+    def correct(self, g: Tensor, theta: Tensor, server: Tensors, mine: Tensors) -> Tensor:
+        """Change one leaf's gradient."""
+
+    def penalty(self, theta: Tensor, server: Tensors, mine: Tensors) -> Tensor:
+        """One leaf's share of a prior []."""
 
 
 class Variant(NamedTuple):
@@ -56,7 +64,7 @@ class State(NamedTuple):
     loss: Tensor
 
 
-Step = Callable[[State, Samples, Tensor, Tensor, Mapping[str, object], Mapping[str, object], Rates], None]
+Step = Callable[[State, Samples, Tensor, Tensor, Split, Split, Rates], None]
 
 
 def _of_leaf(tensors: Split, leaf: int) -> Tensors:
@@ -68,11 +76,13 @@ def local_step(objective: Objective, variant: Variant) -> Step:
     """The step of an objective, one compiled graph for all rounds.
 
     Returns:
-        step(state, samples, index [G, B] with -1 where padded, key [G], server, memory [G, ...], rates); a lane whose whole
-        index is -1 stays as it is. State is written in place.
+        step(state, samples, index [G, B] with -1 where padded, key [G], server, memory [G, ...], rates); a lane whose
+        whole index is -1 stays as it is. State is written in place.
     """
 
-    def one(theta: Leaves, momentum: Leaves, batch: Batch, server: Split, mine: Split, rates: Rates) -> tuple[Leaves, ...]:
+    def one(
+        theta: Leaves, momentum: Leaves, batch: Batch, server: Split, mine: Split, rates: Rates
+    ) -> tuple[Leaves, Leaves, Tensor]:
         with torch.autocast(batch.x.device.type, torch.bfloat16, enabled=variant.bfloat16):
             gradient, loss = objective.gradient(theta, batch, server, mine)  # type: ignore[arg-type]
         active = batch.mask.any()
@@ -104,5 +114,4 @@ def local_step(objective: Objective, variant: Variant) -> Step:
             old.copy_(new)
         state.loss.add_(loss)
 
-    compiled: Step = torch.compile(step, dynamic=False, fullgraph=True) if variant.compile else step
-    return compiled
+    return compiled(step) if variant.compile else step

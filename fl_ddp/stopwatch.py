@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 PHASES = ("training", "summing", "server", "evaluation", "checkpoint", "other")
-"""Parts of a round's seconds: clients' local work; sums over clients and ranks; the server's step; test set; disk; the rest."""
+"""Parts of a round: clients' local work, sums over clients and ranks, server's step, test set, disk, the rest."""
 
 
 class Stopwatch:

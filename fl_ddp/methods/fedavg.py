@@ -62,7 +62,7 @@ class FedAvg:
         return g
 
     def penalty(self, theta: Tensor, server: Tensors, mine: Tensors) -> Tensor:
-        """A prior without data [], a sum over coordinates; called once per leaf, its gradient is added to the loss's."""
+        """A prior without data [], a sum over coordinates; called once per leaf, its gradient joins the loss's."""
         return theta.new_zeros(())
 
     def average(self, group: Group, server: Tensors, trained: Trained) -> dict[str, Tensor | Term]:

@@ -1,7 +1,7 @@
 """FedDyn: Acar et al., Federated Learning Based on Dynamic Regularization, ICLR 2021 (arXiv 2111.04263), Algorithm 1.
 
-The official code scales alpha by the clients' sizes, clips gradients and reports the mean of all clients' last models; here
-alpha is one number, nothing is clipped and the server's model is reported, as in the paper.
+The official code scales alpha by the clients' sizes, clips gradients and reports the mean of all clients' last models;
+here alpha is one number, nothing is clipped and the server's model is reported, as in the paper.
 """
 
 from __future__ import annotations
@@ -35,7 +35,9 @@ class FedDyn(FedAvg):
 
     def __post_init__(self) -> None:
         if self.alpha <= 0:
-            raise ConfigError(f"--method.alpha: {self.alpha} is impossible; FedDyn divides by alpha, accepted: numbers above 0")
+            raise ConfigError(
+                f"--method.alpha: {self.alpha} is impossible; FedDyn divides by alpha, accepted: numbers above 0"
+            )
 
     def init(self) -> Tensors:
         """The model and h = mean over all clients of g_k, zero; float64, as h / alpha magnifies its rounding."""

@@ -1,6 +1,6 @@
 """FedNova: Wang et al., Tackling the Objective Inconsistency Problem, NeurIPS 2020 (arXiv 2007.07481), eq. 9-12.
 
-Plain SGD, momentum rho = the clients' momentum, or a proximal term mu, not both: the paper gives no coefficients for both.
+Plain SGD, momentum rho = the clients' momentum, or a proximal term mu: the paper gives no coefficients for both.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from fl_ddp.protocol import Info, Tensors, Term, Total, Upload
 
 @dataclass(frozen=True)
 class FedNova(FedAvg):
-    """Average the clients' changes per unit of local progress, so that clients with many steps do not pull the objective.
+    """Average the clients' changes per unit of local progress, so that many local steps do not bend the objective.
 
     Attributes:
         mu: strength of the proximal term; needs --momentum 0.
@@ -35,13 +35,13 @@ class FedNova(FedAvg):
         return self.mu / 2 * (theta - server["theta"]).square().sum()
 
     def progress(self, group: Group) -> Tensor:
-        """The norm ||a_k||_1 of each client's step coefficients [G]."""
+        """The norm ||a_k||_1 of each client's step coefficients [G], float64, as float32 loses a small lr mu."""
         if self.mu == 0:
-            return group.momentum_steps
+            return group.momentum_steps.double()
         if group.plan.momentum > 0:
             raise ConfigError("--method.mu: FedNova has no rule for a proximal term with momentum; set --momentum 0")
         shrink = group.plan.lr * self.mu
-        return (1 - (1 - shrink) ** group.steps) / shrink
+        return (1 - (1 - shrink) ** group.steps.double()) / shrink
 
     def client_update(self, group: Group, server: Tensors, memory: Tensors) -> Upload:
         """Local training, then the normalised change d_k = (theta_t - theta^k) / ||a_k||_1, weighted by data."""
@@ -54,6 +54,6 @@ class FedNova(FedAvg):
         return Upload(sums)
 
     def server_update(self, server: Tensors, total: Total, info: Info) -> Tensors:
-        """Take tau_eff = sum p_k ||a_k||_1 normalised steps; with a proximal term sum p_k tau_k, as the official code."""
+        """Take tau_eff = sum p_k ||a_k||_1 normalised steps; with a proximal term sum p_k tau_k (official code)."""
         theta, tau_eff = server["theta"], total.sums["steps"] / total.sums["weight"]
         return {"theta": (theta + self.server_lr * tau_eff * self.mean_delta(total)).to(theta.dtype)}

@@ -1,7 +1,7 @@
 """SCAFFOLD: Karimireddy et al., Stochastic Controlled Averaging for Federated Learning, ICML 2020 (arXiv 1910.06378).
 
-Algorithm 1, option II. With momentum the local progress is lr * ||a_k||_1 (FedNova's norm) in place of lr * T_k, without which
-option II would overestimate the gradient by up to 1 / (1 - momentum).
+Algorithm 1, option II. With momentum local progress is lr * ||a_k||_1 (FedNova's norm) in place of lr * T_k, without
+which option II would overestimate the gradient by up to 1 / (1 - momentum).
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Scaffold(FedAvg):
         return g - mine["c"] + server["c"]
 
     def client_update(self, group: Group, server: Tensors, memory: Tensors) -> Upload:
-        """Local training, then line 12, option II: c_k+ = c_k - c + (x - y) / (T_k lr); a client without steps keeps c_k."""
+        """Local training, then line 12: c_k+ = c_k - c + (x - y) / (T_k lr); a client without steps keeps c_k."""
         trained = group.train(server["theta"], self, server, memory)
         steps = group.momentum_steps[:, None]
         c = memory["c"] - server["c"] + (server["theta"] - trained.theta) / (steps * group.plan.lr)
