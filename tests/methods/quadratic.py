@@ -158,7 +158,7 @@ class Rounds:
         self.local = {}
         for group in self.groups(ids):
             upload = self.method.client_update(group, received, self.memory.take(group.client))
-            sums.add(upload.sums, group.real, str)
+            sums.add(upload.sums, group.real, [str(k) for k in group.client])
             kept.append((group.client, upload.memory))
             delta = upload.sums["delta"]
             assert isinstance(delta, Term)
