@@ -29,6 +29,8 @@ class KeyedDropout(nn.Module):
         if not self.training or self.p == 0:
             return x
         kept = uniform(self.key, self.stream, x.shape) >= self.p
+        # a layer that is called twice draws anew; functional_call undoes this at its end
+        self.key = self.key + 1
         return torch.where(kept, x / (1 - self.p), torch.zeros_like(x))
 
 
@@ -59,8 +61,8 @@ class FlatModel:
         has_features: whether a representation is known.
 
     Raises:
-        ConfigError: the module has BatchNorm with running statistics or no parameters, or its output is not one row of
-            logits per sample.
+        ConfigError: the module has BatchNorm or other running statistics, no parameters, or its output is not one row
+            of logits per sample.
     """
 
     def __init__(self, module: nn.Module, num_classes: int, example: Tensor) -> None:
@@ -71,7 +73,7 @@ class FlatModel:
             num_classes: C.
             example: [1, ...] one input, on the device and in the dtype to work in.
         """
-        _refuse_running_statistics(module)
+        _refuse_batch_statistics(module)
         named = dict(module.named_parameters())
         if not named:
             raise ConfigError(f"--model: {type(module).__name__} has no parameters to train")
@@ -80,6 +82,10 @@ class FlatModel:
         self._sizes = [parameter.numel() for parameter in named.values()]
         self.num_params, self.num_classes = sum(self._sizes), num_classes
         self.device, self.dtype = example.device, example.dtype
+        name_of = {id(parameter): name for name, parameter in named.items()}
+        own = module.state_dict(keep_vars=True)
+        self._saved_as = {name: name_of[id(t)] for name, t in own.items() if id(t) in name_of}
+        self._constants = {name: t.detach().clone() for name, t in own.items() if name not in self._saved_as}
         self._initial = torch.cat([p.detach().reshape(-1) for p in named.values()]).to(self.device, self.dtype)
         module = module.to(self.device, self.dtype).requires_grad_(False)
         self._last: dict[bool, _LastLinear] = {}
@@ -136,8 +142,9 @@ class FlatModel:
         return (nll * batch.mask).sum() / batch.mask.sum().clamp_min(1)
 
     def state_dict(self, theta: Tensor) -> dict[str, Tensor]:
-        """Parameters under the module's own names, as load_state_dict takes them."""
-        return {name: leaf.contiguous() for name, leaf in zip(self.names, self.leaves(theta), strict=True)}
+        """Copies of parameters and constants under the module's own names, as load_state_dict takes them."""
+        leaves = dict(zip(self.names, self.leaves(theta), strict=True))
+        return self._constants | {name: leaves[parameter].clone() for name, parameter in self._saved_as.items()}
 
     def _find_features(self, example: Tensor) -> bool:
         """Wrap the last Linear of a module that returns logits alone, if the logits are its output."""
@@ -165,21 +172,30 @@ class FlatModel:
         if len(seen) != 1 or not torch.equal(seen[0], logits):
             return False
         for module in (self._train, self._eval):
-            wrapped = _LastLinear(module.get_submodule(last))  # type: ignore[arg-type]
-            module.set_submodule(last, wrapped)
+            linear = module.get_submodule(last)
+            wrapped = _LastLinear(linear)  # type: ignore[arg-type]
+            _replace(module, linear, wrapped)
             self._last[module is self._train] = wrapped
         renamed = {n: n.replace(f"{last}.", f"{last}.linear.") for n in self.names if n.startswith(f"{last}.")}
         self._renamed |= renamed
         return True
 
 
-def _refuse_running_statistics(module: nn.Module) -> None:
+def _refuse_batch_statistics(module: nn.Module) -> None:
+    norms = nn.modules.batchnorm
     for name, child in module.named_modules():
-        if isinstance(child, nn.modules.batchnorm._NormBase) and child.track_running_stats:
+        running = isinstance(child, norms._NormBase) and child.track_running_stats
+        if running or isinstance(child, norms._BatchNorm):
             raise ConfigError(
-                f"--model: {type(module).__name__} has {type(child).__name__} at {name!r}, whose running statistics "
-                "are not averaged right yet; use torch.nn.GroupNorm instead"
+                f"--model: {type(module).__name__} has {type(child).__name__} at {name!r}, whose statistics over "
+                "samples are not averaged right yet; use torch.nn.GroupNorm instead"
             )
+
+
+def _replace(module: nn.Module, old: nn.Module, new: nn.Module) -> None:
+    """Put new where old is, under each of its names."""
+    for name in [n for n, m in module.named_modules(remove_duplicate=False) if m is old]:
+        module.set_submodule(name, new)
 
 
 def _make_dropout_keyed(module: nn.Module) -> Sequence[str]:
@@ -189,5 +205,5 @@ def _make_dropout_keyed(module: nn.Module) -> Sequence[str]:
         layer = module.get_submodule(name)
         if type(layer) is not nn.Dropout:
             raise ConfigError(f"--model: {type(layer).__name__} at {name!r} is not supported; use torch.nn.Dropout")
-        module.set_submodule(name, KeyedDropout(layer.p, stream).to(next(module.parameters()).device))
+        _replace(module, layer, KeyedDropout(layer.p, stream).to(next(module.parameters()).device))
     return [f"{name}.key" for name in found]

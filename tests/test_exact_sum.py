@@ -1,0 +1,246 @@
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from itertools import product
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from fl_ddp.errors import RunError
+from fl_ddp.exact_sum import LIMIT, CohortSum, bins, exact_total
+from fl_ddp.protocol import Term
+
+Sums = Mapping[str, Tensor | Term]
+# 16 of the largest with the largest weight stay below the limit of a sum
+MAGNITUDE = st.floats(-12, 6).map(lambda exponent: 10.0**exponent)
+SHUFFLES = st.integers(0, 10**6)
+NUMBER = st.builds(lambda size, sign: size * sign, MAGNITUDE, st.sampled_from([1.0, -1.0]))
+
+
+def noise(*shape: int, seed: int = 0) -> Tensor:
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed))
+
+
+def add(total: CohortSum, sums: Sums, real: Tensor | None = None) -> CohortSum:
+    first = next(iter(sums.values()))
+    lanes = (first.value if isinstance(first, Term) else first).shape[0]
+    total.add(
+        sums, torch.ones(lanes) if real is None else real, [f"round 4, client {lane + 30}" for lane in range(lanes)]
+    )
+    return total
+
+
+def sum_of(sums: Sums, real: Tensor | None = None, *, exact: bool = True, compile: bool = False) -> dict[str, Tensor]:
+    total = add(CohortSum(exact, compile), sums, real)
+    return total.totals(total.buffer())
+
+
+@settings(deadline=None, max_examples=100)
+@given(st.lists(NUMBER, min_size=1, max_size=20))
+def test_bins_are_multiples_that_add_up_to_the_number(numbers: list[float]) -> None:
+    d = torch.tensor(numbers, dtype=torch.float64)
+    high, low = bins(d)
+    assert torch.equal(high, (high * 2.0**24).round() / 2.0**24)
+    assert torch.equal(low, (low * 2.0**62).round() / 2.0**62)
+    assert ((high + low - d).abs() <= 2.0**-63).all()
+
+
+@settings(deadline=None, max_examples=100)
+@given(st.lists(st.lists(NUMBER, min_size=3, max_size=3), min_size=1, max_size=16), SHUFFLES)
+def test_sums_do_not_depend_on_order_groups_or_ranks(clients: list[list[float]], shuffle: int) -> None:
+    random = np.random.default_rng(shuffle)
+    weight = torch.tensor([1 + 7 * i % 8 for i in range(len(clients))])
+    value, minus = torch.tensor(clients), torch.tensor([1e-3, 0.1, -7.0])
+
+    def dealt(order: list[int], lanes: int, num_ranks: int) -> Tensor:
+        ranks = [CohortSum(True, False) for _ in range(num_ranks)]
+        for number, start in enumerate(range(0, max(len(order), num_ranks * lanes), lanes)):
+            part = order[start : start + lanes]
+            index = torch.tensor(part + [0] * (lanes - len(part)))
+            real = torch.tensor([1.0] * len(part) + [0.0] * (lanes - len(part)))
+            add(ranks[number % num_ranks], {"delta": Term(value[index], minus, weight[index])}, real)
+        total = torch.zeros_like(ranks[0].buffer())
+        for rank in random.permutation(num_ranks):
+            total += ranks[rank].buffer()
+        return ranks[0].totals(total)["delta"]
+
+    order = [*range(len(clients))]
+    expected = dealt(order, len(order), 1)
+    for lanes, num_ranks in ((1, 1), (2, 3), (5, 2), (3, 4)):
+        order = random.permutation(len(clients)).tolist()
+        assert torch.equal(dealt(order, lanes, num_ranks), expected)
+
+
+@settings(deadline=None, max_examples=100)
+@given(st.lists(NUMBER, min_size=1, max_size=16))
+def test_sums_are_those_of_fsum_to_a_rounding(numbers: list[float]) -> None:
+    found = sum_of({"a": torch.tensor(numbers, dtype=torch.float64)})["a"].item()
+    expected = math.fsum(numbers)
+    # each number is cut at 2^-63, the two bins are added with one rounding
+    assert abs(found - expected) <= len(numbers) * 2.0**-63 + 2.0**-52 * abs(expected)
+
+
+@pytest.mark.parametrize("exponent", [-3, 0, 5])
+def test_the_relative_error_of_a_sum_of_small_changes_is_tiny(exponent: int) -> None:
+    value = noise(100, 50).double() * 10.0**exponent
+    found = sum_of({"a": value})["a"]
+    expected = torch.tensor([math.fsum(column) for column in value.T.tolist()], dtype=torch.float64)
+    torch.testing.assert_close(found, expected, rtol=1e-14, atol=100 * 2.0**-63)
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.lists(NUMBER, min_size=1, max_size=50), SHUFFLES)
+def test_exact_total_does_not_depend_on_order_or_parts(numbers: list[float], shuffle: int) -> None:
+    # at most 50 numbers of at most 10^6 stay below the limit
+    expected = exact_total(torch.tensor(numbers))
+    np.random.default_rng(shuffle).shuffle(numbers)
+    cut = len(numbers) // 3
+    parts = [exact_total(torch.tensor(part)) for part in (numbers[cut:], numbers[:cut])]
+    assert torch.equal(parts[0] + parts[1], expected)
+    assert expected.sum().item() == pytest.approx(math.fsum(torch.tensor(numbers).tolist()), rel=1e-12, abs=1e-16)
+
+
+SHAPES = [(), (1,), (3,), (2, 3), (70,), (1, 2, 2)]
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize("exact", [True, False])
+def test_a_term_is_weight_times_difference_in_all_shapes(shape: tuple[int, ...], exact: bool) -> None:
+    lanes = 4
+    real = torch.tensor([1.0, 1.0, 0.0, 1.0])
+    # eighths and small integers, so that every sum is exact
+    value, minus = ((noise(lanes, *shape, seed=s) * 16).round() / 8 for s in (1, 2))
+    weight = torch.arange(1.0, lanes + 1)
+    full = weight.view(lanes, *[1] * len(shape)).expand(lanes, *shape) + value.abs().round()
+    for m, w in product((None, minus[0], minus), (None, weight, full)):
+        term = Term(value, m, w)
+        expected = (value - (0 if m is None else m)).double()
+        if w is not None:
+            expected = expected * w.view(lanes, *[1] * (len(shape) + 1 - w.ndim), *w.shape[1:])
+        found = sum_of({"a": term}, real, exact=exact)["a"]
+        assert found.dtype == torch.float64 and found.shape == shape
+        assert torch.equal(found, expected[real > 0].sum(0))
+
+
+@pytest.mark.parametrize("exact", [True, False])
+def test_several_sums_share_one_buffer(exact: bool) -> None:
+    total = CohortSum(exact, False)
+    first = {"n": torch.tensor([2.0, 3.0]), "delta": torch.ones(2, 65), "c": torch.full((2, 2, 2), 0.25)}
+    for _ in range(3):
+        add(total, first)
+    assert total.buffer().ndim == 1
+    found = total.totals(total.buffer() * 2)
+    assert list(found) == ["n", "delta", "c"]
+    assert found["n"].item() == 30
+    assert torch.equal(found["delta"], torch.full((65,), 12.0, dtype=torch.float64))
+    assert torch.equal(found["c"], torch.full((2, 2), 3.0, dtype=torch.float64))
+
+
+def test_identical_models_average_to_themselves_bit_for_bit() -> None:
+    theta = noise(1000)
+    weight = torch.tensor([3.0, 11.0, 600.0])
+    same = theta[None].expand(3, -1)
+    found = sum_of({"weight": weight, "delta": Term(same, theta * 0.9, weight), "none": Term(same, theta, weight)})
+    assert not found["none"].any()
+    # the change of one client times 614 / 614 rounds in float64, 29 bits below the float32 it is added to
+    moved = (theta * 0.9).double() + found["delta"] / found["weight"]
+    assert torch.equal(moved.float(), theta)
+
+
+def test_differences_and_products_are_taken_in_float64() -> None:
+    value, minus = torch.tensor([[1.0 + 2.0**-23]]), torch.tensor([2.0**-20])
+    found = sum_of({"a": Term(value, minus, torch.tensor([3.0]))})["a"].item()
+    assert found == 3 * (1 + 2.0**-23 - 2.0**-20)
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+def test_padded_lanes_do_not_count_whatever_they_hold(bad: float) -> None:
+    value = torch.tensor([[1.0, 2.0], [bad, bad]])
+    term = Term(value, value.clone(), torch.tensor([2.0, bad]))
+    for exact in (True, False):
+        found = sum_of({"a": value, "b": term, "n": torch.tensor([1.0, bad])}, torch.tensor([1.0, 0.0]), exact=exact)
+        assert found["a"].tolist() == [1, 2]
+        assert found["b"].tolist() == [0, 0]
+        assert found["n"].item() == 1
+        nothing = sum_of({"a": value}, torch.zeros(2), exact=exact)
+        assert nothing["a"].tolist() == [0, 0]
+
+
+@pytest.mark.parametrize("exact", [True, False])
+@pytest.mark.parametrize(
+    ("values", "culprit", "what"),
+    [
+        ([1.0, math.nan, 1.0], 31, "not finite"),
+        ([1.0, 1.0, math.inf], 32, "not finite"),
+        ([math.inf, -math.inf, 1.0], 30, "not finite"),
+        ([1.0, -3e9, 1.0], 31, r"out of range \(-3e\+09\)"),
+    ],
+)
+def test_a_summand_out_of_range_names_client_and_key(values: list[float], culprit: int, what: str, exact: bool) -> None:
+    sums = {"n": torch.ones(3), "delta": torch.stack([torch.zeros(3), torch.tensor(values)], 1)}
+    with pytest.raises(RunError, match=f"^round 4, client {culprit}: 'delta' is {what}; a smaller --lr usually helps$"):
+        sum_of(sums, exact=exact)
+
+
+def test_summands_out_of_range_that_cancel_are_found() -> None:
+    # 2^60 swallows the 1: such a sum would depend on order
+    with pytest.raises(RunError, match=r"client 30: 'a' is out of range \(1\.15e\+18\)"):
+        sum_of({"a": torch.tensor([2.0**60, -(2.0**60), 1.0])})
+
+
+def test_a_product_that_overflows_is_not_finite() -> None:
+    with pytest.raises(RunError, match="client 31: 'a' is out of range"):
+        sum_of({"a": Term(torch.full((2, 1), 1e30), None, torch.tensor([0.0, 1.0]))})
+    with pytest.raises(RunError, match="client 31: 'a' is not finite"):
+        sum_of({"a": Term(torch.tensor([0.0, math.nan]), None, torch.zeros(2))})
+
+
+@pytest.mark.parametrize("exact", [True, False])
+def test_a_sum_above_the_limit_is_refused(exact: bool) -> None:
+    each = torch.full((2, 1), LIMIT * 0.7)
+    with pytest.raises(RunError, match="the sum of 'a' over the cohort is above 134217728"):
+        sum_of({"a": each}, exact=exact)
+    total = add(CohortSum(exact, False), {"a": each[:1]})
+    with pytest.raises(RunError, match="the sum of 'a' over the cohort"):
+        add(total, {"a": each[:1]})
+
+
+@pytest.mark.parametrize("exact", [True, False])
+def test_a_sum_above_the_limit_is_refused_on_several_ranks_too(exact: bool) -> None:
+    ranks = [add(CohortSum(exact, False), {"n": torch.ones(1), "a": torch.full((1, 1), LIMIT * 0.7)}) for _ in "12"]
+    with pytest.raises(RunError, match="the sum of 'a' over the cohort is above 134217728"):
+        ranks[0].totals(ranks[0].buffer() + ranks[1].buffer())
+
+
+def test_fast_sums_are_close_to_exact_ones_at_half_the_traffic() -> None:
+    value, minus, weight = noise(20, 300), noise(300, seed=1), torch.arange(1.0, 21)
+    sums: Sums = {"n": weight, "delta": Term(value, minus, weight)}
+    exact, fast = (sum_of(sums, exact=e) for e in (True, False))
+    for name in exact:
+        torch.testing.assert_close(fast[name], exact[name], rtol=1e-5, atol=1e-4)
+    buffers = [add(CohortSum(e, False), sums).buffer() for e in (True, False)]
+    assert buffers[1].dtype == torch.float32 and buffers[0].nbytes == 4 * buffers[1].nbytes
+
+
+@pytest.mark.parametrize(("size", "kind"), [(4097, "weight"), (159_010, "minus"), (5003, "odd views")])
+def test_compiled_sums_are_the_eager_ones_bit_for_bit(size: int, kind: str) -> None:
+    def view(*shape: int, seed: int) -> Tensor:
+        """A tensor whose rows start off the alignment of vector instructions."""
+        return noise(*shape[:-1], shape[-1] + 3, seed=seed)[..., 1:-2]
+
+    make = view if kind == "odd views" else noise
+    value = make(3, size, seed=1) * 10.0 ** torch.randint(-9, 4, (3, size), generator=torch.Generator().manual_seed(5))
+    value[2] = math.nan
+    minus = {"weight": None, "minus": make(size, seed=2), "odd views": make(3, size, seed=2)}[kind]
+    weight = make(3, size, seed=3) if kind == "odd views" else torch.tensor([0.3, 700.1, 5.0])
+    sums, real = {"a": Term(value, minus, weight)}, torch.tensor([1.0, 1.0, 0.0])
+    # a method's sums come in several shapes and a process may run many models: none may count against another's limit
+    with torch._dynamo.config.patch(recompile_limit=1):
+        compiled, eager = (add(add(CohortSum(True, c), sums, real), sums, real) for c in (True, False))
+    assert torch.equal(compiled.buffer(), eager.buffer())
+    assert compiled.buffer().any()

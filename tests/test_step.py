@@ -1,0 +1,316 @@
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+import torch
+from torch import Tensor, nn
+from torch._dynamo.utils import counters
+from torch.nn import functional as F
+
+from fl_ddp.flat_model import FlatModel
+from fl_ddp.group import Group, Workplace
+from fl_ddp.interrupt import InterruptedRunError, StopRequest
+from fl_ddp.methods.fedavg import FedAvg
+from fl_ddp.plan import Plan
+from fl_ddp.protocol import Tensors, Trained
+from fl_ddp.samples import Samples
+from fl_ddp.seeds import Purpose, keys, torch_seed
+
+SEED, ROUND, CLASSES = 5, 2, 3
+SIZES = (13, 1, 4, 7, 22)
+Indices = npt.NDArray[np.int64]
+
+
+def mlp(dropout: float = 0.0) -> nn.Module:
+    return nn.Sequential(nn.Flatten(), nn.Linear(32, 8), nn.Tanh(), nn.Dropout(dropout), nn.Linear(8, CLASSES))
+
+
+def cnn() -> nn.Module:
+    return nn.Sequential(
+        nn.Conv2d(2, 4, 3), nn.GroupNorm(2, 4), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(4, CLASSES)
+    )
+
+
+@dataclass(frozen=True)
+class Penalised(FedAvg):
+    """A method with a penalty and a correction of the gradient, from the server's and the clients' tensors."""
+
+    mu: float = 0.3
+
+    def correct(self, g: Tensor, theta: Tensor, server: Tensors, mine: Tensors) -> Tensor:
+        return g + server["c"] - mine["c"]
+
+    def penalty(self, theta: Tensor, server: Tensors, mine: Tensors) -> Tensor:
+        return self.mu / 2 * (theta - server["theta"]).square().sum()
+
+
+class Bench(NamedTuple):
+    """A method on a training set of ragged clients."""
+
+    method: FedAvg
+    module: nn.Module
+    work: Workplace
+    clients: list[Indices]
+    server: Tensors
+    memory: Tensors
+
+    def group(self, plan: Plan, ids: list[int], lanes: int | None = None, round_index: int = ROUND) -> Group:
+        samples = [self.clients[i] for i in ids]
+        return Group(self.work, plan, np.array(ids, np.int64), samples, lanes or len(ids), SEED, round_index)
+
+    def train(self, plan: Plan, ids: list[int], lanes: int | None = None, round_index: int = ROUND) -> Trained:
+        group = self.group(plan, ids, lanes, round_index)
+        rows = [max(i, 0) for i in group.client.tolist()]
+        memory = {name: t[rows] for name, t in self.memory.items()}
+        return group.train(self.server["theta"], self.method, self.server, memory)
+
+
+def bench(
+    make: Callable[[], nn.Module] = mlp,
+    method: Callable[[FlatModel], FedAvg] = FedAvg,
+    dtype: torch.dtype = torch.float64,
+    *,
+    bfloat16: bool = False,
+    compile: bool = False,
+    check: Callable[[], None] = lambda: None,
+) -> Bench:
+    random = np.random.default_rng(0)
+    count = sum(SIZES)
+    x = torch.from_numpy(random.integers(0, 256, (count, 2, 4, 4)).astype(np.uint8))
+    y = torch.from_numpy(random.integers(0, CLASSES, count))
+    mean, deviation = (torch.full((2, 1, 1), v, dtype=dtype) for v in (0.5, 0.3))
+    samples = Samples(x, y, mean, deviation)
+    with torch_seed(3):
+        module = make().to(dtype)
+        noise = torch.randn(len(SIZES) + 1, sum(p.numel() for p in module.parameters()), dtype=dtype)
+    model = FlatModel(copy.deepcopy(module), CLASSES, samples.inputs(x[:1], dtype))
+    clients = np.split(random.permutation(count), np.cumsum(SIZES)[:-1])
+    work = Workplace(samples, dtype, bfloat16, compile, check)
+    server = {"theta": model.init(), "c": 0.1 * noise[0]}
+    return Bench(method(model), module, work, clients, server, {"c": 0.1 * noise[1:]})
+
+
+def by_hand(b: Bench, plan: Plan, client: int) -> tuple[Tensor, Tensor, int]:
+    """One client's parameters, mean loss and number of steps by autograd and torch.optim.SGD."""
+    module, samples = copy.deepcopy(b.module), b.work.samples
+    parameters = list(module.parameters())
+    start = [p.detach().clone() for p in parameters]
+    optimiser = torch.optim.SGD(parameters, plan.lr, plan.momentum, weight_decay=plan.weight_decay)
+    batches = plan.batches(keys(SEED, ROUND, Purpose.ORDER, client), [b.clients[client]])
+    losses = []
+    for index in (torch.from_numpy(i[i >= 0]) for i in batches[:, 0]):
+        optimiser.zero_grad()
+        loss = F.cross_entropy(module(samples.inputs(samples.x[index], b.work.dtype)), samples.y[index])
+        losses.append(loss.detach())
+        if isinstance(b.method, Penalised):
+            for p, s in zip(parameters, start, strict=True):
+                loss = loss + b.method.mu / 2 * (p - s).square().sum()
+        loss.backward()  # type: ignore[no-untyped-call]
+        if isinstance(b.method, Penalised):
+            model = b.method.model
+            correction = model.leaves(b.server["c"] - b.memory["c"][client])
+            for p, c in zip(parameters, correction, strict=True):
+                assert p.grad is not None
+                p.grad += c
+        optimiser.step()
+    theta = torch.cat([p.detach().flatten() for p in parameters])
+    return theta, torch.stack(losses).mean() if losses else torch.zeros((), dtype=b.work.dtype), len(losses)
+
+
+PLANS = {
+    "one epoch": Plan(5, 1.0, None, 0.1),
+    "three epochs": Plan(5, 3.0, None, 0.1),
+    "momentum": Plan(5, 2.0, None, 0.05, momentum=0.9),
+    "weight decay": Plan(5, 2.0, None, 0.1, weight_decay=0.02),
+    "momentum and weight decay": Plan(4, 2.0, None, 0.1, momentum=0.5, weight_decay=0.1),
+    "batch larger than all clients": Plan(64, 3.0, None, 0.1, momentum=0.9),
+    "batch of one": Plan(1, 1.0, None, 0.05),
+    "fraction of an epoch": Plan(3, 0.4, None, 0.1),
+    "epochs and a fraction": Plan(3, 1.5, None, 0.1, momentum=0.9),
+    "fixed steps": Plan(5, None, 6, 0.1, momentum=0.9, weight_decay=0.01),
+    "drop last": Plan(5, 2.0, None, 0.1, momentum=0.9, drop_last=True),
+    "fixed steps, drop last": Plan(5, None, 4, 0.1, drop_last=True),
+}
+
+
+CASES = [
+    *[
+        pytest.param(plan, mlp, method, id=f"{name}-mlp-{method.__name__}")
+        for name, plan in PLANS.items()
+        for method in (FedAvg, Penalised)
+    ],
+    *[
+        pytest.param(PLANS[name], cnn, Penalised, id=f"{name}-cnn")
+        for name in ("momentum and weight decay", "epochs and a fraction")
+    ],
+]
+
+
+@pytest.mark.parametrize(("plan", "make", "method"), CASES)
+def test_lanes_train_like_single_clients_in_plain_torch(
+    plan: Plan, make: Callable[[], nn.Module], method: Callable[[FlatModel], FedAvg]
+) -> None:
+    b = bench(make, method)
+    ids = [*range(len(SIZES))]
+    group, trained = b.group(plan, ids, 6), b.train(plan, ids, 6)
+    for lane in ids:
+        theta, loss, steps = by_hand(b, plan, lane)
+        assert group.steps[lane] == steps and group.n[lane] == SIZES[lane]
+        torch.testing.assert_close(trained.theta[lane], theta, atol=1e-12, rtol=1e-12)
+        torch.testing.assert_close(trained.loss[lane], loss, atol=1e-12, rtol=1e-12)
+        assert steps == 0 or not torch.equal(theta, b.server["theta"])
+
+
+def test_each_lane_can_start_elsewhere() -> None:
+    b, plan = bench(), PLANS["momentum"]
+    starts = torch.stack([b.server["theta"], 2 * b.server["theta"]])
+    before = starts.clone()
+    both = b.group(plan, [3, 3]).train(starts, b.method, {}, {})
+    assert torch.equal(starts, before)
+    for lane in range(2):
+        alone = b.group(plan, [3, 3]).train(starts[lane], b.method, {}, {})
+        assert torch.equal(both.theta[lane], alone.theta[lane])
+
+
+def test_a_client_without_a_full_batch_stays_where_it_is_if_the_last_is_dropped() -> None:
+    b = bench()
+    trained = b.train(PLANS["drop last"], [0, 1, 2])
+    assert torch.equal(trained.theta[1:], b.server["theta"].expand(2, -1))
+    assert trained.loss[1:].tolist() == [0, 0]
+    assert not torch.equal(trained.theta[0], b.server["theta"])
+
+
+LANES = 4
+COMPANY = Plan(6, 1.0, None, 0.1, momentum=0.5, weight_decay=0.1)
+
+
+def check_lanes_do_not_touch_each_other(b: Bench) -> None:
+    """Bit for bit: padding, company and place of a lane do not matter at a fixed number of lanes."""
+    together = b.train(COMPANY, [0, 1, 3, 4], LANES)
+    rows = {0: 0, 1: 1, 3: 2, 4: 3}
+    for ids in ([4, 3, 1, 0], [0], [3, 1], [4, 2, 0], [2, 1, 4, 0]):
+        trained = b.train(COMPANY, ids, LANES)
+        assert trained.theta.isfinite().all() and trained.loss.isfinite().all()
+        for lane, client in enumerate(ids):
+            if client in rows:
+                assert torch.equal(trained.theta[lane], together.theta[rows[client]]), (ids, client)
+                assert torch.equal(trained.loss[lane], together.loss[rows[client]]), (ids, client)
+        assert torch.equal(trained.theta[len(ids) :], b.server["theta"].expand(LANES - len(ids), -1))
+        assert not trained.loss[len(ids) :].any()
+
+
+@pytest.mark.parametrize("make", [lambda: mlp(0.4), cnn], ids=["mlp with dropout", "cnn"])
+def test_lanes_do_not_touch_each_other(make: Callable[[], nn.Module]) -> None:
+    check_lanes_do_not_touch_each_other(bench(make, Penalised, torch.float32))
+
+
+def test_orders_and_dropout_masks_are_new_in_every_round() -> None:
+    b = bench(lambda: mlp(0.4))
+    plan = PLANS["one epoch"]
+    first, second = (b.train(plan, [0], round_index=i).theta for i in (0, 1))
+    assert not torch.allclose(first, second)
+    # one step on all samples: only the mask differs
+    whole = PLANS["batch larger than all clients"]
+    first, second = (b.train(replace(whole, epochs=1.0), [0], round_index=i).theta for i in (0, 1))
+    assert not torch.allclose(first, second)
+    assert torch.equal(first, b.train(replace(whole, epochs=1.0), [0], round_index=0).theta)
+
+
+@pytest.fixture(scope="module")
+def compiled() -> tuple[Bench, Bench, Trained]:
+    """A compiled bench, the same eager, and the compiled one's first round."""
+    make = lambda: mlp(0.4)  # noqa: E731
+    fast, plain = (bench(make, Penalised, torch.float32, compile=c) for c in (True, False))
+    counters.clear()
+    first = fast.train(COMPANY, [0, 1, 3, 4], LANES)
+    assert counters["stats"]["unique_graphs"] == 1 and not counters["graph_break"]
+    return fast, plain, first
+
+
+def test_a_compiled_step_equals_the_eager_one(compiled: tuple[Bench, Bench, Trained]) -> None:
+    fast, plain, first = compiled
+    expected = plain.train(COMPANY, [0, 1, 3, 4], LANES)
+    torch.testing.assert_close(first.theta, expected.theta, atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(first.loss, expected.loss, atol=1e-5, rtol=1e-5)
+    assert not torch.allclose(first.theta, fast.server["theta"], atol=1e-2)
+
+
+def test_compiled_lanes_do_not_touch_each_other(compiled: tuple[Bench, Bench, Trained]) -> None:
+    check_lanes_do_not_touch_each_other(compiled[0])
+
+
+def test_later_rounds_do_not_compile_again(compiled: tuple[Bench, Bench, Trained]) -> None:
+    fast, plain, _ = compiled
+    plan = replace(COMPANY, lr=0.03, momentum=0.8, weight_decay=0.2, epochs=1.3)
+    with torch.compiler.set_stance("fail_on_recompile"):
+        for ids, index in (([2, 4], 3), ([1], 4), ([0, 3, 2, 1], 5)):
+            found, expected = (b.train(plan, ids, LANES, index) for b in (fast, plain))
+            torch.testing.assert_close(found.theta, expected.theta, atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("compile", [False, True])
+def test_bfloat16_changes_little_and_keeps_float32_parameters(compile: bool) -> None:
+    # a process may run many models: none may count against another's limit
+    with torch._dynamo.config.patch(recompile_limit=1):
+        half = bench(mlp, dtype=torch.float32, bfloat16=True, compile=compile).train(COMPANY, [0, 1, 3, 4], LANES)
+    b = bench(mlp, dtype=torch.float32)
+    full = b.train(COMPANY, [0, 1, 3, 4], LANES)
+    assert half.theta.dtype == half.loss.dtype == torch.float32
+    assert not torch.equal(half.theta, full.theta)
+    moved = (full.theta - b.server["theta"]).norm()
+    # bfloat16 has 8 bits
+    assert (half.theta - full.theta).norm() < 0.02 * moved
+    torch.testing.assert_close(half.loss, full.loss, rtol=0.01, atol=0.0)
+
+
+def test_a_stop_request_leaves_training_before_the_next_step() -> None:
+    stop, calls = StopRequest(), 0
+
+    def check() -> None:
+        nonlocal calls
+        stop.check()
+        calls += 1
+        stop.asked = calls == 3
+
+    b = bench(check=check)
+    start = b.server["theta"].clone()
+    with pytest.raises(InterruptedRunError):
+        b.train(PLANS["one epoch"], [0, 4])
+    assert calls == 3 and torch.equal(b.server["theta"], start)
+
+
+def test_every_step_is_preceded_by_a_check() -> None:
+    calls: list[None] = []
+    bench(check=lambda: calls.append(None)).train(PLANS["one epoch"], [0, 4])
+    assert len(calls) == 5
+
+
+def test_a_group_tells_clients_from_padding() -> None:
+    group = bench().group(PLANS["fixed steps"], [4, 1], 4)
+    assert group.client.tolist() == [4, 1, -1, -1] and group.lanes == 4
+    assert group.real.tolist() == [1, 1, 0, 0]
+    assert group.n.tolist() == [22, 1, 0, 0] and group.steps.tolist() == [6, 6, 0, 0]
+
+
+def test_a_group_without_clients_takes_no_step() -> None:
+    b = bench()
+    trained = b.train(PLANS["one epoch"], [], 3)
+    assert torch.equal(trained.theta, b.server["theta"].expand(3, -1)) and not trained.loss.any()
+
+
+@pytest.mark.parametrize("rho", [0.0, 0.5, 0.9])
+def test_momentum_steps_sum_the_weights_of_the_gradients(rho: float) -> None:
+    """With gradients of 1, SGD with momentum moves by lr times the sum of its weights."""
+    plan = replace(PLANS["fixed steps"], momentum=rho, steps=6)
+    velocity, moved = 0.0, 0.0
+    for _ in range(6):
+        velocity = rho * velocity + 1
+        moved += velocity
+    group = bench().group(plan, [0, 1], 3)
+    torch.testing.assert_close(group.momentum_steps, torch.tensor([moved, moved, 0.0], dtype=torch.float64))
