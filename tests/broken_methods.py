@@ -1,0 +1,107 @@
+"""Methods with one mistake each, to see that the conformance table finds it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+from weakref import WeakKeyDictionary
+
+import torch
+from torch import Tensor
+
+from fl_ddp.flat_model import FlatModel
+from fl_ddp.group import Group
+from fl_ddp.methods.fedavg import FedAvg
+from fl_ddp.protocol import Info, Tensors, Term, Total, Upload
+
+
+@dataclass(frozen=True)
+class LooksAtNeighbours(FedAvg):
+    """Pulls a client to the one in the first lane of its group."""
+
+    neutral: ClassVar[Mapping[str, float] | None] = None
+
+    def client_update(self, group: Group, server: Tensors, memory: Tensors) -> Upload:
+        trained = group.train(server["theta"], self, server, memory)
+        theta = trained.theta + 0.1 * (trained.theta[0] - trained.theta)
+        return Upload(self.average(group, server, trained._replace(theta=theta)))
+
+
+@dataclass(frozen=True)
+class CountsPaddedLanes(FedAvg):
+    """Weighs a client by how full its group is."""
+
+    neutral: ClassVar[Mapping[str, float] | None] = None
+
+    def client_update(self, group: Group, server: Tensors, memory: Tensors) -> Upload:
+        trained = group.train(server["theta"], self, server, memory)
+        share = group.real * group.real.sum() / group.lanes
+        delta = Term(trained.theta, minus=server["theta"], weight=share)
+        return Upload({"weight": group.real, "delta": delta, "loss": Term(trained.loss, weight=group.real)})
+
+
+@dataclass(frozen=True)
+class WritesInPlace(FedAvg):
+    """Changes the server's state where it is, so that a round that fails cannot be dropped."""
+
+    neutral: ClassVar[Mapping[str, float] | None] = None
+
+    def server_update(self, server: Tensors, total: Total, info: Info) -> Tensors:
+        server["theta"].add_(self.mean_delta(total))
+        return server
+
+
+_velocity: WeakKeyDictionary[FlatModel, Tensor] = WeakKeyDictionary()
+
+
+@dataclass(frozen=True)
+class RemembersElsewhere(FedAvg):
+    """Keeps a momentum outside the server's state, where no checkpoint finds it."""
+
+    neutral: ClassVar[Mapping[str, float] | None] = None
+
+    def server_update(self, server: Tensors, total: Total, info: Info) -> Tensors:
+        v = 0.5 * _velocity.get(self.model, torch.zeros(())) + self.mean_delta(total)
+        _velocity[self.model] = v
+        return {"theta": (server["theta"] + v).to(server["theta"].dtype)}
+
+
+@dataclass(frozen=True)
+class NearlyNeutral(FedAvg):
+    """Leaves a trace at its neutral coefficient, too small for a tolerance."""
+
+    mu: float = 0.1
+
+    neutral: ClassVar[Mapping[str, float] | None] = {"mu": 0.0}
+
+    def correct(self, g: Tensor, theta: Tensor, server: Tensors, mine: Tensors) -> Tensor:
+        return g * (1 + self.mu) / (1 + 1e-7)
+
+
+@dataclass(frozen=True)
+class ForgetsItsCoefficient(FedAvg):
+    """Is FedAvg whatever its coefficient."""
+
+    mu: float = 0.1
+
+    neutral: ClassVar[Mapping[str, float] | None] = {"mu": 0.0}
+
+
+@dataclass(frozen=True)
+class Grows(FedAvg):
+    """Sends a tensor that gets longer every round, so that every round compiles its steps anew."""
+
+    broadcast: ClassVar[tuple[str, ...]] = ("theta", "bank")
+    neutral: ClassVar[Mapping[str, float] | None] = None
+
+    def init(self) -> Tensors:
+        theta = self.model.init()
+        return {"theta": theta, "bank": theta.new_ones(1)}
+
+    def penalty(self, theta: Tensor, server: Tensors, mine: Tensors) -> Tensor:
+        return 1e-3 * server["bank"].mean() * theta.square().sum()
+
+    def server_update(self, server: Tensors, total: Total, info: Info) -> Tensors:
+        bank = torch.cat([server["bank"], server["bank"][:1]])
+        return super().server_update(server, total, info) | {"bank": bank}
