@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
-import signal
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
+from itertools import count
 from typing import TypeVar, cast
 
 import torch
 import torch.distributed as dist  # noqa: TID251
 from torch import Tensor
+from torch.distributed import distributed_c10d  # noqa: TID251
+from torch.distributed.rendezvous import rendezvous  # noqa: TID251
 
 from fl_ddp.config import Device
 from fl_ddp.errors import ConfigError, ElsewhereError, RankLostError
@@ -20,9 +21,9 @@ from fl_ddp.interrupt import InterruptedRunError
 
 Result = TypeVar("Result")
 
-_PR_SET_PDEATHSIG = 1
 _TEXT = 4096
 _FINE, _STOPPED, _FAULT, _USER_ERROR = range(4)
+_MEETINGS = count()
 
 
 @dataclass(frozen=True)
@@ -33,11 +34,13 @@ class Ranks:
         index: of this rank, from 0.
         size: number of ranks.
         device: where this rank trains.
+        store: small values of all ranks, kept by the launcher, so that it outlives a lost rank; None for a single rank.
     """
 
     index: int
     size: int
     device: torch.device
+    store: distributed_c10d.Store | None = None
 
     @property
     def is_main(self) -> bool:
@@ -96,6 +99,15 @@ class Ranks:
             row[: len(encoded)] = encoded
         return bytes(int(b) for b in self.add(row).tolist() if b).decode()
 
+    def first_to_say(self) -> bool:
+        """Whether no rank asked this before: who tells the user of a loss, when ranks cannot agree any more."""
+        if self.store is None:
+            return True
+        try:
+            return self.store.add("said", 1) == 1
+        except RuntimeError:
+            return True
+
     def wait(self) -> None:
         """Return when all ranks have come here."""
         self.add(torch.zeros(1, device=self.device)).cpu()
@@ -112,16 +124,6 @@ def _code(error: Exception | None) -> int:
     if isinstance(error, InterruptedRunError):
         return _STOPPED
     return _USER_ERROR if isinstance(error, ConfigError) else _FAULT
-
-
-def die_with_launcher() -> None:
-    """Under torchrun, have the kernel kill this worker when its launcher dies; it would live on and write."""
-    if "TORCHELASTIC_RUN_ID" not in os.environ or sys.platform != "linux":
-        return
-    launcher = os.getppid()
-    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != launcher:
-        os._exit(1)
 
 
 def join(device: Device) -> Ranks:
@@ -143,6 +145,17 @@ def join(device: Device) -> Ranks:
     place = torch.device("cuda", local) if gpus else torch.device("cpu")
     if gpus:
         torch.cuda.set_device(place)
-    if size > 1:
-        dist.init_process_group("nccl" if gpus else "gloo", device_id=place if gpus else None)
-    return Ranks(index, size, place)
+    if size == 1:
+        return Ranks(index, size, place)
+    # a second run of the same processes must not find the first one's addresses
+    store = distributed_c10d.PrefixStore(f"fl_ddp/{next(_MEETINGS)}", _launchers_store())
+    dist.init_process_group(
+        "nccl" if gpus else "gloo", store=store, rank=index, world_size=size, device_id=place if gpus else None
+    )
+    return Ranks(index, size, place, store)
+
+
+@cache
+def _launchers_store() -> distributed_c10d.Store:
+    store: distributed_c10d.Store = next(rendezvous("env://"))[0]
+    return store

@@ -14,6 +14,8 @@ F = TypeVar("F", bound=Callable[..., object])
 def compiled(function: F) -> F:
     """Compile a function into one graph per call of this, with a cache of its own.
 
+    The result must be called with tensors of one set of shapes and types only: it does not check them.
+
     torch keeps compiled graphs by code object and fails at the ninth, so without a copy of the code the closures of one
     function, such as the steps of several models in one process, would share those eight.
     """
@@ -25,4 +27,7 @@ def compiled(function: F) -> F:
         function.__defaults__,
         function.__closure__,
     )
-    return cast(F, torch.compile(own, dynamic=False, fullgraph=True))
+    unchecked: dict[str, str | int | bool | Callable[..., object]] = {
+        "guard_filter_fn": torch.compiler.skip_all_guards_unsafe
+    }
+    return cast(F, torch.compile(own, dynamic=False, fullgraph=True, options=unchecked))

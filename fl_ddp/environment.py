@@ -1,4 +1,4 @@
-"""Settings of the process that decide speed, not numbers."""
+"""Settings of the process, made before the first computation."""
 
 from __future__ import annotations
 
@@ -8,16 +8,21 @@ import os
 import platform
 from pathlib import Path
 
+import torch
+
 _M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4
 
 
 def prepare() -> None:
-    """Make local steps fast: glibc keeps freed buffers, and all runs of a user share their compiled steps.
+    """Make local steps fast and repeatable: buffers are kept, and all runs of a user share their compiled steps.
 
     glibc otherwise returns every multi-megabyte buffer to the kernel, and the page faults of getting it back cost more
     than the arithmetic.
     """
     os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(Path.home() / ".cache" / "fl_ddp" / "compiled"))
+    # the same bits on every call, at little cost: cuBLAS and cuDNN otherwise choose by load and by trial
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+    torch.backends.cudnn.deterministic = True
     # a machine with CUDA's compiler but no GPU is no reason for a warning
     logging.getLogger("torch.utils.cpp_extension").setLevel(logging.ERROR)
     if platform.libc_ver()[0] == "glibc":

@@ -10,15 +10,7 @@ class RunError(Exception):
 
 
 class RankLostError(RunError):
-    """Another rank does not answer any more.
-
-    Attributes:
-        told: whether another rank tells the user.
-    """
-
-    def __init__(self, message: str, told: bool = False) -> None:
-        super().__init__(message)
-        self.told = told
+    """Another rank does not answer any more."""
 
 
 class ElsewhereError(Exception):

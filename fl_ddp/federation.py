@@ -18,7 +18,7 @@ from fl_ddp.methods.fedavg import FedAvg
 from fl_ddp.partitions.local_split import local_split
 from fl_ddp.partitions.partition import Partition
 from fl_ddp.population import auto_lanes
-from fl_ddp.samples import Samples, Stored, channel_statistics
+from fl_ddp.samples import Normaliser, Samples, Stored, channel_statistics
 from fl_ddp.seeds import Purpose, generator, torch_seed
 
 Parts = list[npt.NDArray[np.int64]]
@@ -105,13 +105,13 @@ def _divide(config: Config, labels: npt.NDArray[np.int64]) -> tuple[Parts, Parts
 
 
 def _on_device(data: Arrays, normalize: bool, device: torch.device, dtype: torch.dtype) -> tuple[Samples, Samples]:
-    mean, deviation = None, None
+    normaliser = Normaliser()
     if normalize:
-        mean, deviation = (t.to(device, dtype) for t in channel_statistics(data.x_train))
+        normaliser = Normaliser(*(t.to(device, dtype) for t in channel_statistics(data.x_train)))
 
     def place(x: Stored, y: npt.NDArray[np.int64]) -> Samples:
         stored = torch.from_numpy(x)
         stored = stored.to(device) if x.dtype == np.uint8 else stored.to(device, dtype)
-        return Samples(stored, torch.from_numpy(y).to(device), mean, deviation)
+        return Samples(stored, torch.from_numpy(y).to(device), normaliser)
 
     return place(data.x_train, data.y_train), place(data.x_test, data.y_test)

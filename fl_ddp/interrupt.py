@@ -1,13 +1,19 @@
-"""Ctrl-C and SIGTERM: stop after the current local step, drop the unfinished round."""
+"""How a process ends from outside: Ctrl-C and SIGTERM stop it after the current local step, a dead launcher at once.
+
+Nothing here imports torch, so that it is in force from a process's first moments.
+"""
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
+
+_PR_SET_PDEATHSIG = 1
 
 
 class InterruptedRunError(Exception):
@@ -19,13 +25,15 @@ class StopRequest:
 
     Attributes:
         asked: set by the first SIGINT or SIGTERM; a second SIGINT ends the process at once.
-        nothing_to_save: until the first round of this process is done a stop ends it at once: compiling the first step
-            can take longer than a launcher waits, and there is nothing to lose yet.
+        nothing_to_save: until the first round of this process is done a stop may end it at once: compiling the first
+            step can take longer than a launcher waits, and there is nothing to lose yet.
+        first_to_say: whether this rank is the one that tells the user so.
     """
 
     def __init__(self) -> None:
         self.asked = False
         self.nothing_to_save = False
+        self.first_to_say: Callable[[], bool] = lambda: os.environ.get("RANK", "0") == "0"
 
     def check(self) -> None:
         """Raise InterruptedRunError if a stop was asked for."""
@@ -34,7 +42,7 @@ class StopRequest:
 
     def _receive(self, number: int, _: FrameType | None) -> None:
         if self.nothing_to_save:
-            if int(os.environ.get("RANK", 0)) == 0:
+            if self.first_to_say():
                 os.write(sys.stderr.fileno(), b"fl_ddp: stopped before a round was finished\n")
             os._exit(0)
         if self.asked and number == signal.SIGINT:
@@ -56,3 +64,13 @@ def listening() -> Iterator[StopRequest]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def die_with_launcher() -> None:
+    """Under torchrun, have the kernel kill this worker when its launcher dies; a kill -9 would leave it running."""
+    if "TORCHELASTIC_RUN_ID" not in os.environ or sys.platform != "linux":
+        return
+    launcher = os.getppid()
+    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != launcher:
+        os._exit(1)

@@ -77,12 +77,23 @@ class Records:
         self._tracker: Tracker | None = None
         self._progress: Progress | None = None
         self.path = Path(ranks.share(str(ranks.together(self._lock) or "")))
-        self.start = self._find_start()
-        if self.start:
-            self._federation = replace(federation, lanes=self.start.lanes)
-        self.done = self._results()
-        if self.done is None:
-            ranks.together(self._begin)
+        try:
+            self.start = self._find_start()
+            if self.start:
+                self._federation = replace(federation, lanes=self.start.lanes)
+            self.done = self._results()
+            if self.done is None:
+                ranks.together(self._begin)
+        except BaseException:
+            self.release()
+            raise
+
+    def release(self) -> None:
+        """Let another run, of this process or another, go on in the folder; a second call does nothing."""
+        if self._progress:
+            self._progress.close()
+        if self._folder:
+            self._folder.close()
 
     @property
     def lanes(self) -> int:
@@ -189,7 +200,6 @@ class Records:
         content = write_summary(self.path, summary)
         self._progress.close()
         self._tracker.close()
-        self._folder.close()
         print(result_table(summary), flush=True)
         return content
 

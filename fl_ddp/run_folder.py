@@ -113,14 +113,3 @@ class RunFolder:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-
-def first_to_say(path: Path) -> bool:
-    """Whether this rank is the first to report a loss that all ranks see but none can agree on any more."""
-    try:
-        os.close(os.open(path / ".lost", os.O_CREAT | os.O_EXCL))
-    except FileExistsError:
-        return False
-    except OSError:
-        return True
-    return True

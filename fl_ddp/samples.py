@@ -10,25 +10,39 @@ import torch
 from torch import Tensor
 
 
+class Normaliser(NamedTuple):
+    """How stored values become a network's inputs.
+
+    Attributes:
+        mean: per channel, broadcastable to one sample, or None: inputs are not normalised.
+        deviation: likewise.
+    """
+
+    mean: Tensor | None = None
+    deviation: Tensor | None = None
+
+    def inputs(self, x: Tensor, dtype: torch.dtype) -> Tensor:
+        """Turn stored values [..., *sample] into the network's inputs: pixels become [0, 1], then are normalised."""
+        x = x.to(dtype) / 255 if x.dtype == torch.uint8 else x.to(dtype)
+        return x if self.mean is None or self.deviation is None else (x - self.mean) / self.deviation
+
+
 class Samples(NamedTuple):
     """Images and labels on the device; pixels stay uint8 until a batch is taken.
 
     Attributes:
         x: [N, ...] uint8 pixels or features in the dtype to work in.
         y: [N] int64.
-        mean: per channel, broadcastable to one sample, or None: taken as they are.
-        deviation: likewise.
+        normaliser: of x.
     """
 
     x: Tensor
     y: Tensor
-    mean: Tensor | None
-    deviation: Tensor | None
+    normaliser: Normaliser = Normaliser()
 
     def inputs(self, x: Tensor, dtype: torch.dtype) -> Tensor:
-        """Turn stored values [..., *sample] into the network's inputs: pixels become [0, 1], then are normalised."""
-        x = x.to(dtype) / 255 if x.dtype == torch.uint8 else x.to(dtype)
-        return x if self.mean is None or self.deviation is None else (x - self.mean) / self.deviation
+        """Turn stored values into the network's inputs."""
+        return self.normaliser.inputs(x, dtype)
 
 
 Stored = npt.NDArray[np.uint8] | npt.NDArray[np.float32]

@@ -26,7 +26,6 @@ from fl_ddp.plan import Plan
 from fl_ddp.population import Ids, cohort, deal, owner
 from fl_ddp.protocol import Info, Tensors, Term, Total, Upload
 from fl_ddp.records import Records
-from fl_ddp.run_folder import first_to_say
 from fl_ddp.stopwatch import Stopwatch
 
 
@@ -38,7 +37,16 @@ def simulate(config: object = None) -> dict[str, object]:
         config = from_file(str(config))
     prepare()
     with listening() as stop:
-        return run(config.checked(), join(config.device), stop)
+        ranks = join(config.checked().device)
+        try:
+            content = run(config, ranks, stop)
+        except RankLostError:
+            raise  # a broken group cannot be left
+        except BaseException:
+            ranks.close()
+            raise
+        ranks.close()
+        return content
 
 
 def run(config: Config, ranks: Ranks, stop: StopRequest) -> dict[str, object]:
@@ -55,27 +63,32 @@ def run(config: Config, ranks: Ranks, stop: StopRequest) -> dict[str, object]:
     """
     federation = ranks.together(lambda: found(config, ranks))
     records = Records(config, ranks, federation)
-    if records.done:
-        records.tell(f"{records.path} is finished; a larger --rounds goes on with it")
-        return records.done
-    simulation = Simulation(config, ranks, stop, federation, records)
     try:
-        try:
-            simulation.rounds()
-            return records.close(simulation.finished, simulation.server["theta"])
-        except RankLostError:
-            raise
-        except InterruptedRunError:
-            simulation.save()
-            records.tell(f"stopped after round {simulation.finished}; go on with --resume {records.path}")
-            raise
-        except Exception as error:
-            simulation.save()
-            ranks.agree(_with_way_out(error, simulation.finished, records))
-            raise
+        if records.done:
+            records.tell(f"{records.path} is finished; a larger --rounds goes on with it")
+            return records.done
+        return _run(Simulation(config, ranks, stop, federation, records), ranks, records)
     except RankLostError as lost:
-        told = lost.told or not first_to_say(records.path)
-        raise RankLostError(f"{lost}; go on with --resume {records.path}", told) from lost
+        raise RankLostError(f"{lost}; go on with --resume {records.path}") from lost
+    finally:
+        records.release()
+
+
+def _run(simulation: Simulation, ranks: Ranks, records: Records) -> dict[str, object]:
+    """Run all rounds; what was finished before a stop or an error is saved."""
+    try:
+        simulation.rounds()
+        return records.close(simulation.finished, simulation.server["theta"])
+    except RankLostError:
+        raise
+    except InterruptedRunError:
+        simulation.save()
+        records.tell(f"stopped after round {simulation.finished}; go on with --resume {records.path}")
+        raise
+    except Exception as error:
+        simulation.save()
+        ranks.agree(_with_way_out(error, simulation.finished, records))
+        raise
 
 
 def _with_way_out(error: Exception, finished: int, records: Records) -> Exception | None:
@@ -118,15 +131,20 @@ class Simulation:
         elif self.finished >= config.rounds:
             self._records.scores = self._evaluate()
         while self.finished < config.rounds:
-            record = self._round()
-            self._stop.nothing_to_save = False
-            last = self.finished == config.rounds
-            due = last or self.finished % config.eval_every == 0
-            self._record(record, self._evaluate() if due else None)
-            if last or self.finished % config.checkpoint_every == 0:
-                with self._watch.phase("checkpoint"):
-                    self.save()
+            self.advance()
         self._ranks.agree(self._late)
+
+    def advance(self) -> None:
+        """One round, and what is due after it: evaluation, records, checkpoint."""
+        config = self._config
+        record = self._round()
+        self._stop.nothing_to_save = False
+        last = self.finished == config.rounds
+        due = last or self.finished % config.eval_every == 0
+        self._record(record, self._evaluate() if due else None)
+        if last or self.finished % config.checkpoint_every == 0:
+            with self._watch.phase("checkpoint"):
+                self.save()
 
     def save(self) -> None:
         """Write a checkpoint of the last finished round, all ranks together."""
@@ -135,7 +153,7 @@ class Simulation:
 
     def _round(self) -> Record:
         """Local training, one sum over all clients and ranks, the server's step."""
-        federation, method, watch = self._federation, self._federation.method, self._watch
+        method, watch = self._federation.method, self._watch
         index, config = self.finished, self._config
         ids = cohort(config.seed, index, config.clients, config.cohort_size)
         hands = self._hands(ids)
@@ -162,13 +180,14 @@ class Simulation:
             for clients, memory in kept:
                 self._memory.put(clients, memory)
             self.server, self.finished = server, index + 1
-        groups = sum(-(-max(len(hand), 1) // federation.lanes) for hand in hands)
+        lanes = self._records.lanes
+        groups = sum(-(-max(len(hand), 1) // lanes) for hand in hands)
         return Record(
             round=self.finished,
             cohort=len(ids),
             traffic_up_bytes=len(ids) * _bytes_up(upload),
             traffic_down_bytes=len(ids) * sum(t.nbytes for t in self._received().values()),
-            padded_lanes=1 - len(ids) / (groups * federation.lanes),
+            padded_lanes=1 - len(ids) / (groups * lanes),
             train_loss=float(total.sums["loss"] / total.sums["weight"]),
         )
 

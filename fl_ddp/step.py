@@ -16,7 +16,7 @@ from torch.func import grad, vmap
 
 from fl_ddp.compilation import compiled
 from fl_ddp.protocol import Batch, Leaves, Tensors
-from fl_ddp.samples import Samples
+from fl_ddp.samples import Normaliser
 
 Split = dict[str, Tensor | Leaves]
 """Tensors by name, parameter vectors among them as leaves."""
@@ -56,6 +56,15 @@ class Rates(NamedTuple):
     weight_decay: Tensor
 
 
+class Drawn(NamedTuple):
+    """The samples of all lanes in one step, as they are stored: x [G, B, ...], y [G, B], mask [G, B], key [G]."""
+
+    x: Tensor
+    y: Tensor
+    mask: Tensor
+    key: Tensor
+
+
 class State(NamedTuple):
     """What a step changes in place: theta and its momentum, leaves [G, ...], and the sum of losses so far [G]."""
 
@@ -64,7 +73,7 @@ class State(NamedTuple):
     loss: Tensor
 
 
-Step = Callable[[State, Samples, Tensor, Tensor, Split, Split, Rates], None]
+Step = Callable[[State, Drawn, Normaliser, Split, Split, Rates], None]
 
 
 def _of_leaf(tensors: Split, leaf: int) -> Tensors:
@@ -72,12 +81,18 @@ def _of_leaf(tensors: Split, leaf: int) -> Tensors:
 
 
 @cache
-def local_step(objective: Objective, variant: Variant) -> Step:
+def local_step(objective: Objective, variant: Variant, shapes: Hashable) -> Step:
     """The step of an objective, one compiled graph for all rounds.
 
+    Args:
+        objective: loss and its changes.
+        variant: numerics.
+        shapes: of all that is given to the step. Compiled steps check nothing when called, which would take longer than
+            a small model's arithmetic; that the shapes are part of the key is what makes this safe.
+
     Returns:
-        step(state, samples, index [G, B] with -1 where padded, key [G], server, memory [G, ...], rates); a lane whose
-        whole index is -1 stays as it is. State is written in place.
+        step(state, drawn, normaliser, server, memory [G, ...], rates); a lane whose whole mask is 0 stays as it is.
+        State is written in place.
     """
 
     def one(
@@ -102,13 +117,8 @@ def local_step(objective: Objective, variant: Variant) -> Step:
 
     lanes = vmap(one, in_dims=(0, 0, 0, None, 0, None))
 
-    def step(
-        state: State, samples: Samples, index: Tensor, key: Tensor, server: Split, mine: Split, rates: Rates
-    ) -> None:
-        real = index >= 0
-        sample = index.clamp_min(0)
-        x = samples.inputs(samples.x[sample], variant.dtype)
-        batch = Batch(x, samples.y[sample], real.to(variant.dtype), key)
+    def step(state: State, drawn: Drawn, normaliser: Normaliser, server: Split, mine: Split, rates: Rates) -> None:
+        batch = Batch(normaliser.inputs(drawn.x, variant.dtype), *drawn[1:])
         moved, kept, loss = lanes(state.theta, state.momentum, batch, server, mine, rates)
         for old, new in zip(state.theta + state.momentum, moved + kept, strict=True):
             old.copy_(new)

@@ -37,7 +37,7 @@ class FedNova(FedAvg):
     def progress(self, group: Group) -> Tensor:
         """The norm ||a_k||_1 of each client's step coefficients [G], float64, as float32 loses a small lr mu."""
         if self.mu == 0:
-            return group.momentum_steps.double()
+            return group.momentum_steps
         if group.plan.momentum > 0:
             raise ConfigError("--method.mu: FedNova has no rule for a proximal term with momentum; set --momentum 0")
         shrink = group.plan.lr * self.mu
@@ -45,9 +45,9 @@ class FedNova(FedAvg):
 
     def client_update(self, group: Group, server: Tensors, memory: Tensors) -> Upload:
         """Local training, then the normalised change d_k = (theta_t - theta^k) / ||a_k||_1, weighted by data."""
+        a = self.progress(group)
         trained = group.train(server["theta"], self, server, memory)
         sums = self.average(group, server, trained)
-        a = self.progress(group)
         weight = group.n if self.weights == "data" else group.real
         sums["delta"] = Term(trained.theta, minus=server["theta"], weight=torch.where(a > 0, weight / a, 0))
         sums["steps"] = Term(group.steps if self.mu > 0 else a, weight=weight)

@@ -47,7 +47,7 @@ class Scaffold(FedAvg):
     def client_update(self, group: Group, server: Tensors, memory: Tensors) -> Upload:
         """Local training, then line 12: c_k+ = c_k - c + (x - y) / (T_k lr); a client without steps keeps c_k."""
         trained = group.train(server["theta"], self, server, memory)
-        steps = group.momentum_steps[:, None]
+        steps = group.momentum_steps[:, None].to(trained.theta.dtype)
         c = memory["c"] - server["c"] + (server["theta"] - trained.theta) / (steps * group.plan.lr)
         c = torch.where(steps > 0, c, memory["c"])
         return Upload(self.average(group, server, trained) | {"c": Term(c, minus=memory["c"])}, memory={"c": c})

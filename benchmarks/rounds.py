@@ -1,0 +1,214 @@
+"""The vectorised engine against a plain eager loop over clients, in one run.
+
+    python benchmarks/rounds.py                      all workloads, one rank, then two ranks of one thread each
+    python benchmarks/rounds.py --workloads mlp      one of them
+    python benchmarks/rounds.py --device cuda --ranks 1
+
+The workload is the importance paper's: 10 of 100 clients a round, 600 samples of 28 x 28 pixels each, batch 10, one
+epoch of 60 batches, SGD with lr 0.01. Pixels are random: the arithmetic is the same. The eager loop is what other
+simulators do for each client: nn.Module, torch.optim.SGD, one batch after another; its data lie ready as floats, so
+loading costs it nothing. Eager and vectorised blocks alternate, so that noise of the machine meets both.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import os
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import nn
+
+from fl_ddp.collectives import Ranks, join
+from fl_ddp.command_line import from_mapping
+from fl_ddp.config import Config
+from fl_ddp.environment import prepare
+from fl_ddp.federation import Federation, found
+from fl_ddp.interrupt import StopRequest
+from fl_ddp.records import Records
+from fl_ddp.registry import build
+from fl_ddp.simulation import Simulation
+from fl_ddp.summary import versions_and_hardware
+
+CLIENTS, COHORT, SAMPLES, BATCH = 100, 10, 600, 10
+STEPS = SAMPLES // BATCH
+WORKLOADS = {"mlp": "MLP", "cnn": "FedKACNN", "cnn_padded": "ImportanceCNN"}
+"""The 5x5 CNN without padding (582,026 parameters) and as the recipes have it (padding 2, 1,663,370)."""
+
+Numbers = dict[str, float]
+
+
+def eager_client(module: nn.Module, x: torch.Tensor, y: torch.Tensor, steps: int) -> None:
+    """One client's local training as other simulators write it."""
+    optimizer = torch.optim.SGD(module.parameters(), lr=0.01)
+    for batch in torch.randperm(len(y), device=y.device).split(BATCH)[:steps]:
+        optimizer.zero_grad()
+        _, logits = module(x[batch])
+        nn.functional.cross_entropy(logits, y[batch]).backward()
+        optimizer.step()
+
+
+def measure(workload: str, rounds: int, eager_steps: int, ranks: Ranks, folder: Path, device: str) -> Numbers:
+    """Times of one workload on this rank, microseconds per client step of all ranks together."""
+    config = from_mapping(
+        {
+            "data": str(folder / "data.npz"),
+            "partition": "IID",
+            "model": WORKLOADS[workload],
+            "clients": CLIENTS,
+            "cohort": COHORT,
+            "batch_size": BATCH,
+            "lr": 0.01,
+            "rounds": rounds + 2,
+            "device": device,
+            "out": str(folder / "runs"),
+            "name": f"{workload}-{ranks.size}",
+        }
+    )
+    federation = found(config, ranks)
+    module = build(config.model, in_shape=(1, 28, 28), num_classes=10)
+    assert isinstance(module, nn.Module)
+    module.to(ranks.device)
+    x, y = federation.train.x[:SAMPLES].float() / 255, federation.train.y[:SAMPLES]
+    records = Records(config, ranks, federation)
+    simulation = Simulation(config, ranks, StopRequest(), federation, records)
+    began = time.perf_counter()
+    simulation.advance()
+    first_round = time.perf_counter() - began
+    eager_client(module, x, y, eager_steps)
+    eager = []
+    for _ in range(rounds):
+        ranks.wait()
+        began = time.perf_counter()
+        eager_client(module, x, y, eager_steps)
+        synchronize(ranks)
+        eager.append((time.perf_counter() - began) / eager_steps / ranks.size * 1e6)
+        simulation.advance()
+    records.release()
+    return summarise(records.path, eager, first_round, federation, config, simulation) if ranks.is_main else {}
+
+
+def summarise(
+    run: Path, eager: list[float], first_round: float, federation: Federation, config: Config, simulation: Simulation
+) -> Numbers:
+    """Numbers of a workload from its metrics.csv; the first round compiles and is left out."""
+    with (run / "metrics.csv").open() as file:
+        rows = list(csv.DictReader(file))[1:]
+    phases = {name: [float(row[name]) for row in rows] for name in rows[0] if name.startswith("time_")}
+    del phases["time_wall"], phases["time_padded_lanes"]
+    train = [seconds / COHORT / STEPS * 1e6 for seconds in phases["time_training"]]
+    whole = sum(map(sum, phases.values()))
+    outside = whole - sum(phases["time_training"]) - sum(phases["time_evaluation"])
+    cuda = federation.model.device.type == "cuda"
+    peak = torch.cuda.max_memory_allocated() if cuda else resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    return {
+        "parameters": federation.model.num_params,
+        "lanes": federation.lanes,
+        "threads": torch.get_num_threads(),
+        "eager_us": statistics.median(eager),
+        "eager_us_least": min(eager),
+        "engine_us": statistics.median(train),
+        "engine_us_least": min(train),
+        "speedup": statistics.median(eager) / statistics.median(train),
+        "speedup_of_least": min(eager) / min(train),
+        "share_outside_training_and_evaluation": outside / whole,
+        "milliseconds_a_round": 1e3 * whole / len(rows),
+        "evaluation_milliseconds": 1e3 * statistics.median(phases["time_evaluation"]),
+        "first_round_seconds": first_round,
+        "peak_megabytes": peak / 1e6,
+    }
+
+
+def synchronize(ranks: Ranks) -> None:
+    """Wait for the device."""
+    if ranks.device.type == "cuda":
+        torch.cuda.synchronize()
+
+
+def write_data(folder: Path) -> None:
+    """Random pixels in the shape of MNIST."""
+    rng = np.random.default_rng(0)
+    pixels = rng.integers(0, 256, (CLIENTS * SAMPLES + 10_000, 28, 28), np.uint8)
+    labels = rng.integers(0, 10, len(pixels))
+    split = CLIENTS * SAMPLES
+    np.savez(
+        folder / "data.npz",
+        x_train=pixels[:split],
+        y_train=labels[:split],
+        x_test=pixels[split:],
+        y_test=labels[split:],
+    )
+
+
+def worker(options: argparse.Namespace) -> None:
+    """All workloads on this rank."""
+    prepare()
+    ranks = join(options.device)
+    found_numbers = {
+        name: measure(name, options.rounds, options.eager_steps, ranks, options.folder, options.device)
+        for name in options.workloads
+    }
+    if ranks.is_main:
+        (options.folder / f"ranks{ranks.size}.json").write_text(json.dumps(found_numbers))
+    ranks.close()
+
+
+def table(results: dict[str, dict[str, Numbers]]) -> str:
+    """Results as text."""
+    columns = ("eager us", "engine us", "speed-up", "(least)", "outside", "ms/round", "peak MB")
+    lines = [" " * 24 + "".join(f" {column:>9}" for column in columns)]
+    for ranks, workloads in results.items():
+        for name, n in workloads.items():
+            lines.append(
+                f"{name + ', ' + ranks:24} {n['eager_us']:9.0f} {n['engine_us']:9.1f} {n['speedup']:9.2f} "
+                f"{n['speedup_of_least']:9.2f} {n['share_outside_training_and_evaluation']:9.1%} "
+                f"{n['milliseconds_a_round']:9.1f} {n['peak_megabytes']:9.0f}"
+            )
+    return "\n".join(lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--workloads", nargs="+", choices=WORKLOADS, default=list(WORKLOADS))
+    parser.add_argument("--ranks", type=int, nargs="+", default=[1, 2])
+    parser.add_argument("--device", default="auto", choices=["auto", "cpu", "cuda"])
+    parser.add_argument("--rounds", type=int, default=40)
+    parser.add_argument("--eager-steps", type=int, default=STEPS, help="steps of each eager block")
+    parser.add_argument("--smoke", action="store_true", help="a few rounds of the MLP: does it run?")
+    parser.add_argument("--out", type=Path, help="JSON file for the results")
+    parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.smoke:
+        options.workloads, options.rounds, options.eager_steps = ["mlp"], 3, 10
+    if options.folder:
+        worker(options)
+        return
+    results = {}
+    with tempfile.TemporaryDirectory() as folder:
+        write_data(Path(folder))
+        for ranks in options.ranks:
+            launcher = ["torch.distributed.run", "--standalone", f"--nproc_per_node={ranks}"] if ranks > 1 else []
+            given = ["--folder", folder, "--device", options.device, "--rounds", str(options.rounds)]
+            given += ["--eager-steps", str(options.eager_steps), "--workloads", *options.workloads]
+            module = [sys.executable] + (["-m", *launcher] if launcher else []) + [__file__, *given]
+            environment = os.environ | ({"OMP_NUM_THREADS": "1"} if ranks > 1 else {})
+            subprocess.run(module, check=True, env=environment, stdout=subprocess.DEVNULL)
+            results[f"{ranks} rank{'s' * (ranks > 1)}"] = json.loads(Path(folder, f"ranks{ranks}.json").read_text())
+    print(table(results))
+    if options.out:
+        content = {"command": " ".join(sys.argv), "results": results, "environment": versions_and_hardware()}
+        options.out.parent.mkdir(parents=True, exist_ok=True)
+        options.out.write_text(json.dumps(content, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,69 @@
+"""One rank from its command line to its exit code."""
+
+from __future__ import annotations
+
+import sys
+import time
+import traceback
+from collections.abc import Sequence
+from contextlib import suppress
+
+from fl_ddp.collectives import Ranks, join
+from fl_ddp.command_line import parse
+from fl_ddp.config import Config
+from fl_ddp.environment import prepare
+from fl_ddp.errors import ConfigError, ElsewhereError, RankLostError, RunError
+from fl_ddp.interrupt import InterruptedRunError, StopRequest
+from fl_ddp.simulation import run
+
+
+def work(argv: Sequence[str], stop: StopRequest) -> int:
+    """Run what the command line asks for and tell the user how it failed, once for all ranks.
+
+    Returns:
+        exit code: 0, 1 (the run failed) or 2 (the input cannot be run).
+    """
+    prepare()
+    config, ranks, error = _read(argv)
+    stop.first_to_say = ranks.first_to_say
+    try:
+        ranks.agree(error)
+        assert config is not None
+        with suppress(InterruptedRunError):
+            run(config, ranks, stop)
+    except RankLostError as lost:
+        stop.nothing_to_save = False  # torchrun's SIGTERM must not cut the message off
+        if ranks.first_to_say():
+            _say(lost)
+        time.sleep(0.5)
+        return 1
+    except Exception as failure:
+        stop.nothing_to_save = False
+        code = _say(failure)
+        with suppress(RankLostError):  # torchrun kills all ranks when the first exits: the message comes before that
+            ranks.wait()
+            ranks.close()
+        return code
+    ranks.close()
+    return 0
+
+
+def _read(argv: Sequence[str]) -> tuple[Config | None, Ranks, Exception | None]:
+    """Parse the command line and join the other ranks, over gloo if only to agree on an error."""
+    try:
+        config = parse(argv).config
+        return config, join(config.device), None
+    except ConfigError as error:
+        return None, join("cpu"), error
+
+
+def _say(failure: Exception) -> int:
+    """Tell the user why the run ends; the exit code."""
+    if isinstance(failure, ElsewhereError):
+        return 2 if failure.user_error else 1
+    if isinstance(failure, ConfigError | RunError):
+        print(f"fl_ddp: error: {failure}", file=sys.stderr, flush=True)
+    else:
+        traceback.print_exception(failure)
+        sys.stderr.flush()
+    return 2 if isinstance(failure, ConfigError) else 1
