@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from types import FunctionType
 from typing import TypeVar, cast
 
 import torch
+from torch import Tensor
 
 F = TypeVar("F", bound=Callable[..., object])
 
@@ -14,7 +15,7 @@ F = TypeVar("F", bound=Callable[..., object])
 def compiled(function: F) -> F:
     """Compile a function into one graph per call of this, with a cache of its own.
 
-    The result must be called with tensors of one set of shapes and types only: it does not check them.
+    The result must be called with tensors of one layout only, and never with one tensor twice: it checks neither.
 
     torch keeps compiled graphs by code object and fails at the ninth, so without a copy of the code the closures of one
     function, such as the steps of several models in one process, would share those eight.
@@ -31,3 +32,12 @@ def compiled(function: F) -> F:
         "guard_filter_fn": torch.compiler.skip_all_guards_unsafe
     }
     return cast(F, torch.compile(own, dynamic=False, fullgraph=True, options=unchecked))
+
+
+def layout(given: object) -> Hashable:
+    """Shape, strides, type and place of all tensors in a nest of tuples and dictionaries."""
+    if isinstance(given, Tensor):
+        return given.shape, given.stride(), given.dtype, given.device
+    if isinstance(given, dict):
+        return tuple((name, layout(given[name])) for name in given)
+    return tuple(layout(item) for item in given) if isinstance(given, tuple) else given

@@ -6,14 +6,14 @@ and Nguyen 2013). Sums of either are exact in float64, so free of order, up to 2
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import cache
 from math import prod
 
 import torch
 from torch import Tensor
 
-from fl_ddp.compilation import compiled
+from fl_ddp.compilation import compiled, layout
 from fl_ddp.errors import RunError
 from fl_ddp.protocol import Term
 
@@ -61,8 +61,8 @@ _Accumulate = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor | None, Tensor | 
 
 
 @cache
-def _compiled(*shapes: torch.Size | None) -> _Accumulate:
-    """Compiled for summands of these shapes."""
+def _compiled(layout: Hashable) -> _Accumulate:
+    """Compiled for summands of this layout."""
     return compiled(_accumulate)
 
 
@@ -102,8 +102,8 @@ class CohortSum:
             flat = _flatten(term)
             if self.exact:
                 large = self._compile and high.numel() >= _COMPILE_FROM
-                accumulate = _compiled(*(None if t is None else t.shape for t in flat)) if large else _accumulate
-                accumulate(high, low, real, *flat)
+                given = (high, low, real, *flat)
+                (_compiled(layout(given)) if large else _accumulate)(*given)
             else:
                 high.add_(_summands(*flat, real).float().sum(0))
             if not bool((high.abs() < LIMIT).all()):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,6 +10,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from fl_ddp.compilation import layout
 from fl_ddp.plan import Plan
 from fl_ddp.protocol import Leaves, Tensors, Trained
 from fl_ddp.samples import Samples
@@ -99,7 +100,7 @@ class Group:
             for drawn in self._draws():
                 work.check()
                 given = (state, drawn, work.samples.normaliser, received, remembered, rates)
-                step = step or local_step(objective, variant, _shapes(given))
+                step = step or local_step(objective, variant, layout(given))
                 step(*given)
         return Trained(torch.cat([leaf.flatten(1) for leaf in state.theta], 1), state.loss / self.steps.clamp_min(1))
 
@@ -124,20 +125,11 @@ class Group:
             yield Drawn(samples.x.index_select(0, rows[step]).view(shape), y[step], mask[step], noise_keys[step])
 
 
-def _shapes(given: object) -> Hashable:
-    """Shapes and types of all tensors in a nest of tuples and dictionaries."""
-    if isinstance(given, Tensor):
-        return (given.shape, given.dtype)
-    if isinstance(given, dict):
-        return tuple((name, _shapes(given[name])) for name in given)
-    return tuple(_shapes(item) for item in given) if isinstance(given, tuple) else given
-
-
 def _split(tensors: Tensors, objective: Objective, width: int) -> Split:
-    """Parameter vectors among the tensors as contiguous leaves."""
+    """Parameter vectors among the tensors as contiguous leaves, all as objects of their own for the compiled step."""
     return {
         name: tuple(leaf.contiguous() for leaf in objective.leaves(t))
         if t.is_floating_point() and t.shape[-1:] == (width,)
-        else t
+        else t.contiguous().view_as(t)
         for name, t in tensors.items()
     }

@@ -227,17 +227,23 @@ def test_fast_sums_are_close_to_exact_ones_at_half_the_traffic() -> None:
     assert buffers[1].dtype == torch.float32 and buffers[0].nbytes == 4 * buffers[1].nbytes
 
 
-@pytest.mark.parametrize(("size", "kind"), [(4097, "weight"), (159_010, "minus"), (5003, "odd views")])
+@pytest.mark.parametrize(
+    ("size", "kind"), [(4097, "weight"), (159_010, "minus"), (5003, "odd views"), (5003, "float64")]
+)
 def test_compiled_sums_are_the_eager_ones_bit_for_bit(size: int, kind: str) -> None:
     def view(*shape: int, seed: int) -> Tensor:
         """A tensor whose rows start off the alignment of vector instructions."""
         return noise(*shape[:-1], shape[-1] + 3, seed=seed)[..., 1:-2]
 
     make = view if kind == "odd views" else noise
-    value = make(3, size, seed=1) * 10.0 ** torch.randint(-9, 4, (3, size), generator=torch.Generator().manual_seed(5))
+    value = make(3, size, seed=1)
+    value *= 10.0 ** torch.randint(-9, 4, (3, size), generator=torch.Generator().manual_seed(5))
     value[2] = math.nan
-    minus = {"weight": None, "minus": make(size, seed=2), "odd views": make(3, size, seed=2)}[kind]
-    weight = make(3, size, seed=3) if kind == "odd views" else torch.tensor([0.3, 700.1, 5.0])
+    minus = {"weight": None, "minus": make(size, seed=2)}.get(kind, make(3, size, seed=2))
+    weight = torch.tensor([0.3, 700.1, 5.0]) if kind in ("weight", "minus") else make(3, size, seed=3)
+    if kind == "float64":
+        # the shapes of the case before
+        value, minus = value.double() / 3, noise(3, size, seed=2).double() / 3
     sums, real = {"a": Term(value, minus, weight)}, torch.tensor([1.0, 1.0, 0.0])
     # a method's sums come in several shapes and a process may run many models: none may count against another's limit
     with torch._dynamo.config.patch(recompile_limit=1):

@@ -155,6 +155,12 @@ def test_other_keys_give_other_orders() -> None:
     assert len(orders) == 50
 
 
+@pytest.mark.parametrize("plan", [epochs(3, 20), steps(3, 20)])
+def test_every_epoch_has_an_order_of_its_own(plan: Plan) -> None:
+    found = batches(plan, clients([20]))
+    assert len({found[epoch, 0].tobytes() for epoch in range(3)}) == 3
+
+
 def test_no_clients_have_no_batches() -> None:
     assert epochs(1).batches(keys(0, np.zeros(0, np.int64)), []).shape == (0, 0, 4)
     assert batches(epochs(1), clients([0, 0])).shape == (0, 2, 4)

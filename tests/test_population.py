@@ -68,6 +68,11 @@ def test_dealing_gives_every_client_once_and_balances_the_work(cost: list[int], 
         assert mine == sorted(mine, reverse=True) and hand.dtype == np.int64
 
 
+def test_a_rank_with_long_clients_gets_fewer() -> None:
+    hands = deal(np.arange(11), np.array([1, 1, 1, 10, *[1] * 7]), 2)
+    assert [hand.tolist() for hand in hands] == [[3], [0, 1, 2, 4, 5, 6, 7, 8, 9, 10]]
+
+
 @settings(deadline=None)
 @given(st.integers(1, 60), st.integers(1, 6))
 def test_clients_of_like_cost_are_dealt_evenly(count: int, num_ranks: int) -> None:

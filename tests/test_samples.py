@@ -5,7 +5,7 @@ import numpy.typing as npt
 import pytest
 import torch
 
-from fl_ddp.samples import Samples, Stored, channel_statistics
+from fl_ddp.samples import Normaliser, Samples, Stored, channel_statistics
 
 
 def pixels(*shape: int) -> npt.NDArray[np.uint8]:
@@ -41,7 +41,7 @@ def test_channel_statistics_are_those_of_float64(x: Stored) -> None:
 
 @pytest.mark.parametrize("x", CASES, ids=lambda x: f"{x.dtype}{x.shape}")
 def test_normalised_inputs_have_mean_zero_and_deviation_one(x: Stored) -> None:
-    samples = Samples(torch.from_numpy(x), torch.zeros(len(x), dtype=torch.int64), *channel_statistics(x))
+    samples = Samples(torch.from_numpy(x), torch.zeros(len(x), dtype=torch.int64), Normaliser(*channel_statistics(x)))
     inputs = samples.inputs(samples.x, torch.float64)
     dims = (0, *range(2, x.ndim))
     torch.testing.assert_close(inputs.mean(dims), torch.zeros(x.shape[1], dtype=torch.float64), atol=1e-10, rtol=0)
@@ -75,16 +75,16 @@ def test_a_small_deviation_beside_a_large_mean_is_kept() -> None:
 
 def test_pixels_become_fractions_and_features_stay_as_they_are() -> None:
     y = torch.zeros(2, dtype=torch.int64)
-    images = Samples(torch.tensor([[[[0, 51, 255]]]], dtype=torch.uint8), y, None, None)
+    images = Samples(torch.tensor([[[[0, 51, 255]]]], dtype=torch.uint8), y)
     assert images.inputs(images.x, torch.float64).flatten().tolist() == [0, 51 / 255, 1]
-    numbers = Samples(torch.tensor([[0.0, 51.0, 255.0]]), y, None, None)
+    numbers = Samples(torch.tensor([[0.0, 51.0, 255.0]]), y)
     assert numbers.inputs(numbers.x, torch.float32).tolist() == [[0, 51, 255]]
 
 
 def test_inputs_of_grouped_batches_are_those_of_each_batch() -> None:
     x = pixels(20, 3, 4, 5)
-    mean, deviation = channel_statistics(x)
-    samples = Samples(torch.from_numpy(x), torch.zeros(20, dtype=torch.int64), mean.float(), deviation.float())
+    normaliser = Normaliser(*(t.float() for t in channel_statistics(x)))
+    samples = Samples(torch.from_numpy(x), torch.zeros(20, dtype=torch.int64), normaliser)
     index = torch.tensor([[0, 5, 7], [19, 1, 0]])
     grouped = samples.inputs(samples.x[index], torch.float32)
     assert grouped.shape == (2, 3, 3, 4, 5) and grouped.dtype == torch.float32

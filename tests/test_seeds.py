@@ -123,6 +123,13 @@ def test_uniform_of_neighbouring_keys_and_streams_is_uncorrelated() -> None:
     assert correlation.abs().max() < 0.035
 
 
+def test_uniform_of_another_stream_is_not_the_same_numbers_in_another_order() -> None:
+    values = [set(noise(5, stream, 1024).tolist()) for stream in range(4)]
+    values += [set(noise(key, 0, 1024).tolist()) for key in (6, 7, 2**30)]
+    # of 7,168 draws among 2^24 about 1.5 pairs are equal by chance
+    assert sum(map(len, values)) - len(set().union(*values)) < 10
+
+
 def test_uniform_depends_on_the_position_alone() -> None:
     assert torch.equal(noise(9, 1, 4, 6).flatten(), noise(9, 1, 24))
     assert torch.equal(noise(9, 1, 24), noise(9, 1, 30)[:24])
