@@ -30,7 +30,6 @@ from torch import nn
 
 from fl_ddp.collectives import Ranks, join
 from fl_ddp.command_line import from_mapping
-from fl_ddp.config import Config
 from fl_ddp.environment import prepare
 from fl_ddp.federation import Federation, found
 from fl_ddp.interrupt import StopRequest
@@ -85,28 +84,28 @@ def measure(workload: str, rounds: int, eager_steps: int, ranks: Ranks, folder: 
     simulation.advance()
     first_round = time.perf_counter() - began
     eager_client(module, x, y, eager_steps)
-    eager = []
+    eager, whole = [], 0.0
     for _ in range(rounds):
         ranks.wait()
         began = time.perf_counter()
         eager_client(module, x, y, eager_steps)
         synchronize(ranks)
         eager.append((time.perf_counter() - began) / eager_steps / ranks.size * 1e6)
+        ranks.wait()
+        began = time.perf_counter()
         simulation.advance()
+        whole += time.perf_counter() - began
     records.release()
-    return summarise(records.path, eager, first_round, federation, config, simulation) if ranks.is_main else {}
+    return summarise(records.path, eager, whole, first_round, federation) if ranks.is_main else {}
 
 
-def summarise(
-    run: Path, eager: list[float], first_round: float, federation: Federation, config: Config, simulation: Simulation
-) -> Numbers:
-    """Numbers of a workload from its metrics.csv; the first round compiles and is left out."""
+def summarise(run: Path, eager: list[float], whole: float, first_round: float, federation: Federation) -> Numbers:
+    """Numbers of a workload from its metrics.csv and the seconds of all rounds but the first, which compiles."""
     with (run / "metrics.csv").open() as file:
         rows = list(csv.DictReader(file))[1:]
     phases = {name: [float(row[name]) for row in rows] for name in rows[0] if name.startswith("time_")}
     del phases["time_wall"], phases["time_padded_lanes"]
     train = [seconds / COHORT / STEPS * 1e6 for seconds in phases["time_training"]]
-    whole = sum(map(sum, phases.values()))
     outside = whole - sum(phases["time_training"]) - sum(phases["time_evaluation"])
     cuda = federation.model.device.type == "cuda"
     peak = torch.cuda.max_memory_allocated() if cuda else resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024

@@ -72,7 +72,7 @@ class Config:
     participation: float | None = None
     cohort: int | None = None
     local_test: float = 0.0
-    rounds: int = 30
+    rounds: int = 100
     local_epochs: float | None = None
     local_steps: int | None = None
     batch_size: int = 10

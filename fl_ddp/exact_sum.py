@@ -40,8 +40,8 @@ def exact_total(values: Tensor) -> Tensor:
 
 def _accumulate(
     high: Tensor, low: Tensor, real: Tensor, value: Tensor, minus: Tensor | None, weight: Tensor | None
-) -> None:
-    """Add the real lanes' weight * (value - minus) [G, S] to high [S] and low [S], in place."""
+) -> Tensor:
+    """Add the real lanes' weight * (value - minus) [G, S] to high [S] and low [S] in place; whether all is in range."""
     highs, lows = torch.zeros_like(high), torch.zeros_like(low)
     for lane in range(value.shape[0]):
         d = value[lane].double()
@@ -53,11 +53,13 @@ def _accumulate(
         # summands out of range could cancel and leave a sum that looks sound but depends on their order
         h, l = bins(torch.where(d.abs() < LIMIT, d, torch.nan))  # noqa: E741
         highs, lows = highs + h, lows + l
-    high.add_(highs)
-    low.add_(lows)
+    highs, lows = high + highs, low + lows
+    high.copy_(highs)
+    low.copy_(lows)
+    return (highs.abs() < LIMIT).all()
 
 
-_Accumulate = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor | None, Tensor | None], None]
+_Accumulate = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor | None, Tensor | None], Tensor]
 
 
 @cache
@@ -103,10 +105,10 @@ class CohortSum:
             if self.exact:
                 large = self._compile and high.numel() >= _COMPILE_FROM
                 given = (high, low, real, *flat)
-                (_compiled(layout(given)) if large else _accumulate)(*given)
+                in_range = (_compiled(layout(given)) if large else _accumulate)(*given)
             else:
-                high.add_(_summands(*flat, real).float().sum(0))
-            if not bool((high.abs() < LIMIT).all()):
+                in_range = (high.add_(_summands(*flat, real).float().sum(0)).abs() < LIMIT).all()
+            if not bool(in_range):
                 raise RunError(_blame(name, _summands(*flat, real), names))
 
     def buffer(self) -> Tensor:

@@ -111,7 +111,7 @@ def local_step(objective: Objective, variant: Variant, shapes: Hashable) -> Step
                 g = g + rates.weight_decay * t
             if variant.momentum:
                 g = rates.momentum * momentum[i] + g
-                kept.append(torch.where(active, g, momentum[i]))
+                kept.append(g)
             moved.append(torch.where(active, t - rates.lr * g, t))
         return tuple(moved), tuple(kept), torch.where(active, loss, torch.zeros_like(loss))
 

@@ -78,7 +78,7 @@ class Clients:
 def alike(features: Tensor, counts: Sequence[int] | npt.NDArray[np.int64]) -> Clients:
     """Clients [K] with counts [K] copies each of their own features [K, ...]."""
     x = features.repeat_interleave(torch.tensor(counts), 0)
-    samples = Samples(x, torch.zeros(len(x), dtype=torch.int64), None, None)
+    samples = Samples(x, torch.zeros(len(x), dtype=torch.int64))
     return Clients(samples, np.split(np.arange(len(x)), np.cumsum(counts)[:-1]))
 
 
@@ -119,7 +119,7 @@ def uneven_clients() -> Clients:
     generator = np.random.default_rng(0)
     parts = np.split(np.arange(25), [7, 11, 20, 21])
     x = torch.from_numpy(generator.normal(size=(25, 4)).astype(np.float32))
-    return Clients(Samples(x, torch.from_numpy(generator.integers(0, 3, 25)), None, None), parts)
+    return Clients(Samples(x, torch.from_numpy(generator.integers(0, 3, 25))), parts)
 
 
 TWO_EPOCHS = Plan(batch_size=3, epochs=2, steps=None, lr=0.1, momentum=0.9, weight_decay=0.01)
