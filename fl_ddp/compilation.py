@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
+from threading import Lock
 from types import FunctionType
 from typing import TypeVar, cast
 
 import torch
 from torch import Tensor
+
+from fl_ddp.fused_update import FuseUpdate
 
 F = TypeVar("F", bound=Callable[..., object])
 
@@ -28,10 +31,23 @@ def compiled(function: F) -> F:
         function.__defaults__,
         function.__closure__,
     )
-    unchecked: dict[str, str | int | bool | Callable[..., object]] = {
-        "guard_filter_fn": torch.compiler.skip_all_guards_unsafe
+    options: dict[str, str | int | bool | Callable[..., object]] = {
+        "guard_filter_fn": torch.compiler.skip_all_guards_unsafe,
+        "post_grad_custom_post_pass": FuseUpdate(),
     }
-    return cast(F, torch.compile(own, dynamic=False, fullgraph=True, options=unchecked))
+    run = torch.compile(own, dynamic=False, fullgraph=True, options=options)
+    lock, ready = Lock(), False
+
+    def call(*given: object) -> object:
+        nonlocal ready
+        if ready:
+            return run(*given)
+        with lock:  # the first call compiles; other threads wait for it
+            result = run(*given)
+            ready = True
+        return result
+
+    return cast(F, call)
 
 
 def layout(given: object) -> Hashable:

@@ -11,6 +11,7 @@ from torch import Tensor
 from fl_ddp.collectives import Ranks
 from fl_ddp.exact_sum import exact_total
 from fl_ddp.samples import Samples
+from fl_ddp.workers import workers_on
 
 BATCH = 1000
 """Samples per forward pass; fixed, so that neither ranks nor memory move a bit of the loss."""
@@ -45,15 +46,19 @@ def evaluate(
         ranks: to deal batches to.
     """
     size, device = len(samples.y), samples.y.device
-    counts = torch.zeros(num_classes**2, dtype=torch.float64, device=device)
-    loss = torch.zeros(2, dtype=torch.float64, device=device)
-    with torch.no_grad():
-        for start in range(ranks.index * BATCH, size, ranks.size * BATCH):
+
+    def score(start: int) -> Tensor:
+        """Counts by label and prediction, then the two bins of the loss, of one batch."""
+        with torch.no_grad():
             label = samples.y[start : start + BATCH]
             logits = predict(samples.inputs(samples.x[start : start + BATCH], dtype))
-            counts += torch.bincount(label * num_classes + logits.argmax(1), minlength=num_classes**2)
-            loss += exact_total(torch.nn.functional.cross_entropy(logits, label, reduction="none"))
-    total = ranks.add(torch.cat([counts, loss])).cpu()
+            counts = torch.bincount(label * num_classes + logits.argmax(1), minlength=num_classes**2)
+            nll = torch.nn.functional.cross_entropy(logits, label, reduction="none")
+            return torch.cat([counts.double(), exact_total(nll)])
+
+    batches = workers_on(device.type).map(score, range(ranks.index * BATCH, size, ranks.size * BATCH))
+    nothing = torch.zeros(num_classes**2 + 2, dtype=torch.float64, device=device)
+    total = ranks.add(torch.stack([nothing, *batches]).sum(0)).cpu()
     confusion = total[:-2].view(num_classes, num_classes)
     per_class = confusion.diagonal() / confusion.sum(1)
     return Scores(

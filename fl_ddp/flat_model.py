@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
+import threading
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -46,6 +48,21 @@ class _LastLinear(nn.Module):
         self.seen = x
         out: Tensor = self.linear(x)
         return out
+
+
+class _Modules(NamedTuple):
+    """A module in training and in evaluation mode, and their last linear layers by mode, where those are wrapped."""
+
+    train: nn.Module
+    eval: nn.Module
+    last: dict[bool, _LastLinear]
+
+
+class _ModulesOfThread(threading.local):
+    """Copies of the modules for each thread: functional_call swaps parameters in and out, so threads share none."""
+
+    def __init__(self, modules: _Modules) -> None:
+        self.modules = copy.deepcopy(modules)
 
 
 class FlatModel:
@@ -94,6 +111,8 @@ class FlatModel:
         self._dropouts = _make_dropout_keyed(self._train)
         self._renamed = dict(zip(self.names, self.names, strict=True))
         self.has_features = self._find_features(example)
+        self._modules = _Modules(self._train, self._eval, self._last)
+        self._modules_of_thread = _ModulesOfThread(self._modules)
 
     def init(self) -> Tensor:
         """The module's initial parameters [P]."""
@@ -113,8 +132,9 @@ class FlatModel:
             key: [] turns dropout on and decides its masks; without it the module is in evaluation mode.
         """
         leaves = theta if isinstance(theta, tuple) else self.leaves(theta)
-        training = key is not None
-        module = self._train if training else self._eval
+        # tracing happens in one thread at a time, and cannot look into thread-local data
+        modules = self._modules if torch.compiler.is_compiling() else self._modules_of_thread.modules
+        module, last = (modules.eval, False) if key is None else (modules.train, True)
         tensors = dict(zip(self._renamed.values(), leaves, strict=True))
         if key is not None:
             tensors |= dict.fromkeys(self._dropouts, key)
@@ -123,7 +143,7 @@ class FlatModel:
             return out[0], out[1]
         if not self.has_features:
             return None, out
-        features, self._last[training].seen = self._last[training].seen, None
+        features, modules.last[last].seen = modules.last[last].seen, None
         return features, out
 
     def logits(self, theta: Tensor | Leaves, x: Tensor, key: Tensor | None = None) -> Tensor:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
+from math import prod
+from threading import Lock
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +17,11 @@ from fl_ddp.plan import Plan
 from fl_ddp.protocol import Leaves, Tensors, Trained
 from fl_ddp.samples import Samples
 from fl_ddp.seeds import Purpose, keys
-from fl_ddp.step import Drawn, Objective, Rates, Split, State, Variant, local_step
+from fl_ddp.step import Drawn, Objective, Rates, Split, State, Step, Variant, local_step
+
+_ONE_AT_A_TIME = Lock()
+_AT_ONCE = 2**21
+"""Bytes of images copied out of the training set at once."""
 
 
 @dataclass(frozen=True)
@@ -100,7 +106,7 @@ class Group:
             for drawn in self._draws():
                 work.check()
                 given = (state, drawn, work.samples.normaliser, received, remembered, rates)
-                step = step or local_step(objective, variant, layout(given))
+                step = step or _step(objective, variant, layout(given))
                 step(*given)
         return Trained(torch.cat([leaf.flatten(1) for leaf in state.theta], 1), state.loss / self.steps.clamp_min(1))
 
@@ -119,10 +125,19 @@ class Group:
         noise = keys(self._keys[None], Purpose.NOISE, np.arange(len(batches))[:, None]) >> np.uint64(33)
         noise_keys = torch.from_numpy(noise.astype(np.int64)).to(device, non_blocking=True)
         mask, index = (batches >= 0).to(self.workplace.dtype), batches.clamp_min(0)
-        y, rows = samples.y[index], index.flatten(1)
+        steps = zip(samples.y[index].unbind(), mask.unbind(), noise_keys.unbind(), strict=True)
         shape = (*batches.shape[1:], *samples.x.shape[1:])
-        for step in range(len(batches)):
-            yield Drawn(samples.x.index_select(0, rows[step]).view(shape), y[step], mask[step], noise_keys[step])
+        at_once = max(1, _AT_ONCE // (prod(shape) * samples.x.element_size()))
+        for rows in torch.split(index, at_once):
+            images = samples.x.index_select(0, rows.flatten()).view(-1, *shape)
+            for x, (y, real, key) in zip(images.unbind(), steps, strict=False):
+                yield Drawn(x, y, real, key)
+
+
+def _step(objective: Objective, variant: Variant, shapes: Hashable) -> Step:
+    """The step of these shapes, the same for all threads."""
+    with _ONE_AT_A_TIME:
+        return local_step(objective, variant, shapes)
 
 
 def _split(tensors: Tensors, objective: Objective, width: int) -> Split:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from math import prod
 
@@ -27,6 +27,7 @@ from fl_ddp.population import Ids, cohort, deal, owner
 from fl_ddp.protocol import Info, Tensors, Term, Total, Upload
 from fl_ddp.records import Records
 from fl_ddp.stopwatch import Stopwatch
+from fl_ddp.workers import workers_on
 
 
 def simulate(config: object = None) -> dict[str, object]:
@@ -120,6 +121,7 @@ class Simulation:
         self.finished = start.finished if start else 0
         self.server = start.server if start else method.init()
         self._memory = ClientMemory(method.init_client(), ranks.device, start.memory if start else None)
+        self._workers = workers_on(ranks.device.type)
         self._watch = Stopwatch()
         self._late: Exception | None = None
 
@@ -161,35 +163,41 @@ class Simulation:
         kept: list[tuple[Ids, Tensors]] = []
         error, self._late = self._late, None
         try:
-            for group in self._groups(hands[self._ranks.index], index):
+            for groups in self._groups(hands[self._ranks.index], index):
                 self._stop.check()
                 with watch.phase("training"):
-                    upload = method.client_update(group, self._received(), self._memory.take(group.client))
+                    uploads = self._workers.map(self._train, groups)
                 with watch.phase("summing"):
-                    sums.add(upload.sums, group.real, [f"round {index + 1}, client {i}" for i in group.client])
-                kept.append((group.client, upload.memory))
+                    for group, upload in zip(groups, uploads, strict=True):
+                        sums.add(upload.sums, group.real, [f"round {index + 1}, client {i}" for i in group.client])
+                        kept.append((group.client, upload.memory))
         except Exception as failure:
             error = error or failure
         with watch.phase("summing"):
             self._ranks.agree(error)
             total = Total(sums.totals(self._ranks.add(sums.buffer())))
         with watch.phase("server"):
-            server = method.server_update(self.server, total, Info(index, torch.from_numpy(ids), config.clients))
+            info = Info(index, torch.from_numpy(ids), config.clients)
+            (server,) = self._workers.map(lambda total: method.server_update(self.server, total, info), [total])
             if not all(bool(t.isfinite().all()) for t in server.values() if t.is_floating_point()):
                 raise RunError(f"round {index + 1}: the server's state is not finite; a smaller --lr usually helps")
             for clients, memory in kept:
                 self._memory.put(clients, memory)
             self.server, self.finished = server, index + 1
         lanes = self._records.lanes
-        groups = sum(-(-max(len(hand), 1) // lanes) for hand in hands)
+        num_groups = sum(-(-max(len(hand), 1) // lanes) for hand in hands)
         return Record(
             round=self.finished,
             cohort=len(ids),
             traffic_up_bytes=len(ids) * _bytes_up(upload),
             traffic_down_bytes=len(ids) * sum(t.nbytes for t in self._received().values()),
-            padded_lanes=1 - len(ids) / (groups * lanes),
+            padded_lanes=1 - len(ids) / (num_groups * lanes),
             train_loss=float(total.sums["loss"] / total.sums["weight"]),
         )
+
+    def _train(self, group: Group) -> Upload:
+        method = self._federation.method
+        return method.client_update(group, self._received(), self._memory.take(group.client))
 
     def _hands(self, ids: Ids) -> list[Ids]:
         """The cohort's clients on each rank: where their memory is, or dealt evenly."""
@@ -200,13 +208,18 @@ class Simulation:
         longest = ids[np.argsort(-cost, kind="stable")]
         return [longest[owner(longest, size) == rank] for rank in range(size)]
 
-    def _groups(self, ids: Ids, index: int) -> list[Group]:
-        """This rank's clients, cut into groups; without clients one empty group, so that all ranks know all sums."""
+    def _groups(self, ids: Ids, index: int) -> Iterator[list[Group]]:
+        """This rank's clients, cut into groups, as many at a time as there are workers.
+
+        A rank without clients has one empty group, so that all ranks know all sums.
+        """
         lanes, clients = self._records.lanes, self._federation.clients
-        return [
-            Group(self._workplace, self._plan(index), part, [clients[i] for i in part], lanes, self._config.seed, index)
-            for part in (ids[i : i + lanes] for i in range(0, max(len(ids), 1), lanes))
-        ]
+        parts = [ids[i : i + lanes] for i in range(0, max(len(ids), 1), lanes)]
+        for first in range(0, len(parts), self._workers.size):
+            yield [
+                Group(self._workplace, self._plan(index), p, [clients[i] for i in p], lanes, self._config.seed, index)
+                for p in parts[first : first + self._workers.size]
+            ]
 
     def _plan(self, index: int) -> Plan:
         config = self._config

@@ -1,0 +1,59 @@
+"""A compiler pass for CPUs: the matrix product adds a plain SGD step of a linear layer to its weights itself.
+
+Written as theta - lr * (d^T x), a step stores the gradient, a whole model per lane, only to read it once. BLAS can add
+a product to a matrix in place, so the pass turns theta <- where(active, theta - lr * (a @ b), theta) into
+theta += (-lr * active * a) @ b. Whatever does not look like that (momentum, penalties, convolutions) is left alone.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import fx
+from torch._inductor.custom_graph_pass import CustomGraphPass, get_hash_for_files
+
+_aten = torch.ops.aten
+
+
+class FuseUpdate(CustomGraphPass):
+    """The pass, as Inductor's post-grad hook takes it."""
+
+    def __call__(self, graph: fx.Graph) -> None:
+        """Rewrite a graph in place."""
+        for copy in graph.find_nodes(op="call_function", target=_aten.copy_.default):
+            theta, new = copy.args
+            found = _match(theta, new)
+            if found:
+                active, lr, a, b = found
+                with graph.inserting_before(copy):
+                    step = graph.call_function(_aten.neg.default, (lr,))
+                    scale = graph.call_function(_aten.where.ScalarOther, (active, step, 0.0))
+                    scaled = graph.call_function(_aten.mul.Tensor, (a, scale))
+                    graph.call_function(_aten.baddbmm_.default, (theta, scaled, b))
+                graph.erase_node(copy)
+        graph.eliminate_dead_code()
+        graph.lint()
+
+    def uuid(self) -> bytes:
+        """What compiled graphs are cached by, beside the graph itself."""
+        return get_hash_for_files((__file__,))
+
+
+def _match(theta: object, new: object) -> tuple[fx.Node, fx.Node, fx.Node, fx.Node] | None:
+    """The parts active, lr, a, b of theta <- where(active, theta - lr * (a @ b), theta); None if it is not that."""
+    if not (isinstance(theta, fx.Node) and theta.op == "placeholder" and theta.meta["val"].device.type == "cpu"):
+        return None
+    active, moved, kept = _arguments(new, _aten.where.self) or (None, None, None)
+    before, change = _arguments(moved, _aten.sub.Tensor) or (None, None)
+    lr, product = _arguments(change, _aten.mul.Tensor) or (None, None)
+    a, b = _arguments(product, _aten.bmm.default) or (None, None)
+    nodes = [node for node in (active, lr, a, b) if isinstance(node, fx.Node)]
+    if kept is not theta or before is not theta or len(nodes) < 4 or nodes[1].meta["val"].ndim > 0:
+        return None
+    return nodes[0], nodes[1], nodes[2], nodes[3]
+
+
+def _arguments(node: object, target: object) -> tuple[object, ...] | None:
+    """The arguments of a call of a target whose result is used once; None if the node is not that."""
+    if isinstance(node, fx.Node) and node.target is target and len(node.users) == 1 and not node.kwargs:
+        return node.args
+    return None
