@@ -1,0 +1,105 @@
+"""Compiled functions: their own caches, shared by threads; and the pass that adds an SGD step in the matrix product."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor, fx
+from torch.profiler import ProfilerActivity, profile
+
+from fl_ddp.compilation import compiled, layout
+from fl_ddp.fused_update import FuseUpdate
+
+G, ROWS, COLUMNS, BATCH = 3, 17, 29, 5
+
+
+def test_functions_of_one_closure_do_not_share_torchs_limit_of_graphs() -> None:
+    def adding(n: int) -> Callable[[Tensor], Tensor]:
+        return lambda x: x + n
+
+    with torch._dynamo.config.patch(recompile_limit=1):
+        assert [int(compiled(adding(n))(torch.zeros(()))) for n in range(3)] == [0, 1, 2]
+
+
+def test_threads_that_come_first_together_compile_once() -> None:
+    torch._dynamo.utils.counters.clear()
+
+    def wave(x: Tensor) -> Tensor:
+        return (x * 3 + 1).sin()
+
+    run = compiled(wave)
+    together = threading.Barrier(3)
+    results: list[Tensor] = []
+
+    def call() -> None:
+        together.wait()
+        results.append(run(torch.ones(7)))
+
+    threads = [threading.Thread(target=call) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert torch._dynamo.utils.counters["stats"]["unique_graphs"] == 1
+    assert len(results) == 3 and all(torch.equal(r, results[0]) for r in results)
+
+
+def test_layout_tells_shapes_strides_and_types_apart() -> None:
+    x = torch.zeros(4, 4)
+    others = [torch.zeros(4, 3), x.double(), torch.zeros(4, 8)[:, ::2], {"x": x}, (x, x)]
+    assert len({layout((each,)) for each in [x, *others]}) == 6
+    assert layout((x,)) == layout((torch.ones(4, 4),))
+
+
+def plain(theta: Tensor, d: Tensor, x: Tensor, active: Tensor, lr: Tensor) -> None:
+    theta.copy_(torch.where(active[:, None, None], theta - lr * (d.mT @ x), theta))
+
+
+def with_penalty(theta: Tensor, d: Tensor, x: Tensor, active: Tensor, lr: Tensor) -> None:
+    theta.copy_(torch.where(active[:, None, None], theta - lr * (d.mT @ x + 0.1 * theta), theta))
+
+
+def to_another(theta: Tensor, d: Tensor, x: Tensor, active: Tensor, lr: Tensor) -> None:
+    theta.copy_(torch.where(active[:, None, None], theta - lr * (d.mT @ x), -theta))
+
+
+@pytest.mark.parametrize(("step", "fused"), [(plain, True), (with_penalty, False), (to_another, False)])
+def test_only_a_plain_step_is_added_by_the_product_and_equals_eager(
+    step: Callable[[Tensor, Tensor, Tensor, Tensor, Tensor], None], fused: bool
+) -> None:
+    torch.manual_seed(0)  # noqa: TID251
+    given = torch.randn(G, BATCH, ROWS), torch.randn(G, BATCH, COLUMNS), torch.tensor([True, False, True])
+    lr = torch.tensor(0.3)
+    eager = torch.randn(G, ROWS, COLUMNS)
+    theta, before = eager.clone(), eager.clone()
+    step(eager, *given, lr)
+    run = compiled(step)
+    run(theta.clone(), *given, lr)
+    with profile(activities=[ProfilerActivity.CPU]) as seen:
+        run(theta, *given, lr)
+    calls = Counter(event.name for event in seen.events() or [])
+    assert (calls["aten::baddbmm_"] > 0) is fused
+    # one rounding of a product of five terms, in another place
+    torch.testing.assert_close(theta, eager, rtol=1e-6, atol=1e-6)
+    if step is plain:
+        assert torch.equal(theta[1], before[1])
+
+
+def test_the_pass_leaves_a_product_that_is_used_twice() -> None:
+    graph = fx.Graph()
+    node = {name: graph.placeholder(name) for name in ("theta", "a", "b", "active", "lr")}
+    for name, each in node.items():
+        each.meta["val"] = torch.zeros(()) if name == "lr" else torch.zeros(1, 1, 1)
+    aten = torch.ops.aten
+    product = graph.call_function(aten.bmm.default, (node["a"], node["b"]))
+    change = graph.call_function(aten.mul.Tensor, (node["lr"], product))
+    moved = graph.call_function(aten.sub.Tensor, (node["theta"], change))
+    new = graph.call_function(aten.where.self, (node["active"], moved, node["theta"]))
+    graph.call_function(aten.copy_.default, (node["theta"], new))
+    graph.output((product,))
+    FuseUpdate()(graph)
+    assert [n.target for n in graph.nodes if n.op == "call_function"][-1] is aten.copy_.default

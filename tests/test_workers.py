@@ -1,0 +1,72 @@
+"""Threads of a rank: order, errors, one torch thread each; and models used by several threads at once."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from fl_ddp.flat_model import FlatModel
+from fl_ddp.workers import Workers
+
+
+def test_results_come_in_the_order_of_the_items() -> None:
+    def late(item: int) -> int:
+        time.sleep(0.02 * (3 - item))
+        return item
+
+    assert Workers(3).map(late, range(4)) == [0, 1, 2, 3]
+
+
+def test_items_run_on_several_threads_at_once() -> None:
+    together = threading.Barrier(2, timeout=20)
+    assert sorted(Workers(2).map(lambda _: together.wait(), range(2))) == [0, 1]
+
+
+def test_each_worker_computes_with_one_torch_thread() -> None:
+    before = torch.get_num_threads()
+    assert Workers(2).map(lambda _: torch.get_num_threads(), range(2)) == [1, 1]
+    assert torch.get_num_threads() == before
+
+
+@pytest.mark.parametrize("size", [1, 2])
+def test_the_first_error_is_raised_when_all_are_done(size: int) -> None:
+    done: list[int] = []
+
+    def work(item: int) -> None:
+        if item < 2:
+            raise ValueError(item)
+        done.append(item)
+
+    with pytest.raises(ValueError, match="0"):
+        Workers(size).map(work, range(4))
+    assert done == ([2, 3] if size > 1 else [])
+
+
+class LogitsOnly(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.body, self.dropout, self.head = nn.Linear(6, 300), nn.Dropout(0.5), nn.Linear(300, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        out: Tensor = self.head(self.dropout(self.body(x).relu()))
+        return out
+
+
+def test_threads_that_share_a_model_do_not_see_each_others_parameters() -> None:
+    model = FlatModel(LogitsOnly(), 4, torch.zeros(1, 6))
+    x, key = torch.randn(200, 6), torch.tensor(7)
+    thetas = [model.init() * scale for scale in range(1, 41)]
+
+    def both(theta: Tensor) -> list[Tensor]:
+        features, logits = model.apply(theta, x)
+        assert features is not None
+        return [features, logits, model.logits(theta, x, key)]
+
+    alone = [both(theta) for theta in thetas]
+    for _ in range(3):
+        for found, expected in zip(Workers(4).map(both, thetas), alone, strict=True):
+            assert all(torch.equal(a, b) for a, b in zip(found, expected, strict=True))
