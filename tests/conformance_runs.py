@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -118,11 +118,9 @@ class Regrouped(Simulation):
 
     cut: Cut | None = None
 
-    def _groups(self, ids: Ids, index: int) -> list[Group]:
-        groups = []
+    def _groups(self, ids: Ids, index: int) -> Iterator[list[Group]]:
         for part in [ids] if self.cut is None else self.cut(ids):
-            groups += super()._groups(part, index)
-        return groups
+            yield from super()._groups(part, index)
 
 
 def play(settings: dict[str, object], cut: Cut | None = None) -> Unwritten:
