@@ -49,10 +49,10 @@ Numbers = dict[str, float]
 def eager_client(module: nn.Module, x: torch.Tensor, y: torch.Tensor, steps: int) -> None:
     """One client's local training as other simulators write it."""
     optimizer = torch.optim.SGD(module.parameters(), lr=0.01)
-    for batch in torch.randperm(len(y), device=y.device).split(BATCH)[:steps]:
+    for batch in torch.split(torch.randperm(len(y), device=y.device), BATCH)[:steps]:
         optimizer.zero_grad()
         _, logits = module(x[batch])
-        nn.functional.cross_entropy(logits, y[batch]).backward()
+        torch.autograd.backward(nn.functional.cross_entropy(logits, y[batch]))
         optimizer.step()
 
 
