@@ -1,0 +1,47 @@
+"""Models of a user's own, which make a run do at a known moment what tests are about."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+
+from torch import Tensor
+
+from fl_ddp.models.mlp import MLP
+
+
+class Small(MLP):
+    """Sixteen hidden units."""
+
+    def __init__(self, *, in_shape: tuple[int, ...], num_classes: int) -> None:
+        super().__init__(in_shape=in_shape, num_classes=num_classes, hidden=16)
+
+
+class Held(Small):
+    """Waits in every local step while there is a file `hold` in the working folder."""
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        while Path("hold").exists():
+            time.sleep(0.02)
+        return super().forward(x)
+
+
+class FailsOnRankOne(Small):
+    """Has a mistake that shows on rank 1 alone, once there is a file `fail`."""
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        if os.environ.get("RANK") == "1" and Path("fail").exists():
+            raise ValueError("a mistake of the user's model")
+        return super().forward(x)
+
+
+class InterruptsItself(Small):
+    """Presses Ctrl-C in round 2, if there is a file `interrupt`."""
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        if Path("interrupt").exists() and Path("run/checkpoints/round_000001").exists():
+            Path("interrupt").unlink(missing_ok=True)
+            signal.raise_signal(signal.SIGINT)
+        return super().forward(x)

@@ -1,0 +1,111 @@
+"""Ctrl-C and SIGTERM: what was finished is saved, and the run goes on from there to the same bits."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+from launching import SMALL, Launch, Numbers, checkpoints, launched, numbers, own_model, resumed, simulated
+
+from fl_ddp.interrupt import InterruptedRunError
+
+LONG = {**SMALL, "local_epochs": 3, "rounds": 8, "checkpoint_every": 5, "method": "Scaffold"}
+HELD = {**own_model("Held"), "rounds": 4}
+SAVED = 20.0
+"""Seconds within which the state is saved and all processes are gone."""
+STOPPED_EARLY = "fl_ddp: stopped before a round was finished"
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> Numbers:
+    return numbers(simulated(LONG, tmp_path_factory.mktemp("uninterrupted")))
+
+
+def rounds_done(run: Path) -> int:
+    file = run / "metrics.csv"
+    return file.read_text().count("\n") - 1 if file.exists() else 0
+
+
+def send(launch: Launch, number: int) -> None:
+    """SIGINT the way a terminal does, to all processes of its group; SIGTERM to the launcher alone."""
+    (os.killpg if number == signal.SIGINT else os.kill)(launch.launcher.pid, number)
+
+
+def listens(launch: Launch) -> bool:
+    """Whether every rank has a handler for SIGTERM, which Python itself has not."""
+    caught = [
+        int(line.split()[1], 16)
+        for pid in launch.ranks() or [launch.launcher.pid]
+        for line in Path(f"/proc/{pid}/status").read_text().splitlines()
+        if line.startswith("SigCgt")
+    ]
+    return all(mask >> (signal.SIGTERM - 1) & 1 for mask in caught)
+
+
+@pytest.mark.parametrize(
+    ("ranks", "number"), [(1, signal.SIGINT), (1, signal.SIGTERM), (2, signal.SIGINT), (2, signal.SIGTERM)]
+)
+def test_stopped_run_saves_its_last_round_and_goes_on_to_the_same_bits(
+    tmp_path: Path, uninterrupted: Numbers, ranks: int, number: int
+) -> None:
+    run = tmp_path / "run"
+    with launched({**LONG, "out": tmp_path}, ranks, tmp_path) as launch:
+        launch.until(lambda: rounds_done(run) >= 3)
+        send(launch, number)
+        ended = launch.ended(SAVED)
+    assert ended.code == 0 or ranks > 1  # torchrun has a code of its own
+    assert not ended.ours, ended.err
+    done = rounds_done(run)
+    assert 3 <= done < 8 and f"stopped after round {done}; go on with --resume {run}" in ended.out
+    assert checkpoints(run)[-1] == f"round_{done:06d}" and not list(run.glob("checkpoints/.*"))
+    assert numbers(resumed(run)) == uninterrupted
+
+
+def test_second_ctrl_c_quits_at_once(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    with launched({**HELD, "out": tmp_path}, 1, tmp_path) as launch:
+        launch.until(lambda: checkpoints(run))
+        (tmp_path / "hold").touch()
+        time.sleep(0.5)
+        send(launch, signal.SIGINT)
+        time.sleep(0.5)
+        assert launch.alive(), "the first one did not wait for the local step"
+        send(launch, signal.SIGINT)
+        ended = launch.ended(5)
+    assert ended.code == 130 and "Traceback" not in ended.err
+    (tmp_path / "hold").unlink()
+    assert numbers(resumed(run)) == numbers(simulated(HELD, tmp_path / "uninterrupted"))
+
+
+@pytest.mark.parametrize(("ranks", "number"), [(1, signal.SIGINT), (2, signal.SIGTERM)])
+def test_signal_while_importing_ends_the_run_at_once(tmp_path: Path, ranks: int, number: int) -> None:
+    with launched({**SMALL, "out": tmp_path}, ranks, tmp_path) as launch:
+        launch.until(lambda: len(launch.ranks()) == ranks * (ranks > 1) and listens(launch))
+        send(launch, number)
+        ended = launch.ended(10)
+    assert ended.ours == [STOPPED_EARLY] and not (tmp_path / "run").exists()
+    assert ranks > 1 or (ended.code == 0 and "Traceback" not in ended.err)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("ranks", "number"), [(1, signal.SIGINT), (2, signal.SIGTERM)])
+def test_signal_while_compiling_ends_the_run_at_once(tmp_path: Path, ranks: int, number: int) -> None:
+    cache = {"TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "cache")}
+    with launched({**SMALL, "compile": True, "out": tmp_path}, ranks, tmp_path, cache) as launch:
+        launch.until(lambda: list((tmp_path / "cache").rglob("*.cpp")))
+        send(launch, number)
+        ended = launch.ended(10)
+    assert ended.ours == [STOPPED_EARLY], ended.err
+    assert ranks > 1 or (ended.code == 0 and "Traceback" not in ended.err), ended.err
+
+
+def test_interrupted_notebook_goes_on_in_the_same_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "interrupt").touch()
+    settings = own_model("InterruptsItself")
+    with pytest.raises(InterruptedRunError):
+        simulated(settings, tmp_path)
+    assert numbers(resumed(tmp_path / "run")) == numbers(simulated(settings, tmp_path / "uninterrupted"))

@@ -1,0 +1,189 @@
+"""A run that was killed anywhere goes on to the bits it would have ended with anyway."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import signal
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import pytest
+from launching import (
+    SMALL,
+    Ended,
+    Launch,
+    Numbers,
+    checkpoints,
+    finished,
+    launched,
+    numbers,
+    own_model,
+    resumed,
+    simulated,
+)
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+from fl_ddp.errors import ConfigError
+
+LONG = {**SMALL, "rounds": 12, "local_epochs": 3}
+METHODS = ("FedAvg", "Scaffold")
+GONE = 15.0
+"""Seconds within which all ranks must be gone."""
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Numbers]:
+    out = tmp_path_factory.mktemp("uninterrupted")
+    return {method: numbers(simulated({**LONG, "method": method, "name": method}, out)) for method in METHODS}
+
+
+@pytest.fixture(scope="module")
+def short(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folder of a run of three rounds."""
+    return simulated({**SMALL, "keep_checkpoints": 3}, tmp_path_factory.mktemp("short"))
+
+
+def copied(run: Path, folder: Path) -> Path:
+    return Path(shutil.copytree(run, folder / "copy"))
+
+
+def content(run: Path) -> dict[str, str]:
+    return {
+        str(path.relative_to(run)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in run.rglob("*")
+        if path.is_file() and path.name != ".lock"
+    }
+
+
+def curves(run: Path) -> dict[str, list[int]]:
+    """Steps by tag, as TensorBoard shows them."""
+    events = EventAccumulator(str(run), size_guidance={"scalars": 0}).Reload()
+    return {tag: [event.step for event in events.Scalars(tag)] for tag in events.Tags()["scalars"]}
+
+
+def kill_after_a_checkpoint(launch: Launch, run: Path, victims: str) -> tuple[Ended, str]:
+    """Kill at a random moment after this launch's first checkpoint; how that ended, and the moment, to be told."""
+    before = checkpoints(run)[-1:]
+    launch.until(lambda: checkpoints(run)[-1:] > before)
+    delay = np.random.default_rng().uniform(0, 0.1)
+    time.sleep(delay)
+    ranks = launch.ranks()
+    chosen = {"rank 0": ranks[:1], "rank 1": ranks[1:2], "all": ranks, "torchrun": [launch.launcher.pid]}[victims]
+    assert chosen
+    for pid in chosen:
+        os.kill(pid, signal.SIGKILL)
+    ended = launch.ended(GONE)
+    return ended, f"{victims} killed {delay:.3f} s after the first checkpoint beyond {before}; now {checkpoints(run)}"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("method", "kills"),
+    [
+        ("FedAvg", [(2, "rank 1"), (3, "all"), (2, "torchrun")]),
+        ("Scaffold", [(3, "rank 0"), (2, "torchrun"), (2, "rank 1")]),
+    ],
+)
+def test_killed_run_goes_on_to_the_same_bits(
+    tmp_path: Path, uninterrupted: dict[str, Numbers], method: str, kills: list[tuple[int, str]]
+) -> None:
+    run = tmp_path / "run"
+    settings: Mapping[str, object] = {**LONG, "method": method, "out": tmp_path}
+    for ranks, victims in kills:
+        with launched(settings, ranks, tmp_path) as launch:
+            ended, moment = kill_after_a_checkpoint(launch, run, victims)
+        assert ended.code != 0 and not (run / "summary.json").exists(), moment
+        assert ["another rank is gone" in line for line in ended.ours] == [True] * victims.startswith("rank"), moment
+        assert not ended.ours or ended.ours[0].endswith(f"go on with --resume {run}")
+        settings = {"resume": run}
+    assert numbers(resumed(run)) == uninterrupted[method]
+    assert {tuple(steps) for steps in curves(run).values()} == {tuple(range(1, 13))}
+
+
+def test_rank_lost_in_the_first_round_is_told_once(tmp_path: Path) -> None:
+    with launched({**own_model("Held"), "local_epochs": 20, "out": tmp_path}, 3, tmp_path) as launch:
+        launch.until(lambda: "3 rank(s)" in launch.output())
+        (tmp_path / "hold").touch()
+        time.sleep(0.2)
+        os.kill(launch.ranks()[0], signal.SIGKILL)
+        ended = launch.ended(GONE)
+    assert len(ended.ours) == 1, ended.err
+
+
+def test_more_rounds_equal_a_run_of_as_many(tmp_path: Path, short: Path) -> None:
+    run = resumed(copied(short, tmp_path), rounds=5)
+    assert numbers(run) == numbers(simulated({**SMALL, "rounds": 5}, tmp_path))
+
+
+def test_resumed_on_other_ranks_re_deals_client_memory(tmp_path: Path, uninterrupted: dict[str, Numbers]) -> None:
+    simulated({**LONG, "method": "Scaffold", "rounds": 5}, tmp_path)
+    finished({"resume": tmp_path / "run", "rounds": 12}, 2, tmp_path)
+    assert numbers(tmp_path / "run") == uninterrupted["Scaffold"]
+
+
+def test_finished_run_says_so_and_is_left_alone(tmp_path: Path, short: Path) -> None:
+    before = content(short)
+    ended = finished({"resume": short}, 1, tmp_path)
+    assert f"{short} is finished" in ended.out and content(short) == before
+
+
+def test_kill_between_the_last_checkpoint_and_the_results_loses_nothing(tmp_path: Path, short: Path) -> None:
+    run = copied(short, tmp_path)
+    for file in ("summary.json", "model.safetensors"):
+        (run / file).unlink()
+    assert numbers(resumed(run)) == numbers(short)
+    assert (run / "model.safetensors").read_bytes() == (short / "model.safetensors").read_bytes()
+    old, new = (json.loads((folder / "summary.json").read_text()) for folder in (short, run))
+    assert {key for key in old if old[key] != new[key]} <= {"folder", "environment"}
+    assert curves(run) == curves(short)
+
+
+def test_run_without_a_checkpoint_starts_again(tmp_path: Path, short: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = copied(short, tmp_path)
+    shutil.rmtree(run / "checkpoints")
+    assert numbers(resumed(run)) == numbers(short)
+    assert "no usable checkpoint; starting from round 0" in capsys.readouterr().out
+    assert curves(run) == curves(short)
+
+
+@pytest.mark.parametrize("file", ["server.safetensors", "state.json"])
+def test_newest_checkpoint_cut_short_falls_back_to_the_one_before(
+    tmp_path: Path, short: Path, capsys: pytest.CaptureFixture[str], file: str
+) -> None:
+    run = copied(short, tmp_path)
+    newest = run / "checkpoints" / "round_000003" / file
+    os.truncate(newest, newest.stat().st_size // 2)
+    assert numbers(resumed(run)) == numbers(short)
+    out = capsys.readouterr().out
+    assert "skipped" in out and "going on after round 2" in out
+    assert checkpoints(run) == checkpoints(short)
+
+
+def test_all_checkpoints_cut_short_starts_again(tmp_path: Path, short: Path) -> None:
+    run = copied(short, tmp_path)
+    for state in run.glob("checkpoints/*/state.json"):
+        os.truncate(state, 0)
+    assert numbers(resumed(run)) == numbers(short)
+
+
+def test_refused_resume_leaves_the_folder_unlocked(tmp_path: Path, short: Path) -> None:
+    run = copied(short, tmp_path)
+    file = run / "checkpoints" / "round_000003" / "server.safetensors"
+    intact = file.read_bytes()
+    file.write_bytes(intact[:-1] + bytes([intact[-1] ^ 1]))
+    with pytest.raises(ConfigError, match=r"server\.safetensors"):
+        resumed(run, rounds=4)
+    file.write_bytes(intact)
+    assert checkpoints(resumed(run, rounds=4))[-1] == "round_000004"
+
+
+def test_resume_accepts_options_that_are_the_stored_ones_and_refuses_others(tmp_path: Path, short: Path) -> None:
+    run = copied(short, tmp_path)
+    with pytest.raises(ConfigError, match=r"lr: 0\.2 is not .* 0\.1"):
+        resumed(run, lr=0.2)
+    assert checkpoints(resumed(run, lr=0.1, rounds=4))[-1] == "round_000004"

@@ -1,0 +1,121 @@
+"""The same bits on any number of ranks, from the command line and from a notebook."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from launching import SMALL, Numbers, finished, launched, numbers, simulated
+from safetensors.torch import load_file
+
+from fl_ddp import simulate
+from fl_ddp.models.mlp import MLP
+
+REAL_DATA = os.environ.get("FL_DDP_DATA")
+
+CASES: Mapping[str, Mapping[str, object]] = {
+    "ragged_clients": {"local_epochs": 1.5, "lr_decay": 0.9, "weight_decay": 0.01, "eval_every": 2, "lanes": 3},
+    "client_memory_and_several_test_batches": {"method": "Scaffold", "data": "many.npz"},
+    "dropout": {"model": "PflCNN", "local_steps": 2, "rounds": 2},
+    "fewer_clients_than_lanes": {"clients": 5, "cohort": 4, "lanes": 8},
+    "no_rounds": {"rounds": 0},
+}
+
+
+@pytest.fixture(scope="module")
+def npz(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A data set of one's own whose test set takes four batches, the last one short."""
+    rng = np.random.default_rng(0)
+    path = tmp_path_factory.mktemp("npz") / "many.npz"
+    x = rng.normal(size=(3900, 6)).astype(np.float32)
+    y = x[:, :3].argmax(1)
+    np.savez(path, x_train=x[:400], y_train=y[:400], x_test=x[400:], y_test=y[400:])
+    return str(path)
+
+
+def settings_of(case: str, npz: str) -> dict[str, object]:
+    settings = {**SMALL, **CASES[case], "name": case}
+    if "data" in CASES[case]:
+        settings["data"] = npz
+    if "model" in settings:
+        del settings["model.hidden"]
+    return settings
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory: pytest.TempPathFactory, npz: str) -> dict[str, Numbers]:
+    out = tmp_path_factory.mktemp("alone")
+    return {case: numbers(simulated(settings_of(case, npz), out)) for case in CASES}
+
+
+@pytest.fixture(scope="module", params=[2, 3, 4])
+def together(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, npz: str) -> dict[str, Numbers]:
+    folder = tmp_path_factory.mktemp("together")
+    return several([settings_of(case, npz) for case in CASES], request.param, folder)
+
+
+def several(settings: Sequence[Mapping[str, object]], ranks: int, folder: Path) -> dict[str, Numbers]:
+    """Numbers by name of runs that one script makes under one torchrun."""
+    runs = folder / "runs.json"
+    runs.write_text(json.dumps([{**each, "out": str(folder)} for each in settings]))
+    script = Path(__file__).with_name("several_runs.py")
+    with launched([str(script), str(runs)], ranks, folder) as launch:
+        ended = launch.ended()
+    assert ended.code == 0, ended.err[-3000:]
+    return {str(each["name"]): numbers(folder / str(each["name"])) for each in settings}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_bits_do_not_depend_on_ranks(alone: dict[str, Numbers], together: dict[str, Numbers], case: str) -> None:
+    assert together[case] == alone[case]
+
+
+def test_cases_are_different_runs(alone: dict[str, Numbers]) -> None:
+    assert len({run.parameters for run in alone.values()}) == len(CASES)
+
+
+def test_command_line_and_notebook_give_the_same_bits_whatever_the_threads(tmp_path: Path) -> None:
+    # a convolution's weight gradient is cut by the number of threads, if it has several
+    settings = {**SMALL, **CASES["dropout"]}
+    del settings["model.hidden"]
+    notebook = numbers(simulated(settings, tmp_path / "notebook"))
+    for ranks, environment in ((1, {"OMP_NUM_THREADS": "2"}), (2, None)):
+        out = tmp_path / str(ranks)
+        ended = finished({**settings, "out": out}, ranks, tmp_path, environment)
+        assert numbers(out / "run") == notebook
+        assert ended.out.count("accuracy per class") == 1 and f"tensorboard --logdir {out}" in ended.out
+
+
+@pytest.mark.slow
+def test_compiled_bits_do_not_depend_on_ranks(tmp_path: Path) -> None:
+    # enough parameters for the sums to be compiled too
+    settings = {**SMALL, "compile": True, "model.hidden": 64, "method": "Scaffold"}
+    finished({**settings, "out": tmp_path}, 2, tmp_path)
+    assert numbers(tmp_path / "run") == numbers(simulated(settings, tmp_path / "alone"))
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(REAL_DATA is None, reason="FL_DDP_DATA is not set to the folder of MNIST and CIFAR-10")
+def test_real_data_give_the_same_bits_on_two_ranks_and_are_learnt(tmp_path: Path) -> None:
+    common = {"data.root": REAL_DATA, "compile": False, "device": "cpu"}
+    mnist = {"data": "MNIST", "partition": "IID", "clients": 100, "participation": 0.1, "local_steps": 20, "rounds": 5}
+    cifar = {"data": "CIFAR10", "model": "LeNet5", "clients": 50, "cohort": 6, "local_steps": 2, "rounds": 2}
+    settings = [{**common, **mnist, "name": "mnist"}, {**common, **cifar, "eval_every": 2, "name": "cifar"}]
+    together = several(settings, 2, tmp_path)
+    assert together == {str(each["name"]): numbers(simulated(each, tmp_path / "alone")) for each in settings}
+    assert json.loads((tmp_path / "mnist" / "summary.json").read_text())["accuracy"] > 0.7
+
+
+def test_no_rounds_write_the_initial_model_and_the_partition(tmp_path: Path) -> None:
+    summary = simulate({**SMALL, "rounds": 0, "out": str(tmp_path)})
+    module = MLP(in_shape=(1, 8, 8), num_classes=10, hidden=16)
+    model = load_file(tmp_path / "run" / "model.safetensors")
+    assert {name: t.shape for name, t in model.items()} == {name: t.shape for name, t in module.state_dict().items()}
+    module.load_state_dict(model)
+    clients = json.loads((tmp_path / "run" / "partition.json").read_text())["clients"]
+    assert sorted(index for client in clients for index in client) == list(range(1437))
+    assert summary["rounds"] == 0 and not (tmp_path / "run" / "checkpoints").exists()
