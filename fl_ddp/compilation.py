@@ -10,8 +10,6 @@ from typing import TypeVar, cast
 import torch
 from torch import Tensor
 
-from fl_ddp.fused_update import FuseUpdate
-
 F = TypeVar("F", bound=Callable[..., object])
 
 
@@ -23,6 +21,8 @@ def compiled(function: F) -> F:
     torch keeps compiled graphs by code object and fails at the ninth, so without a copy of the code the closures of one
     function, such as the steps of several models in one process, would share those eight.
     """
+    from fl_ddp.fused_update import FuseUpdate  # imports the compiler, which takes a second that eager runs can spare
+
     assert isinstance(function, FunctionType)
     own = FunctionType(
         function.__code__.replace(),

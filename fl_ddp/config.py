@@ -124,6 +124,8 @@ class Config:
             value = getattr(self, key)
             if value is not None and value < low:
                 raise ConfigError(f"--{key}: {value} is impossible; accepted: whole numbers from {low} up")
+        if self.seed >= 2**63:
+            raise ConfigError(f"--seed: {self.seed} is impossible; accepted: whole numbers below 2**63")
         if self.lanes != "auto" and self.lanes < 1:
             raise ConfigError(f"--lanes: {self.lanes} is impossible; accepted: auto or whole numbers from 1 up")
         if self.participation is not None and not 0 < self.participation <= 1:

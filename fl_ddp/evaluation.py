@@ -56,7 +56,8 @@ def evaluate(
             nll = torch.nn.functional.cross_entropy(logits, label, reduction="none")
             return torch.cat([counts.double(), exact_total(nll)])
 
-    batches = workers_on(device.type).map(score, range(ranks.index * BATCH, size, ranks.size * BATCH))
+    mine = range(ranks.index * BATCH, size, ranks.size * BATCH)
+    batches = ranks.together(lambda: workers_on(device.type).map(score, mine))
     nothing = torch.zeros(num_classes**2 + 2, dtype=torch.float64, device=device)
     total = ranks.add(torch.stack([nothing, *batches]).sum(0)).cpu()
     confusion = total[:-2].view(num_classes, num_classes)

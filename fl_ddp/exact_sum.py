@@ -18,7 +18,7 @@ from fl_ddp.errors import RunError
 from fl_ddp.protocol import Term
 
 LIMIT = 2.0**27
-"""Largest magnitude a sum may have."""
+"""Largest magnitude a sum may have; one of G summands of a group may have a G-th of it."""
 
 # adding and subtracting 1.5 * 2^(52 - k) rounds a float64 to a multiple of 2^-k
 _HIGH, _LOW = 1.5 * 2.0 ** (52 - 24), 1.5 * 2.0 ** (52 - 62)
@@ -51,7 +51,7 @@ def _accumulate(
             d = d * weight[lane].double()
         d = torch.where(real[lane] > 0, d, 0.0)
         # summands out of range could cancel and leave a sum that looks sound but depends on their order
-        h, l = bins(torch.where(d.abs() < LIMIT, d, torch.nan))  # noqa: E741
+        h, l = bins(torch.where(d.abs() < LIMIT / len(value), d, torch.nan))  # noqa: E741
         highs, lows = highs + h, lows + l
     highs, lows = high + highs, low + lows
     high.copy_(highs)
@@ -154,7 +154,7 @@ def _summands(value: Tensor, minus: Tensor | None, weight: Tensor | None, real: 
 
 
 def _blame(name: str, summands: Tensor, names: Sequence[str]) -> str:
-    bad = ~(summands.abs() < LIMIT)
+    bad = ~(summands.abs() < LIMIT / len(summands))
     lane = int(bad.any(1).to(torch.int64).argmax())
     if not bad.any():
         return _too_large(name)

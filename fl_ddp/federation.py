@@ -74,8 +74,6 @@ def found(config: Config, ranks: Ranks) -> Federation:
             config.model,
             in_shape=in_shape,
             num_classes=num_classes,
-            in_features=int(np.prod(in_shape)),
-            in_channels=in_shape[0],
         )
     assert isinstance(module, torch.nn.Module)
     dtype = next((p.dtype for p in module.parameters()), torch.float32)
@@ -98,6 +96,12 @@ def _divide(config: Config, labels: npt.NDArray[np.int64]) -> tuple[Parts, Parts
     empty = [i for i, samples in enumerate(clients) if not len(samples)]
     if empty:
         raise ConfigError(f"--partition: client {empty[0]} has no samples; accepted: at least one for every client")
+    largest = max(map(len, clients))
+    if config.drop_last and largest < config.batch_size:
+        raise ConfigError(
+            f"--drop_last: no client has a full batch of {config.batch_size}, the largest has {largest} samples; "
+            "accepted: a --batch_size up to that"
+        )
     if config.local_test == 0:
         return clients, [np.zeros(0, np.int64)] * len(clients), seed
     train, test = local_split(clients, config.local_test, generator(seed, Purpose.LOCAL_TEST))

@@ -91,7 +91,7 @@ class FlatModel:
             example: [1, ...] one input, on the device and in the dtype to work in.
         """
         _refuse_batch_statistics(module)
-        named = dict(module.named_parameters())
+        named = {name: p for name, p in module.named_parameters() if p.requires_grad}
         if not named:
             raise ConfigError(f"--model: {type(module).__name__} has no parameters to train")
         self.names = tuple(named)
@@ -168,8 +168,12 @@ class FlatModel:
 
     def _find_features(self, example: Tensor) -> bool:
         """Wrap the last Linear of a module that returns logits alone, if the logits are its output."""
-        with torch.no_grad():
-            out = self._eval(example)
+        try:
+            with torch.no_grad():
+                out = self._eval(example)
+        except Exception as error:  # a user's module may raise anything
+            name, reason = type(self._eval).__name__, " ".join(str(error).split())
+            raise ConfigError(f"--model: {name} fails on an input {list(example.shape)}: {reason}") from error
         features_known = isinstance(out, tuple)
         logits = out[1] if features_known else out
         if not isinstance(logits, Tensor) or logits.shape != (1, self.num_classes):

@@ -25,9 +25,8 @@ class FuseUpdate(CustomGraphPass):
             if found:
                 active, lr, a, b = found
                 with graph.inserting_before(copy):
-                    step = graph.call_function(_aten.neg.default, (lr,))
-                    scale = graph.call_function(_aten.where.ScalarOther, (active, step, 0.0))
-                    scaled = graph.call_function(_aten.mul.Tensor, (a, scale))
+                    step = graph.call_function(_aten.mul.Tensor, (a, graph.call_function(_aten.neg.default, (lr,))))
+                    scaled = graph.call_function(_aten.where.ScalarOther, (active, step, 0.0))
                     graph.call_function(_aten.baddbmm_.default, (theta, scaled, b))
                 graph.erase_node(copy)
         graph.eliminate_dead_code()

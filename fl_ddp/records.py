@@ -20,13 +20,14 @@ from fl_ddp.atomic_file import write_bytes, write_text
 from fl_ddp.collectives import Ranks
 from fl_ddp.config import Choice, Config
 from fl_ddp.config_file import to_yaml
+from fl_ddp.errors import ConfigError
 from fl_ddp.evaluation import Scores
 from fl_ddp.federation import Federation
 from fl_ddp.figures import confusion_figure
 from fl_ddp.memory import ClientMemory
 from fl_ddp.metrics import Record
 from fl_ddp.partition_plot import partition_figure
-from fl_ddp.partitions.partition_file import SavedPartition, write_partition
+from fl_ddp.partitions.partition_file import SavedPartition, read_partition, write_partition
 from fl_ddp.population import owner
 from fl_ddp.progress import Progress, result_table
 from fl_ddp.protocol import Tensors
@@ -268,6 +269,13 @@ class Records:
             federation.partition_seed,
             len(federation.labels),
         )
+        if self.start:
+            stored = read_partition(self.path / "partition.json").clients
+            if not all(np.array_equal(a, b) for a, b in zip(stored, federation.clients, strict=True)):
+                raise ConfigError(
+                    f"{self.path / 'partition.json'}: the run was started with another division of the data; "
+                    "restore the file or the data set it was made from"
+                )
         write_text(self.path / "config.yaml", to_yaml(replace(config, resume=None)))
         write_partition(self.path / "partition.json", saved)
         state: Mapping[str, object] | None = None

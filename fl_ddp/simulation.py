@@ -32,13 +32,11 @@ from fl_ddp.workers import workers_on
 
 def simulate(config: object = None) -> dict[str, object]:
     """Run a simulation in this process; see fl_ddp.simulate."""
-    if config is None or isinstance(config, Mapping):
-        config = from_mapping(config or {})
-    elif not isinstance(config, Config):
-        config = from_file(str(config))
+    given = {} if config is None else config
+    config = from_mapping(given) if isinstance(given, Mapping | Config) else from_file(str(given))
     prepare()
     with listening() as stop:
-        ranks = join(config.checked().device)
+        ranks = join(config.device)
         try:
             content = run(config, ranks, stop)
         except RankLostError:
@@ -155,7 +153,7 @@ class Simulation:
 
     def _round(self) -> Record:
         """Local training, one sum over all clients and ranks, the server's step."""
-        method, watch = self._federation.method, self._watch
+        watch = self._watch
         index, config = self.finished, self._config
         ids = cohort(config.seed, index, config.clients, config.cohort_size)
         hands = self._hands(ids)
@@ -178,9 +176,7 @@ class Simulation:
             total = Total(sums.totals(self._ranks.add(sums.buffer())))
         with watch.phase("server"):
             info = Info(index, torch.from_numpy(ids), config.clients)
-            (server,) = self._workers.map(lambda total: method.server_update(self.server, total, info), [total])
-            if not all(bool(t.isfinite().all()) for t in server.values() if t.is_floating_point()):
-                raise RunError(f"round {index + 1}: the server's state is not finite; a smaller --lr usually helps")
+            server = self._ranks.together(lambda: self._update(total, info))
             for clients, memory in kept:
                 self._memory.put(clients, memory)
             self.server, self.finished = server, index + 1
@@ -192,12 +188,20 @@ class Simulation:
             traffic_up_bytes=len(ids) * _bytes_up(upload),
             traffic_down_bytes=len(ids) * sum(t.nbytes for t in self._received().values()),
             padded_lanes=1 - len(ids) / (num_groups * lanes),
-            train_loss=float(total.sums["loss"] / total.sums["weight"]),
+            train_loss=float(total.sums["loss"] / total.sums["weight"]) if "loss" in total.sums else None,
         )
 
     def _train(self, group: Group) -> Upload:
         method = self._federation.method
         return method.client_update(group, self._received(), self._memory.take(group.client))
+
+    def _update(self, total: Total, info: Info) -> Tensors:
+        """The server's next state, on a worker: sums over coordinates in it must not depend on threads."""
+        method = self._federation.method
+        (server,) = self._workers.map(lambda sums: method.server_update(self.server, sums, info), [total])
+        if not all(bool(t.isfinite().all()) for t in server.values() if t.is_floating_point()):
+            raise RunError(f"round {info.index + 1}: the server's state is not finite; a smaller --lr usually helps")
+        return server
 
     def _hands(self, ids: Ids) -> list[Ids]:
         """The cohort's clients on each rank: where their memory is, or dealt evenly."""
@@ -250,7 +254,7 @@ class Simulation:
             record = replace(record, accuracy=scores.accuracy, loss=scores.loss, class_accuracy=scores.class_accuracy)
         try:
             self._records.round(replace(record, seconds=self._watch.lap(), wall=time.time()), scores)
-        except RunError as error:
+        except Exception as error:
             self._late = error
 
 

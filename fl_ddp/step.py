@@ -7,7 +7,7 @@ update and no parameter vector is ever concatenated. Leaves are separate buffers
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from functools import cache
+from functools import lru_cache
 from typing import NamedTuple, Protocol
 
 import torch
@@ -80,7 +80,7 @@ def _of_leaf(tensors: Split, leaf: int) -> Tensors:
     return {name: t[leaf] if isinstance(t, tuple) else t for name, t in tensors.items()}
 
 
-@cache
+@lru_cache(maxsize=64)
 def local_step(objective: Objective, variant: Variant, shapes: Hashable) -> Step:
     """The step of an objective, one compiled graph for all rounds.
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import pytest
@@ -8,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from fl_ddp.collectives import Ranks
+from fl_ddp.collectives import Ranks, Result
 from fl_ddp.evaluation import BATCH, Scores, evaluate
 from fl_ddp.samples import Samples
 
@@ -25,6 +26,9 @@ class _Heard(Ranks):
     def add(self, buffer: Tensor) -> Tensor:
         self.sent.append(buffer.clone())
         return buffer if self.received is None else self.received.clone()
+
+    def together(self, work: Callable[[], Result]) -> Result:
+        return work()
 
 
 def linear(num_classes: int = 4) -> torch.nn.Linear:

@@ -55,6 +55,7 @@ def test_metrics_hold_every_round_and_their_floats_round_trip(tmp_path: Path) ->
         rows = list(csv.DictReader(file))
     assert [row["round"] for row in rows] == list("01234")
     assert [column for column in rows[0] if column.startswith("time")] == [
+        "time_padded_lanes",
         "time_wall",
         "time_training",
         "time_evaluation",
