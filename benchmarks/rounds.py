@@ -37,6 +37,7 @@ from fl_ddp.records import Records
 from fl_ddp.registry import build
 from fl_ddp.simulation import Simulation
 from fl_ddp.summary import versions_and_hardware
+from fl_ddp.workers import one_torch_thread
 
 CLIENTS, COHORT, SAMPLES, BATCH = 100, 10, 600, 10
 STEPS = SAMPLES // BATCH
@@ -81,7 +82,8 @@ def measure(workload: str, rounds: int, eager_steps: int, ranks: Ranks, folder: 
     records = Records(config, ranks, federation)
     simulation = Simulation(config, ranks, StopRequest(), federation, records)
     began = time.perf_counter()
-    simulation.advance()
+    with one_torch_thread(ranks.device.type):
+        simulation.advance()
     first_round = time.perf_counter() - began
     eager_client(module, x, y, eager_steps)
     eager, whole = [], 0.0
@@ -93,7 +95,8 @@ def measure(workload: str, rounds: int, eager_steps: int, ranks: Ranks, folder: 
         eager.append((time.perf_counter() - began) / eager_steps / ranks.size * 1e6)
         ranks.wait()
         began = time.perf_counter()
-        simulation.advance()
+        with one_torch_thread(ranks.device.type):
+            simulation.advance()
         whole += time.perf_counter() - began
     records.release()
     return summarise(records.path, eager, whole, first_round, federation) if ranks.is_main else {}

@@ -67,6 +67,10 @@ class Ranks:
             the own error, on the rank whose error counts; ElsewhereError on the others.
             InterruptedRunError: no rank has failed, but one was asked to stop.
         """
+        if self.size == 1:
+            if error:
+                raise error
+            return
         codes = torch.zeros(self.size, dtype=torch.float64, device=self.device)
         codes[self.index] = _code(error)
         codes = self.add(codes).cpu()

@@ -13,8 +13,8 @@ from torch import Tensor
 F = TypeVar("F", bound=Callable[..., object])
 
 
-def compiled(function: F) -> F:
-    """Compile a function into one graph per call of this, with a cache of its own.
+def compiled(function: F, threads: int = 1) -> F:
+    """Compile a function into one graph per call of this, with a cache of its own; it uses so many threads on a CPU.
 
     The result must be called with tensors of one layout only, and never with one tensor twice: it checks neither.
 
@@ -34,6 +34,7 @@ def compiled(function: F) -> F:
     options: dict[str, str | int | bool | Callable[..., object]] = {
         "guard_filter_fn": torch.compiler.skip_all_guards_unsafe,
         "post_grad_custom_post_pass": FuseUpdate(),
+        "cpp.threads": threads,
     }
     run = torch.compile(own, dynamic=False, fullgraph=True, options=options)
     lock, ready = Lock(), False

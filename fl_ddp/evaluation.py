@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from fl_ddp.collectives import Ranks
-from fl_ddp.exact_sum import exact_total
+from fl_ddp.exact_sum import LIMIT, exact_total
 from fl_ddp.samples import Samples
 from fl_ddp.workers import workers_on
 
@@ -22,7 +22,7 @@ class Scores(NamedTuple):
 
     Attributes:
         accuracy: fraction of samples whose largest logit is the label's.
-        loss: mean cross-entropy.
+        loss: mean cross-entropy; a sample counts up to 2^27 / N, so that the sum is exact.
         class_accuracy: [C] accuracy on the samples of each class; nan where there are none.
         confusion: [C, C] numbers of samples by label and prediction.
     """
@@ -54,7 +54,7 @@ def evaluate(
             logits = predict(samples.inputs(samples.x[start : start + BATCH], dtype))
             counts = torch.bincount(label * num_classes + logits.argmax(1), minlength=num_classes**2)
             nll = torch.nn.functional.cross_entropy(logits, label, reduction="none")
-            return torch.cat([counts.double(), exact_total(nll)])
+            return torch.cat([counts.double(), exact_total(nll.double().clamp(max=LIMIT / size))])
 
     mine = range(ranks.index * BATCH, size, ranks.size * BATCH)
     batches = ranks.together(lambda: workers_on(device.type).map(score, mine))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import cache
-from math import prod
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -18,11 +18,11 @@ from fl_ddp.errors import RunError
 from fl_ddp.protocol import Term
 
 LIMIT = 2.0**27
-"""Largest magnitude a sum may have; one of G summands of a group may have a G-th of it."""
+"""Largest magnitude a rank's sum may have; one of G summands of a group may have a G-th of it."""
+_EXACT_UP_TO = 2.0**29
 
 # adding and subtracting 1.5 * 2^(52 - k) rounds a float64 to a multiple of 2^-k
 _HIGH, _LOW = 1.5 * 2.0 ** (52 - 24), 1.5 * 2.0 ** (52 - 62)
-_ALIGN = 64
 _COMPILE_FROM = 4096
 
 
@@ -38,34 +38,32 @@ def exact_total(values: Tensor) -> Tensor:
     return torch.stack([high.sum(), low.sum()])
 
 
-def _accumulate(
-    high: Tensor, low: Tensor, real: Tensor, value: Tensor, minus: Tensor | None, weight: Tensor | None
-) -> Tensor:
-    """Add the real lanes' weight * (value - minus) [G, S] to high [S] and low [S] in place; whether all is in range."""
-    highs, lows = torch.zeros_like(high), torch.zeros_like(low)
-    for lane in range(value.shape[0]):
-        d = value[lane].double()
-        if minus is not None:
-            d = d - (minus[lane] if minus.ndim == value.ndim else minus).double()
-        if weight is not None:
-            d = d * weight[lane].double()
-        d = torch.where(real[lane] > 0, d, 0.0)
-        # summands out of range could cancel and leave a sum that looks sound but depends on their order
-        h, l = bins(torch.where(d.abs() < LIMIT / len(value), d, torch.nan))  # noqa: E741
-        highs, lows = highs + h, lows + l
-    highs, lows = high + highs, low + lows
-    high.copy_(highs)
-    low.copy_(lows)
-    return (highs.abs() < LIMIT).all()
+def _group_bins(
+    real: Tensor, value: Tensor, minus: Tensor | None, weight: Tensor | None
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Bins [S] of the real lanes' sum of weight * (value - minus) [G, S], and its largest magnitude []."""
+    d = _summands(value, minus, weight, real)
+    # summands out of range could cancel and leave a sum that looks sound but depends on their order
+    high, low = bins(torch.where(d.abs() < LIMIT / len(value), d, torch.nan))
+    high = high.sum(0)
+    return high, low.sum(0), high.abs().amax()
 
 
-_Accumulate = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor | None, Tensor | None], Tensor]
+_GroupBins = Callable[[Tensor, Tensor, Tensor | None, Tensor | None], tuple[Tensor, Tensor, Tensor]]
 
 
 @cache
-def _compiled(layout: Hashable) -> _Accumulate:
+def _compiled(layout: Hashable, threads: int) -> _GroupBins:
     """Compiled for summands of this layout."""
-    return compiled(_accumulate)
+    return compiled(_group_bins, threads)
+
+
+class _Sum(NamedTuple):
+    """A sum: its bins [S], or one part [S] of a fast sum, a bound of its magnitude [], and its shape."""
+
+    parts: tuple[Tensor, ...]
+    largest: Tensor
+    shape: torch.Size
 
 
 class CohortSum:
@@ -75,46 +73,39 @@ class CohortSum:
         exact: two float64 bins a number; otherwise one plain float32 sum, whose bits depend on the number of ranks.
     """
 
-    def __init__(self, exact: bool, compile: bool) -> None:
-        self.exact, self._compile = exact, compile
-        self._shapes: dict[str, torch.Size] = {}
-        self._bins: dict[str, tuple[Tensor, Tensor]] = {}
+    def __init__(self, exact: bool, compile: bool, num_ranks: int = 1, threads: int = 1) -> None:
+        self.exact, self._compile, self._threads = exact, compile, threads
+        self._limit = min(LIMIT, _EXACT_UP_TO / num_ranks)
+        self._of: dict[str, _Sum] = {}
 
     def add(self, sums: Mapping[str, Tensor | Term], real: Tensor, names: Sequence[str]) -> None:
         """Add a group's summands.
 
         Args:
-            sums: by name, [G, ...].
+            sums: summands by name, [G, ...].
             real: [G] 1 for clients, 0 for padded lanes.
             names: [G] what to call the client of each lane in an error message.
 
         Raises:
-            RunError: a client's summand is not finite or out of range.
+            RunError: a client's summand, or a sum, is not finite or out of range.
         """
         for name, summand in sums.items():
             term = summand if isinstance(summand, Term) else Term(summand)
-            value, shape = term.value, term.value.shape[1:]
-            if name not in self._bins:
-                self._shapes[name] = shape
-                size = -(-prod(shape) // _ALIGN) * _ALIGN
-                dtype = torch.float64 if self.exact else torch.float32
-                high = torch.zeros(size, dtype=dtype, device=value.device)
-                self._bins[name] = (high, torch.zeros_like(high) if self.exact else high)
-            high, low = (b[: prod(shape)] for b in self._bins[name])
             flat = _flatten(term)
             if self.exact:
-                large = self._compile and high.numel() >= _COMPILE_FROM
-                given = (high, low, real, *flat)
-                in_range = (_compiled(layout(given)) if large else _accumulate)(*given)
+                given = (real, *flat)
+                large = self._compile and flat[0].shape[1] >= _COMPILE_FROM
+                *parts, largest = (_compiled(layout(given), self._threads) if large else _group_bins)(*given)
             else:
-                in_range = (high.add_(_summands(*flat, real).float().sum(0)).abs() < LIMIT).all()
-            if not bool(in_range):
+                parts = [_summands(*flat, real).float().sum(0)]
+                largest = parts[0].abs().amax()
+            if not bool(largest < LIMIT):
                 raise RunError(_blame(name, _summands(*flat, real), names))
+            self._add(name, _Sum(tuple(parts), largest, term.value.shape[1:]))
 
     def buffer(self) -> Tensor:
         """All sums as one flat vector, to be added over the ranks."""
-        parts = [b for pair in self._bins.values() for b in (pair if self.exact else pair[:1])]
-        return torch.cat(parts)
+        return torch.cat([part for group in self._of.values() for part in group.parts])
 
     def totals(self, buffer: Tensor) -> dict[str, Tensor]:
         """Read the sums, float64, from a vector shaped like buffer().
@@ -122,18 +113,26 @@ class CohortSum:
         Raises:
             RunError: a sum over all ranks is out of range.
         """
-        out, start = {}, 0
-        for name, (high, _) in self._bins.items():
-            shape, size = self._shapes[name], high.numel()
-            total = buffer[start : start + size].double()
-            start += size
-            if self.exact:
-                total = total + buffer[start : start + size]
-                start += size
-            if not bool((total.abs() < LIMIT).all()):
-                raise RunError(_too_large(name))
-            out[name] = total[: prod(shape)].view(shape)
+        sizes = [len(part) for group in self._of.values() for part in group.parts]
+        parts = iter(torch.split(buffer, sizes))
+        out = {}
+        for name, group in self._of.items():
+            total = next(parts) + next(parts) if self.exact else next(parts).double()
+            least, most = total.aminmax()
+            if not bool((least > -LIMIT) & (most < LIMIT)):
+                raise RunError(_too_large(name, LIMIT))
+            out[name] = total.view(group.shape)
         return out
+
+    def _add(self, name: str, more: _Sum) -> None:
+        old = self._of.get(name)
+        if old:
+            parts = tuple(a.add_(b) for a, b in zip(old.parts, more.parts, strict=True))
+            more = _Sum(parts, old.largest + more.largest, old.shape)
+        # an upper bound of all that was reached on the way, so that no partial sum was inexact
+        if not bool(more.largest < self._limit):
+            raise RunError(_too_large(name, self._limit))
+        self._of[name] = more
 
 
 def _flatten(term: Term) -> tuple[Tensor, Tensor | None, Tensor | None]:
@@ -157,11 +156,11 @@ def _blame(name: str, summands: Tensor, names: Sequence[str]) -> str:
     bad = ~(summands.abs() < LIMIT / len(summands))
     lane = int(bad.any(1).to(torch.int64).argmax())
     if not bad.any():
-        return _too_large(name)
+        return _too_large(name, LIMIT)
     culprit = summands[lane][bad[lane]][0].item()
     what = "not finite" if culprit != culprit or abs(culprit) == float("inf") else f"out of range ({culprit:.3g})"
     return f"{names[lane]}: {name!r} is {what}; a smaller --lr usually helps"
 
 
-def _too_large(name: str) -> str:
-    return f"the sum of {name!r} over the cohort is above {LIMIT:.0f}; scale the method's summands down"
+def _too_large(name: str, limit: float) -> str:
+    return f"the sum of {name!r} over the cohort is above {limit:.0f}; scale the method's summands down"

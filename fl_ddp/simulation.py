@@ -9,6 +9,7 @@ from math import prod
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from fl_ddp.collectives import Ranks, join
 from fl_ddp.command_line import from_file, from_mapping
@@ -27,7 +28,7 @@ from fl_ddp.population import Ids, cohort, deal, owner
 from fl_ddp.protocol import Info, Tensors, Term, Total, Upload
 from fl_ddp.records import Records
 from fl_ddp.stopwatch import Stopwatch
-from fl_ddp.workers import workers_on
+from fl_ddp.workers import one_torch_thread, workers_on
 
 
 def simulate(config: object = None) -> dict[str, object]:
@@ -66,7 +67,8 @@ def run(config: Config, ranks: Ranks, stop: StopRequest) -> dict[str, object]:
         if records.done:
             records.tell(f"{records.path} is finished; a larger --rounds goes on with it")
             return records.done
-        return _run(Simulation(config, ranks, stop, federation, records), ranks, records)
+        with one_torch_thread(ranks.device.type):
+            return _run(Simulation(config, ranks, stop, federation, records), ranks, records)
     except RankLostError as lost:
         raise RankLostError(f"{lost}; go on with --resume {records.path}") from lost
     finally:
@@ -157,16 +159,16 @@ class Simulation:
         index, config = self.finished, self._config
         ids = cohort(config.seed, index, config.clients, config.cohort_size)
         hands = self._hands(ids)
-        sums = CohortSum(config.reduction == "exact", config.compile)
+        sums = CohortSum(config.reduction == "exact", config.compile, self._ranks.size, self._workers.size)
         kept: list[tuple[Ids, Tensors]] = []
         error, self._late = self._late, None
         try:
-            for groups in self._groups(hands[self._ranks.index], index):
+            for parts in self._parts(hands[self._ranks.index]):
                 self._stop.check()
                 with watch.phase("training"):
-                    uploads = self._workers.map(self._train, groups)
+                    trained = self._workers.map(lambda part: self._train(part, index), parts)
                 with watch.phase("summing"):
-                    for group, upload in zip(groups, uploads, strict=True):
+                    for group, upload in trained:
                         sums.add(upload.sums, group.real, [f"round {index + 1}, client {i}" for i in group.client])
                         kept.append((group.client, upload.memory))
         except Exception as failure:
@@ -185,21 +187,23 @@ class Simulation:
         return Record(
             round=self.finished,
             cohort=len(ids),
-            traffic_up_bytes=len(ids) * _bytes_up(upload),
+            traffic_up_bytes=len(ids) * _bytes_up(trained[0][1]),
             traffic_down_bytes=len(ids) * sum(t.nbytes for t in self._received().values()),
             padded_lanes=1 - len(ids) / (num_groups * lanes),
             train_loss=float(total.sums["loss"] / total.sums["weight"]) if "loss" in total.sums else None,
         )
 
-    def _train(self, group: Group) -> Upload:
-        method = self._federation.method
-        return method.client_update(group, self._received(), self._memory.take(group.client))
+    def _train(self, clients: Ids, index: int) -> tuple[Group, Upload]:
+        """Put clients side by side and train them."""
+        config, federation = self._config, self._federation
+        samples = [federation.clients[i] for i in clients]
+        group = Group(self._workplace, self._plan(index), clients, samples, self._records.lanes, config.seed, index)
+        return group, federation.method.client_update(group, self._received(), self._memory.take(group.client))
 
     def _update(self, total: Total, info: Info) -> Tensors:
-        """The server's next state, on a worker: sums over coordinates in it must not depend on threads."""
-        method = self._federation.method
-        (server,) = self._workers.map(lambda sums: method.server_update(self.server, sums, info), [total])
-        if not all(bool(t.isfinite().all()) for t in server.values() if t.is_floating_point()):
+        """The server's next state."""
+        server = self._federation.method.server_update(self.server, total, info)
+        if not all(_is_finite(t) for t in server.values()):
             raise RunError(f"round {info.index + 1}: the server's state is not finite; a smaller --lr usually helps")
         return server
 
@@ -212,18 +216,14 @@ class Simulation:
         longest = ids[np.argsort(-cost, kind="stable")]
         return [longest[owner(longest, size) == rank] for rank in range(size)]
 
-    def _groups(self, ids: Ids, index: int) -> Iterator[list[Group]]:
+    def _parts(self, ids: Ids) -> Iterator[list[Ids]]:
         """This rank's clients, cut into groups, as many at a time as there are workers.
 
         A rank without clients has one empty group, so that all ranks know all sums.
         """
-        lanes, clients = self._records.lanes, self._federation.clients
+        lanes, at_once = self._records.lanes, self._workers.size
         parts = [ids[i : i + lanes] for i in range(0, max(len(ids), 1), lanes)]
-        for first in range(0, len(parts), self._workers.size):
-            yield [
-                Group(self._workplace, self._plan(index), p, [clients[i] for i in p], lanes, self._config.seed, index)
-                for p in parts[first : first + self._workers.size]
-            ]
+        return (parts[i : i + at_once] for i in range(0, len(parts), at_once))
 
     def _plan(self, index: int) -> Plan:
         config = self._config
@@ -256,6 +256,11 @@ class Simulation:
             self._records.round(replace(record, seconds=self._watch.lap(), wall=time.time()), scores)
         except Exception as error:
             self._late = error
+
+
+def _is_finite(t: Tensor) -> bool:
+    """Whether all numbers are finite, in one pass."""
+    return not t.is_floating_point() or bool(torch.stack(t.aminmax()).isfinite().all())
 
 
 def _bytes_up(upload: Upload) -> int:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import cache
 from typing import TypeVar
 
@@ -42,3 +43,19 @@ class Workers:
 def workers_on(device_type: str) -> Workers:
     """This process's threads for a device."""
     return Workers(torch.get_num_threads() if device_type == "cpu" else 1)
+
+
+@contextmanager
+def one_torch_thread(device_type: str) -> Iterator[Workers]:
+    """The workers of a device; until the end of the block this thread, too, computes with one torch thread.
+
+    What it does between the workers' turns is too little to be worth waking others, and sums over coordinates in it
+    must not depend on the number of threads.
+    """
+    threads = torch.get_num_threads()
+    workers = workers_on(device_type)
+    torch.set_num_threads(1)
+    try:
+        yield workers
+    finally:
+        torch.set_num_threads(threads)

@@ -16,7 +16,6 @@ from fl_ddp.collectives import Ranks
 from fl_ddp.command_line import from_mapping
 from fl_ddp.evaluation import Scores
 from fl_ddp.federation import Federation, found
-from fl_ddp.group import Group
 from fl_ddp.interrupt import StopRequest
 from fl_ddp.memory import ClientMemory
 from fl_ddp.metrics import Record
@@ -118,9 +117,9 @@ class Regrouped(Simulation):
 
     cut: Cut | None = None
 
-    def _groups(self, ids: Ids, index: int) -> Iterator[list[Group]]:
+    def _parts(self, ids: Ids) -> Iterator[list[Ids]]:
         for part in [ids] if self.cut is None else self.cut(ids):
-            yield from super()._groups(part, index)
+            yield from super()._parts(part)
 
 
 def play(settings: dict[str, object], cut: Cut | None = None) -> Unwritten:
