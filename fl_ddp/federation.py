@@ -35,6 +35,7 @@ class Federation:
         classes: names of the labels.
         clients: training samples of each client.
         local_test: each client's own test samples; empty arrays if none were asked for.
+        proxy: the server's samples, copied from the clients', in parts that ranks can share.
         partition_seed: that the partition was drawn with.
         model: the network.
         method: the federated method.
@@ -47,6 +48,7 @@ class Federation:
     classes: tuple[str, ...]
     clients: Parts
     local_test: Parts
+    proxy: Parts
     partition_seed: int
     model: FlatModel
     method: FedAvg
@@ -84,8 +86,27 @@ def found(config: Config, ranks: Ranks) -> Federation:
     clients, local_test, partition_seed = _divide(config, data.y_train)
     lanes = auto_lanes(config.cohort_size, device.type) if config.lanes == "auto" else config.lanes
     return Federation(
-        train, test, data.y_train, data.classes, clients, local_test, partition_seed, model, method, lanes
+        train=train,
+        test=test,
+        labels=data.y_train,
+        classes=data.classes,
+        clients=clients,
+        local_test=local_test,
+        proxy=_proxy(method, clients, config.seed),
+        partition_seed=partition_seed,
+        model=model,
+        method=method,
+        lanes=lanes,
     )
+
+
+def _proxy(method: FedAvg, clients: Parts, seed: int) -> Parts:
+    """Samples drawn from all clients' for the server, at least one, in parts of a batch each or in one."""
+    if method.proxy == 0:
+        return []
+    samples = np.unique(np.concatenate(clients))
+    drawn = generator(seed, Purpose.PROXY).permutation(samples)[: max(1, round(method.proxy * len(samples)))]
+    return [drawn] if method.proxy_whole else np.split(drawn, range(method.proxy_batch, len(drawn), method.proxy_batch))
 
 
 def _divide(config: Config, labels: npt.NDArray[np.int64]) -> tuple[Parts, Parts, int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass
 from math import prod
 from threading import Lock
@@ -44,6 +44,7 @@ class Group:
         real: [G] 1 for a client, 0 for a padded lane.
         steps: [G] local steps of the plan.
         plan: of local training in this round.
+        round: its index, from 0.
     """
 
     def __init__(
@@ -59,7 +60,7 @@ class Group:
         """Put clients [<= lanes] with their sample indices into lanes."""
         empty = lanes - len(clients)
         assert empty >= 0
-        self.workplace, self.plan = workplace, plan
+        self.workplace, self.plan, self.round = workplace, plan, round_index
         self.client = np.concatenate([clients, np.full(empty, -1, np.int64)])
         self._samples = [*samples, *[np.zeros(0, np.int64)] * empty]
         self._keys = keys(seed, round_index, Purpose.ORDER, self.client)
@@ -83,7 +84,14 @@ class Group:
         rho, tau = self.plan.momentum, self.steps.double()
         return (tau - rho * (1 - rho**tau) / (1 - rho)) / (1 - rho)
 
-    def train(self, start: Tensor, objective: Objective, server: Tensors, memory: Tensors) -> Trained:
+    def train(
+        self,
+        start: Tensor,
+        objective: Objective,
+        server: Tensors,
+        memory: Tensors,
+        trace: Mapping[str, Tensor] | None = None,
+    ) -> Trained:
         """Train every lane on its own samples.
 
         Args:
@@ -91,14 +99,15 @@ class Group:
             objective: loss and its changes; a tensor whose last dimension is V is a parameter vector.
             server: what the clients received, seen by all lanes.
             memory: [G, ...] what each client remembers.
+            trace: [V] or [G, V] vectors that the objective tracks from step to step, as they begin.
 
         Returns:
-            theta [G, V], mean loss over a client's steps [G].
+            theta [G, V], mean loss over a client's steps [G], the traces as they end [G, V].
         """
         work, plan = self.workplace, self.plan
         variant = Variant(work.dtype, plan.momentum > 0, plan.weight_decay > 0, work.bfloat16, work.compile)
         width = start.shape[-1]
-        state = self._state(objective.leaves(start.expand(self.lanes, width)), variant)
+        state = self._state(objective, start, trace or {}, variant)
         rates = Rates(*(self._scalar(value) for value in (plan.lr, plan.momentum, plan.weight_decay)))
         received, remembered = _split(server, objective, width), _split(memory, objective, width)
         with torch.no_grad():
@@ -108,12 +117,17 @@ class Group:
                 given = (state, drawn, work.samples.normaliser, received, remembered, rates)
                 step = step or _step(objective, variant, layout(given))
                 step(*given)
-        return Trained(torch.cat([leaf.flatten(1) for leaf in state.theta], 1), state.loss / self.steps.clamp_min(1))
+        traces = {name: _joined(leaves) for name, leaves in state.trace.items()}
+        return Trained(_joined(state.theta), state.loss / self.steps.clamp_min(1), traces)
 
-    def _state(self, leaves: Leaves, variant: Variant) -> State:
-        theta = tuple(leaf.clone(memory_format=torch.contiguous_format) for leaf in leaves)
+    def _state(self, objective: Objective, start: Tensor, trace: Mapping[str, Tensor], variant: Variant) -> State:
+        def own(vector: Tensor) -> Leaves:
+            leaves = objective.leaves(vector.expand(self.lanes, start.shape[-1]))
+            return tuple(leaf.clone(memory_format=torch.contiguous_format) for leaf in leaves)
+
+        theta = own(start)
         momentum = tuple(torch.zeros_like(leaf) for leaf in theta) if variant.momentum else ()
-        return State(theta, momentum, torch.zeros_like(self.n))
+        return State(theta, momentum, {name: own(t) for name, t in trace.items()}, torch.zeros_like(self.n))
 
     def _scalar(self, value: float) -> Tensor:
         return torch.tensor(value, dtype=self.workplace.dtype, device=self.n.device)
@@ -125,13 +139,19 @@ class Group:
         noise = keys(self._keys[None], Purpose.NOISE, np.arange(len(batches))[:, None]) >> np.uint64(33)
         noise_keys = torch.from_numpy(noise.astype(np.int64)).to(device, non_blocking=True)
         mask, index = (batches >= 0).to(self.workplace.dtype), batches.clamp_min(0)
-        steps = zip(samples.y[index].unbind(), mask.unbind(), noise_keys.unbind(), strict=True)
+        number = torch.arange(len(batches), device=device)
+        steps = zip(samples.y[index].unbind(), mask.unbind(), noise_keys.unbind(), number.unbind(), strict=True)
         shape = (*batches.shape[1:], *samples.x.shape[1:])
         at_once = max(1, _AT_ONCE // (prod(shape) * samples.x.element_size()))
         for rows in torch.split(index, at_once):
             images = samples.x.index_select(0, rows.flatten()).view(-1, *shape)
-            for x, (y, real, key) in zip(images.unbind(), steps, strict=False):
-                yield Drawn(x, y, real, key)
+            for x, drawn in zip(images.unbind(), steps, strict=False):
+                yield Drawn(x, *drawn)
+
+
+def _joined(leaves: Leaves) -> Tensor:
+    """Leaves [G, ...] as vectors [G, V]."""
+    return torch.cat([leaf.flatten(1) for leaf in leaves], 1)
 
 
 def _step(objective: Objective, variant: Variant, shapes: Hashable) -> Step:

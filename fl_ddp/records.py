@@ -184,6 +184,8 @@ class Records:
             running_mean_accuracy=means[-1] if means else None,
             best_accuracy=max(history.accuracies, default=None),
             loss=scores.loss if scores else None,
+            initial_accuracy=history.evaluated.initial_accuracy if history.evaluated else None,
+            personalised_accuracy=history.evaluated.personalised_accuracy if history.evaluated else None,
             class_accuracy=dict(zip(classes, scores.class_accuracy, strict=True)) if scores else {},
             confusion=scores.confusion if scores else (),
             rounds_to_target={

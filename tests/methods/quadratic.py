@@ -22,7 +22,7 @@ from fl_ddp.group import Group, Workplace
 from fl_ddp.memory import ClientMemory
 from fl_ddp.methods.fedavg import FedAvg
 from fl_ddp.plan import Plan
-from fl_ddp.protocol import Batch, Info, Leaves, Tensors, Term, Total
+from fl_ddp.protocol import Batch, Info, Leaves, Tensors, Total
 from fl_ddp.samples import Samples
 from fl_ddp.seeds import torch_seed
 
@@ -60,10 +60,14 @@ class OneWeight(FlatModel):
         nn.init.constant_(linear.weight, theta)
         super().__init__(linear, 1, torch.ones(1, 1, dtype=torch.float64))
 
+    def logits(self, theta: Tensor | Leaves, x: Tensor, key: Tensor | None = None) -> Tensor:
+        """The weight, for any sample; of one class, so that a Fisher information is 0."""
+        return super().logits(theta, torch.ones_like(x[..., :1]), key)
+
     def loss(self, theta: Tensor | Leaves, batch: Batch) -> Tensor:
         """Mean loss over a batch's real samples."""
         a, b, slope = batch.x.unbind(-1)
-        out = self.logits(theta, torch.ones_like(a)[:, None])[:, 0]
+        out = self.logits(theta, batch.x)[:, 0]
         return ((a / 2 * (out - b).square() + slope * out) * batch.mask).sum() / batch.mask.sum().clamp_min(1)
 
 
@@ -154,15 +158,16 @@ class Rounds:
         """One round of a cohort, of all clients if none is given; the server's state after it."""
         ids = np.arange(len(self.clients.parts)) if cohort is None else np.array(cohort)
         sums, kept = CohortSum(exact=True, compile=False), []
-        received = {name: self.server[name] for name in self.method.broadcast}
+        if self.method.measures(self.finished):
+            self.server = self._measured()
+        initial, sent = self.method.init(), self.method.sent(self.finished)
+        received = {name: (self.server if name in sent else initial)[name] for name in self.method.broadcast}
         self.local = {}
         for group in self.groups(ids):
             upload = self.method.client_update(group, received, self.memory.take(group.client))
             sums.add(upload.sums, group.real, [str(k) for k in group.client])
             kept.append((group.client, upload.memory))
-            delta = upload.sums["delta"]
-            assert isinstance(delta, Term)
-            self.local |= {int(k): theta for k, theta in zip(group.client, delta.value, strict=True) if k >= 0}
+            self.local |= {int(k): theta for k, theta in zip(group.client, upload.theta, strict=True) if k >= 0}
         self.total = Total(sums.totals(sums.buffer()))
         info = Info(self.finished, torch.from_numpy(ids), len(self.clients.parts))
         self.server = self.method.server_update(self.server, self.total, info)
@@ -170,6 +175,14 @@ class Rounds:
             self.memory.put(group_ids, memory)
         self.finished += 1
         return self.server
+
+    def _measured(self) -> Tensors:
+        """The server's state with what it measures on all clients' samples, one after the other."""
+        sums = CohortSum(exact=True, compile=False)
+        ids = np.arange(len(self.clients.parts))
+        for group in self.groups(ids):
+            sums.add(self.method.measure(group, self.server), group.real, [""] * self.lanes)
+        return self.method.measured(self.server, Total(sums.totals(sums.buffer())))
 
     def scalars(self, rounds: int, name: str = "theta") -> Floats:
         """Play rounds with all clients; a tensor [1] of the server's after each."""
