@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -34,7 +36,7 @@ class Partition(ABC):
             rng: source of all randomness.
 
         Returns:
-            one array of sample indices per client, ascending.
+            one array of sample indices per client, ascending; disjoint but for partitions that say they overlap.
 
         Raises:
             ConfigError: no such division exists (the message names the option).
@@ -60,6 +62,22 @@ class Partition(ABC):
         self, labels: npt.NDArray[np.int64], num_clients: int, rng: np.random.Generator
     ) -> list[npt.NDArray[np.int64]]:
         """Divide the samples; arguments and result as of split, which has checked that there are enough of them."""
+
+
+def check_alpha(alpha: float, accepted: str = "numbers above 0") -> None:
+    """Refuse a concentration that a Dirichlet distribution cannot have.
+
+    Raises:
+        ConfigError: it is not above 0, or not finite.
+    """
+    if not 0 < alpha < math.inf:
+        raise ConfigError(f"--partition.alpha: {alpha} is impossible; accepted: {accepted}")
+
+
+def overlapping(parts: Sequence[npt.NDArray[np.int64]]) -> bool:
+    """Whether a sample is in several parts, each without repeats."""
+    together = np.concatenate([*parts, np.empty(0, np.int64)])
+    return len(np.unique(together)) < len(together)
 
 
 def parts_of(owner: npt.NDArray[np.int64], num_clients: int) -> list[npt.NDArray[np.int64]]:
