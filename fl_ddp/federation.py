@@ -104,6 +104,8 @@ def _divide(config: Config, labels: npt.NDArray[np.int64]) -> tuple[Parts, Parts
         )
     if config.local_test == 0:
         return clients, [np.zeros(0, np.int64)] * len(clients), seed
+    if aside := partition.local_test():
+        return clients, aside, seed
     train, test = local_split(clients, config.local_test, generator(seed, Purpose.LOCAL_TEST))
     return train, test, seed
 

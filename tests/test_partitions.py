@@ -328,6 +328,7 @@ def test_partition_file_of_only_clients_is_sorted(tmp_path: Path) -> None:
     ("content", "message"),
     [
         ({"clients": [[0, 1], [2, 10]]}, "sample 10 does not exist; accepted: 0 to 9"),
+        ({"clients": [[0, 1], [2]], "local_test": [[], [10]]}, "sample 10 does not exist; accepted: 0 to 9"),
         ({"clients": [[0, 1], [2, -1]]}, "client 1 has -1"),
         ({"clients": [[0, 1], [2, True]]}, "client 1 has True"),
         ({"clients": [[0, 1], [2, 3.0]]}, "client 1 has 3.0"),

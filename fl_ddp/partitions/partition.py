@@ -57,6 +57,10 @@ class Partition(ABC):
             )
         return parts
 
+    def local_test(self) -> list[npt.NDArray[np.int64]] | None:
+        """Each client's own test samples where the division knows them; None where a share is kept aside at random."""
+        return None
+
     @abstractmethod
     def divide(
         self, labels: npt.NDArray[np.int64], num_clients: int, rng: np.random.Generator
