@@ -20,6 +20,7 @@ from fl_ddp.partitions.partition import Partition
 from fl_ddp.population import auto_lanes
 from fl_ddp.samples import Normaliser, Samples, Stored, channel_statistics
 from fl_ddp.seeds import Purpose, generator, torch_seed
+from fl_ddp.trial import try_gradient
 
 Parts = list[npt.NDArray[np.int64]]
 
@@ -78,7 +79,9 @@ def found(config: Config, ranks: Ranks) -> Federation:
     assert isinstance(module, torch.nn.Module)
     dtype = next((p.dtype for p in module.parameters()), torch.float32)
     train, test = _on_device(data, source.normalize, device, dtype)
-    model = FlatModel(module, num_classes, test.inputs(test.x[:1], dtype))
+    example = test.inputs(test.x[:1], dtype)
+    model = FlatModel(module, num_classes, example)
+    try_gradient(model, example, config.model.name)
     method = registry.build(config.method, model=model)
     assert isinstance(method, FedAvg)
     clients, local_test, partition_seed = _divide(config, data.y_train)
