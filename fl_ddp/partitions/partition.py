@@ -25,6 +25,15 @@ class Partition(ABC):
     seed: int | None = None
     min_size: int = 1
 
+    def __post_init__(self) -> None:
+        """Refuse a seed that is no key of the generators.
+
+        Raises:
+            ConfigError: it is negative or has more than 63 bits.
+        """
+        if self.seed is not None and not 0 <= self.seed < 2**63:
+            raise ConfigError(f"--partition.seed: {self.seed} is impossible; accepted: 0 to 2**63 - 1, or null")
+
     def split(
         self, labels: npt.NDArray[np.int64], num_clients: int, rng: np.random.Generator
     ) -> list[npt.NDArray[np.int64]]:
