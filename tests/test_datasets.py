@@ -122,7 +122,11 @@ def test_unreadable_npz_is_named(tmp_path: Path) -> None:
     whole = path.read_bytes()
     single = io.BytesIO()
     np.save(single, pixels(3))
-    for content in (b"", b"no zip", whole[:-100], whole.replace(pixels(6, 5, 4).tobytes(), bytes(120))):
+    for content in (b"", b"no zip", b"\x80\x04K\x01."):
+        path.write_bytes(content)
+        line = refusal(Npz(path=str(path)))
+        assert line.startswith(f"{path}: is not a .npz file") and "pickle" not in line
+    for content in (whole[:-100], whole.replace(pixels(6, 5, 4).tobytes(), bytes(120))):
         path.write_bytes(content)
         assert f"{path}: cannot be read as .npz of plain arrays" in refusal(Npz(path=str(path)))
     path.write_bytes(single.getvalue())
