@@ -98,6 +98,8 @@ def test_classes_of_an_npz_are_named(tmp_path: Path, names: npt.NDArray[np.gener
         ({"y_test": np.array([0, 3])}, "y_test: label 3 is not one of the 3 classes"),
         ({"classes": np.array(["a", "b"])}, "y_train: label 2 is not one of the 2 classes"),
         ({"classes": np.array(["a", "b", "a"])}, "two classes are named 'a'"),
+        ({"classes": np.array(["a", "b\nc", "d"])}, r"a class is named 'b\nc'; names stand in tables"),
+        ({"classes": np.array(["a", "\x1b[31mb", "d"])}, r"a class is named '\x1b[31mb'"),
         ({"classes": np.array("abc")}, "classes: shape [] is no list of names"),
         ({"x_train": pixels(6, 5, 4).astype(int)}, "x_train: int64 of shape [6, 5, 4] is no input"),
         ({"x_train": pixels(6, 5, 4, 4)}, "x_train: uint8 of shape [6, 5, 4, 4] is no input"),
