@@ -76,6 +76,10 @@ def test_no_options_are_the_defaults() -> None:
         ("--lr_decay 0.99", {"lr_decay": 0.99}),
         ("--momentum 0.9", {"momentum": 0.9}),
         ("--weight_decay 0.0001", {"weight_decay": 0.0001}),
+        ("--targets 0.85", {"targets": (0.85,)}),
+        ("--targets 0.85,0.93", {"targets": (0.85, 0.93)}),
+        ("--targets [0.85,0.93]", {"targets": (0.85, 0.93)}),
+        ("--targets []", {"targets": ()}),
         ("--lanes auto", {"lanes": "auto"}),
         ("--lanes 5", {"lanes": 5}),
         ("--compile false", {"compile": False}),
@@ -251,7 +255,9 @@ def test_any_values_survive_the_way_through_yaml(
         ("--lr nan", "--lr: nan has the wrong type; accepted: a number"),
         ("--lr .inf", "--lr: .inf is not a finite number"),
         ("--targets [0.5,.nan]", "--targets: [0.5,.nan] is not a finite number"),
-        ("--targets 0.5", "--targets: 0.5 has the wrong type; accepted: a list such as [a number,...]"),
+        ("--targets x", "--targets: x has the wrong type; accepted: a list such as [a number,...]"),
+        ("--targets", "--targets: needs a value; accepted: a list such as [a number,...]"),
+        ("--targets 2", "--targets: [2.0] is impossible; accepted: accuracies in (0, 1]"),
         ("--lanes many", "--lanes: many has the wrong type; accepted: a whole number or auto"),
         ("--seed -1", "--seed: -1 is impossible; accepted: whole numbers from 0 up"),
         (f"--seed {2**63}", f"--seed: {2**63} is impossible; accepted: whole numbers below 2**63"),
@@ -334,6 +340,10 @@ def test_a_file_that_is_no_text_or_a_folder_is_named(tmp_path: Path) -> None:
 def test_an_empty_file_gives_the_defaults(tmp_path: Path) -> None:
     (tmp_path / "my.yaml").write_text("# nothing\n")
     assert from_file(str(tmp_path / "my.yaml")) == config_of("")
+
+
+def test_one_target_of_a_notebook_is_a_list_of_one() -> None:
+    assert from_mapping({"targets": 0.85}).targets == from_mapping({"targets": [0.85]}).targets == (0.85,)
 
 
 def test_mistakes_in_a_mapping_name_the_key() -> None:
