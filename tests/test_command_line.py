@@ -465,6 +465,19 @@ def test_help_of_a_class_shows_its_options_with_defaults(capsys: pytest.CaptureF
     assert message_of("--method.help FedPorx").startswith("--method.help: FedPorx is unknown; did you mean FedProx?")
 
 
+def test_help_of_a_class_without_a_docstring_shows_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "undocumented.py").write_text(
+        "import torch\nfrom dataclasses import dataclass\nfrom fl_ddp.methods.fedavg import FedAvg\n"
+        "class Net(torch.nn.Module):\n    def __init__(self, width: int = 3): ...\n"
+        "@dataclass(frozen=True)\nclass Mine(FedAvg):\n    rho: float = 0.5\n"
+    )
+    monkeypatch.setattr(sys, "path", [*sys.path, str(tmp_path)])
+    assert printed_by("--model.help undocumented.Net", capsys).startswith("Net\n  --model.width ")
+    assert printed_by("--method.help undocumented.Mine", capsys).startswith("Mine\n  --method.weights ")
+
+
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert printed_by("--version", capsys) == f"fl_ddp {__version__}\n"
 
