@@ -10,6 +10,7 @@ import torch
 
 from fl_ddp import registry
 from fl_ddp.collectives import Ranks
+from fl_ddp.compilation import require_compiler
 from fl_ddp.config import Config
 from fl_ddp.datasets.dataset import Arrays, Dataset
 from fl_ddp.errors import ConfigError
@@ -58,7 +59,8 @@ def found(config: Config, ranks: Ranks) -> Federation:
     """Build all parts of a run, alike on every rank.
 
     Raises:
-        ConfigError: the data are missing or broken, a part cannot work with another, or a rank would have no clients.
+        ConfigError: the data are missing or broken, a part cannot work with another, a rank would have no
+            clients, or no compiler is there.
     """
     if ranks.size > config.cohort_size:
         raise ConfigError(
@@ -66,6 +68,8 @@ def found(config: Config, ranks: Ranks) -> Federation:
             f"clients; give at most {config.cohort_size} ranks, or a larger --participation or --cohort"
         )
     device = ranks.device
+    if config.compile and device.type == "cpu":
+        require_compiler()
     source = registry.build(config.data)
     assert isinstance(source, Dataset)
     data = source.load()

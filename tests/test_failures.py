@@ -174,3 +174,13 @@ def test_notebook_gets_an_exception_and_the_folder_is_free_again(tmp_path: Path)
         resumed(tmp_path / "run")
     with pytest.raises(ConfigError, match="lanes: 0"):
         simulate({"lanes": 0})
+
+
+def test_machine_without_a_compiler_is_told_before_the_run_begins(tmp_path: Path) -> None:
+    settings = {**SMALL, "compile": True, "out": tmp_path}
+    with launched(settings, 1, tmp_path, {"CXX": "no-such-g++"}) as launch:
+        ended = launch.ended()
+    assert ended.code == USER and not (tmp_path / "run").exists()
+    (line,) = ended.ours
+    assert "no-such-g++" in line and line.endswith("install g++, or give --compile false"), line
+    assert "Traceback" not in ended.err
