@@ -36,7 +36,7 @@ def simulate(config: object = None) -> dict[str, object]:
     given = {} if config is None else config
     config = from_mapping(given) if isinstance(given, Mapping | Config) else from_file(str(given))
     prepare()
-    with listening() as stop:
+    with listening(owns_process=False) as stop:
         ranks = join(config.device)
         try:
             content = run(config, ranks, stop)
@@ -84,8 +84,9 @@ def _run(simulation: Simulation, ranks: Ranks, records: Records) -> dict[str, ob
         raise
     except InterruptedRunError:
         simulation.save()
-        records.tell(f"stopped after round {simulation.finished}; go on with --resume {records.path}")
-        raise
+        stopped = f"stopped after round {simulation.finished}; go on with --resume {records.path}"
+        records.tell(stopped)
+        raise InterruptedRunError(stopped) from None
     except Exception as error:
         simulation.save()
         ranks.agree(_with_way_out(error, simulation.finished, records))
