@@ -30,6 +30,7 @@ class Purpose(IntEnum):
     COHORT = 4
     ORDER = 5
     NOISE = 6
+    IMPORTANCE = 7
 
 
 def _mix(word: Keys) -> Keys:
