@@ -16,7 +16,7 @@ from fl_ddp.compilation import layout
 from fl_ddp.plan import Plan
 from fl_ddp.protocol import Leaves, Tensors, Trained
 from fl_ddp.samples import Samples
-from fl_ddp.seeds import Purpose, keys
+from fl_ddp.seeds import Keys, Purpose, keys, shuffled
 from fl_ddp.step import Drawn, Objective, Rates, Split, State, Step, Variant, local_step
 
 _ONE_AT_A_TIME = Lock()
@@ -112,7 +112,7 @@ class Group:
         received, remembered = _split(server, objective, width), _split(memory, objective, width)
         with torch.no_grad():
             step = None
-            for drawn in self._draws():
+            for drawn in self._draws(self.plan.batches(self._keys, self._samples), self._keys):
                 work.check()
                 given = (state, drawn, work.samples.normaliser, received, remembered, rates)
                 step = step or _step(objective, variant, layout(given))
@@ -132,11 +132,33 @@ class Group:
     def _scalar(self, value: float) -> Tensor:
         return torch.tensor(value, dtype=self.workplace.dtype, device=self.n.device)
 
-    def _draws(self) -> Iterator[Drawn]:
-        """The samples of every step; images are copied row by row, which beats a compiled gather of single bytes."""
+    def once(self, batch_size: int, max_samples: int = 0) -> Iterator[Drawn]:
+        """Every sample of each lane once, in a random order of the client's in this round.
+
+        Args:
+            batch_size: samples of a lane in one batch; a client's last one may be smaller.
+            max_samples: of a client; the first in its order. 0 for all.
+        """
+        order_keys = keys(self._keys, Purpose.IMPORTANCE)
+        n = np.array([len(s) for s in self._samples], np.int64)
+        order = shuffled(order_keys, n, 0)
+        most = int(n.max(initial=0))
+        most = min(most, max_samples) if max_samples else most
+        batches = np.full((self.lanes, -(-most // batch_size) * batch_size), -1, np.int64)
+        for lane, samples in enumerate(self._samples):
+            batches[lane, : min(len(samples), most)] = samples[order[lane, : min(len(samples), most)]]
+        return self._draws(batches.reshape(self.lanes, -1, batch_size).swapaxes(0, 1), order_keys)
+
+    def _draws(self, indices: npt.NDArray[np.int64], lane_keys: Keys) -> Iterator[Drawn]:
+        """The samples of every step; images are copied row by row, which beats a compiled gather of single bytes.
+
+        Args:
+            indices: [steps, G, B] of the samples, -1 where padded.
+            lane_keys: [G] of the noise.
+        """
         samples, device = self.workplace.samples, self.n.device
-        batches = torch.from_numpy(self.plan.batches(self._keys, self._samples)).to(device, non_blocking=True)
-        noise = keys(self._keys[None], Purpose.NOISE, np.arange(len(batches))[:, None]) >> np.uint64(33)
+        batches = torch.from_numpy(np.ascontiguousarray(indices)).to(device, non_blocking=True)
+        noise = keys(lane_keys[None], Purpose.NOISE, np.arange(len(batches))[:, None]) >> np.uint64(33)
         noise_keys = torch.from_numpy(noise.astype(np.int64)).to(device, non_blocking=True)
         mask, index = (batches >= 0).to(self.workplace.dtype), batches.clamp_min(0)
         number = torch.arange(len(batches), device=device)

@@ -31,6 +31,7 @@ class Purpose(IntEnum):
     ORDER = 5
     NOISE = 6
     PROXY = 7
+    IMPORTANCE = 8
 
 
 def _mix(word: Keys) -> Keys:
