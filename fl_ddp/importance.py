@@ -27,6 +27,8 @@ from fl_ddp.measure import Label, Measure
 from fl_ddp.protocol import Leaves
 from fl_ddp.step import Drawn
 
+Reduction = Literal["per_sample_mean", "batch_mean_sq"]
+
 _CHUNK = 50
 """Samples of a client at once, if memory allows; like the next two it orders sums, so it is part of the results."""
 _LARGEST = 2**24
@@ -90,7 +92,7 @@ def fisher(
     model: FlatModel,
     *,
     kind: Label = "empirical",
-    reduction: Literal["per_sample_mean", "batch_mean_sq"] = "per_sample_mean",
+    reduction: Reduction = "per_sample_mean",
     batch_size: int = 100,
     max_samples: int = 0,
 ) -> Tensor:

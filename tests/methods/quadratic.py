@@ -52,17 +52,24 @@ def local_models(theta: float, steps: Sequence[int] | npt.NDArray[np.int64] = TA
     return np.array([descend(a, b, theta, t) for a, b, t in zip(A, B, steps, strict=True)])
 
 
+class _Constant(nn.Module):
+    """Its one weight, for any input."""
+
+    def __init__(self, theta: float) -> None:
+        super().__init__()
+        self.linear = nn.Linear(1, 1, bias=False, dtype=torch.float64)
+        nn.init.constant_(self.linear.weight, theta)
+
+    def forward(self, x: Tensor) -> Tensor:
+        out: Tensor = self.linear(torch.ones_like(x[..., :1]))
+        return out
+
+
 class OneWeight(FlatModel):
     """The linear model of one weight with loss a / 2 (weight 1 - b)^2 + s weight 1; a sample is (a, b, s)."""
 
     def __init__(self, theta: float = THETA_0) -> None:
-        linear = nn.Linear(1, 1, bias=False, dtype=torch.float64)
-        nn.init.constant_(linear.weight, theta)
-        super().__init__(linear, 1, torch.ones(1, 1, dtype=torch.float64))
-
-    def logits(self, theta: Tensor | Leaves, x: Tensor, key: Tensor | None = None) -> Tensor:
-        """The weight, for any sample; of one class, so that a Fisher information is 0."""
-        return super().logits(theta, torch.ones_like(x[..., :1]), key)
+        super().__init__(_Constant(theta), 1, torch.ones(1, 3, dtype=torch.float64))
 
     def loss(self, theta: Tensor | Leaves, batch: Batch) -> Tensor:
         """Mean loss over a batch's real samples."""
