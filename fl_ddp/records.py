@@ -33,7 +33,7 @@ from fl_ddp.progress import Progress, result_table
 from fl_ddp.protocol import Tensors
 from fl_ddp.run_folder import RunFolder
 from fl_ddp.stopwatch import PHASES
-from fl_ddp.summary import Summary, rounds_to_target, versions_and_hardware, write_summary
+from fl_ddp.summary import Summary, cpu_model, rounds_to_target, versions_and_hardware, write_summary
 from fl_ddp.tracking import Tracker
 
 
@@ -247,11 +247,9 @@ class Records:
         method, ranks = self._federation.method, self._ranks
         numerics, ours = stored.state["numerics"], self._numerics()
         assert isinstance(numerics, dict)
-        for key in ours.keys() - {"lanes"}:
-            if numerics.get(key) != ours[key]:
-                self.tell(
-                    f"warning: {key} was {numerics.get(key)} and is {ours[key]}; the bits may differ from here on"
-                )
+        for key, before in numerics.items():
+            if key != "lanes" and before != ours.get(key):
+                self.tell(f"warning: {key} was {before} and is {ours.get(key)}; the bits may differ from here on")
         server = {name: t.to(ranks.device) for name, t in stored.server(method.init()).items()}
         memory = stored.memory(
             lambda client: bool(owner(np.array(client), ranks.size) == ranks.index), method.init_client()
@@ -298,11 +296,14 @@ class Records:
         )
 
     def _numerics(self) -> dict[str, object]:
-        """What decides a run's bits beside its configuration."""
+        """What decides a run's bits beside data, method and seed."""
         return {
             "lanes": self._federation.lanes,
             "device": torch.cuda.get_device_name() if self._ranks.device.type == "cuda" else "cpu",
+            "cpu": cpu_model(),
             "torch": torch.__version__,
+            "compile": self._config.compile,
+            "precision": self._config.precision,
             "reduction": self._config.reduction,
         }
 

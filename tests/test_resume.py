@@ -155,6 +155,19 @@ def test_kill_between_the_last_checkpoint_and_the_results_loses_nothing(tmp_path
     assert curves(run) == curves(short)
 
 
+def test_going_on_with_other_numerics_is_warned_of(
+    tmp_path: Path, short: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = copied(short, tmp_path)
+    numerics = json.loads((run / "summary.json").read_text())["numerics"]
+    assert numerics.keys() == {"lanes", "device", "cpu", "torch", "compile", "precision", "reduction"}
+    resumed(run, rounds=4)
+    assert "the bits may differ" not in capsys.readouterr().out
+    monkeypatch.setattr("fl_ddp.records.cpu_model", lambda: "Am486DX")
+    resumed(run, rounds=5)
+    assert f"warning: cpu was {numerics['cpu']} and is Am486DX; the bits may differ" in capsys.readouterr().out
+
+
 def test_run_without_a_checkpoint_starts_again(tmp_path: Path, short: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = copied(short, tmp_path)
     shutil.rmtree(run / "checkpoints")
