@@ -154,12 +154,13 @@ class Records:
         ranks.together(commit)
         self._saved = finished
 
-    def close(self, finished: int, theta: Tensor) -> dict[str, object]:
+    def close(self, finished: int, theta: Tensor, seconds: Mapping[str, float]) -> dict[str, object]:
         """Write model and summary and print the results, all ranks together.
 
         Args:
             finished: number of finished rounds.
             theta: [P] the final parameters.
+            seconds: by phase, spent since the last round's record.
 
         Returns:
             what summary.json holds, on rank 0; elsewhere nothing.
@@ -167,9 +168,9 @@ class Records:
         Raises:
             RunError: they cannot be written.
         """
-        return self._ranks.together(lambda: self._finish(finished, theta))
+        return self._ranks.together(lambda: self._finish(finished, theta, seconds))
 
-    def _finish(self, finished: int, theta: Tensor) -> dict[str, object]:
+    def _finish(self, finished: int, theta: Tensor, seconds: Mapping[str, float]) -> dict[str, object]:
         if not (self._tracker and self._progress and self._folder):
             return {}
         history, classes = self._tracker.history, self._federation.classes
@@ -195,7 +196,7 @@ class Records:
             traffic_up_bytes=history.traffic_up_bytes,
             traffic_down_bytes=history.traffic_down_bytes,
             padded_lanes=history.padded_lanes,
-            seconds=dict(history.seconds),
+            seconds={phase: history.seconds.get(phase, 0.0) + seconds[phase] for phase in PHASES},
             parameters_sha256=hashlib.sha256(theta.cpu().contiguous().numpy().tobytes()).hexdigest(),
             numerics=self._numerics(),
             environment=versions_and_hardware(),

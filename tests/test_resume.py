@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import hashlib
 import json
 import os
@@ -151,7 +152,7 @@ def test_kill_between_the_last_checkpoint_and_the_results_loses_nothing(tmp_path
     assert numbers(resumed(run)) == numbers(short)
     assert (run / "model.safetensors").read_bytes() == (short / "model.safetensors").read_bytes()
     old, new = (json.loads((folder / "summary.json").read_text()) for folder in (short, run))
-    assert {key for key in old if old[key] != new[key]} <= {"folder", "environment"}
+    assert {key for key in old if old[key] != new[key]} <= {"folder", "environment", "seconds"}
     assert curves(run) == curves(short)
 
 
@@ -166,6 +167,13 @@ def test_going_on_with_other_numerics_is_warned_of(
     monkeypatch.setattr("fl_ddp.records.cpu_model", lambda: "Am486DX")
     resumed(run, rounds=5)
     assert f"warning: cpu was {numerics['cpu']} and is Am486DX; the bits may differ" in capsys.readouterr().out
+
+
+def test_seconds_of_the_results_hold_the_last_checkpoint(tmp_path: Path) -> None:
+    run = simulated({**SMALL, "rounds": 1}, tmp_path)
+    with (run / "metrics.csv").open(newline="") as file:
+        assert [float(row["time_checkpoint"]) for row in csv.DictReader(file)] == [0.0]
+    assert json.loads((run / "summary.json").read_text())["seconds"]["checkpoint"] > 0
 
 
 def test_run_without_a_checkpoint_starts_again(tmp_path: Path, short: Path, capsys: pytest.CaptureFixture[str]) -> None:
