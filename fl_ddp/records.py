@@ -16,6 +16,7 @@ from safetensors.torch import save
 from torch import Tensor
 
 from fl_ddp import checkpoint
+from fl_ddp.absolute_paths import with_absolute_paths
 from fl_ddp.atomic_file import write_bytes, write_text
 from fl_ddp.collectives import Ranks
 from fl_ddp.config import Choice, Config
@@ -277,7 +278,7 @@ class Records:
                     f"{self.path / 'partition.json'}: the run was started with another division of the data; "
                     "restore the file or the data set it was made from"
                 )
-        write_text(self.path / "config.yaml", to_yaml(replace(config, resume=None)))
+        write_text(self.path / "config.yaml", to_yaml(with_absolute_paths(replace(config, resume=None))))
         write_partition(self.path / "partition.json", saved)
         state: Mapping[str, object] | None = None
         if self.start:

@@ -8,6 +8,7 @@ import json
 import os
 import shutil
 import signal
+import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -29,6 +30,7 @@ from launching import (
 )
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
+from fl_ddp.command_line import from_file
 from fl_ddp.errors import ConfigError
 
 LONG = {**SMALL, "rounds": 12, "local_epochs": 3}
@@ -213,6 +215,32 @@ def test_refused_resume_leaves_the_folder_unlocked(tmp_path: Path, short: Path) 
         resumed(run, rounds=4)
     file.write_bytes(intact)
     assert checkpoints(resumed(run, rounds=4))[-1] == "round_000004"
+
+
+def test_run_of_relative_paths_goes_on_from_another_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for folder in ("here", "there"):
+        (tmp_path / folder).mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    shutil.copy(Path(__file__).with_name("own_models.py"), "own_small.py")
+    rng = np.random.default_rng(0)
+    x, y = rng.random((60, 5), np.float32), np.arange(60) % 3
+    np.savez("mine.npz", x_train=x, y_train=y, x_test=x, y_test=y)
+    Path("mine.json").write_text(json.dumps({"clients": np.arange(60).reshape(12, 5).tolist()}))
+    settings: Mapping[str, object] = {
+        **own_model("Small"), "model": "own_small.Small", "data": "mine.npz", "partition": "FromFile",
+        "partition.path": "mine.json",
+    }  # fmt: skip
+    simulated(settings, Path("runs"))
+    run = tmp_path / "here" / "runs" / "run"
+    monkeypatch.chdir(tmp_path / "there")
+    finished({"resume": run, "rounds": 4, "partition.path": "../here/mine.json"}, 1, tmp_path / "there")
+    assert checkpoints(run)[-1] == "round_000004"
+    again = from_file(run / "config.yaml")
+    assert (again.out, again.data.init_args["path"]) == (str(run.parent), str(tmp_path / "here" / "mine.npz"))
+    assert again.model.class_path == f"{tmp_path / 'here' / 'own_small.py'}:Small"
+    finished({"config": run / "config.yaml", "name": "again"}, 1, tmp_path / "there")
+    assert numbers(run.with_name("again")) == numbers(run)
 
 
 def test_resume_accepts_options_that_are_the_stored_ones_and_refuses_others(tmp_path: Path, short: Path) -> None:
