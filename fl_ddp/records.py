@@ -23,7 +23,7 @@ from fl_ddp.config import Choice, Config
 from fl_ddp.config_file import to_yaml
 from fl_ddp.errors import ConfigError
 from fl_ddp.evaluation import Scores
-from fl_ddp.federation import Federation
+from fl_ddp.federation import Federation, num_idle
 from fl_ddp.figures import confusion_figure
 from fl_ddp.memory import ClientMemory
 from fl_ddp.metrics import Record
@@ -296,6 +296,12 @@ class Records:
             f"{self.path}: {config.method.name}, {config.clients} clients, cohort {config.cohort_size}, "
             f"{self.lanes} lanes, {self._ranks.size} rank(s) on {self._ranks.device.type}{going_on}"
         )
+
+        if idle := num_idle(config, federation.clients):
+            self.tell(
+                f"warning: {idle} of {config.clients} clients have no full batch of {config.batch_size} and never "
+                "train; without --drop_last, or with a smaller --batch_size, they do"
+            )
 
     def _numerics(self) -> dict[str, object]:
         """What decides a run's bits beside data, method and seed."""
