@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from fl_ddp import command_help
+from fl_ddp.absolute_paths import with_absolute_paths
 from fl_ddp.config import Choice, Config
 from fl_ddp.config_file import flatten, read_yaml, to_yaml, written
 from fl_ddp.config_layers import Layer, layer, resolve, scalar_options
@@ -97,9 +98,11 @@ def resumed(folder: Path, layers: Sequence[Layer]) -> Config:
         raise ConfigError(f"--resume: {folder} holds no config.yaml; give the folder of a run")
     stored_layer = layer(read_yaml(file))
     stored, wanted = resolve([stored_layer]), resolve([stored_layer, *layers])
+    there, here = with_absolute_paths(stored), with_absolute_paths(wanted)
     for given in (given for each in layers for given in each.values()):
         before, after = _value(stored, given.key), _value(wanted, given.key)
-        if given.key not in (*FREE_ON_RESUME, "resume") and before != after:
+        differ = _value(there, given.key) != _value(here, given.key)
+        if given.key not in (*FREE_ON_RESUME, "resume") and differ:
             free = ", ".join(f"--{key}" for key in FREE_ON_RESUME)
             change = f"{written(after)} is not {folder}'s {written(before)}"
             raise ConfigError(f"{given.where}: {change}; with --resume only {free} may change")

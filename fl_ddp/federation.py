@@ -18,6 +18,7 @@ from fl_ddp.flat_model import FlatModel
 from fl_ddp.methods.fedavg import FedAvg
 from fl_ddp.partitions.local_split import local_split
 from fl_ddp.partitions.partition import Partition
+from fl_ddp.plan import Plan
 from fl_ddp.population import auto_lanes
 from fl_ddp.samples import Normaliser, Samples, Stored, channel_statistics
 from fl_ddp.seeds import Purpose, generator, torch_seed
@@ -124,18 +125,23 @@ def _divide(config: Config, labels: npt.NDArray[np.int64]) -> tuple[Parts, Parts
     empty = [i for i, samples in enumerate(clients) if not len(samples)]
     if empty:
         raise ConfigError(f"--partition: client {empty[0]} has no samples; accepted: at least one for every client")
-    largest = max(map(len, clients))
-    if config.drop_last and largest < config.batch_size:
+    test = [np.zeros(0, np.int64)] * len(clients)
+    if config.local_test > 0 and (aside := partition.local_test()):
+        test = aside
+    elif config.local_test > 0:
+        clients, test = local_split(clients, config.local_test, generator(seed, Purpose.LOCAL_TEST))
+    if num_idle(config, clients) == len(clients):
         raise ConfigError(
-            f"--drop_last: no client has a full batch of {config.batch_size}, the largest has {largest} samples; "
-            "accepted: a --batch_size up to that"
+            f"--drop_last: no client has a full batch of {config.batch_size}, the largest has "
+            f"{max(map(len, clients))} training samples; accepted: a smaller --batch_size, or more --local_epochs"
         )
-    if config.local_test == 0:
-        return clients, [np.zeros(0, np.int64)] * len(clients), seed
-    if aside := partition.local_test():
-        return clients, aside, seed
-    train, test = local_split(clients, config.local_test, generator(seed, Purpose.LOCAL_TEST))
-    return train, test, seed
+    return clients, test, seed
+
+
+def num_idle(config: Config, clients: Parts) -> int:
+    """Number of clients that never train, since --drop_last leaves out all they have."""
+    plan = Plan(config.batch_size, config.epochs, config.local_steps, config.lr, drop_last=config.drop_last)
+    return int((plan.num_steps(np.array([len(samples) for samples in clients])) == 0).sum())
 
 
 def _on_device(data: Arrays, normalize: bool, device: torch.device, dtype: torch.dtype) -> tuple[Samples, Samples]:

@@ -16,13 +16,14 @@ from safetensors.torch import save
 from torch import Tensor
 
 from fl_ddp import checkpoint
+from fl_ddp.absolute_paths import with_absolute_paths
 from fl_ddp.atomic_file import write_bytes, write_text
 from fl_ddp.collectives import Ranks
 from fl_ddp.config import Choice, Config
 from fl_ddp.config_file import to_yaml
 from fl_ddp.errors import ConfigError
 from fl_ddp.evaluation import Scores
-from fl_ddp.federation import Federation
+from fl_ddp.federation import Federation, num_idle
 from fl_ddp.figures import confusion_figure
 from fl_ddp.memory import ClientMemory
 from fl_ddp.metrics import Record
@@ -33,7 +34,7 @@ from fl_ddp.progress import Progress, result_table
 from fl_ddp.protocol import Tensors
 from fl_ddp.run_folder import RunFolder
 from fl_ddp.stopwatch import PHASES
-from fl_ddp.summary import Summary, rounds_to_target, versions_and_hardware, write_summary
+from fl_ddp.summary import Summary, cpu_model, rounds_to_target, versions_and_hardware, write_summary
 from fl_ddp.tracking import Tracker
 
 
@@ -154,12 +155,13 @@ class Records:
         ranks.together(commit)
         self._saved = finished
 
-    def close(self, finished: int, theta: Tensor) -> dict[str, object]:
+    def close(self, finished: int, theta: Tensor, seconds: Mapping[str, float]) -> dict[str, object]:
         """Write model and summary and print the results, all ranks together.
 
         Args:
             finished: number of finished rounds.
             theta: [P] the final parameters.
+            seconds: by phase, spent since the last round's record.
 
         Returns:
             what summary.json holds, on rank 0; elsewhere nothing.
@@ -167,9 +169,9 @@ class Records:
         Raises:
             RunError: they cannot be written.
         """
-        return self._ranks.together(lambda: self._finish(finished, theta))
+        return self._ranks.together(lambda: self._finish(finished, theta, seconds))
 
-    def _finish(self, finished: int, theta: Tensor) -> dict[str, object]:
+    def _finish(self, finished: int, theta: Tensor, seconds: Mapping[str, float]) -> dict[str, object]:
         if not (self._tracker and self._progress and self._folder):
             return {}
         history, classes = self._tracker.history, self._federation.classes
@@ -197,7 +199,7 @@ class Records:
             traffic_up_bytes=history.traffic_up_bytes,
             traffic_down_bytes=history.traffic_down_bytes,
             padded_lanes=history.padded_lanes,
-            seconds=dict(history.seconds),
+            seconds={phase: history.seconds.get(phase, 0.0) + seconds[phase] for phase in PHASES},
             parameters_sha256=hashlib.sha256(theta.cpu().contiguous().numpy().tobytes()).hexdigest(),
             numerics=self._numerics(),
             environment=versions_and_hardware(),
@@ -249,11 +251,9 @@ class Records:
         method, ranks = self._federation.method, self._ranks
         numerics, ours = stored.state["numerics"], self._numerics()
         assert isinstance(numerics, dict)
-        for key in ours.keys() - {"lanes"}:
-            if numerics.get(key) != ours[key]:
-                self.tell(
-                    f"warning: {key} was {numerics.get(key)} and is {ours[key]}; the bits may differ from here on"
-                )
+        for key, before in numerics.items():
+            if key != "lanes" and before != ours.get(key):
+                self.tell(f"warning: {key} was {before} and is {ours.get(key)}; the bits may differ from here on")
         server = {name: t.to(ranks.device) for name, t in stored.server(method.init()).items()}
         memory = stored.memory(
             lambda client: bool(owner(np.array(client), ranks.size) == ranks.index), method.init_client()
@@ -280,7 +280,7 @@ class Records:
                     f"{self.path / 'partition.json'}: the run was started with another division of the data; "
                     "restore the file or the data set it was made from"
                 )
-        write_text(self.path / "config.yaml", to_yaml(replace(config, resume=None)))
+        write_text(self.path / "config.yaml", to_yaml(with_absolute_paths(replace(config, resume=None))))
         write_partition(self.path / "partition.json", saved)
         state: Mapping[str, object] | None = None
         if self.start:
@@ -299,12 +299,21 @@ class Records:
             f"{self.lanes} lanes, {self._ranks.size} rank(s) on {self._ranks.device.type}{going_on}"
         )
 
+        if idle := num_idle(config, federation.clients):
+            self.tell(
+                f"warning: {idle} of {config.clients} clients have no full batch of {config.batch_size} and never "
+                "train; without --drop_last, or with a smaller --batch_size, they do"
+            )
+
     def _numerics(self) -> dict[str, object]:
-        """What decides a run's bits beside its configuration."""
+        """What decides a run's bits beside data, method and seed."""
         return {
             "lanes": self._federation.lanes,
             "device": torch.cuda.get_device_name() if self._ranks.device.type == "cuda" else "cpu",
+            "cpu": cpu_model(),
             "torch": torch.__version__,
+            "compile": self._config.compile,
+            "precision": self._config.precision,
             "reduction": self._config.reduction,
         }
 

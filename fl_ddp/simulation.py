@@ -79,7 +79,7 @@ def _run(simulation: Simulation, ranks: Ranks, records: Records) -> dict[str, ob
     """Run all rounds; what was finished before a stop or an error is saved."""
     try:
         simulation.rounds()
-        return records.close(simulation.finished, simulation.server["theta"])
+        return records.close(simulation.finished, simulation.server["theta"], simulation.seconds_since_record())
     except RankLostError:
         raise
     except InterruptedRunError:
@@ -149,6 +149,10 @@ class Simulation:
         if last or self.finished % config.checkpoint_every == 0:
             with self._watch.phase("checkpoint"):
                 self.save()
+
+    def seconds_since_record(self) -> dict[str, float]:
+        """Seconds by phase that no round's record holds: the last checkpoint's."""
+        return self._watch.lap()
 
     def save(self) -> None:
         """Write a checkpoint of the last finished round, all ranks together."""

@@ -39,7 +39,7 @@ class Summary:
         padded_lanes: mean share of lanes without a client.
         seconds: by phase, over all parts of a run that was resumed.
         parameters_sha256: of the final parameters.
-        numerics: what decides the bits beside the configuration: lanes, compile, device, reduction ...
+        numerics: what decides the bits beside data, method and seed: lanes, compile, device, cpu, torch ...
         environment: versions and hardware of the last part of the run.
     """
 
@@ -102,14 +102,15 @@ def versions_and_hardware() -> dict[str, object]:
         **{package: version(package) for package in ("torch", "torchvision", "numpy", "scikit-learn", "safetensors")},
         "cuda": torch.version.cuda,
         "platform": platform.platform(),
-        "cpu": _cpu(),
+        "cpu": cpu_model(),
         "cores": len(os.sched_getaffinity(0)),
         "threads": torch.get_num_threads(),
         "gpus": [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())],
     }
 
 
-def _cpu() -> str:
+def cpu_model() -> str:
+    """The processor's name."""
     info = Path("/proc/cpuinfo")
     lines = info.read_text().splitlines() if info.exists() else []
     return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), platform.machine())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -10,9 +11,11 @@ import numpy.typing as npt
 import pytest
 import torch
 
+from fl_ddp import simulate
 from fl_ddp.collectives import Ranks
 from fl_ddp.command_line import from_mapping
-from fl_ddp.federation import Federation, found
+from fl_ddp.errors import ConfigError
+from fl_ddp.federation import Federation, found, num_idle
 from fl_ddp.partitions.partition_file import SavedPartition, write_partition
 
 SMALL: Mapping[str, object] = {"model.hidden": 4, "clients": 6, "local_test": 0.3, "compile": False}
@@ -36,3 +39,32 @@ def test_a_saved_partition_gives_the_same_training_and_test_samples_again(tmp_pa
     assert equal(again.clients, first.clients) and equal(again.local_test, first.local_test)
     without = founded(**from_file, local_test=0)
     assert equal(without.clients, first.clients) and not any(map(len, without.local_test))
+
+
+def test_clients_without_a_full_batch_are_counted_as_a_run_counts_their_steps() -> None:
+    clients = [np.arange(n) for n in (9, 10, 25, 40)]
+    for changes, idle in (
+        ({"drop_last": True}, 1),
+        ({"drop_last": True, "local_epochs": 0.5}, 2),
+        ({"drop_last": True, "local_steps": 3}, 1),
+        ({}, 0),
+    ):
+        assert num_idle(from_mapping({"batch_size": 10, **changes}), clients) == idle
+
+
+def test_drop_last_that_leaves_nobody_is_refused_after_the_local_test_split() -> None:
+    settings: Mapping[str, object] = {"partition": "IID", "clients": 10, "drop_last": True}  # of 143 or 144 samples
+    assert len(founded(**settings, batch_size=140, local_test=0).clients) == 10
+    with pytest.raises(
+        ConfigError, match=r"^--drop_last: no client has a full batch of 140, the largest has 7\d train"
+    ):
+        founded(**settings, batch_size=140, local_test=0.5)
+
+
+def test_idle_clients_are_warned_of_in_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    settings = {**SMALL, "partition": "Quantity", "local_test": 0, "rounds": 0, "out": str(tmp_path)}
+    simulate({**settings, "drop_last": True, "batch_size": 100})
+    (line,) = (line for line in capsys.readouterr().out.splitlines() if "warning" in line)
+    assert re.match(r"fl_ddp: warning: [1-5] of 6 clients have no full batch of 100 and never train; ", line)
+    simulate({**settings, "batch_size": 100})
+    assert "warning" not in capsys.readouterr().out

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import csv
 import hashlib
 import json
 import os
 import shutil
 import signal
+import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -28,6 +30,7 @@ from launching import (
 )
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
+from fl_ddp.command_line import from_file
 from fl_ddp.errors import ConfigError
 
 LONG = {**SMALL, "rounds": 12, "local_epochs": 3}
@@ -151,8 +154,28 @@ def test_kill_between_the_last_checkpoint_and_the_results_loses_nothing(tmp_path
     assert numbers(resumed(run)) == numbers(short)
     assert (run / "model.safetensors").read_bytes() == (short / "model.safetensors").read_bytes()
     old, new = (json.loads((folder / "summary.json").read_text()) for folder in (short, run))
-    assert {key for key in old if old[key] != new[key]} <= {"folder", "environment"}
+    assert {key for key in old if old[key] != new[key]} <= {"folder", "environment", "seconds"}
     assert curves(run) == curves(short)
+
+
+def test_going_on_with_other_numerics_is_warned_of(
+    tmp_path: Path, short: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = copied(short, tmp_path)
+    numerics = json.loads((run / "summary.json").read_text())["numerics"]
+    assert numerics.keys() == {"lanes", "device", "cpu", "torch", "compile", "precision", "reduction"}
+    resumed(run, rounds=4)
+    assert "the bits may differ" not in capsys.readouterr().out
+    monkeypatch.setattr("fl_ddp.records.cpu_model", lambda: "Am486DX")
+    resumed(run, rounds=5)
+    assert f"warning: cpu was {numerics['cpu']} and is Am486DX; the bits may differ" in capsys.readouterr().out
+
+
+def test_seconds_of_the_results_hold_the_last_checkpoint(tmp_path: Path) -> None:
+    run = simulated({**SMALL, "rounds": 1}, tmp_path)
+    with (run / "metrics.csv").open(newline="") as file:
+        assert [float(row["time_checkpoint"]) for row in csv.DictReader(file)] == [0.0]
+    assert json.loads((run / "summary.json").read_text())["seconds"]["checkpoint"] > 0
 
 
 def test_run_without_a_checkpoint_starts_again(tmp_path: Path, short: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -192,6 +215,32 @@ def test_refused_resume_leaves_the_folder_unlocked(tmp_path: Path, short: Path) 
         resumed(run, rounds=4)
     file.write_bytes(intact)
     assert checkpoints(resumed(run, rounds=4))[-1] == "round_000004"
+
+
+def test_run_of_relative_paths_goes_on_from_another_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for folder in ("here", "there"):
+        (tmp_path / folder).mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    shutil.copy(Path(__file__).with_name("own_models.py"), "own_small.py")
+    rng = np.random.default_rng(0)
+    x, y = rng.random((60, 5), np.float32), np.arange(60) % 3
+    np.savez("mine.npz", x_train=x, y_train=y, x_test=x, y_test=y)
+    Path("mine.json").write_text(json.dumps({"clients": np.arange(60).reshape(12, 5).tolist()}))
+    settings: Mapping[str, object] = {
+        **own_model("Small"), "model": "own_small.Small", "data": "mine.npz", "partition": "FromFile",
+        "partition.path": "mine.json",
+    }  # fmt: skip
+    simulated(settings, Path("runs"))
+    run = tmp_path / "here" / "runs" / "run"
+    monkeypatch.chdir(tmp_path / "there")
+    finished({"resume": run, "rounds": 4, "partition.path": "../here/mine.json"}, 1, tmp_path / "there")
+    assert checkpoints(run)[-1] == "round_000004"
+    again = from_file(run / "config.yaml")
+    assert (again.out, again.data.init_args["path"]) == (str(run.parent), str(tmp_path / "here" / "mine.npz"))
+    assert again.model.class_path == f"{tmp_path / 'here' / 'own_small.py'}:Small"
+    finished({"config": run / "config.yaml", "name": "again"}, 1, tmp_path / "there")
+    assert numbers(run.with_name("again")) == numbers(run)
 
 
 def test_resume_accepts_options_that_are_the_stored_ones_and_refuses_others(tmp_path: Path, short: Path) -> None:
