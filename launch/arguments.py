@@ -27,7 +27,8 @@ prints our numbers beside the paper's, with the verdict on every ordering that m
   --help                print this and stop
 
 Other options go on to every run, over those of its row: --data.root DIR, --data.download true, --device cuda;
-python -m fl_ddp.main --help lists them. Ctrl-C stops after the current round; the same command goes on.
+python -m fl_ddp.main --help lists them. Runs on data that come with the package are not told where data lie.
+Ctrl-C stops after the current round; the same command goes on.
 Exit codes: 0 done, 1 a run failed or was stopped, 2 the input cannot be run."""
 
 _SWITCHES = ("small", "dry_run", "report", "list", "help")
@@ -46,7 +47,7 @@ class Arguments:
         ranks: processes of each run.
         out: folder of all papers.
         switches: those that are on.
-        extra: options of fl_ddp.main, as they were written.
+        extra: options of fl_ddp.main: --key=value, or --key alone.
     """
 
     table: str
@@ -93,7 +94,7 @@ def read_arguments(words: Sequence[str]) -> Arguments:
             continue
         if near := _misspelt(key):
             raise ConfigError(f"--{key}: unknown option; did you mean --{near}?")
-        extra += [word, left.pop(0)] if takes else [word]
+        extra.append(f"{word}={left.pop(0)}" if takes else word)
     on = frozenset(key for key, is_on in switches.items() if is_on)
     if not tables and not on & {"list", "help"}:
         raise ConfigError("no table is named; --list shows all, --help what can be given")

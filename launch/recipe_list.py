@@ -22,7 +22,8 @@ several tables that are the same run share it. This page is what `python -m laun
 
 Groups follow the paper's text, those with `_code` its official code where that differs. Accuracies are percent;
 `running_mean@10` is the mean of the accuracies of rounds 1 to 10, `ema0.995` a debiased exponential mean over rounds,
-`final` the accuracy itself, `last10` the mean of the last ten rounds, `rounds_to 0.85` the first round that reaches 85 %.
+`final` the accuracy itself, `last10` the mean of the last ten rounds, `rounds_to 0.85` the first round that reaches
+85 %. Costs are local steps of all clients together, for one seed; those of the twins are times on two cores.
 """
 
 
@@ -30,7 +31,7 @@ def recipe_list(tables: list[Table]) -> str:
     """The page, Markdown."""
     lines = [_HEAD]
     for paper in dict.fromkeys(table.paper for table in tables):
-        lines += [f"## {paper}", "", "| table | | groups | runs a seed | cost |", "|---|---|---|---|---|"]
+        lines += [f"## {paper}", "", "| table | | settings | runs | cost |", "|---|---|---|---|---|"]
         for table in (each for each in tables if each.paper == paper):
             own = len({row.run for row in table.rows if row.table == table.name})
             homes = sorted({row.table.rpartition("/")[2] for row in table.rows} - {table.name.rpartition("/")[2]})

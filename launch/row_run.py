@@ -17,7 +17,8 @@ from fl_ddp.run_folder import RunFolder
 from launch.runs import Run, read_run
 from launch.table import Row
 
-_OF_MACHINE = {*FREE_ON_RESUME, "device", "name", "out", "resume", "data.root", "data.download"}
+_PLACE = ("data.root", "data.download")
+_OF_MACHINE = {*FREE_ON_RESUME, *_PLACE, "device", "name", "out", "resume"}
 """What may differ between a run in a folder and the one that is wanted there."""
 
 
@@ -29,13 +30,15 @@ class RowRun:
         row: of the table.
         seed: of the run.
         folder: of the run.
-        options: of fl_ddp.main, where the run starts.
+        given: options of fl_ddp.main that the row and its seed ask for.
+        extra: options over those, as --key=value or --key.
     """
 
     row: Row
     seed: int
     folder: Path
-    options: tuple[str, ...]
+    given: tuple[str, ...]
+    extra: tuple[str, ...]
 
     @property
     def label(self) -> str:
@@ -48,16 +51,24 @@ class RowRun:
         return self.folder.with_name(f"{self.folder.name}.log")
 
     @cached_property
+    def options(self) -> tuple[str, ...]:
+        """Options of fl_ddp.main; data that come with the package need no place, so it is not told them.
+
+        Raises:
+            ConfigError: an option of the row is unknown or impossible.
+        """
+        has_place = not any(_key(each) in _PLACE for each in self.extra) or "root" in self._parsed().data.init_args
+        place = (f"--out={self.folder.parent}", f"--name={self.folder.name}")
+        return (*self.given, *(each for each in self.extra if has_place or _key(each) not in _PLACE), *place)
+
+    @cached_property
     def config(self) -> Config:
         """All settings of the run.
 
         Raises:
             ConfigError: an option is unknown or impossible.
         """
-        try:
-            return parse(self.options).config
-        except ConfigError as error:
-            raise ConfigError(f"{self.row.table}: {self.row.run.replace('-', '/')}: {error}") from error
+        return self._parsed(*self.options[len(self.given) :])
 
     def command(self, ranks: int) -> list[str]:
         """The command that starts the run, or goes on with what is in its folder.
@@ -68,7 +79,7 @@ class RowRun:
         going_on = (self.folder / "config.yaml").is_file()
         options = self.options
         if going_on:
-            options = ("--resume", str(self.folder), f"--rounds={self.config.rounds}")
+            options = (f"--resume={self.folder}", f"--rounds={self.config.rounds}")
         launcher = ["-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={ranks}"] if ranks > 1 else []
         return [sys.executable, *launcher, "-m", "fl_ddp.main", *options]
 
@@ -100,6 +111,12 @@ class RowRun:
                 raise ConfigError(f"{self.folder}: is not the folder of a run; remove it, or choose another --out")
             shutil.rmtree(self.folder)
 
+    def _parsed(self, *over: str) -> Config:
+        try:
+            return parse((*self.given, *over)).config
+        except ConfigError as error:
+            raise ConfigError(f"{self.row.table}: {self.row.run.replace('-', '/')}: {error}") from error
+
 
 def plan(rows: Iterable[Row], seeds: Sequence[int], *, small: bool, out: Path, extra: Sequence[str]) -> list[RowRun]:
     """The runs of some rows, all seeds of one after another.
@@ -117,8 +134,7 @@ def plan(rows: Iterable[Row], seeds: Sequence[int], *, small: bool, out: Path, e
         given = [f"--{key}={written(value)}" for key, value in options.items()]
         for seed in seeds:
             folder = out / f"{row.table}{'-small' if small else ''}" / f"{row.run}-seed{seed}"
-            place = [f"--seed={seed}", f"--out={folder.parent}", f"--name={folder.name}"]
-            runs.append(RowRun(row, seed, folder, ("--config", str(row.base), *given, *extra, *place)))
+            runs.append(RowRun(row, seed, folder, (f"--config={row.base}", *given, f"--seed={seed}"), tuple(extra)))
     return runs
 
 
@@ -137,3 +153,7 @@ def _flat(config: Config) -> dict[str, object]:
         if isinstance(value, Choice):
             values |= {f"{each.name}.{key}": option for key, option in value.init_args.items()}
     return values
+
+
+def _key(option: str) -> str:
+    return option.removeprefix("--").partition("=")[0]
