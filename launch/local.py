@@ -7,7 +7,7 @@ import signal
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
-from types import FrameType
+from types import FrameType, TracebackType
 
 
 class Stop:
@@ -18,11 +18,19 @@ class Stop:
     """
 
     def __init__(self) -> None:
-        """Listen from now on; in the main thread only."""
+        """Listen within a with block, in the main thread only."""
         self.asked = False
         self._running: subprocess.Popen[bytes] | None = None
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, self._receive)
+
+    def __enter__(self) -> Stop:
+        self._before = {number: signal.signal(number, self._receive) for number in (signal.SIGINT, signal.SIGTERM)}
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
 
     def run(self, command: Sequence[str], log: Path) -> int:
         """Run a command to its end.

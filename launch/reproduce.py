@@ -73,17 +73,18 @@ def _shown(run: RowRun, ranks: int) -> str:
 
 def _run_all(runs: Sequence[RowRun], ranks: int) -> dict[str, str]:
     """Make the runs that are not finished; what went wrong by label of the run."""
-    stop, failed = Stop(), {}
-    for index, run in enumerate(runs, 1):
-        print(f"[{index}/{len(runs)}] {run.label} ", end="", flush=True)
-        start = time.monotonic()
-        done, words = _run(run, ranks, stop)
-        print(f"{words if done else f'failed: {words}'}, {_elapsed(time.monotonic() - start)}", flush=True)
-        if not done:
-            failed[run.label] = words
-        if stop.asked:
-            failed |= {left.label: "not started" for left in runs[index:]}
-            break
+    failed = {}
+    with Stop() as stop:
+        for index, run in enumerate(runs, 1):
+            print(f"[{index}/{len(runs)}] {run.label} ", end="", flush=True)
+            start = time.monotonic()
+            done, words = _run(run, ranks, stop)
+            print(f"{words if done else f'failed: {words}'}, {_elapsed(time.monotonic() - start)}", flush=True)
+            if not done:
+                failed[run.label] = words
+            if stop.asked:
+                failed |= {left.label: "not started" for left in runs[index:]}
+                break
     print()
     return failed
 

@@ -39,6 +39,8 @@ def load_table(name: str) -> Table:
     if name.endswith(ENDING):
         return _table(Path(name))
     known = table_names()
+    if not known:
+        raise ConfigError(f"{name}: no tables come with this installation; accepted: the path of a *{ENDING} file")
     if name not in known:
         raise ConfigError(f"{name}: there is no such table; {meant(name, known)}, or the path of a *{ENDING} file")
     return _table(CONFIGS / f"{name}{ENDING}")
