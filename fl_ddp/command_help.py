@@ -67,7 +67,8 @@ def about_class(kind: str, name: str) -> str:
     owner = registry.load(kind, registry.class_path(kind, name, where), where)
     options = registry.options(kind, owner).by_name
     lines = [_line(f"--{kind}.{each}", _described(option)) for each, option in options.items()]
-    return "\n".join([f"{owner.__name__}: {_purpose(owner)}", *(lines or ["  no options"])])
+    title = ": ".join(filter(None, (owner.__name__, _purpose(owner))))
+    return "\n".join([title, *(lines or ["  no options"])])
 
 
 def _described(option: Option) -> str:
@@ -76,7 +77,9 @@ def _described(option: Option) -> str:
 
 
 def _purpose(owner: type) -> str:
-    return (inspect.getdoc(owner) or "").partition("\n")[0]
+    """The first line of the class's own docstring; neither its parent's nor the signature that dataclass puts there."""
+    own = vars(owner).get("__doc__") or ""
+    return "" if own.startswith(f"{owner.__name__}(") else inspect.cleandoc(own).partition("\n")[0]
 
 
 def _line(option: str, text: str) -> str:

@@ -10,6 +10,8 @@ from typing import TypeVar, cast
 import torch
 from torch import Tensor
 
+from fl_ddp.errors import ConfigError
+
 F = TypeVar("F", bound=Callable[..., object])
 
 
@@ -49,6 +51,27 @@ def compiled(function: F, threads: int = 1) -> F:
         return result
 
     return cast(F, call)
+
+
+def require_compiler() -> None:
+    """Refuse a machine without the C++ compiler that torch would use on a CPU.
+
+    Raises:
+        ConfigError: there is none.
+    """
+    from torch._inductor import config  # as above
+    from torch._inductor.cpp_builder import get_cpp_compiler
+    from torch._inductor.exc import InvalidCxxCompiler
+
+    try:
+        get_cpp_compiler()
+    except (InvalidCxxCompiler, OSError) as error:
+        cxx = config.cpp.cxx
+        looked_for = " or ".join(filter(None, cxx if isinstance(cxx, tuple) else (cxx,)))
+        raise ConfigError(
+            f"--compile: true needs a C++ compiler, and {looked_for} (the environment variable CXX names it) does not "
+            "work here; install g++, or give --compile false"
+        ) from error
 
 
 def layout(given: object) -> Hashable:

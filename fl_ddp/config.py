@@ -124,10 +124,13 @@ class Config:
             value = getattr(self, key)
             if value is not None and value < low:
                 raise ConfigError(f"--{key}: {value} is impossible; accepted: whole numbers from {low} up")
-        if self.seed >= 2**63:
-            raise ConfigError(f"--seed: {self.seed} is impossible; accepted: whole numbers below 2**63")
-        if self.lanes != "auto" and self.lanes < 1:
-            raise ConfigError(f"--lanes: {self.lanes} is impossible; accepted: auto or whole numbers from 1 up")
+            bits = 63 if key == "seed" else 31
+            if value is not None and value >= 2**bits:
+                raise ConfigError(f"--{key}: {value} is impossible; accepted: whole numbers below 2**{bits}")
+        if self.lanes != "auto" and not 1 <= self.lanes < 2**31:
+            raise ConfigError(
+                f"--lanes: {self.lanes} is impossible; accepted: auto or whole numbers from 1 up to 2**31 - 1"
+            )
         if self.participation is not None and not 0 < self.participation <= 1:
             raise ConfigError(f"--participation: {self.participation} is impossible; accepted: 0 < participation <= 1")
         if self.participation is not None and self.cohort is not None:
@@ -136,8 +139,8 @@ class Config:
             raise ConfigError("--local_epochs and --local_steps are both given; give one of them")
         if self.cohort is not None and self.cohort > self.clients:
             raise ConfigError(f"--cohort: {self.cohort} is more than the {self.clients} clients there are")
-        if self.local_epochs is not None and not (0 < self.local_epochs < math.inf):
-            raise ConfigError(f"--local_epochs: {self.local_epochs} is impossible; accepted: numbers above 0")
+        if self.local_epochs is not None and not (0 < self.local_epochs < 2**31):
+            raise ConfigError(f"--local_epochs: {self.local_epochs} is impossible; accepted: 0 < local_epochs < 2**31")
         for key, low_open in {"lr": True, "lr_decay": True, "momentum": False, "weight_decay": False}.items():
             value = getattr(self, key)
             if not math.isfinite(value) or value < 0 or (low_open and value == 0):

@@ -5,6 +5,30 @@ class ConfigError(Exception):
     """The user's input cannot be run; one line names the key or file, the value and what is accepted (exit code 2)."""
 
 
+def accept(
+    owner: object, *names: str, least: float | None = None, above: float | None = None, most: float | None = None
+) -> None:
+    """Refuse a method's options that are out of bounds.
+
+    Args:
+        owner: whose attributes they are.
+        names: of the options.
+        least: the least value accepted.
+        above: values above it are accepted.
+        most: the largest value accepted.
+
+    Raises:
+        ConfigError: one of them is not accepted.
+    """
+    for name in names:
+        value = getattr(owner, name)
+        low = (least is None or value >= least) and (above is None or value > above)
+        if not (low and (most is None or value <= most)):
+            bounds = {"at least": least, "above": above, "at most": most}
+            accepted = ", ".join(f"{word} {bound:g}" for word, bound in bounds.items() if bound is not None)
+            raise ConfigError(f"--method.{name}: {value} is impossible; accepted: {accepted}")
+
+
 class RunError(Exception):
     """The run failed while it was going on: a loss that is not finite, a lost rank, a full disk (exit code 1)."""
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
 from fl_ddp.collectives import Ranks
 from fl_ddp.exact_sum import LIMIT, exact_total
+from fl_ddp.flat_model import FlatModel
 from fl_ddp.samples import Samples
 from fl_ddp.workers import workers_on
 
@@ -31,6 +34,67 @@ class Scores(NamedTuple):
     loss: float
     class_accuracy: tuple[float, ...]
     confusion: tuple[tuple[int, ...], ...]
+
+
+def evaluate_clients(
+    predict: Callable[[Tensor], Tensor],
+    samples: Samples,
+    parts: Sequence[npt.NDArray[np.int64]],
+    dtype: torch.dtype,
+    ranks: Ranks,
+) -> float | None:
+    """A model's mean accuracy over clients, each on its own test samples; None if no client has any.
+
+    Args:
+        predict: logits [B, C] of inputs [B, ...].
+        samples: that the parts are of.
+        parts: test samples of each client; clients without any do not count.
+        dtype: of the inputs.
+        ranks: to deal batches to.
+    """
+    owner = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
+    if not len(owner):
+        return None
+    device = samples.y.device
+    index, client = (torch.from_numpy(t).to(device) for t in (np.concatenate(parts), owner))
+
+    def score(start: int) -> Tensor:
+        """Right predictions by client, of one batch."""
+        with torch.no_grad():
+            rows = index[start : start + BATCH]
+            right = predict(samples.inputs(samples.x[rows], dtype)).argmax(1) == samples.y[rows]
+            return torch.bincount(client[start : start + BATCH][right], minlength=len(parts)).double()
+
+    mine = range(ranks.index * BATCH, len(owner), ranks.size * BATCH)
+    batches = ranks.together(lambda: workers_on(device.type).map(score, mine))
+    nothing = torch.zeros(len(parts), dtype=torch.float64, device=device)
+    right = ranks.add(torch.stack([nothing, *batches]).sum(0)).cpu().numpy()
+    sizes = np.array([len(part) for part in parts])
+    return float(np.mean(right[sizes > 0] / sizes[sizes > 0]))
+
+
+def own_accuracy(model: FlatModel, theta: Tensor, samples: Samples, parts: Sequence[npt.NDArray[np.int64]]) -> Tensor:
+    """Accuracy [G], float64, of each lane's model on its own samples; 0 where it has none.
+
+    Args:
+        model: the network.
+        theta: [G, P].
+        samples: that the parts are of.
+        parts: test samples of each lane, one list a lane.
+    """
+    device = samples.y.device
+    longest = max((len(part) for part in parts), default=0)
+    rows = torch.full((len(parts), longest), -1)
+    for lane, part in enumerate(parts):
+        rows[lane, : len(part)] = torch.from_numpy(part)
+    rows = rows.to(device)
+    right = torch.zeros(len(parts), device=device, dtype=torch.float64)
+    with torch.no_grad():
+        for at in torch.split(rows, max(1, BATCH // max(len(parts), 1)), 1):
+            index = at.clamp_min(0)
+            logits = torch.vmap(model.logits)(theta, samples.inputs(samples.x[index], model.dtype))
+            right += ((logits.argmax(2) == samples.y[index]) & (at >= 0)).sum(1)
+    return right / (rows >= 0).sum(1).clamp_min(1)
 
 
 def evaluate(

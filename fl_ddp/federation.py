@@ -10,6 +10,7 @@ import torch
 
 from fl_ddp import registry
 from fl_ddp.collectives import Ranks
+from fl_ddp.compilation import require_compiler
 from fl_ddp.config import Config
 from fl_ddp.datasets.dataset import Arrays, Dataset
 from fl_ddp.errors import ConfigError
@@ -20,6 +21,7 @@ from fl_ddp.partitions.partition import Partition
 from fl_ddp.population import auto_lanes
 from fl_ddp.samples import Normaliser, Samples, Stored, channel_statistics
 from fl_ddp.seeds import Purpose, generator, torch_seed
+from fl_ddp.trial import try_gradient
 
 Parts = list[npt.NDArray[np.int64]]
 
@@ -35,6 +37,7 @@ class Federation:
         classes: names of the labels.
         clients: training samples of each client.
         local_test: each client's own test samples; empty arrays if none were asked for.
+        proxy: the server's samples, copied from the clients', in parts that ranks can share.
         partition_seed: that the partition was drawn with.
         model: the network.
         method: the federated method.
@@ -47,6 +50,7 @@ class Federation:
     classes: tuple[str, ...]
     clients: Parts
     local_test: Parts
+    proxy: Parts
     partition_seed: int
     model: FlatModel
     method: FedAvg
@@ -57,7 +61,8 @@ def found(config: Config, ranks: Ranks) -> Federation:
     """Build all parts of a run, alike on every rank.
 
     Raises:
-        ConfigError: the data are missing or broken, a part cannot work with another, or a rank would have no clients.
+        ConfigError: the data are missing or broken, a part cannot work with another, a rank would have no
+            clients, or no compiler is there.
     """
     if ranks.size > config.cohort_size:
         raise ConfigError(
@@ -65,6 +70,8 @@ def found(config: Config, ranks: Ranks) -> Federation:
             f"clients; give at most {config.cohort_size} ranks, or a larger --participation or --cohort"
         )
     device = ranks.device
+    if config.compile and device.type == "cpu":
+        require_compiler()
     source = registry.build(config.data)
     assert isinstance(source, Dataset)
     data = source.load()
@@ -78,14 +85,35 @@ def found(config: Config, ranks: Ranks) -> Federation:
     assert isinstance(module, torch.nn.Module)
     dtype = next((p.dtype for p in module.parameters()), torch.float32)
     train, test = _on_device(data, source.normalize, device, dtype)
-    model = FlatModel(module, num_classes, test.inputs(test.x[:1], dtype))
+    example = test.inputs(test.x[:1], dtype)
+    model = FlatModel(module, num_classes, example)
+    try_gradient(model, example, config.model.name)
     method = registry.build(config.method, model=model)
     assert isinstance(method, FedAvg)
     clients, local_test, partition_seed = _divide(config, data.y_train)
     lanes = auto_lanes(config.cohort_size, device.type) if config.lanes == "auto" else config.lanes
     return Federation(
-        train, test, data.y_train, data.classes, clients, local_test, partition_seed, model, method, lanes
+        train=train,
+        test=test,
+        labels=data.y_train,
+        classes=data.classes,
+        clients=clients,
+        local_test=local_test,
+        proxy=_proxy(method, clients, config.seed),
+        partition_seed=partition_seed,
+        model=model,
+        method=method,
+        lanes=lanes,
     )
+
+
+def _proxy(method: FedAvg, clients: Parts, seed: int) -> Parts:
+    """Samples drawn from all clients' for the server, at least one, in parts of a batch each or in one."""
+    if method.proxy == 0:
+        return []
+    samples = np.unique(np.concatenate(clients))
+    drawn = generator(seed, Purpose.PROXY).permutation(samples)[: max(1, round(method.proxy * len(samples)))]
+    return [drawn] if method.proxy_whole else np.split(drawn, range(method.proxy_batch, len(drawn), method.proxy_batch))
 
 
 def _divide(config: Config, labels: npt.NDArray[np.int64]) -> tuple[Parts, Parts, int]:
@@ -104,6 +132,8 @@ def _divide(config: Config, labels: npt.NDArray[np.int64]) -> tuple[Parts, Parts
         )
     if config.local_test == 0:
         return clients, [np.zeros(0, np.int64)] * len(clients), seed
+    if aside := partition.local_test():
+        return clients, aside, seed
     train, test = local_split(clients, config.local_test, generator(seed, Purpose.LOCAL_TEST))
     return train, test, seed
 

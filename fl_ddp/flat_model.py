@@ -118,6 +118,13 @@ class FlatModel:
         """The module's initial parameters [P]."""
         return self._initial.clone()
 
+    def in_float64(self, example: Tensor) -> FlatModel:
+        """The same functions in float64, for an input [1, ...]."""
+        module = copy.deepcopy(self._eval)
+        for name in self._renamed.values():
+            module.get_parameter(name).requires_grad_()
+        return FlatModel(module, self.num_classes, example.double())
+
     def leaves(self, vector: Tensor) -> Leaves:
         """Split [..., P] into one tensor per parameter, [..., *shape]; views."""
         parts = torch.split(vector, self._sizes, -1)

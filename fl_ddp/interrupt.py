@@ -17,21 +17,27 @@ _PR_SET_PDEATHSIG = 1
 
 
 class InterruptedRunError(Exception):
-    """The user or the launcher asked the run to stop."""
+    """The user or the launcher asked the run to stop; the text says what is saved where."""
 
 
 class StopRequest:
     """Whether a stop was asked for.
 
     Attributes:
-        asked: set by the first SIGINT or SIGTERM; a second SIGINT ends the process at once.
+        asked: set by the first SIGINT or SIGTERM; a second SIGINT ends the process at once, or what it runs.
         nothing_to_save: until the first round of this process is done a stop may end it at once: compiling the first
             step can take longer than a launcher waits, and there is nothing to lose yet.
         first_to_say: whether this rank is the one that tells the user so.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, owns_process: bool = True) -> None:
+        """Start without a request.
+
+        Args:
+            owns_process: a second SIGINT ends the process; if not, as in a notebook, it is a KeyboardInterrupt.
+        """
         self.asked = False
+        self._owns_process = owns_process
         self.nothing_to_save = False
         self.first_to_say: Callable[[], bool] = lambda: os.environ.get("RANK", "0") == "0"
 
@@ -46,14 +52,16 @@ class StopRequest:
                 os.write(sys.stderr.fileno(), b"fl_ddp: stopped before a round was finished\n")
             os._exit(0)
         if self.asked and number == signal.SIGINT:
+            if not self._owns_process:
+                raise KeyboardInterrupt
             os._exit(130)
         self.asked = True
 
 
 @contextmanager
-def listening() -> Iterator[StopRequest]:
+def listening(owns_process: bool = True) -> Iterator[StopRequest]:
     """Catch SIGINT and SIGTERM within a block; outside the main thread they stay as they are."""
-    stop = StopRequest()
+    stop = StopRequest(owns_process)
     try:
         before = {number: signal.signal(number, stop._receive) for number in (signal.SIGINT, signal.SIGTERM)}
     except ValueError:

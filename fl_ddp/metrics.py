@@ -27,6 +27,8 @@ class Record:
         train_loss: mean over the cohort's local steps.
         accuracy: fraction of the test set.
         loss: on the test set.
+        initial_accuracy: of the model the clients received, on each one's own test samples, mean over all clients.
+        personalised_accuracy: of the cohort's models after local training, each on its client's own test samples.
         class_accuracy: in the order of the classes; nan for a class without test samples.
         seconds: by phase; one that did not take place is left out.
         wall: seconds since 1970.
@@ -40,6 +42,8 @@ class Record:
     train_loss: float | None = None
     accuracy: float | None = None
     loss: float | None = None
+    initial_accuracy: float | None = None
+    personalised_accuracy: float | None = None
     class_accuracy: tuple[float, ...] | None = None
     seconds: Mapping[str, float] = field(default_factory=dict)
     wall: float = 0.0
@@ -49,7 +53,8 @@ class Metrics:
     """The open metrics.csv of a run. Floats are written such that reading gives the same bits.
 
     Columns: round, train_loss, cohort, traffic_up_bytes, traffic_down_bytes (of the round), time_padded_lanes,
-    accuracy, running_mean_accuracy, loss, accuracy/<class> ..., and those of time, whose names all start with `time`.
+    accuracy, running_mean_accuracy, loss, initial_accuracy, personalised_accuracy, accuracy/<class> ..., and those of
+    time, whose names all start with `time`.
     """
 
     def __init__(self, path: Path, classes: Sequence[str], phases: Sequence[str], kept: bytes = b"") -> None:
@@ -117,7 +122,8 @@ class Metrics:
         self._append(
             (
                 *(record.round, record.train_loss, record.cohort, record.traffic_up_bytes, record.traffic_down_bytes),
-                *(record.padded_lanes, record.accuracy, running_mean, record.loss, *classes),
+                *(record.padded_lanes, record.accuracy, running_mean, record.loss),
+                *(record.initial_accuracy, record.personalised_accuracy, *classes),
                 *(record.wall, *(record.seconds.get(phase) for phase in self._phases)),
             )
         )
@@ -159,15 +165,17 @@ class Metrics:
 def _columns(classes: Sequence[str], phases: Sequence[str]) -> tuple[str, ...]:
     return (
         *("round", "train_loss", "cohort", "traffic_up_bytes", "traffic_down_bytes", "time_padded_lanes"),
-        *("accuracy", "running_mean_accuracy", "loss", *(f"accuracy/{name}" for name in classes)),
+        *("accuracy", "running_mean_accuracy", "loss", "initial_accuracy", "personalised_accuracy"),
+        *(f"accuracy/{name}" for name in classes),
         *("time_wall", *(f"time_{phase}" for phase in phases)),
     )
 
 
 def _record(row: Sequence[str], num_classes: int, phases: Sequence[str]) -> Record:
     """A row read back; the running mean is left out, it follows from the rows before."""
-    end = 9 + num_classes
-    train_loss, accuracy, loss, *classes = (float(cell) if cell else None for cell in (row[1], row[6], *row[8:end]))
+    end = 11 + num_classes
+    floats = (float(cell) if cell else None for cell in (row[1], row[6], *row[8:end]))
+    train_loss, accuracy, loss, initial, personalised, *classes = floats
     return Record(
         round=int(row[0]),
         cohort=int(row[2]),
@@ -177,6 +185,8 @@ def _record(row: Sequence[str], num_classes: int, phases: Sequence[str]) -> Reco
         train_loss=train_loss,
         accuracy=accuracy,
         loss=loss,
+        initial_accuracy=initial,
+        personalised_accuracy=personalised,
         class_accuracy=tuple(c for c in classes if c is not None) or None,
         seconds={phase: float(cell) for phase, cell in zip(phases, row[end + 1 :], strict=True) if cell},
         wall=float(row[end]),

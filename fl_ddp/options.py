@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import types
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from functools import cache
 from typing import Literal, Union, get_args, get_origin
@@ -88,6 +89,9 @@ class Options:
             if given.value is None and value is not None:
                 raise ValueError("null")
         except (ArgumentError, TypeError, ValueError) as error:
+            if get_origin(hint) in (tuple, list) and (alone := _alone(given)):
+                with suppress(ConfigError):
+                    return self.convert(name, alone)
             accepted = accepted_values(hint)
             if given.bare:
                 raise ConfigError(f"{given.where}: needs a value; accepted: {accepted}") from error
@@ -147,6 +151,15 @@ def suggestion(word: str, known: Iterable[str]) -> str | None:
 
 def _likeness(word: str, name: str) -> float:
     return SequenceMatcher(None, word.lower(), name.lower()).ratio()
+
+
+def _alone(given: Given) -> Given | None:
+    """One value, or values with commas, as a list; None for what is a list or nothing."""
+    if given.typed:
+        listed = isinstance(given.value, int | float) and not isinstance(given.value, bool)
+        return replace(given, value=[given.value]) if listed else None
+    text = str(given.value)
+    return None if not text or text.startswith("[") else replace(given, value=f"[{text}]")
 
 
 def _finite(value: object) -> bool:

@@ -44,7 +44,10 @@ def partition_figure(
     total = sum(len(part) for part in clients)
     part_shown = f" (first {len(shown)} shown)" if len(shown) < len(clients) else ""
     figure.align_ylabels()
-    figure.suptitle(f"{len(clients):,} clients{part_shown}, {total:,} samples, {len(classes)} classes", fontsize=10)
+    different = len(np.unique(np.concatenate(clients)))
+    overlap = f" ({different:,} different)" if different < total else ""
+    title = f"{len(clients):,} clients{part_shown}, {total:,} samples{overlap}, {len(classes)} classes"
+    figure.suptitle(title, fontsize=10)
     return figure
 
 

@@ -87,6 +87,11 @@ def result_table(summary: Summary) -> str:
         "best accuracy": _number(summary.best_accuracy),
         "test loss": _number(summary.loss),
         **{
+            f"{name} accuracy": _number(value)
+            for name, value in (("initial", summary.initial_accuracy), ("personalised", summary.personalised_accuracy))
+            if value is not None
+        },
+        **{
             f"rounds to {target}": f"{_round(reached)} (running mean: {_round(means.get(target))})"
             for means in [summary.rounds_to_target.get("running_mean", {})]
             for target, reached in summary.rounds_to_target.get("accuracy", {}).items()

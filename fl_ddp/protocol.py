@@ -5,6 +5,7 @@ G is the number of lanes (clients side by side), P of parameters, B of samples i
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -25,10 +26,11 @@ class Batch(NamedTuple):
 
 
 class Trained(NamedTuple):
-    """The result of local training: theta [G, V], mean loss of a client's steps [G]."""
+    """The result of local training: theta [G, V], mean loss of a client's steps [G], what was tracked [G, V] each."""
 
     theta: Tensor
     loss: Tensor
+    trace: Tensors
 
 
 @dataclass(frozen=True)
@@ -51,12 +53,16 @@ class Upload:
     """What a group of clients hands over after local training.
 
     Attributes:
-        sums: what leaves a client and is summed over the cohort.
+        sums: of the cohort, its clients' parts of them.
+        theta: the clients' own models after local training [G, P].
         memory: what stays with the client until it next takes part, [G, ...].
+        sent: what a client would put on the wire for its parts of the sums, [G, ...], if not these themselves.
     """
 
     sums: dict[str, Tensor | Term]
+    theta: Tensor
     memory: Tensors = field(default_factory=dict)
+    sent: Mapping[str, Tensor | Term] | None = None
 
 
 class Total(NamedTuple):

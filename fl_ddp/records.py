@@ -84,6 +84,8 @@ class Records:
                 self._federation = replace(federation, lanes=self.start.lanes)
             self.done = self._results()
             if self.done is None:
+                if config.resume and not self.start:
+                    self.tell(f"{self.path} has no usable checkpoint; starting from round 0")
                 ranks.together(self._begin)
         except BaseException:
             self.release()
@@ -184,6 +186,8 @@ class Records:
             running_mean_accuracy=means[-1] if means else None,
             best_accuracy=max(history.accuracies, default=None),
             loss=scores.loss if scores else None,
+            initial_accuracy=history.evaluated.initial_accuracy if history.evaluated else None,
+            personalised_accuracy=history.evaluated.personalised_accuracy if history.evaluated else None,
             class_accuracy=dict(zip(classes, scores.class_accuracy, strict=True)) if scores else {},
             confusion=scores.confusion if scores else (),
             rounds_to_target={
@@ -228,17 +232,17 @@ class Records:
 
         found = int(self._ranks.share(str(self._ranks.together(look))))
         if found < 0:
-            self.tell(f"{self.path} has no usable checkpoint; starting from round 0")
             return None
         return self._ranks.together(lambda: self._read(found))
 
     def _results(self) -> dict[str, object] | None:
         """What summary.json holds, if the run has all its rounds and its results."""
         file = self.path / "summary.json"
-        if not self.start or self.start.finished < self._config.rounds or not file.is_file():
+        finished = self.start.finished if self.start else 0
+        if not self._config.resume or finished < self._config.rounds or not file.is_file():
             return None
         content: dict[str, object] = json.loads(file.read_text(encoding="utf-8"))
-        return content if content["rounds"] == self.start.finished else None
+        return content if content["rounds"] == finished else None
 
     def _read(self, finished: int) -> Start:
         stored = checkpoint.load(self.path, finished)

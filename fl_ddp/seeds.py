@@ -30,6 +30,8 @@ class Purpose(IntEnum):
     COHORT = 4
     ORDER = 5
     NOISE = 6
+    PROXY = 7
+    IMPORTANCE = 8
 
 
 def _mix(word: Keys) -> Keys:

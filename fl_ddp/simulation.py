@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from math import prod
 
@@ -16,9 +16,9 @@ from fl_ddp.command_line import from_file, from_mapping
 from fl_ddp.config import Config
 from fl_ddp.environment import prepare
 from fl_ddp.errors import ElsewhereError, RankLostError, RunError
-from fl_ddp.evaluation import Scores, evaluate
+from fl_ddp.evaluation import Scores, evaluate, evaluate_clients, own_accuracy
 from fl_ddp.exact_sum import CohortSum
-from fl_ddp.federation import Federation, found
+from fl_ddp.federation import Federation, Parts, found
 from fl_ddp.group import Group, Workplace
 from fl_ddp.interrupt import InterruptedRunError, StopRequest, listening
 from fl_ddp.memory import ClientMemory
@@ -36,7 +36,7 @@ def simulate(config: object = None) -> dict[str, object]:
     given = {} if config is None else config
     config = from_mapping(given) if isinstance(given, Mapping | Config) else from_file(str(given))
     prepare()
-    with listening() as stop:
+    with listening(owns_process=False) as stop:
         ranks = join(config.device)
         try:
             content = run(config, ranks, stop)
@@ -84,8 +84,9 @@ def _run(simulation: Simulation, ranks: Ranks, records: Records) -> dict[str, ob
         raise
     except InterruptedRunError:
         simulation.save()
-        records.tell(f"stopped after round {simulation.finished}; go on with --resume {records.path}")
-        raise
+        stopped = f"stopped after round {simulation.finished}; go on with --resume {records.path}"
+        records.tell(stopped)
+        raise InterruptedRunError(stopped) from None
     except Exception as error:
         simulation.save()
         ranks.agree(_with_way_out(error, simulation.finished, records))
@@ -119,7 +120,8 @@ class Simulation:
             federation.train, federation.model.dtype, config.precision == "bfloat16", config.compile, stop.check
         )
         self.finished = start.finished if start else 0
-        self.server = start.server if start else method.init()
+        self._initial = method.init()
+        self.server = start.server if start else self._initial
         self._memory = ClientMemory(method.init_client(), ranks.device, start.memory if start else None)
         self._workers = workers_on(ranks.device.type)
         self._watch = Stopwatch()
@@ -139,10 +141,10 @@ class Simulation:
     def advance(self) -> None:
         """One round, and what is due after it: evaluation, records, checkpoint."""
         config = self._config
-        record = self._round()
+        last = self.finished + 1 == config.rounds
+        due = last or (self.finished + 1) % config.eval_every == 0
+        record = self._round(due)
         self._stop.nothing_to_save = False
-        last = self.finished == config.rounds
-        due = last or self.finished % config.eval_every == 0
         self._record(record, self._evaluate() if due else None)
         if last or self.finished % config.checkpoint_every == 0:
             with self._watch.phase("checkpoint"):
@@ -153,33 +155,33 @@ class Simulation:
         if self.finished:
             self._records.save(self.finished, self.server, self._memory)
 
-    def _round(self) -> Record:
-        """Local training, one sum over all clients and ranks, the server's step."""
+    def _round(self, due: bool) -> Record:
+        """Local training, one sum over all clients and ranks, the server's step.
+
+        Args:
+            due: whether the clients' own test samples are looked at.
+        """
         watch = self._watch
         index, config = self.finished, self._config
         ids = cohort(config.seed, index, config.clients, config.cohort_size)
         hands = self._hands(ids)
-        sums = CohortSum(config.reduction == "exact", config.compile, self._ranks.size, self._workers.size)
-        kept: list[tuple[Ids, Tensors]] = []
-        error, self._late = self._late, None
-        try:
-            for parts in self._parts(hands[self._ranks.index]):
-                self._stop.check()
-                with watch.phase("training"):
-                    trained = self._workers.map(lambda part: self._train(part, index), parts)
-                with watch.phase("summing"):
-                    for group, upload in trained:
-                        sums.add(upload.sums, group.real, [f"round {index + 1}, client {i}" for i in group.client])
-                        kept.append((group.client, upload.memory))
-        except Exception as failure:
-            error = error or failure
-        with watch.phase("summing"):
-            self._ranks.agree(error)
-            total = Total(sums.totals(self._ranks.add(sums.buffer())))
+        before = self._measured(index)
+        kept: list[tuple[Ids, Tensors, int]] = []
+
+        initial = self._initial_accuracy() if due else None
+
+        def train(clients: Ids) -> tuple[Group, Upload]:
+            group, upload = self._train(clients, index, before)
+            return group, self._tested(group, upload) if due else upload
+
+        def keep(group: Group, upload: Upload) -> None:
+            kept.append((group.client, upload.memory, _bytes_up(upload)))
+
+        total = self._sum(hands[self._ranks.index], train, keep, f"round {index + 1}, client")
         with watch.phase("server"):
             info = Info(index, torch.from_numpy(ids), config.clients)
-            server = self._ranks.together(lambda: self._update(total, info))
-            for clients, memory in kept:
+            server = self._ranks.together(lambda: self._update(before, total, info))
+            for clients, memory, _ in kept:
                 self._memory.put(clients, memory)
             self.server, self.finished = server, index + 1
         lanes = self._records.lanes
@@ -187,24 +189,85 @@ class Simulation:
         return Record(
             round=self.finished,
             cohort=len(ids),
-            traffic_up_bytes=len(ids) * _bytes_up(trained[0][1]),
-            traffic_down_bytes=len(ids) * sum(t.nbytes for t in self._received().values()),
+            traffic_up_bytes=len(ids) * kept[0][2],
+            traffic_down_bytes=len(ids) * sum(before[name].nbytes for name in self._federation.method.sent(index)),
             padded_lanes=1 - len(ids) / (num_groups * lanes),
-            train_loss=float(total.sums["loss"] / total.sums["weight"]) if "loss" in total.sums else None,
+            train_loss=_ratio(total, "loss", "weight"),
+            initial_accuracy=initial,
+            personalised_accuracy=_ratio(total, "own_accuracy", "tested"),
         )
 
-    def _train(self, clients: Ids, index: int) -> tuple[Group, Upload]:
-        """Put clients side by side and train them."""
-        config, federation = self._config, self._federation
-        samples = [federation.clients[i] for i in clients]
-        group = Group(self._workplace, self._plan(index), clients, samples, self._records.lanes, config.seed, index)
-        return group, federation.method.client_update(group, self._received(), self._memory.take(group.client))
+    def _sum(
+        self,
+        hand: Ids,
+        work: Callable[[Ids], tuple[Group, Upload]],
+        keep: Callable[[Group, Upload], None],
+        name: str,
+    ) -> Total:
+        """Sums over all clients of all ranks, and what is kept of those of this rank."""
+        watch, config = self._watch, self._config
+        sums = CohortSum(config.reduction == "exact", config.compile, self._ranks.size, self._workers.size)
+        error, self._late = self._late, None
+        try:
+            for parts in self._parts(hand):
+                self._stop.check()
+                with watch.phase("training"):
+                    done = self._workers.map(work, parts)
+                with watch.phase("summing"):
+                    for group, upload in done:
+                        sums.add(upload.sums, group.real, [f"{name} {i}" for i in group.client])
+                        keep(group, upload)
+        except Exception as failure:
+            error = error or failure
+        with watch.phase("summing"):
+            self._ranks.agree(error)
+            return Total(sums.totals(self._ranks.add(sums.buffer())))
 
-    def _update(self, total: Total, info: Info) -> Tensors:
+    def _train(self, clients: Ids, index: int, server: Tensors) -> tuple[Group, Upload]:
+        """Put clients side by side and train them."""
+        method = self._federation.method
+        group = self._group(clients, index, self._plan(index), self._federation.clients)
+        sent = method.sent(index)
+        received = {name: (server if name in sent else self._initial)[name] for name in method.broadcast}
+        return group, method.client_update(group, received, self._memory.take(group.client))
+
+    def _tested(self, group: Group, upload: Upload) -> Upload:
+        """With the accuracy of the clients' own models on their own test samples, if they have any."""
+        federation = self._federation
+        if not any(map(len, federation.local_test)):
+            return upload
+        parts = [federation.local_test[i] if i >= 0 else np.zeros(0, np.int64) for i in group.client]
+        accuracy = own_accuracy(federation.model, upload.theta, federation.train, parts)
+        tested = torch.tensor([float(len(part) > 0) for part in parts], device=accuracy.device)
+        sums = upload.sums | {"own_accuracy": Term(accuracy, weight=tested), "tested": tested}
+        return replace(upload, sums=sums, sent=upload.sums if upload.sent is None else upload.sent)
+
+    def _measured(self, index: int) -> Tensors:
+        """The server's state before a round, with what it measures on its own samples."""
+        method, proxy = self._federation.method, self._federation.proxy
+        if not method.measures(index):
+            return self.server
+        plan = replace(self._plan(index), batch_size=method.proxy_batch, epochs=1, steps=None)
+
+        def measure(pieces: Ids) -> tuple[Group, Upload]:
+            group = self._group(pieces, index, plan, proxy)
+            return group, Upload(method.measure(group, self.server), self.server["theta"])
+
+        mine = np.arange(self._ranks.index, len(proxy), self._ranks.size)
+        total = self._sum(mine, measure, lambda *_: None, f"round {index + 1}, proxy batch")
+        return self._ranks.together(lambda: self._finite(method.measured(self.server, total), index))
+
+    def _group(self, ids: Ids, index: int, plan: Plan, parts: Parts) -> Group:
+        lanes, seed = self._records.lanes, self._config.seed
+        return Group(self._workplace, plan, ids, [parts[i] for i in ids], lanes, seed, index)
+
+    def _update(self, server: Tensors, total: Total, info: Info) -> Tensors:
         """The server's next state."""
-        server = self._federation.method.server_update(self.server, total, info)
+        return self._finite(self._federation.method.server_update(server, total, info), info.index)
+
+    def _finite(self, server: Tensors, index: int) -> Tensors:
         if not all(_is_finite(t) for t in server.values()):
-            raise RunError(f"round {info.index + 1}: the server's state is not finite; a smaller --lr usually helps")
+            raise RunError(f"round {index + 1}: the server's state is not finite; a smaller --lr usually helps")
         return server
 
     def _hands(self, ids: Ids) -> list[Ids]:
@@ -237,16 +300,21 @@ class Simulation:
             drop_last=config.drop_last,
         )
 
-    def _received(self) -> Tensors:
-        """What a client receives of the server's state."""
-        return {name: self.server[name] for name in self._federation.method.broadcast}
-
     def _evaluate(self) -> Scores:
         model, theta = self._federation.model, self.server["theta"]
         with self._watch.phase("evaluation"):
             return evaluate(
                 lambda x: model.logits(theta, x), self._federation.test, model.num_classes, model.dtype, self._ranks
             )
+
+    def _initial_accuracy(self) -> float | None:
+        """Of the model the clients receive, on their own test samples."""
+        federation, theta = self._federation, self.server["theta"]
+        with self._watch.phase("evaluation"):
+            return evaluate_clients(
+                lambda x: federation.model.logits(theta, x), federation.train, federation.local_test,
+                federation.model.dtype, self._ranks,
+            )  # fmt: skip
 
     def _record(self, record: Record, scores: Scores | None) -> None:
         """Write down a round; an error of rank 0's disk is agreed upon with the next round's."""
@@ -258,6 +326,10 @@ class Simulation:
             self._late = error
 
 
+def _ratio(total: Total, over: str, under: str) -> float | None:
+    return float(total.sums[over] / total.sums[under]) if over in total.sums and total.sums[under] > 0 else None
+
+
 def _is_finite(t: Tensor) -> bool:
     """Whether all numbers are finite, in one pass."""
     return not t.is_floating_point() or bool(torch.stack(t.aminmax()).isfinite().all())
@@ -265,5 +337,6 @@ def _is_finite(t: Tensor) -> bool:
 
 def _bytes_up(upload: Upload) -> int:
     """What one client sends."""
-    values = [t.value if isinstance(t, Term) else t for t in upload.sums.values()]
+    sent = upload.sums if upload.sent is None else upload.sent
+    values = [t.value if isinstance(t, Term) else t for t in sent.values()]
     return sum(prod(v.shape[1:]) * v.element_size() for v in values)

@@ -29,6 +29,8 @@ class Summary:
         running_mean_accuracy: mean of the accuracies of all evaluated rounds.
         best_accuracy: the highest one of any round.
         loss: on the test set.
+        initial_accuracy: of the model received, mean over the clients' own test samples; None without such.
+        personalised_accuracy: of the cohort's models after local training, likewise.
         class_accuracy: by class name; nan for a class without test samples.
         confusion: [C, C] numbers of test samples by label and prediction.
         rounds_to_target: first round by metric (accuracy, running_mean) and target; None where it was not reached.
@@ -47,6 +49,8 @@ class Summary:
     running_mean_accuracy: float | None
     best_accuracy: float | None
     loss: float | None
+    initial_accuracy: float | None
+    personalised_accuracy: float | None
     class_accuracy: Mapping[str, float]
     confusion: Sequence[Sequence[int]]
     rounds_to_target: Mapping[str, Mapping[str, int | None]]

@@ -145,6 +145,8 @@ class Tracker:
         curves = {
             "accuracy/global": record.accuracy,
             "accuracy/running_mean": running_mean,
+            "accuracy/initial": record.initial_accuracy,
+            "accuracy/personalised": record.personalised_accuracy,
             **dict(zip(self._tags, record.class_accuracy or (), strict=False)),
             "loss/test": record.loss,
             "loss/train": record.train_loss,

@@ -25,7 +25,7 @@ class LooksAtNeighbours(FedAvg):
     def client_update(self, group: Group, server: Tensors, memory: Tensors) -> Upload:
         trained = group.train(server["theta"], self, server, memory)
         theta = trained.theta + 0.1 * (trained.theta[0] - trained.theta)
-        return Upload(self.average(group, server, trained._replace(theta=theta)))
+        return Upload(self.average(group, server, trained._replace(theta=theta)), theta)
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,9 @@ class CountsPaddedLanes(FedAvg):
         trained = group.train(server["theta"], self, server, memory)
         share = group.real * group.real.sum() / group.lanes
         delta = Term(trained.theta, minus=server["theta"], weight=share)
-        return Upload({"weight": group.real, "delta": delta, "loss": Term(trained.loss, weight=group.real)})
+        loss = Term(trained.loss, weight=group.real)
+        sums: dict[str, Tensor | Term] = {"weight": group.real, "delta": delta, "loss": loss}
+        return Upload(sums, trained.theta)
 
 
 @dataclass(frozen=True)

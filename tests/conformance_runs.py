@@ -29,7 +29,7 @@ ROUNDS = 3
 SETTINGS: dict[str, object] = {
     "data": "digits", "partition": "Dirichlet", "partition.alpha": 1.0, "model": "MLP", "model.hidden": 16,
     "clients": 8, "cohort": 6, "rounds": ROUNDS, "batch_size": 64, "lr_decay": 0.9, "momentum": 0.5, "lanes": 3,
-    "compile": False, "checkpoint_every": 1, "keep_checkpoints": ROUNDS, "seed": 3, "device": "cpu",
+    "compile": False, "local_test": 0.2, "checkpoint_every": 1, "keep_checkpoints": ROUNDS, "seed": 3, "device": "cpu",
 }  # fmt: skip
 SOLO = Ranks(0, 1, torch.device("cpu"))
 
@@ -85,6 +85,7 @@ class Unwritten(Records):
         first: the state before the first round.
         graphs: compiled graphs so far, after each finished round.
         touched: what a round changed in the state it was given.
+        records: of the finished rounds.
     """
 
     def __init__(self, federation: Federation) -> None:
@@ -92,10 +93,12 @@ class Unwritten(Records):
         self.state = self.first = State({}, {})
         self.graphs: list[int] = []
         self.touched = ""
+        self.records: list[Record] = []
         self._given: Tensors = {}
 
     def round(self, record: Record, scores: Scores | None) -> None:
         """Nothing is written."""
+        self.records.append(record)
 
     def save(self, finished: int, server: Tensors, memory: ClientMemory) -> None:
         """Keep copies, and compare the state before the round with the copy that was made of it."""

@@ -38,10 +38,12 @@ class FailsOnRankOne(Small):
 
 
 class InterruptsItself(Small):
-    """Presses Ctrl-C in round 2, if there is a file `interrupt`."""
+    """Presses Ctrl-C in round 2, if there is a file `interrupt`; twice, if it says so."""
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
         if Path("interrupt").exists() and Path("run/checkpoints/round_000001").exists():
-            Path("interrupt").unlink(missing_ok=True)
-            signal.raise_signal(signal.SIGINT)
+            twice = Path("interrupt").read_text() == "twice"
+            Path("interrupt").unlink()
+            for _ in range(1 + twice):
+                signal.raise_signal(signal.SIGINT)
         return super().forward(x)

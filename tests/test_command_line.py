@@ -76,6 +76,10 @@ def test_no_options_are_the_defaults() -> None:
         ("--lr_decay 0.99", {"lr_decay": 0.99}),
         ("--momentum 0.9", {"momentum": 0.9}),
         ("--weight_decay 0.0001", {"weight_decay": 0.0001}),
+        ("--targets 0.85", {"targets": (0.85,)}),
+        ("--targets 0.85,0.93", {"targets": (0.85, 0.93)}),
+        ("--targets [0.85,0.93]", {"targets": (0.85, 0.93)}),
+        ("--targets []", {"targets": ()}),
         ("--lanes auto", {"lanes": "auto"}),
         ("--lanes 5", {"lanes": 5}),
         ("--compile false", {"compile": False}),
@@ -251,9 +255,16 @@ def test_any_values_survive_the_way_through_yaml(
         ("--lr nan", "--lr: nan has the wrong type; accepted: a number"),
         ("--lr .inf", "--lr: .inf is not a finite number"),
         ("--targets [0.5,.nan]", "--targets: [0.5,.nan] is not a finite number"),
-        ("--targets 0.5", "--targets: 0.5 has the wrong type; accepted: a list such as [a number,...]"),
+        ("--targets x", "--targets: x has the wrong type; accepted: a list such as [a number,...]"),
+        ("--targets", "--targets: needs a value; accepted: a list such as [a number,...]"),
+        ("--targets 2", "--targets: [2.0] is impossible; accepted: accuracies in (0, 1]"),
         ("--lanes many", "--lanes: many has the wrong type; accepted: a whole number or auto"),
-        ("--lanes 0", "--lanes: 0 is impossible; accepted: auto or whole numbers from 1 up"),
+        ("--seed -1", "--seed: -1 is impossible; accepted: whole numbers from 0 up"),
+        (f"--seed {2**63}", f"--seed: {2**63} is impossible; accepted: whole numbers below 2**63"),
+        (f"--batch_size {10**20}", f"--batch_size: {10**20} is impossible; accepted: whole numbers below 2**31"),
+        (f"--local_steps {2**31}", f"--local_steps: {2**31} is impossible; accepted: whole numbers below 2**31"),
+        ("--local_epochs 1e300", "--local_epochs: 1e+300 is impossible; accepted: 0 < local_epochs < 2**31"),
+        ("--lanes 0", "--lanes: 0 is impossible; accepted: auto or whole numbers from 1 up to 2**31 - 1"),
         ("--device gpu", "--device: gpu has the wrong type; accepted: auto or cpu or cuda"),
         ("--compile maybe", "--compile: maybe has the wrong type; accepted: true or false"),
         ("--cohort x", "--cohort: x has the wrong type; accepted: a whole number or null"),
@@ -329,6 +340,10 @@ def test_a_file_that_is_no_text_or_a_folder_is_named(tmp_path: Path) -> None:
 def test_an_empty_file_gives_the_defaults(tmp_path: Path) -> None:
     (tmp_path / "my.yaml").write_text("# nothing\n")
     assert from_file(str(tmp_path / "my.yaml")) == config_of("")
+
+
+def test_one_target_of_a_notebook_is_a_list_of_one() -> None:
+    assert from_mapping({"targets": 0.85}).targets == from_mapping({"targets": [0.85]}).targets == (0.85,)
 
 
 def test_mistakes_in_a_mapping_name_the_key() -> None:
@@ -448,6 +463,19 @@ def test_help_of_a_class_shows_its_options_with_defaults(capsys: pytest.CaptureF
     assert "--partition.shards_per_client" in printed_by("--partition.help=shards", capsys)
     assert "\n  FedProx" in printed_by("--method.help", capsys)
     assert message_of("--method.help FedPorx").startswith("--method.help: FedPorx is unknown; did you mean FedProx?")
+
+
+def test_help_of_a_class_without_a_docstring_shows_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "undocumented.py").write_text(
+        "import torch\nfrom dataclasses import dataclass\nfrom fl_ddp.methods.fedavg import FedAvg\n"
+        "class Net(torch.nn.Module):\n    def __init__(self, width: int = 3): ...\n"
+        "@dataclass(frozen=True)\nclass Mine(FedAvg):\n    rho: float = 0.5\n"
+    )
+    monkeypatch.setattr(sys, "path", [*sys.path, str(tmp_path)])
+    assert printed_by("--model.help undocumented.Net", capsys).startswith("Net\n  --model.width ")
+    assert printed_by("--method.help undocumented.Mine", capsys).startswith("Mine\n  --method.weights ")
 
 
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:

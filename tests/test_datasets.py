@@ -98,6 +98,8 @@ def test_classes_of_an_npz_are_named(tmp_path: Path, names: npt.NDArray[np.gener
         ({"y_test": np.array([0, 3])}, "y_test: label 3 is not one of the 3 classes"),
         ({"classes": np.array(["a", "b"])}, "y_train: label 2 is not one of the 2 classes"),
         ({"classes": np.array(["a", "b", "a"])}, "two classes are named 'a'"),
+        ({"classes": np.array(["a", "b\nc", "d"])}, r"a class is named 'b\nc'; names stand in tables"),
+        ({"classes": np.array(["a", "\x1b[31mb", "d"])}, r"a class is named '\x1b[31mb'"),
         ({"classes": np.array("abc")}, "classes: shape [] is no list of names"),
         ({"x_train": pixels(6, 5, 4).astype(int)}, "x_train: int64 of shape [6, 5, 4] is no input"),
         ({"x_train": pixels(6, 5, 4, 4)}, "x_train: uint8 of shape [6, 5, 4, 4] is no input"),
@@ -122,7 +124,11 @@ def test_unreadable_npz_is_named(tmp_path: Path) -> None:
     whole = path.read_bytes()
     single = io.BytesIO()
     np.save(single, pixels(3))
-    for content in (b"", b"no zip", whole[:-100], whole.replace(pixels(6, 5, 4).tobytes(), bytes(120))):
+    for content in (b"", b"no zip", b"\x80\x04K\x01."):
+        path.write_bytes(content)
+        line = refusal(Npz(path=str(path)))
+        assert line.startswith(f"{path}: is not a .npz file") and "pickle" not in line
+    for content in (whole[:-100], whole.replace(pixels(6, 5, 4).tobytes(), bytes(120))):
         path.write_bytes(content)
         assert f"{path}: cannot be read as .npz of plain arrays" in refusal(Npz(path=str(path)))
     path.write_bytes(single.getvalue())

@@ -26,6 +26,8 @@ REFUSED: Mapping[str, tuple[Mapping[str, object], str]] = {
     "misspelt_key": ({"clientss": 3}, "clientss: .*--clients"),
     "wrong_type": ({"rounds": "many"}, "rounds: .*many"),
     "no_participation": ({"cohort": None, "participation": 0}, "participation: 0.* 0 < participation <= 1"),
+    "seed_of_65_bits": ({"partition.seed": 2**64}, r"partition.seed: 18446744073709551616 .*0 to 2\*\*63 - 1, or null"),
+    "negative_seed": ({"partition.seed": -1}, "partition.seed: -1 is impossible"),
     "no_lanes": ({"lanes": 0}, "lanes: 0 .* from 1 up"),
     "more_shards_than_samples": (
         {"partition": "Shards", "partition.shards_per_client": 500},
@@ -172,3 +174,13 @@ def test_notebook_gets_an_exception_and_the_folder_is_free_again(tmp_path: Path)
         resumed(tmp_path / "run")
     with pytest.raises(ConfigError, match="lanes: 0"):
         simulate({"lanes": 0})
+
+
+def test_machine_without_a_compiler_is_told_before_the_run_begins(tmp_path: Path) -> None:
+    settings = {**SMALL, "compile": True, "out": tmp_path}
+    with launched(settings, 1, tmp_path, {"CXX": "no-such-g++"}) as launch:
+        ended = launch.ended()
+    assert ended.code == USER and not (tmp_path / "run").exists()
+    (line,) = ended.ours
+    assert "no-such-g++" in line and line.endswith("install g++, or give --compile false"), line
+    assert "Traceback" not in ended.err

@@ -203,3 +203,11 @@ def test_cache_that_cannot_be_written_says_how_to_move_it(tmp_path: Path, monkey
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     assert "set XDG_CACHE_HOME" in refusal(write_folder(tmp_path / "pets", FOLDER))
+
+
+@pytest.mark.parametrize("name", ["cat\nlion", os.fsdecode(b"cat\xff")])
+def test_a_class_whose_name_cannot_be_shown_is_refused(tmp_path: Path, name: str) -> None:
+    files = {f"{split}/{each}/a.png": png(1) for split in ("train", "test") for each in ("dog", name)}
+    line = refusal(write_folder(tmp_path / "images", files))
+    assert f"a class is named {name!a}" in line
+    line.encode()

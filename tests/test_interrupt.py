@@ -106,6 +106,16 @@ def test_interrupted_notebook_goes_on_in_the_same_process(tmp_path: Path, monkey
     monkeypatch.chdir(tmp_path)
     (tmp_path / "interrupt").touch()
     settings = own_model("InterruptsItself")
-    with pytest.raises(InterruptedRunError):
+    with pytest.raises(InterruptedRunError, match=rf"^stopped after round 1; go on with --resume {tmp_path / 'run'}$"):
         simulated(settings, tmp_path)
+    assert numbers(resumed(tmp_path / "run")) == numbers(simulated(settings, tmp_path / "uninterrupted"))
+
+
+def test_second_ctrl_c_in_a_notebook_is_a_keyboard_interrupt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "interrupt").write_text("twice")
+    settings = own_model("InterruptsItself")
+    with pytest.raises(KeyboardInterrupt):
+        simulated(settings, tmp_path)
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     assert numbers(resumed(tmp_path / "run")) == numbers(simulated(settings, tmp_path / "uninterrupted"))

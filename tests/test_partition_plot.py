@@ -38,6 +38,11 @@ def test_title_says_how_many_of_many_clients_are_drawn() -> None:
     assert len(figure.axes[0].patches) == 50
 
 
+def test_title_says_how_many_samples_of_overlapping_clients_are_different() -> None:
+    figure = partition_figure([np.arange(80), np.arange(50, 90)], LABELS, ["a", "b", "c"])
+    assert figure.get_suptitle() == "2 clients, 120 samples (90 different), 3 classes"
+
+
 @pytest.mark.parametrize(("num_clients", "num_classes"), [(1, 1), (50, 200)])
 def test_extreme_shapes_are_drawn_without_pyplot(num_clients: int, num_classes: int) -> None:
     labels = np.arange(1000) % num_classes

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 from fl_ddp.datasets.mnist import MNIST
 from fl_ddp.errors import ConfigError
 from fl_ddp.partitions.blocks import Blocks
+from fl_ddp.partitions.client_dirichlet import ClientDirichlet
 from fl_ddp.partitions.dirichlet import Dirichlet
 from fl_ddp.partitions.from_file import FromFile
 from fl_ddp.partitions.iid import IID
@@ -66,6 +68,7 @@ def test_partitions_with_minimum_size_are_disjoint_complete_and_end(
         IID(min_size=min_size),
         Dirichlet(alpha=alpha, min_size=min_size),
         Quantity(alpha=alpha, min_size=min_size),
+        ClientDirichlet(alpha=alpha, min_size=min_size, overlap=False),
     ]
     for partition in kinds:
         parts = partition.split(labels, num_clients, generator(seed))
@@ -98,7 +101,9 @@ def test_blocks_are_homogeneous_and_as_large_as_possible(case: tuple[Indices, in
 
 
 @pytest.mark.parametrize(
-    "partition", [IID(), Shards(), Blocks(), Dirichlet(), Quantity()], ids=lambda p: type(p).__name__
+    "partition",
+    [IID(), Shards(), Blocks(), Dirichlet(), Quantity(), ClientDirichlet(), ClientDirichlet(overlap=False)],
+    ids=str,
 )
 def test_partition_is_a_function_of_the_generator(partition: Partition) -> None:
     labels = balanced_labels()
@@ -140,6 +145,62 @@ def test_dirichlet_draws_no_class_for_a_client_that_has_its_share() -> None:
     assert sorted(tuple(np.unique(labels[part])) for part in parts) == [(0,), (1,)]
 
 
+@settings(max_examples=60, deadline=None)
+@given(case=labels_and_clients(), alpha=ALPHAS | st.just("inf"), seed=st.integers(0, 5))
+def test_client_dirichlet_clients_overlap_but_repeat_nothing(
+    case: tuple[Indices, int, int], alpha: Literal["inf"] | float, seed: int
+) -> None:
+    labels, num_clients, min_size = case
+    parts = ClientDirichlet(alpha=alpha, min_size=min_size).split(labels, num_clients, generator(seed))
+    assert len(parts) == num_clients
+    for part in parts:
+        assert part.dtype == np.int64 and (np.diff(part) > 0).all() and part[0] >= 0 and part[-1] < len(labels)
+        assert min_size <= len(part) <= max(min_size, len(labels) // num_clients)
+
+
+@settings(max_examples=60, deadline=None)
+@given(case=labels_and_clients(), alpha=ALPHAS | st.just("inf"), seed=st.integers(0, 5))
+def test_client_dirichlet_apart_is_complete_and_sizes_differ_by_at_most_one(
+    case: tuple[Indices, int, int], alpha: Literal["inf"] | float, seed: int
+) -> None:
+    labels, num_clients, _ = case
+    parts = ClientDirichlet(alpha=alpha, overlap=False).split(labels, num_clients, generator(seed))
+    assert_division(parts, len(labels), num_clients)
+    assert {len(part) for part in parts} <= {len(labels) // num_clients, -(-len(labels) // num_clients)}
+
+
+@pytest.mark.parametrize("overlap", [True, False])
+def test_client_dirichlet_shares_are_those_of_its_distribution(overlap: bool) -> None:
+    labels = balanced_labels(50_000)
+
+    def counts(alpha: Literal["inf"] | float, num_clients: int) -> Indices:
+        parts = ClientDirichlet(alpha=alpha, overlap=overlap).split(labels, num_clients, generator(1))
+        return np.array([np.bincount(labels[part], minlength=10) for part in parts])
+
+    assert (counts("inf", 10) == 500).all()
+    shares = counts(1.0, 250) / 200
+    variance = 0.1 * 0.9 / (10 * 1.0 + 1)  # of a coordinate of Dirichlet(1, ..., 1)
+    assert shares.var(axis=0).mean() == pytest.approx(variance, rel=0.25)
+    assert (counts(0.01, 10).max(axis=1) > 2000).sum() >= 8
+
+
+def test_client_dirichlet_takes_whole_parts_of_5000_images_for_ten_clients_on_50000() -> None:
+    labels = np.sort(balanced_labels(50_000))
+    parts = ClientDirichlet(alpha=10.0).split(labels, 10, generator(1))
+    drawn = generator(1).dirichlet(np.full(10, 10.0), 10)
+    counts = [np.bincount(labels[part], minlength=10) for part in parts]
+    np.testing.assert_array_equal(counts, (5000 * drawn).astype(int))
+    assert len(np.unique(np.concatenate(parts))) < sum(map(len, parts)), "clients overlap"
+
+
+def test_client_dirichlet_takes_all_of_a_class_that_is_too_small() -> None:
+    labels = np.repeat([0, 1], [10, 990])
+    parts = ClientDirichlet(alpha="inf").split(labels, 2, generator())
+    assert [np.bincount(labels[part]).tolist() for part in parts] == [[10, 250], [10, 250]]
+    parts = ClientDirichlet(alpha="inf", overlap=False).split(labels, 2, generator())
+    assert [np.bincount(labels[part]).tolist() for part in parts] == [[5, 495], [5, 495]]
+
+
 def test_quantity_skews_sizes_and_keeps_the_mixture_of_labels() -> None:
     labels = balanced_labels(100_000)
     parts = Quantity(alpha=0.5).split(labels, 20, generator(1))
@@ -160,7 +221,7 @@ def test_fedcurv_blocks_on_mnist_have_306_images_and_leave_out_1248() -> None:
 
 def test_hundred_thousand_clients_share_a_million_samples() -> None:
     labels = balanced_labels(1_000_000)
-    for partition in (IID(), Shards(), Quantity()):
+    for partition in (IID(), Shards(), Quantity(), ClientDirichlet(overlap=False)):
         parts = partition.split(labels, 100_000, generator())
         assert sum(len(part) for part in parts) == 1_000_000
 
@@ -179,6 +240,7 @@ def test_hundred_thousand_clients_share_a_million_samples() -> None:
         (Dirichlet(alpha=0.0), 20, "--partition.alpha: 0.0 is impossible"),
         (Dirichlet(alpha=float("nan")), 20, "--partition.alpha: nan is impossible"),
         (Quantity(alpha=-1.0), 20, "--partition.alpha: -1.0 is impossible"),
+        (ClientDirichlet(alpha=0.0), 20, "--partition.alpha: 0.0 is impossible; accepted: inf or numbers above 0"),
         (FromFile(), 20, "--partition.path: no file is named"),
     ],
 )
@@ -205,6 +267,26 @@ def test_local_split_divides_every_client_and_keeps_a_training_sample(
         assert len(aside) == min(round(share * len(whole)), len(whole) - 1)
 
 
+@settings(max_examples=60, deadline=None)
+@given(case=labels_and_clients(), share=st.sampled_from([0.0, 0.1, 0.5, 0.99]))
+def test_local_split_of_overlapping_clients_tests_nobody_on_what_another_trains_on(
+    case: tuple[Indices, int, int], share: float
+) -> None:
+    labels, num_clients, _ = case
+    clients = ClientDirichlet().split(labels, num_clients, generator())
+    train, test = local_split(clients, share, generator(1))
+    for whole, kept, aside in zip(clients, train, test, strict=True):
+        np.testing.assert_array_equal(np.sort(np.concatenate([kept, aside])), whole)
+        assert len(kept) >= 1
+    assert not set(np.concatenate(train)) & set(np.concatenate(test))
+
+
+def test_local_split_of_overlapping_clients_keeps_the_share_on_average() -> None:
+    clients = ClientDirichlet(alpha=10.0).split(balanced_labels(50_000), 10, generator())
+    _, test = local_split(clients, 0.2, generator(1))
+    assert all(abs(len(aside) / len(whole) - 0.2) < 0.03 for aside, whole in zip(test, clients, strict=True))
+
+
 def test_local_split_chooses_at_random() -> None:
     _, (first,) = local_split([np.arange(100)], 0.2, generator(1))
     _, (other,) = local_split([np.arange(100)], 0.2, generator(2))
@@ -226,6 +308,15 @@ def test_partition_file_round_trip_and_use_as_partition(tmp_path: Path) -> None:
     assert [entry.name for entry in tmp_path.iterdir()] == ["partition.json"]
 
 
+def test_partition_file_of_overlapping_clients_round_trips(tmp_path: Path) -> None:
+    labels, path = balanced_labels(), tmp_path / "partition.json"
+    clients, local_test = local_split(ClientDirichlet().split(labels, 7, generator()), 0.25, generator())
+    write_partition(path, SavedPartition(clients, local_test, "ClientDirichlet", 3, len(labels)))
+    assert json.loads(path.read_text())["overlap"] is True
+    again = FromFile(path=str(path)).split(labels, 7, generator())
+    assert all(np.array_equal(a, b) for a, b in zip(clients, again, strict=True))
+
+
 def test_partition_file_of_only_clients_is_sorted(tmp_path: Path) -> None:
     path = tmp_path / "mine.json"
     path.write_text('{"clients": [[5, 1], [0]]}')
@@ -237,12 +328,19 @@ def test_partition_file_of_only_clients_is_sorted(tmp_path: Path) -> None:
     ("content", "message"),
     [
         ({"clients": [[0, 1], [2, 10]]}, "sample 10 does not exist; accepted: 0 to 9"),
+        ({"clients": [[0, 1], [2]], "local_test": [[], [10]]}, "sample 10 does not exist; accepted: 0 to 9"),
         ({"clients": [[0, 1], [2, -1]]}, "client 1 has -1"),
         ({"clients": [[0, 1], [2, True]]}, "client 1 has True"),
         ({"clients": [[0, 1], [2, 3.0]]}, "client 1 has 3.0"),
         ({"clients": [[0, 1], [2, 10**30]]}, "client 1 has 10000"),
         ({"clients": [[0, 1], [2, 1]]}, "sample 1 is given twice"),
         ({"clients": [[0, 1]], "local_test": [[1]]}, "sample 1 is given twice"),
+        (
+            {"clients": [[0, 1, 1], [2]], "overlap": True},
+            "sample 1 is given twice; accepted: each index once in a client",
+        ),
+        ({"clients": [[0], [2]], "local_test": [[1], [0]], "overlap": True}, "sample 0 is given twice"),
+        ({"clients": [[0], [2]], "overlap": 1}, "overlap is 1; accepted: bool"),
         ({"clients": [[0, 1]], "local_test": []}, "local_test has 0 clients where clients has 1"),
         ({"clients": [[0], [1], [2]]}, "divides among 3 clients, --clients is 2"),
         ({"clients": [[0, 1], []]}, "FromFile gives client 1 only 0 samples"),

@@ -53,7 +53,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     ("kind", "names"),
     [
         ("data", {"Digits", "MNIST", "FashionMNIST", "EMNIST", "CIFAR10", "CIFAR100", "ImageFolder", "Npz"}),
-        ("partition", {"IID", "Shards", "Blocks", "Dirichlet", "Quantity", "FromFile"}),
+        ("partition", {"IID", "Shards", "Blocks", "Dirichlet", "ClientDirichlet", "Quantity", "FromFile"}),
         ("model", {"MLP", "ResNet18", "ResNet50"}),
         ("method", {"FedAvg", "FedProx", "FedAvgM", "FedNova", "Scaffold", "FedDyn"}),
     ],

@@ -132,6 +132,18 @@ def test_finished_run_says_so_and_is_left_alone(tmp_path: Path, short: Path) -> 
     assert f"{short} is finished" in ended.out and content(short) == before
 
 
+def test_finished_run_of_no_rounds_says_so_and_goes_on_with_more(
+    tmp_path: Path, short: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = simulated({**SMALL, "rounds": 0}, tmp_path)
+    before = content(run)
+    resumed(run)
+    out = capsys.readouterr().out
+    assert f"{run} is finished; a larger --rounds goes on with it" in out and "no usable checkpoint" not in out
+    assert content(run) == before
+    assert numbers(resumed(run, rounds=3)) == numbers(short)
+
+
 def test_kill_between_the_last_checkpoint_and_the_results_loses_nothing(tmp_path: Path, short: Path) -> None:
     run = copied(short, tmp_path)
     for file in ("summary.json", "model.safetensors"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
@@ -11,6 +12,9 @@ import numpy.typing as npt
 from fl_ddp.errors import ConfigError
 
 Inputs = npt.NDArray[np.uint8] | npt.NDArray[np.float32]
+
+UNSHOWN = ("Cc", "Cs", "Zl", "Zp")
+"""Unicode's control characters, parts of undecodable file names, and ends of lines and paragraphs."""
 
 
 @dataclass(frozen=True)
@@ -66,10 +70,16 @@ class Dataset(ABC):
         return f"--data {type(self).__name__}: {part}"
 
     def _check(self, arrays: Arrays) -> None:
-        """What is asked of every source: samples with labels, of one shape, finite, with distinct class names."""
+        """What is asked of every source: samples with labels, of one shape, finite, with distinct names."""
         if len(set(arrays.classes)) < len(arrays.classes):
             twice = next(name for name in arrays.classes if arrays.classes.count(name) > 1)
             raise ConfigError(f"--data {type(self).__name__}: two classes are named {twice!r}; names must be distinct")
+        for name in arrays.classes:
+            if any(unicodedata.category(character) in UNSHOWN for character in name):
+                raise ConfigError(
+                    f"--data {type(self).__name__}: a class is named {name!a}; names stand in tables and tags, "
+                    "accepted: text of one line without control characters"
+                )
         for split in ("train", "test"):
             x, y = getattr(arrays, f"x_{split}"), getattr(arrays, f"y_{split}")
             images, labels = self.origin(f"x_{split}"), self.origin(f"y_{split}")

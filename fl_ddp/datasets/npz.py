@@ -90,6 +90,12 @@ class Npz(Dataset):
 def _read_raw(path: Path) -> dict[str, npt.NDArray[np.generic]]:
     """The arrays of the file by key."""
     try:
+        with path.open("rb") as file:
+            start = file.read(6)
+        if not start.startswith((b"PK", b"\x93NUMPY")):  # numpy would take it for a pickle
+            raise ConfigError(
+                f"{path}: is not a .npz file; accepted: one with {', '.join(KEYS)}, written by numpy.savez"
+            )
         archive = np.load(path, allow_pickle=False)
         if not isinstance(archive, np.lib.npyio.NpzFile):
             raise ConfigError(f"{path}: is a single array; accepted: a .npz file with {', '.join(KEYS)}")

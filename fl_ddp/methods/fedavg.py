@@ -32,9 +32,29 @@ class FedAvg:
     server_lr: float = 1.0
 
     broadcast: ClassVar[tuple[str, ...]] = ("theta",)
-    """Names of the server's tensors that a client receives, and sees, in a round."""
+    """Names of the server's tensors that a client sees."""
     neutral: ClassVar[Mapping[str, float] | None] = {}
     """Coefficients at which the method is FedAvg bit for bit; None where there are no such."""
+
+    @property
+    def proximal(self) -> bool:
+        """Whether a local step is exact in the quadratic prior, instead of following its gradient."""
+        return False
+
+    @property
+    def proxy(self) -> float:
+        """Share of the clients' training samples that the server has copies of."""
+        return 0.0
+
+    @property
+    def proxy_batch(self) -> int:
+        """Samples in a batch of the server's."""
+        return 64
+
+    @property
+    def proxy_whole(self) -> bool:
+        """Whether the server's samples are one client's, or cut into batches that are dealt to all ranks."""
+        return False
 
     def init(self) -> Tensors:
         """The server's state before the first round."""
@@ -43,6 +63,10 @@ class FedAvg:
     def init_client(self) -> Tensors:
         """One client's memory before it first takes part; empty for methods without client memory."""
         return {}
+
+    def sent(self, round_index: int) -> tuple[str, ...]:
+        """Which of the broadcast tensors travel in a round; of the others a client has what init() gives."""
+        return self.broadcast
 
     def leaves(self, vector: Tensor) -> Leaves:
         """Split a parameter vector [..., P] into leaves; a tensor whose last dimension is P is a parameter vector."""
@@ -65,6 +89,14 @@ class FedAvg:
         """A prior without data [], a sum over coordinates; called once per leaf, its gradient joins the loss's."""
         return theta.new_zeros(())
 
+    def quadratic(self, server: Tensors, mine: Tensors) -> tuple[Tensor, Tensor] | None:
+        """A prior 1/2 sum curvature (theta - anchor)^2 as (curvature, anchor); called once per leaf."""
+        return None
+
+    def track(self, trace: Tensors, old: Tensor, new: Tensor, g: Tensor, step: Tensor) -> Tensors:
+        """What is tracked after step number step [] from old to new, g the gradient of the loss; once per leaf."""
+        return trace
+
     def average(self, group: Group, server: Tensors, trained: Trained) -> dict[str, Tensor | Term]:
         """The sums of a weighted mean of the clients' changes."""
         weight = group.n if self.weights == "data" else group.real
@@ -74,11 +106,23 @@ class FedAvg:
     def client_update(self, group: Group, server: Tensors, memory: Tensors) -> Upload:
         """Train a group of clients from the received state and say what leaves them and what stays."""
         trained = group.train(server["theta"], self, server, memory)
-        return Upload(self.average(group, server, trained))
+        return Upload(self.average(group, server, trained), trained.theta)
 
     def mean_delta(self, total: Total) -> Tensor:
         """The weighted mean change of the cohort's models [P], float64."""
         return total.sums["delta"] / total.sums["weight"]
+
+    def measures(self, round_index: int) -> bool:
+        """Whether the server measures something on its own samples before a round."""
+        return False
+
+    def measure(self, group: Group, server: Tensors) -> dict[str, Tensor | Term]:
+        """What is summed over the server's samples, which come as clients of a group."""
+        raise NotImplementedError
+
+    def measured(self, server: Tensors, total: Total) -> Tensors:
+        """The server's state with what it has measured."""
+        raise NotImplementedError
 
     def server_update(self, server: Tensors, total: Total, info: Info) -> Tensors:
         """The server's state after the round; the change is applied in float64 and rounded once."""

@@ -51,7 +51,7 @@ class FedNova(FedAvg):
         weight = group.n if self.weights == "data" else group.real
         sums["delta"] = Term(trained.theta, minus=server["theta"], weight=torch.where(a > 0, weight / a, 0))
         sums["steps"] = Term(group.steps if self.mu > 0 else a, weight=weight)
-        return Upload(sums)
+        return Upload(sums, trained.theta)
 
     def server_update(self, server: Tensors, total: Total, info: Info) -> Tensors:
         """Take tau_eff = sum p_k ||a_k||_1 normalised steps; with a proximal term sum p_k tau_k (official code)."""

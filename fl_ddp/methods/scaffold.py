@@ -50,7 +50,8 @@ class Scaffold(FedAvg):
         steps = group.momentum_steps[:, None].to(trained.theta.dtype)
         c = memory["c"] - server["c"] + (server["theta"] - trained.theta) / (steps * group.plan.lr)
         c = torch.where(steps > 0, c, memory["c"])
-        return Upload(self.average(group, server, trained) | {"c": Term(c, minus=memory["c"])}, memory={"c": c})
+        sums = self.average(group, server, trained) | {"c": Term(c, minus=memory["c"])}
+        return Upload(sums, trained.theta, memory={"c": c})
 
     def server_update(self, server: Tensors, total: Total, info: Info) -> Tensors:
         """Lines 16-17: c moves by |S| / N times the cohort's mean change, so that it stays the mean over all c_k."""

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import heapq
-import math
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from fl_ddp.errors import ConfigError
-from fl_ddp.partitions.partition import Partition, parts_of
+from fl_ddp.partitions.partition import Partition, check_alpha, parts_of
 
 REDRAWS = 20
 
@@ -35,8 +33,7 @@ class Dirichlet(Partition):
         self, labels: npt.NDArray[np.int64], num_clients: int, rng: np.random.Generator
     ) -> list[npt.NDArray[np.int64]]:
         """See Partition.split."""
-        if not 0 < self.alpha < math.inf:
-            raise ConfigError(f"--partition.alpha: {self.alpha} is impossible; accepted: numbers above 0")
+        check_alpha(self.alpha)
         per_class = np.bincount(labels)
         for _ in range(1 + REDRAWS):
             counts = _draw(per_class, num_clients, self.alpha, rng)

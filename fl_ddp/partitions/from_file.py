@@ -10,14 +10,15 @@ import numpy.typing as npt
 
 from fl_ddp.errors import ConfigError
 from fl_ddp.partitions.partition import Partition
-from fl_ddp.partitions.partition_file import FORM, read_partition
+from fl_ddp.partitions.partition_file import FORM, SavedPartition, read_partition
 
 
 @dataclass(frozen=True)
 class FromFile(Partition):
     """The division a JSON file holds: {"clients": [[sample indices of client 0], ...]}, or a run's partition.json.
 
-    Samples that are in no list belong to nobody; so do those a run's file lists as local_test.
+    Samples that are in no list belong to nobody. Those a run's file lists as local_test are the clients' own test
+    samples where --local_test is above 0, whatever its share, and else belong to nobody.
 
     Attributes:
         path: the JSON file.
@@ -29,16 +30,23 @@ class FromFile(Partition):
         self, labels: npt.NDArray[np.int64], num_clients: int, rng: np.random.Generator
     ) -> list[npt.NDArray[np.int64]]:
         """See Partition.split."""
-        if not self.path:
-            raise ConfigError(f"--partition.path: no file is named; accepted: a JSON file {FORM}")
-        saved = read_partition(Path(self.path).expanduser())
+        saved = self._read()
         if len(saved.clients) != num_clients:
             raise ConfigError(f"{self.path}: divides among {len(saved.clients)} clients, --clients is {num_clients}")
         if saved.num_samples is not None and saved.num_samples != len(labels):
             raise ConfigError(
                 f"{self.path}: divides {saved.num_samples} samples (num_samples), the training set has {len(labels)}"
             )
-        highest = max((int(part[-1]) for part in saved.clients if len(part)), default=0)
+        highest = max((int(part[-1]) for part in [*saved.clients, *(saved.local_test or [])] if len(part)), default=0)
         if highest >= len(labels):
             raise ConfigError(f"{self.path}: sample {highest} does not exist; accepted: 0 to {len(labels) - 1}")
         return saved.clients
+
+    def local_test(self) -> list[npt.NDArray[np.int64]] | None:
+        """See Partition.local_test."""
+        return self._read().local_test
+
+    def _read(self) -> SavedPartition:
+        if not self.path:
+            raise ConfigError(f"--partition.path: no file is named; accepted: a JSON file {FORM}")
+        return read_partition(Path(self.path).expanduser())

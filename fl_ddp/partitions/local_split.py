@@ -7,13 +7,16 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from fl_ddp.partitions.partition import parts_of
+from fl_ddp.partitions.partition import overlapping, parts_of
 
 
 def local_split(
     clients: Sequence[npt.NDArray[np.int64]], share: float, rng: np.random.Generator
 ) -> tuple[list[npt.NDArray[np.int64]], list[npt.NDArray[np.int64]]]:
     """Keep a share of each client's samples aside, chosen at random.
+
+    Where clients overlap, samples are kept aside for all of them at once, so that nobody trains on another's test data;
+    then the share holds on average, not for each client.
 
     Args:
         clients: sample indices of each client, ascending.
@@ -24,6 +27,8 @@ def local_split(
         training indices and test indices of each client, ascending; a small client's test part may be empty.
     """
     assert 0 <= share < 1
+    if overlapping(clients):
+        return _of_overlapping(clients, share, rng)
     sizes = np.array([len(client) for client in clients], np.int64)
     kept_aside = np.minimum(np.rint(share * sizes).astype(np.int64), np.maximum(sizes - 1, 0))
     samples, owner = np.concatenate([*clients, np.empty(0, np.int64)]), np.repeat(np.arange(len(sizes)), sizes)
@@ -35,3 +40,14 @@ def local_split(
         [samples[part] for part in parts_of(np.where(chosen, owner, -1), len(sizes))] for chosen in (~is_test, is_test)
     )
     return train, test
+
+
+def _of_overlapping(
+    clients: Sequence[npt.NDArray[np.int64]], share: float, rng: np.random.Generator
+) -> tuple[list[npt.NDArray[np.int64]], list[npt.NDArray[np.int64]]]:
+    drawn = rng.random(1 + max(int(client[-1]) for client in clients if len(client)))
+    aside = drawn < share
+    for client in clients:
+        if len(client) and aside[client].all():
+            aside[client[drawn[client].argmax()]] = False  # one training sample always stays
+    return [client[~aside[client]] for client in clients], [client[aside[client]] for client in clients]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,6 +25,15 @@ class Partition(ABC):
     seed: int | None = None
     min_size: int = 1
 
+    def __post_init__(self) -> None:
+        """Refuse a seed that is no key of the generators.
+
+        Raises:
+            ConfigError: it is negative or has more than 63 bits.
+        """
+        if self.seed is not None and not 0 <= self.seed < 2**63:
+            raise ConfigError(f"--partition.seed: {self.seed} is impossible; accepted: 0 to 2**63 - 1, or null")
+
     def split(
         self, labels: npt.NDArray[np.int64], num_clients: int, rng: np.random.Generator
     ) -> list[npt.NDArray[np.int64]]:
@@ -34,7 +45,7 @@ class Partition(ABC):
             rng: source of all randomness.
 
         Returns:
-            one array of sample indices per client, ascending.
+            one array of sample indices per client, ascending; disjoint but for partitions that say they overlap.
 
         Raises:
             ConfigError: no such division exists (the message names the option).
@@ -55,11 +66,31 @@ class Partition(ABC):
             )
         return parts
 
+    def local_test(self) -> list[npt.NDArray[np.int64]] | None:
+        """Each client's own test samples where the division knows them; None where a share is kept aside at random."""
+        return None
+
     @abstractmethod
     def divide(
         self, labels: npt.NDArray[np.int64], num_clients: int, rng: np.random.Generator
     ) -> list[npt.NDArray[np.int64]]:
         """Divide the samples; arguments and result as of split, which has checked that there are enough of them."""
+
+
+def check_alpha(alpha: float, accepted: str = "numbers above 0") -> None:
+    """Refuse a concentration that a Dirichlet distribution cannot have.
+
+    Raises:
+        ConfigError: it is not above 0, or not finite.
+    """
+    if not 0 < alpha < math.inf:
+        raise ConfigError(f"--partition.alpha: {alpha} is impossible; accepted: {accepted}")
+
+
+def overlapping(parts: Sequence[npt.NDArray[np.int64]]) -> bool:
+    """Whether a sample is in several parts, each without repeats."""
+    together = np.concatenate([*parts, np.empty(0, np.int64)])
+    return len(np.unique(together)) < len(together)
 
 
 def parts_of(owner: npt.NDArray[np.int64], num_clients: int) -> list[npt.NDArray[np.int64]]:

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from fl_ddp.atomic_file import write_text
 from fl_ddp.errors import ConfigError
+from fl_ddp.partitions.partition import overlapping
 
 FORM = '{"clients": [[sample indices of client 0], ...]}'
 
@@ -45,6 +46,7 @@ def write_partition(path: Path, partition: SavedPartition) -> None:
         "kind": partition.kind,
         "seed": partition.seed,
         "num_samples": partition.num_samples,
+        **({"overlap": True} if overlapping(partition.clients) else {}),
         "clients": [part.tolist() for part in partition.clients],
     }
     if partition.local_test is not None:
@@ -56,7 +58,8 @@ def read_partition(path: Path) -> SavedPartition:
     """Read a partition.json; only clients must be in it.
 
     Raises:
-        ConfigError: there is no such file, it is not of that form, or an index is negative or given twice.
+        ConfigError: there is no such file, it is not of that form, or an index is negative or given twice (without
+            "overlap": true in the file; with it, twice in one client, or for training here and for testing there).
     """
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
@@ -69,11 +72,16 @@ def read_partition(path: Path) -> SavedPartition:
     local_test = None if content.get("local_test") is None else _indices(path, "local_test", content["local_test"])
     if local_test is not None and len(local_test) != len(clients):
         raise ConfigError(f"{path}: local_test has {len(local_test)} clients where clients has {len(clients)}")
-    _check_distinct(path, [*clients, *(local_test or [])])
-    kind, seed, num_samples = (content.get(key) for key in ("kind", "seed", "num_samples"))
-    for key, value, accepted in (("kind", kind, str), ("seed", seed, int), ("num_samples", num_samples, int)):
+    kind, seed, num_samples, overlap = (content.get(key) for key in ("kind", "seed", "num_samples", "overlap"))
+    for key, value, accepted in (
+        ("kind", kind, str),
+        ("seed", seed, int),
+        ("num_samples", num_samples, int),
+        ("overlap", overlap, bool),
+    ):
         if value is not None and type(value) is not accepted:
             raise ConfigError(f"{path}: {key} is {value!r}; accepted: {accepted.__name__}, or null")
+    _check_distinct(path, clients, local_test or [], bool(overlap))
     return SavedPartition(clients, local_test, kind, seed, num_samples)
 
 
@@ -88,8 +96,22 @@ def _indices(path: Path, key: str, lists: object) -> list[npt.NDArray[np.int64]]
     return [np.sort(np.array(part, np.int64)) for part in lists]
 
 
-def _check_distinct(path: Path, parts: Sequence[npt.NDArray[np.int64]]) -> None:
-    ordered = np.sort(np.concatenate([*parts, np.empty(0, np.int64)]))
+def _check_distinct(
+    path: Path, clients: Sequence[npt.NDArray[np.int64]], local_test: Sequence[npt.NDArray[np.int64]], overlap: bool
+) -> None:
+    accepted = 'each index once, in one client, or also in others with "overlap": true'
+    groups = [*clients, *local_test]
+    if overlap:
+        accepted = "each index once in a client, and for training or for testing in all clients that have it"
+        # each list is looked at by itself, and then all that is trained on beside all that is tested on
+        for part in groups:
+            _check_once(path, part, accepted)
+        groups = [np.unique(np.concatenate([*parts, np.empty(0, np.int64)])) for parts in (clients, local_test)]
+    _check_once(path, np.concatenate([*groups, np.empty(0, np.int64)]), accepted)
+
+
+def _check_once(path: Path, indices: npt.NDArray[np.int64], accepted: str) -> None:
+    ordered = np.sort(indices)
     twice = ordered[1:][ordered[1:] == ordered[:-1]]
     if len(twice):
-        raise ConfigError(f"{path}: sample {twice[0]} is given twice; accepted: each index once, in one client")
+        raise ConfigError(f"{path}: sample {twice[0]} is given twice; accepted: {accepted}")

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from fl_ddp.errors import ConfigError
-from fl_ddp.partitions.partition import Partition, parts_of
+from fl_ddp.partitions.partition import Partition, check_alpha, parts_of
 
 
 @dataclass(frozen=True)
@@ -30,8 +28,7 @@ class Quantity(Partition):
         self, labels: npt.NDArray[np.int64], num_clients: int, rng: np.random.Generator
     ) -> list[npt.NDArray[np.int64]]:
         """See Partition.split."""
-        if not 0 < self.alpha < math.inf:
-            raise ConfigError(f"--partition.alpha: {self.alpha} is impossible; accepted: numbers above 0")
+        check_alpha(self.alpha)
         shares = rng.dirichlet(np.full(num_clients, self.alpha))
         ends = np.cumsum(shares if shares.any() else np.ones(num_clients))  # a huge alpha underflows
         spare = len(labels) - num_clients * self.min_size

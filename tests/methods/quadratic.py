@@ -22,7 +22,7 @@ from fl_ddp.group import Group, Workplace
 from fl_ddp.memory import ClientMemory
 from fl_ddp.methods.fedavg import FedAvg
 from fl_ddp.plan import Plan
-from fl_ddp.protocol import Batch, Info, Leaves, Tensors, Term, Total
+from fl_ddp.protocol import Batch, Info, Leaves, Tensors, Total
 from fl_ddp.samples import Samples
 from fl_ddp.seeds import torch_seed
 
@@ -52,18 +52,29 @@ def local_models(theta: float, steps: Sequence[int] | npt.NDArray[np.int64] = TA
     return np.array([descend(a, b, theta, t) for a, b, t in zip(A, B, steps, strict=True)])
 
 
+class _Constant(nn.Module):
+    """Its one weight, for any input."""
+
+    def __init__(self, theta: float) -> None:
+        super().__init__()
+        self.linear = nn.Linear(1, 1, bias=False, dtype=torch.float64)
+        nn.init.constant_(self.linear.weight, theta)
+
+    def forward(self, x: Tensor) -> Tensor:
+        out: Tensor = self.linear(torch.ones_like(x[..., :1]))
+        return out
+
+
 class OneWeight(FlatModel):
     """The linear model of one weight with loss a / 2 (weight 1 - b)^2 + s weight 1; a sample is (a, b, s)."""
 
     def __init__(self, theta: float = THETA_0) -> None:
-        linear = nn.Linear(1, 1, bias=False, dtype=torch.float64)
-        nn.init.constant_(linear.weight, theta)
-        super().__init__(linear, 1, torch.ones(1, 1, dtype=torch.float64))
+        super().__init__(_Constant(theta), 1, torch.ones(1, 3, dtype=torch.float64))
 
     def loss(self, theta: Tensor | Leaves, batch: Batch) -> Tensor:
         """Mean loss over a batch's real samples."""
         a, b, slope = batch.x.unbind(-1)
-        out = self.logits(theta, torch.ones_like(a)[:, None])[:, 0]
+        out = self.logits(theta, batch.x)[:, 0]
         return ((a / 2 * (out - b).square() + slope * out) * batch.mask).sum() / batch.mask.sum().clamp_min(1)
 
 
@@ -154,15 +165,16 @@ class Rounds:
         """One round of a cohort, of all clients if none is given; the server's state after it."""
         ids = np.arange(len(self.clients.parts)) if cohort is None else np.array(cohort)
         sums, kept = CohortSum(exact=True, compile=False), []
-        received = {name: self.server[name] for name in self.method.broadcast}
+        if self.method.measures(self.finished):
+            self.server = self._measured()
+        initial, sent = self.method.init(), self.method.sent(self.finished)
+        received = {name: (self.server if name in sent else initial)[name] for name in self.method.broadcast}
         self.local = {}
         for group in self.groups(ids):
             upload = self.method.client_update(group, received, self.memory.take(group.client))
             sums.add(upload.sums, group.real, [str(k) for k in group.client])
             kept.append((group.client, upload.memory))
-            delta = upload.sums["delta"]
-            assert isinstance(delta, Term)
-            self.local |= {int(k): theta for k, theta in zip(group.client, delta.value, strict=True) if k >= 0}
+            self.local |= {int(k): theta for k, theta in zip(group.client, upload.theta, strict=True) if k >= 0}
         self.total = Total(sums.totals(sums.buffer()))
         info = Info(self.finished, torch.from_numpy(ids), len(self.clients.parts))
         self.server = self.method.server_update(self.server, self.total, info)
@@ -170,6 +182,14 @@ class Rounds:
             self.memory.put(group_ids, memory)
         self.finished += 1
         return self.server
+
+    def _measured(self) -> Tensors:
+        """The server's state with what it measures on all clients' samples, one after the other."""
+        sums = CohortSum(exact=True, compile=False)
+        ids = np.arange(len(self.clients.parts))
+        for group in self.groups(ids):
+            sums.add(self.method.measure(group, self.server), group.real, [""] * self.lanes)
+        return self.method.measured(self.server, Total(sums.totals(sums.buffer())))
 
     def scalars(self, rounds: int, name: str = "theta") -> Floats:
         """Play rounds with all clients; a tensor [1] of the server's after each."""

@@ -1,0 +1,102 @@
+"""FedCurv: Shoham et al., Overcoming Forgetting in Federated Learning on Non-IID Data, NeurIPS workshop 2019.
+
+arXiv 1910.07796, Eq. 3 and Section 3.1. The paper has all clients take part; for fewer, `partial` says whose curvature
+counts. The Fisher information is per sample; public code squares the mean gradient of a batch (`batch_mean_sq`), which
+is smaller by about the batch size, so that a lam tuned on one is wrong for the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import ceil
+from typing import ClassVar, Literal
+
+import torch
+from torch import Tensor
+
+from fl_ddp.errors import accept
+from fl_ddp.group import Group
+from fl_ddp.importance import Reduction, fisher
+from fl_ddp.measure import Label
+from fl_ddp.methods.fedavg import FedAvg
+from fl_ddp.protocol import Info, Tensors, Term, Total, Upload
+
+
+@dataclass(frozen=True)
+class FedCurv(FedAvg):
+    """FedAvg whose clients stay near the others' models where the others' Fisher information is large.
+
+    Attributes:
+        lam: strength of the penalty, the paper's lambda; it goes with 1 / clients, whose Fishers are summed.
+        partial: clients whose curvature counts: the latest of every client that ever took part, or last_round's cohort.
+        top_q: share of the coordinates a client sends of its Fisher, the largest ones.
+        kind: labels of the Fisher: empirical (the data's), exact (expectation over the model's) or mc (one draw).
+        reduction: per_sample_mean, or batch_mean_sq as public code has it.
+        fisher_batch: samples of a batch in batch_mean_sq.
+        fisher_samples: of a client that its Fisher is measured on, 0 for all.
+        penalty_step: explicit, or proximal, which is stable for any lam.
+    """
+
+    lam: float = 1.0
+    partial: Literal["latest", "last_round"] = "latest"
+    top_q: float = 1.0
+    kind: Label = "empirical"
+    reduction: Reduction = "per_sample_mean"
+    fisher_batch: int = 100
+    fisher_samples: int = 0
+    penalty_step: Literal["explicit", "proximal"] = "explicit"
+
+    broadcast: ClassVar[tuple[str, ...]] = ("theta", "u", "v")
+    neutral: ClassVar[Mapping[str, float] | None] = {"lam": 0.0}
+
+    def __post_init__(self) -> None:
+        accept(self, "lam", "fisher_samples", least=0)
+        accept(self, "top_q", above=0, most=1)
+        accept(self, "fisher_batch", least=1)
+
+    @property
+    def proximal(self) -> bool:
+        """Whether the penalty is stepped exactly."""
+        return self.penalty_step == "proximal"
+
+    def init(self) -> Tensors:
+        """No curvature is known yet; the sums behind u = sum I_k and v = sum I_k theta_k are kept in float64."""
+        theta = self.model.init()
+        zero, exact = torch.zeros_like(theta), torch.zeros_like(theta, dtype=torch.float64)
+        return {"theta": theta, "u": zero, "v": zero.clone(), "sum_u": exact, "sum_v": exact.clone()}
+
+    def init_client(self) -> Tensors:
+        """What the client last sent, and in which round."""
+        zero = torch.zeros_like(self.model.init())
+        return {"u": zero, "v": zero.clone(), "round": torch.tensor(-1)}
+
+    def quadratic(self, server: Tensors, mine: Tensors) -> tuple[Tensor, Tensor]:
+        """The others' curvature: 2 lam (u theta - v) as 2 lam u (theta - v / u), never negative."""
+        u, v = (server["u"] - mine["u"]).clamp_min(0), server["v"] - mine["v"]
+        return 2 * self.lam * u, v / torch.where(u > 0, u, torch.inf)
+
+    def client_update(self, group: Group, server: Tensors, memory: Tensors) -> Upload:
+        """Local training against the others' curvature, then the client's own."""
+        latest = self.partial == "latest"
+        counted = torch.ones_like(memory["round"]) if latest else memory["round"] == group.round - 1
+        own = {name: memory[name] * counted[:, None] for name in ("u", "v")}
+        trained = group.train(server["theta"], self, server, own)
+        u = fisher(group, trained.theta, self.model, kind=self.kind, reduction=self.reduction,
+                   batch_size=self.fisher_batch, max_samples=self.fisher_samples)  # fmt: skip
+        average = self.average(group, server, trained)
+        sent: dict[str, Tensor | Term] | None = None
+        if self.top_q < 1:
+            values, index = u.topk(ceil(self.top_q * self.model.num_params))
+            u = torch.zeros_like(u).scatter(1, index, values)
+            sent = average | {"u": values, "v": values, "index": index.int()}
+        new = {"u": u, "v": u * trained.theta}
+        sums = average | {name: Term(t, minus=memory[name] if latest else None) for name, t in new.items()}
+        return Upload(sums, trained.theta, new | {"round": torch.full_like(memory["round"], group.round)}, sent)
+
+    def server_update(self, server: Tensors, total: Total, info: Info) -> Tensors:
+        """FedAvg, and the sums of all contributions that count."""
+        kept = 1.0 if self.partial == "latest" else 0.0
+        sums = {f"sum_{name}": kept * server[f"sum_{name}"] + total.sums[name] for name in ("u", "v")}
+        rounded = {name: sums[f"sum_{name}"].to(server[name].dtype) for name in ("u", "v")}
+        return super().server_update(server, total, info) | sums | rounded

@@ -1,0 +1,80 @@
+"""Ragged clients with a model, and importance by a plain loop over samples."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+
+from fl_ddp.flat_model import FlatModel
+from fl_ddp.group import Group, Workplace
+from fl_ddp.plan import Plan
+from fl_ddp.samples import Normaliser, Samples
+from fl_ddp.seeds import torch_seed
+
+PLAN = Plan(10, 1.0, None, 0.1)
+
+
+class Bench(NamedTuple):
+    """Clients of given sizes, whose samples follow each other in the training set."""
+
+    work: Workplace
+    clients: list[npt.NDArray[np.int64]]
+    model: FlatModel
+
+    def group(self, ids: Sequence[int], lanes: int = 0, round_index: int = 0) -> Group:
+        samples = [self.clients[i] for i in ids]
+        return Group(self.work, PLAN, np.array(ids, np.int64), samples, lanes or len(ids), 7, round_index)
+
+    def theta(self, lanes: int) -> Tensor:
+        """Parameters [lanes, P], other ones in each lane."""
+        noise = torch.randn(lanes, self.model.num_params, generator=torch.Generator().manual_seed(2)).to(
+            self.work.dtype
+        )
+        return self.model.init() + 0.05 * noise
+
+    def inputs(self, client: int) -> tuple[Tensor, Tensor]:
+        samples, index = self.work.samples, torch.from_numpy(self.clients[client])
+        return samples.inputs(samples.x[index], self.work.dtype), samples.y[index]
+
+
+def bench(
+    make: Callable[[], nn.Module],
+    in_shape: tuple[int, ...],
+    sizes: Sequence[int],
+    *,
+    classes: int = 3,
+    dtype: torch.dtype = torch.float64,
+    compile: bool = False,
+    bfloat16: bool = False,
+    check: Callable[[], None] = lambda: None,
+) -> Bench:
+    random = np.random.default_rng(1)
+    x = torch.from_numpy(random.integers(0, 256, (sum(sizes), *in_shape)).astype(np.uint8))
+    y = torch.from_numpy(random.integers(0, classes, sum(sizes)))
+    samples = Samples(x, y, Normaliser(torch.full((), 0.4, dtype=dtype), torch.full((), 0.6, dtype=dtype)))
+    with torch_seed(4):
+        model = FlatModel(make(), classes, samples.inputs(x[:1], dtype))
+    clients = np.split(np.arange(sum(sizes)), np.cumsum(sizes)[:-1])
+    return Bench(Workplace(samples, dtype, bfloat16, compile, check), clients, model)
+
+
+def gradients(model: FlatModel, theta: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
+    """Per-sample gradients [N, C, P] of -log p(class) for every class, and p [N, C], one backward pass each."""
+    rows, probabilities = [], []
+    for sample in x:
+        leaf = theta.detach().clone().requires_grad_()
+        log_p = model.logits(leaf, sample[None])[0].log_softmax(-1)
+        rows.append(torch.stack([torch.autograd.grad(-each, leaf, retain_graph=True)[0] for each in log_p]))
+        probabilities.append(log_p.detach().exp())
+    return torch.stack(rows), torch.stack(probabilities)
+
+
+def check_close(found: Tensor, expected: Tensor) -> None:
+    """Equal to rounding in float64, as a part of the largest number."""
+    assert expected.abs().max() > 0
+    torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-12 * float(expected.abs().max()))

@@ -1,0 +1,46 @@
+"""The server's own samples: copies of the clients', dealt to all ranks in batches."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from conformance_runs import SETTINGS, SOLO, differences, play
+
+from fl_ddp.command_line import from_mapping
+from fl_ddp.federation import Federation, found
+
+
+def federation(**options: object) -> Federation:
+    settings = {f"method.{name}": value for name, value in options.items()}
+    return found(from_mapping(SETTINGS | {"method": "FedCL"} | settings), SOLO)
+
+
+def test_the_server_holds_copies_of_a_share_of_the_clients_samples() -> None:
+    with_proxy, without = federation(proxy=0.1), found(from_mapping(SETTINGS), SOLO)
+    clients, proxy = np.concatenate(with_proxy.clients), np.concatenate(with_proxy.proxy)
+    assert len(proxy) == round(0.1 * len(clients)) == len(set(proxy.tolist()))
+    assert set(proxy.tolist()) <= set(clients.tolist())
+    assert all(np.array_equal(a, b) for a, b in zip(with_proxy.clients, without.clients, strict=True))
+    assert without.proxy == []
+
+
+def test_it_comes_in_batches_or_whole_for_a_path() -> None:
+    cut, whole = federation(proxy=0.1, proxy_batch=32), federation(proxy=0.1, omega="si")
+    assert {len(part) for part in cut.proxy[:-1]} == {32} and 0 < len(cut.proxy[-1]) <= 32
+    assert len(whole.proxy) == 1
+    assert np.array_equal(np.concatenate(cut.proxy), whole.proxy[0])
+
+
+def test_there_is_always_one_sample() -> None:
+    assert sum(map(len, federation(proxy=1e-9).proxy)) == 1
+
+
+@pytest.mark.parametrize("omega", ["per_param_sq", "per_tensor", "si"])
+def test_what_is_measured_does_not_depend_on_the_dealing(omega: str) -> None:
+    settings: dict[str, object] = {
+        "method": "FedCL", "method.omega": omega, "method.proxy": 0.3, "method.proxy_batch": 16, "rounds": 1,
+    }  # fmt: skip
+    together = play(settings).state.server
+    apart = play(settings, lambda ids: [ids[i : i + 1] for i in reversed(range(len(ids)))]).state.server
+    assert differences(together, apart) == []
+    assert together["omega"].any()

@@ -1,0 +1,44 @@
+"""Bytes that clients receive and send, counted from the tensors that travel, in multiples of FedAvg's."""
+
+from __future__ import annotations
+
+import pytest
+from conformance_runs import play
+
+ROUNDS = 10
+
+
+def traffic(**settings: object) -> tuple[float, float]:
+    """Bytes down and up of ten rounds."""
+    one_step = {"rounds": ROUNDS, "local_steps": 1, "batch_size": 4, "eval_every": ROUNDS, "local_test": 0.0}
+    records = play(one_step | settings).records
+    return sum(r.traffic_down_bytes for r in records), sum(r.traffic_up_bytes for r in records)
+
+
+@pytest.mark.parametrize(
+    ("settings", "down", "up"),
+    [
+        ({"method": "FedProx"}, 1, 1),
+        ({"method": "Scaffold"}, 2, 2),
+        ({"method": "FedCurv"}, 3, 3),
+        # the largest tenth of the coordinates, and their places in half the bytes of u and v
+        ({"method": "FedCurv", "method.top_q": 0.1}, 3, 1.3),
+        # the Fisher is not known in the first round
+        ({"method": "FisherAvg", "method.lam": 1.0}, 1.9, 2),
+        ({"method": "FisherAvg", "method.importance": "rwalk", "method.lam": 0.0}, 2.8, 3),
+        ({"method": "FedCL"}, 2, 1),
+        ({"method": "FedCL", "method.every": 10}, 1.1, 1),
+    ],
+    ids=str,
+)
+def test_traffic_in_multiples_of_fedavg(settings: dict[str, object], down: float, up: float) -> None:
+    base, found = traffic(), traffic(**settings)
+    # beside P floats a client sends its number of samples and its loss
+    assert found[0] / base[0] == pytest.approx(down, rel=0.005)
+    assert found[1] / base[1] == pytest.approx(up, rel=0.005)
+
+
+@pytest.mark.parametrize(("every", "expected"), [(1, 1.5), (10, 1.05)])
+def test_fedcl_costs_what_its_paper_says(every: int, expected: float) -> None:
+    total = sum(traffic(method="FedCL", **{"method.every": every}))
+    assert total / sum(traffic()) == pytest.approx(expected, rel=0.005)

@@ -1,0 +1,81 @@
+"""A user's module that cannot be vectorised, or draws random numbers itself, is refused before the run begins."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from fl_ddp import simulate
+from fl_ddp.errors import ConfigError
+from fl_ddp.flat_model import FlatModel
+from fl_ddp.trial import try_gradient
+
+RANDOM = "draws random numbers that no seed of the run decides; use torch.nn.Dropout layers, not functional.dropout"
+VALUES = "depends on values outside of tensors"
+
+
+class Own(nn.Module):
+    """Does something of the user's with a hidden layer."""
+
+    def __init__(self, change: Callable[[nn.Module, Tensor], Tensor]) -> None:
+        super().__init__()
+        self.change, self.dropout = change, nn.Dropout(0.5)
+        self.body, self.head = nn.Linear(6, 8), nn.Linear(8, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        out: Tensor = self.head(self.change(self, self.body(x)))
+        return out
+
+
+def tried(change: Callable[[nn.Module, Tensor], Tensor]) -> None:
+    example = torch.linspace(-1, 1, 6)[None]
+    try_gradient(FlatModel(Own(change), 3, example), example, "Own")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda own, x: F.dropout(x), RANDOM),
+        (lambda own, x: F.dropout(x, 0.5, own.training), RANDOM),
+        (lambda own, x: x + torch.randn(8), RANDOM),
+        (lambda own, x: x if x.sum() > 0 else -x, VALUES),
+        (lambda own, x: x * x.sum().item(), VALUES),
+        (lambda own, x: x + F.one_hot(x.argmax(-1), 8), VALUES),
+        (lambda own, x: x + x[x > 0].sum(), "has shapes that depend on values"),
+        (lambda own, x: x + torch.tensor(x.detach().numpy()), "turns tensors into numbers or numpy arrays"),
+        (lambda own, x: F.rrelu(x, training=own.training), "fails under vmap: .*rrelu"),
+    ],
+)
+def test_what_vmap_refuses_is_told_in_one_line(change: Callable[[nn.Module, Tensor], Tensor], message: str) -> None:
+    with pytest.raises(ConfigError, match=rf"^--model: Own's forward {message}") as error:
+        tried(change)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda own, x: own.dropout(x),
+        lambda own, x: torch.where(x > 0, x, -x),
+        lambda own, x: x if x.shape[-1] > 3 else -x,
+        lambda own, x: F.dropout(x, 0.5, training=False),
+    ],
+)
+def test_what_works_in_lanes_is_accepted(change: Callable[[nn.Module, Tensor], Tensor]) -> None:
+    tried(change)
+
+
+def test_a_run_refuses_such_a_module_before_it_makes_a_folder(tmp_path_factory: pytest.TempPathFactory) -> None:
+    out = tmp_path_factory.mktemp("out")
+    (out / "dropping.py").write_text(
+        "import torch\n\nclass Dropping(torch.nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+        "        self.head = torch.nn.Linear(64, 10)\n    def forward(self, x):\n"
+        "        return torch.nn.functional.dropout(self.head(x.flatten(1)), 0.5, self.training)\n"
+    )
+    with pytest.raises(ConfigError, match=rf"^--model: Dropping's forward {RANDOM}$"):
+        simulate({"model": f"{out}/dropping.py:Dropping", "compile": False, "out": str(out / "runs")})
+    assert not (out / "runs").exists()
