@@ -17,7 +17,6 @@ from launch.recipe_list import recipe_list
 from launch.report import as_json, markdown, terminal
 from launch.row_run import RowRun, plan
 from launch.runs import Run
-from launch.table import Row
 from launch.table_file import load_table, table_names
 
 
@@ -44,12 +43,9 @@ def main(words: Sequence[str]) -> int:
 def _reproduce(arguments: Arguments, words: Sequence[str]) -> int:
     table = load_table(arguments.table)
     small = "small" in arguments.switches
-    chosen = table.choose(arguments.rows)
-
-    def runs_of(rows: Sequence[Row]) -> list[RowRun]:
-        return plan(rows, arguments.seeds, small=small, out=arguments.out, extra=arguments.extra)
-
-    runs = list({run.folder: run for run in runs_of(chosen)}.values())
+    chosen = {row.full_name for row in table.choose(arguments.rows)}
+    planned = plan(table.rows, arguments.seeds, small=small, out=arguments.out, extra=arguments.extra)
+    runs = list({run.folder: run for run in planned if run.row.full_name in chosen}.values())
     failed: dict[str, str] = {}
     if "report" not in arguments.switches:
         _ = [run.config for run in runs]  # nothing is started before all rows are known to be understood
@@ -57,7 +53,7 @@ def _reproduce(arguments: Arguments, words: Sequence[str]) -> int:
             print("\n".join(_shown(run, arguments.ranks) for run in runs))
             return 0
         failed = _run_all(runs, arguments.ranks)
-    comparison = compare(table, _read_all(runs_of(table.rows), failed), small=small)
+    comparison = compare(table, _read_all(planned, failed), small=small)
     _write(comparison, arguments.out, shlex.join(["python", "-m", "launch.reproduce", *words]))
     for label, why in failed.items():
         print(f"failed: {label}: {why}", file=sys.stderr)

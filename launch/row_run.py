@@ -96,9 +96,9 @@ class RowRun:
         if different:
             change = "; ".join(f"{key} is {before}, not {after}" for key, before, after in different)
             raise ConfigError(f"{self.folder}: holds another run ({change}); remove it, or choose another --out")
-        wanted = self.config.rounds  # a run that went on longer is read as if it had not
-        curves = {name: [(r, value) for r, value in curve if r <= wanted] for name, curve in run.curves.items()}
-        return replace(run, wanted=wanted, curves=curves)
+        rounds = self.config.rounds  # a run that went on longer is read as if it had not
+        curves = {name: [(r, value) for r, value in curve if r <= rounds] for name, curve in run.curves.items()}
+        return replace(run, wanted=rounds, curves=curves)
 
     def clear(self) -> None:
         """Remove a folder whose run died before it had begun, so that it can begin anew.

@@ -35,8 +35,8 @@ class Run:
 
     @property
     def ended(self) -> bool:
-        """Whether it has all rounds and its results."""
-        return bool(self.summary) and self.rounds >= self.wanted
+        """Whether it has all rounds and its results, or more rounds than it was asked for."""
+        return self.rounds > self.wanted or (self.rounds == self.wanted and bool(self.summary))
 
 
 def read_run(folder: Path) -> Run | None:

@@ -56,23 +56,10 @@ def short(path: Path) -> str:
     return path.relative_to(CONFIGS).with_suffix("").as_posix()
 
 
-def understood_once_written(row: Row) -> pytest.MarkDecorator | None:
-    """Rows that use what is not written yet must fail, and are no exception any more once it is."""
-    base = load_yaml(row.base)
-    assert isinstance(base, dict)
-    for kind, choice in (("method", row.options.get("method")), ("partition", base["partition"]["name"])):
-        if isinstance(choice, str) and choice.lower() not in {name.lower() for name in registry.known(kind)}:
-            return pytest.mark.xfail(strict=True, reason=f"{choice} is not written yet")
-    return None
+OWN_ROWS = [row for table in TABLES.values() for row in table.rows if row.table == table.name]
 
 
-def own_rows() -> list[object]:
-    rows = [row for table in TABLES.values() for row in table.rows if row.table == table.name]
-    marks = {row.run: understood_once_written(row) for row in rows}
-    return [pytest.param(row, id=f"{row.table}/{row.full_name}", marks=marks[row.run] or ()) for row in rows]
-
-
-@pytest.mark.parametrize("row", own_rows())
+@pytest.mark.parametrize("row", OWN_ROWS, ids=[f"{row.table}/{row.full_name}" for row in OWN_ROWS])
 def test_rows_and_their_twins_are_understood(row: Row) -> None:
     for small in (False, True):
         (run,) = plan([row], [3], small=small, out=Path("out"), extra=[])
