@@ -294,6 +294,9 @@ def test_dry_run_prints_the_commands(table: str, capfd: pytest.CaptureFixture[st
 
 def test_a_table_is_run_skipped_resumed_and_judged(table: str, capfd: pytest.CaptureFixture[str]) -> None:
     folder = Path("reproduce/tiny/table1")
+    died_before_it_began = folder / "digits-fedavg-seed0" / ".lock"
+    died_before_it_began.parent.mkdir(parents=True)
+    died_before_it_began.touch()
     code, out, err = reproduce(capfd, [table, "--row", "fedavg", "--row", "slow", "--seeds", "0..1", "--rounds", "2"])
     assert (code, err) == (0, "")
     assert [f"digits/{row} seed {seed} finished" in out for row in ("fedavg", "slow") for seed in (0, 1)] == [True] * 4
@@ -356,14 +359,10 @@ def test_ctrl_c_saves_the_run_and_the_same_command_goes_on(table: str, tmp_path:
     assert stopped is not None and not stopped.ended and checkpoints(run)[-1] == f"round_{stopped.rounds:06}"
 
 
-def test_a_folder_whose_run_died_before_it_began_is_used_again(table: str, capfd: pytest.CaptureFixture[str]) -> None:
-    folder = Path("reproduce/tiny/table1-small/digits-fedavg-seed0")
-    folder.mkdir(parents=True)
-    (folder / ".lock").touch()
-    code, out, _ = reproduce(capfd, [table, "--row", "fedavg", "--small"])
-    assert code == 0 and "digits/fedavg seed 0 finished" in out and "scaled-down twin" in out
-    (folder.with_name("digits-slow-seed0")).mkdir()
-    (folder.with_name("digits-slow-seed0") / "thesis.tex").touch()
-    code, _, err = reproduce(capfd, [table, "--row", "slow", "--small"])
-    assert code == 1 and "is not the folder of a run" in err
-    assert (folder.with_name("digits-slow-seed0") / "thesis.tex").exists()
+def test_a_folder_that_holds_no_run_is_left_alone(table: str, capfd: pytest.CaptureFixture[str]) -> None:
+    precious = Path("reproduce/tiny/table1-small/digits-slow-seed0/thesis.tex")
+    precious.parent.mkdir(parents=True)
+    precious.touch()
+    code, out, err = reproduce(capfd, [table, "--row", "slow", "--small"])
+    assert code == 1 and "scaled-down twin" in out and "is not the folder of a run" in err
+    assert precious.exists()
