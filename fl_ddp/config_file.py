@@ -21,8 +21,22 @@ def read_yaml(path: Path) -> list[Given]:
     Raises:
         ConfigError: it cannot be read, is not YAML, or holds something else than options.
     """
+    content = load_yaml(path)
+    if content is None:
+        return []
+    if not isinstance(content, Mapping):
+        raise ConfigError(f"{path}: holds no options; accepted: lines such as lr: 0.1")
+    return flatten({str(key): value for key, value in content.items()}, f"{path}: ")
+
+
+def load_yaml(path: Path) -> object:
+    """What a YAML file holds; a key that stands twice is refused.
+
+    Raises:
+        ConfigError: it cannot be read or is not YAML.
+    """
     try:
-        content = yaml.load(path.read_text(encoding="utf-8"), _Loader)
+        return yaml.load(path.read_text(encoding="utf-8"), _Loader)
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
@@ -33,11 +47,6 @@ def read_yaml(path: Path) -> list[Given]:
         raise ConfigError(f"{path}: {line}not YAML: {error.problem or error.context}") from error
     except yaml.YAMLError as error:
         raise ConfigError(f"{path}: not YAML: {' '.join(str(error).split())}") from error
-    if content is None:
-        return []
-    if not isinstance(content, Mapping):
-        raise ConfigError(f"{path}: holds no options; accepted: lines such as lr: 0.1")
-    return flatten({str(key): value for key, value in content.items()}, f"{path}: ")
 
 
 def flatten(content: Mapping[str, object], source: str) -> list[Given]:

@@ -1,0 +1,144 @@
+"""The command line of launch.reproduce; what is not its own goes on to fl_ddp.main."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from fl_ddp.errors import ConfigError
+from fl_ddp.options import suggestion
+
+HELP = """usage: python -m launch.reproduce PAPER/TABLE [--option value ...]
+       python -m launch.reproduce --list
+
+Runs the rows of a paper's table one after another, skips those that are finished, goes on with those that are not, and
+prints our numbers beside the paper's, with the verdict on every ordering that must show.
+
+  PAPER/TABLE           importance/table3, say, or the path of a *.table.yaml file
+  --row NAME            only these rows: group/row, a row in all groups, or a whole group; may be given several times
+  --small               the scaled-down twins: minutes on two cores, for the orderings only
+  --seeds SEEDS         0..2, or 0,3,5 [0..2; 0 with --small]
+  --ranks N             processes of each run, through torchrun [1]
+  --out DIR             runs go to DIR/<paper>/<table>[-small]/<group>-<row>-seed<k>, results beside them [reproduce]
+  --dry_run             print the commands and stop
+  --report              run nothing, print what there is
+  --list                list all tables, with what they cost
+  --help                print this and stop
+
+Other options go on to every run, over those of its row: --data.root DIR, --data.download true, --device cuda;
+python -m fl_ddp.main --help lists them. Runs on data that come with the package are not told where data lie.
+Ctrl-C stops after the current round; the same command goes on.
+Exit codes: 0 done, 1 a run failed or was stopped, 2 the input cannot be run."""
+
+_SWITCHES = ("small", "dry_run", "report", "list", "help")
+_VALUES = ("row", "seeds", "ranks", "out")
+_OURS = {"seed": "--seeds", "name": "--out", "resume": "nothing: what is unfinished goes on", "config": "a table"}
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """What the user asked for.
+
+    Attributes:
+        table: name or path; empty with --list and --help.
+        rows: names of rows and groups; none means all.
+        seeds: of the runs.
+        ranks: processes of each run.
+        out: folder of all papers.
+        switches: those that are on.
+        extra: options of fl_ddp.main: --key=value, or --key alone.
+    """
+
+    table: str
+    rows: tuple[str, ...]
+    seeds: tuple[int, ...]
+    ranks: int
+    out: Path
+    switches: frozenset[str]
+    extra: tuple[str, ...]
+
+
+def read_arguments(words: Sequence[str]) -> Arguments:
+    """Read a command line.
+
+    Raises:
+        ConfigError: it cannot be understood.
+    """
+    tables: list[str] = []
+    given: dict[str, list[str]] = {key: [] for key in _VALUES}
+    switches: dict[str, bool] = {}
+    extra: list[str] = []
+    left = ["--help" if word == "-h" else word for word in words]
+    while left:
+        word = left.pop(0)
+        if not word.startswith("--"):
+            tables.append(word)
+            continue
+        key, equals, value = word[2:].partition("=")
+        if key in _OURS:
+            raise ConfigError(f"--{key}: is not the user's to give here; give {_OURS[key]}")
+        if key in _SWITCHES:
+            if not equals and left and left[0].lower() in ("true", "false"):
+                value = left.pop(0)
+            if value.lower() not in ("", "true", "false"):
+                raise ConfigError(f"--{key}: {value} is unknown; accepted: true or false")
+            switches[key] = value.lower() != "false"
+            continue
+        takes = not equals and left and not left[0].startswith("--")
+        if key in _VALUES:
+            value = left.pop(0) if takes else value
+            if not value:
+                raise ConfigError(f"--{key}: needs a value")
+            given[key].append(value)
+            continue
+        if near := _misspelt(key):
+            raise ConfigError(f"--{key}: unknown option; did you mean --{near}?")
+        extra.append(f"{word}={left.pop(0)}" if takes else word)
+    on = frozenset(key for key, is_on in switches.items() if is_on)
+    if not tables and not on & {"list", "help"}:
+        raise ConfigError("no table is named; --list shows all, --help what can be given")
+    if len(tables) > 1:
+        raise ConfigError(f"{tables[1]}: belongs to no option; one table at a time ({tables[0]} is named already)")
+    return Arguments(
+        table="".join(tables),
+        rows=tuple(given["row"]),
+        seeds=read_seeds((given["seeds"] or ["0" if "small" in on else "0..2"])[-1]),
+        ranks=_ranks((given["ranks"] or ["1"])[-1]),
+        out=Path((given["out"] or ["reproduce"])[-1]),
+        switches=on,
+        extra=tuple(extra),
+    )
+
+
+def read_seeds(text: str) -> tuple[int, ...]:
+    """Seeds written as 0..2 or 0,3,5.
+
+    Raises:
+        ConfigError: they are written otherwise.
+    """
+    wrong = ConfigError(f"--seeds: {text} are no seeds; accepted: 0..2, or 0,3,5")
+    first, dots, last = text.partition("..")
+    try:
+        seeds = range(int(first), int(last) + 1) if dots else [int(each) for each in text.split(",")]
+    except ValueError:
+        raise wrong from None
+    if not seeds or min(seeds) < 0 or len(seeds) > 1000:
+        raise wrong
+    return tuple(dict.fromkeys(seeds))
+
+
+def _ranks(text: str) -> int:
+    if not text.isdigit() or int(text) < 1:
+        raise ConfigError(f"--ranks: {text} is impossible; accepted: whole numbers from 1 up")
+    return int(text)
+
+
+def _misspelt(key: str) -> str | None:
+    """The option of ours that an unknown one means, if it is none of fl_ddp.main's."""
+    from fl_ddp.config_layers import scalar_options  # takes seconds to import: only a run needs it
+    from fl_ddp.registry import KINDS
+
+    if key.partition(".")[0] in (*KINDS, *scalar_options().by_name):
+        return None
+    return suggestion(key, (*_SWITCHES, *_VALUES))

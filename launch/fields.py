@@ -1,0 +1,75 @@
+"""The content of a YAML file, checked piece by piece; messages begin with the place: file and key."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Collection, Mapping
+
+from fl_ddp.errors import ConfigError
+from fl_ddp.options import suggestion
+
+
+def mapping(value: object, where: str) -> dict[str, object]:
+    """A mapping with texts as keys."""
+    if not isinstance(value, Mapping):
+        raise ConfigError(f"{where}: {_shown(value)} is not a mapping; accepted: lines such as key: value")
+    return {str(key): each for key, each in value.items()}
+
+
+def listing(value: object, where: str) -> list[object]:
+    """A list."""
+    if not isinstance(value, list):
+        raise ConfigError(f"{where}: {_shown(value)} is not a list; accepted: lines that begin with -")
+    return value
+
+
+def text(value: object, where: str) -> str:
+    """A text."""
+    if not isinstance(value, str):
+        raise ConfigError(f"{where}: {_shown(value)} is not a text")
+    return value
+
+
+def number(value: object, where: str) -> float:
+    """A finite number."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise ConfigError(f"{where}: {_shown(value)} is not a number")
+    return float(value)
+
+
+def switch(value: object, where: str) -> bool:
+    """True or false."""
+    if not isinstance(value, bool):
+        raise ConfigError(f"{where}: {_shown(value)} is unknown; accepted: true or false")
+    return value
+
+
+def name(value: str, where: str) -> None:
+    """Check a name that stands in orderings and in the names of folders."""
+    if not re.fullmatch(r"[A-Za-z0-9_.]+", value):
+        raise ConfigError(f"{where}: {value!r} is no name; accepted: letters, digits, _ and .")
+
+
+def keys(content: Mapping[str, object], required: Collection[str], optional: Collection[str], where: str) -> None:
+    """Check that a mapping has the keys it must have, and no others than it may have.
+
+    Args:
+        content: the mapping.
+        required: keys it must have.
+        optional: keys it may have.
+        where: the place, such as "a.table.yaml: groups.", to which the key is added.
+    """
+    known = (*required, *optional)
+    for key in content:
+        if key not in known:
+            near = suggestion(key, known)
+            hint = f"did you mean {near}?" if near else f"accepted: {', '.join(known)}"
+            raise ConfigError(f"{where}{key}: unknown key; {hint}")
+    for key in required:
+        if key not in content:
+            raise ConfigError(f"{where}{key}: is missing")
+
+
+def _shown(value: object) -> str:
+    return "nothing" if value is None else repr(value)

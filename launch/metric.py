@@ -1,0 +1,142 @@
+"""Numbers read off the curves of a run: what a paper's table may mean by an accuracy."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+
+from fl_ddp.errors import ConfigError
+
+QUANTITIES = {
+    "accuracy": "accuracy",
+    "generic": "accuracy",
+    "initial": "initial_accuracy",
+    "personalised": "personalised_accuracy",
+}
+"""Columns of metrics.csv by the name a metric gives them; generic is what papers on personalised methods call it."""
+
+FORMS = (
+    "final, best, running_mean, ema0.995, last10, each with @50 if wanted, rounds_to 0.85 of one of them, of initial"
+)
+
+Curve = Sequence[tuple[int, float]]
+"""Evaluated rounds from 1 up, ascending, and the value in each."""
+
+_STATISTIC = re.compile(r"(final|best|running_mean|ema(?P<weight>0?\.\d+)|last(?P<count>[1-9]\d*))(@(?P<round>\d+))?")
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One number of a run.
+
+    Attributes:
+        text: as the table writes it.
+        statistic: final, best, running_mean, ema or last.
+        parameter: weight of the ema, number of rounds of last.
+        round: where it is read; None is the end of the run.
+        target: fraction whose first round is asked for; None asks for the value itself.
+        quantity: column of metrics.csv.
+        relative_to: row of the same group whose number this one is divided by.
+    """
+
+    text: str
+    statistic: str
+    parameter: float = 0.0
+    round: int | None = None
+    target: float | None = None
+    quantity: str = "accuracy"
+    relative_to: str | None = None
+
+    @property
+    def unit(self) -> str:
+        """What its values are: percent, rounds or a ratio."""
+        if self.relative_to:
+            return "ratio"
+        return "percent" if self.target is None else "rounds"
+
+
+def parse_metric(text: str) -> Metric:
+    """Read a metric, such as running_mean@10, last10 of initial, rounds_to 0.85 of ema0.995, rounds_to 0.9 / fedavg.
+
+    Raises:
+        ConfigError: it is none; without the place where it stands.
+    """
+    unknown = ConfigError(f"{text!r} is no metric; accepted: {FORMS}, and / <row> for a ratio")
+    formula, slash, relative_to = text.partition(" / ")
+    parts = formula.split(" of ")
+    target = None
+    if parts[0].startswith("rounds_to "):
+        try:
+            target = float(parts.pop(0).removeprefix("rounds_to "))
+        except ValueError:
+            raise unknown from None
+        if not 0 < target <= 1:
+            raise ConfigError(f"{text!r}: the target {target} is impossible; accepted: accuracies in (0, 1]")
+    quantity = QUANTITIES[parts.pop()] if parts and parts[-1] in QUANTITIES else "accuracy"
+    match = _STATISTIC.fullmatch(parts[0] if parts else "final")
+    if match is None or len(parts) > 1 or (target and match["round"]) or (slash and not relative_to.strip()):
+        raise unknown
+    parameter = float(match["weight"] or match["count"] or 0)
+    statistic = match[1].rstrip(".0123456789")
+    end = int(match["round"]) if match["round"] else None
+    return Metric(text, statistic, parameter, end, target, quantity, relative_to.strip() or None)
+
+
+def measure(metric: Metric, curves: Mapping[str, Curve], ended: bool) -> float | None:
+    """The number a metric reads off a run, before it is divided by another row's.
+
+    Args:
+        metric: what is asked for.
+        curves: by column of metrics.csv.
+        ended: whether the run has all its rounds.
+
+    Returns:
+        percent, or rounds: infinite if the target was not reached in a run that ended; None where the run says nothing
+        yet.
+    """
+    curve = curves.get(metric.quantity, ())
+    rounds, values = [r for r, _ in curve], smoothed(metric, curve)
+    if metric.target is not None:
+        reached = (r for r, value in zip(rounds, values, strict=True) if value >= metric.target)
+        return next(reached, math.inf if ended and rounds else None)
+    if metric.round is None:
+        return 100 * values[-1] if ended and values else None
+    if not rounds or rounds[-1] < metric.round:
+        return None
+    seen = sum(r <= metric.round for r in rounds)
+    return 100 * values[seen - 1] if seen else None
+
+
+def smoothed(metric: Metric, curve: Curve) -> list[float]:
+    """A curve as a metric's statistic sees it, one value for each evaluated round.
+
+    An ema is debiased: weights w ** (rounds ago), divided by their sum, so rounds without evaluation only age the rest.
+    """
+    values = [value for _, value in curve]
+    if metric.statistic == "best":
+        return list(accumulate(values, max))
+    if metric.statistic == "running_mean":
+        return [total / count for count, total in enumerate(accumulate(values), 1)]
+    if metric.statistic == "last":
+        return [_mean([v for r, v in curve[: i + 1] if r > curve[i][0] - metric.parameter]) for i in range(len(curve))]
+    if metric.statistic == "ema":
+        return _ema(metric.parameter, curve)
+    return values
+
+
+def _ema(weight: float, curve: Curve) -> list[float]:
+    found = []
+    total = weights = 0.0
+    before = 0
+    for now, value in curve:
+        aged = weight ** (now - before)
+        total, weights, before = aged * total + value, aged * weights + 1, now
+        found.append(total / weights)
+    return found
+
+
+def _mean(values: Sequence[float]) -> float:
+    return math.fsum(values) / len(values)

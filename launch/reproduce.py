@@ -1,0 +1,138 @@
+"""The command: python -m launch.reproduce importance/table3 runs a paper's table and prints our numbers beside its."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from fl_ddp.atomic_file import write_text
+from fl_ddp.errors import ConfigError, RunError
+from launch.arguments import HELP, Arguments, read_arguments
+from launch.comparison import Comparison, RunsBySeed, compare
+from launch.local import Stop, last_words
+from launch.recipe_list import recipe_list
+from launch.report import as_json, markdown, terminal
+from launch.row_run import RowRun, plan
+from launch.runs import Run
+from launch.table_file import load_table, table_names
+
+
+def main(words: Sequence[str]) -> int:
+    """Do what the command line asks for.
+
+    Returns:
+        exit code: 0, 1 (a run failed or was stopped) or 2 (the input cannot be run).
+    """
+    try:
+        arguments = read_arguments(words)
+        if "help" in arguments.switches:
+            print(HELP)
+        elif "list" in arguments.switches:
+            print(recipe_list([load_table(name) for name in table_names()]), end="")
+        else:
+            return _reproduce(arguments, words)
+    except (ConfigError, RunError) as error:
+        print(f"reproduce: error: {error}", file=sys.stderr)
+        return 2 if isinstance(error, ConfigError) else 1
+    return 0
+
+
+def _reproduce(arguments: Arguments, words: Sequence[str]) -> int:
+    table = load_table(arguments.table)
+    small = "small" in arguments.switches
+    chosen = {row.full_name for row in table.choose(arguments.rows)}
+    planned = plan(table.rows, arguments.seeds, small=small, out=arguments.out, extra=arguments.extra)
+    runs = list({run.folder: run for run in planned if run.row.full_name in chosen}.values())
+    failed: dict[str, str] = {}
+    if "report" not in arguments.switches:
+        _ = [run.config for run in runs]  # nothing is started before all rows are known to be understood
+        if "dry_run" in arguments.switches:
+            print("\n".join(_shown(run, arguments.ranks) for run in runs))
+            return 0
+        failed = _run_all(runs, arguments.ranks)
+    comparison = compare(table, _read_all(planned, failed), small=small)
+    _write(comparison, arguments.out, shlex.join(["python", "-m", "launch.reproduce", *words]))
+    for label, why in failed.items():
+        print(f"failed: {label}: {why}", file=sys.stderr)
+    return 1 if failed else 0
+
+
+def _shown(run: RowRun, ranks: int) -> str:
+    found = run.found()
+    if found and found.ended:
+        return f"# {run.folder} is finished"
+    return shlex.join(["python", *run.command(ranks)[1:]])
+
+
+def _run_all(runs: Sequence[RowRun], ranks: int) -> dict[str, str]:
+    """Make the runs that are not finished; what went wrong by label of the run."""
+    failed = {}
+    with Stop() as stop:
+        for index, run in enumerate(runs, 1):
+            print(f"[{index}/{len(runs)}] {run.label} ", end="", flush=True)
+            start = time.monotonic()
+            done, words = _run(run, ranks, stop)
+            print(f"{words if done else f'failed: {words}'}, {_elapsed(time.monotonic() - start)}", flush=True)
+            if not done:
+                failed[run.label] = words
+            if stop.asked:
+                failed |= {left.label: "not started" for left in runs[index:]}
+                break
+    print()
+    return failed
+
+
+def _run(run: RowRun, ranks: int, stop: Stop) -> tuple[bool, str]:
+    """Make one run, unless it is finished; whether it is now, and how that came."""
+    try:
+        found = run.found()
+        if found and found.ended:
+            return True, "was finished"
+        run.clear()
+        code = stop.run(run.command(ranks), run.log)
+        found = run.found()
+    except (ConfigError, OSError) as error:
+        return False, str(error)
+    if code == 0 and found and found.ended:
+        return True, "finished"
+    if code == 0:
+        return False, f"stopped after round {found.rounds if found else 0}; the same command goes on"
+    return False, f"{last_words(run.log)} ({run.log})"
+
+
+def _read_all(runs: Sequence[RowRun], failed: dict[str, str]) -> dict[str, RunsBySeed]:
+    """What lies in the folders of all rows, by full name of the row and seed; what is no run of the row has failed."""
+    found: dict[str, dict[int, Run]] = {}
+    for run in runs:
+        try:
+            there = run.found()
+        except ConfigError as error:
+            failed.setdefault(run.label, str(error))
+            continue
+        if there:
+            found.setdefault(run.row.full_name, {})[run.seed] = there
+    return dict(found)
+
+
+def _write(comparison: Comparison, out: Path, command: str) -> None:
+    """Print the comparison, and leave it beside the runs."""
+    print(terminal(comparison))
+    name = f"{comparison.table.name}{'-small' if comparison.small else ''}"
+    folder = out / name
+    folder.mkdir(parents=True, exist_ok=True)
+    write_text(folder / "results.md", markdown(comparison, command))
+    write_text(folder / "results.json", as_json(comparison, command))
+    print(f"\n{folder / 'results.md'} and results.json hold this")
+
+
+def _elapsed(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}"
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

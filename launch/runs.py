@@ -1,0 +1,84 @@
+"""Runs as they lie on disk, finished or still going: their settings, curves and results."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from fl_ddp.config_file import load_yaml
+from fl_ddp.errors import ConfigError
+from launch.metric import Curve
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run's folder.
+
+    Attributes:
+        folder: where it lies.
+        config: its config.yaml.
+        rounds: finished rounds.
+        wanted: rounds it was asked for.
+        curves: values of each column of metrics.csv by evaluated round, without round 0.
+        summary: its summary.json; empty until it has one of its last round.
+    """
+
+    folder: Path
+    config: Mapping[str, object]
+    rounds: int
+    wanted: int
+    curves: Mapping[str, Curve]
+    summary: Mapping[str, object]
+
+    @property
+    def ended(self) -> bool:
+        """Whether it has all rounds and its results, or more rounds than it was asked for."""
+        return self.rounds > self.wanted or (self.rounds == self.wanted and bool(self.summary))
+
+
+def read_run(folder: Path) -> Run | None:
+    """What a run left so far; None where there is no run, or not yet.
+
+    Raises:
+        ConfigError: a file is not what a run writes.
+    """
+    if not (folder / "config.yaml").is_file():
+        return None
+    config = load_yaml(folder / "config.yaml")
+    wanted = config.get("rounds") if isinstance(config, Mapping) else None
+    if not isinstance(config, Mapping) or not isinstance(wanted, int):
+        raise ConfigError(f"{folder / 'config.yaml'}: is not the configuration of a run")
+    rounds, curves = _curves(folder / "metrics.csv")
+    summary = _summary(folder / "summary.json")
+    return Run(folder, config, rounds, wanted, curves, summary if summary.get("rounds") == rounds else {})
+
+
+def _curves(path: Path) -> tuple[int, dict[str, Curve]]:
+    """Finished rounds and all columns but those of time; a last row that is being written is left out."""
+    curves: dict[str, list[tuple[int, float]]] = {}
+    rounds = 0
+    if not path.is_file():
+        return rounds, {}
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
+        for row in csv.DictReader(line for line in lines if line.endswith("\n")):
+            rounds = int(row["round"])
+            for name, cell in row.items():
+                if cell and rounds > 0 and name != "round" and not name.startswith("time"):
+                    curves.setdefault(name, []).append((rounds, float(cell)))
+    except (OSError, KeyError, TypeError, ValueError) as error:
+        raise ConfigError(f"{path}: is not what a run writes ({error or type(error).__name__})") from error
+    return rounds, dict(curves)
+
+
+def _summary(path: Path) -> Mapping[str, object]:
+    if not path.is_file():
+        return {}
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"{path}: is not what a run writes ({error})") from error
+    return content if isinstance(content, Mapping) else {}

@@ -1,0 +1,145 @@
+"""The recipes that come with the project: complete, understood by the program, and listed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fl_ddp import registry
+from fl_ddp.command_line import from_file, from_mapping
+from fl_ddp.config_file import load_yaml
+from launch.recipe_list import recipe_list
+from launch.row_run import plan
+from launch.table import Row
+from launch.table_file import CONFIGS, load_table, table_names
+
+TABLES = {name: load_table(name) for name in table_names()}
+BASES = sorted(path for path in CONFIGS.glob("*/*.yaml") if not path.name.endswith(".table.yaml"))
+
+IDS = {
+    *(f"p000_t1_{data}_{model}" for data in ("mnist", "cifar10") for model in ("mlp", "cnn")),
+    *(f"p000_{item}" for item in ("t2", "t3", "t4", "f2")),
+    *(f"p001_{item}" for item in ("f1", "f2", "t1")),
+    *(f"p003_{item}" for item in ("t1_e50", "t1_e10", "f1", "f2")),
+}
+"""Every table and figure of the papers that has rows; of a longer id the end is the name of a group."""
+
+PARAMETERS = {
+    "importance/mnist_mlp": 159_010,
+    "importance/mnist_mlp_code": 199_210,
+    "importance/mnist_cnn": 1_663_370,
+    "importance/mnist_cnn_code": 1_663_370,
+    "importance/cifar10_mlp": 616_610,
+    "importance/cifar10_mlp_code": 656_810,
+    "importance/cifar10_cnn": 2_156_490,
+    "importance/cifar10_cnn_code": 62_006,
+    "fedcl/mnist_cnn": 1_663_370,
+    "fedcl/mnist_cnn_code": 1_630_602,
+    "fedcl/cifar10_cnn": 1_756_426,
+    "fedcl/cifar10_cnn_code": 1_756_426,
+    "fedcurv/mnist_cnn": 431_080,
+}
+SHAPES = {"MNIST": (1, 28, 28), "CIFAR10": (3, 32, 32)}
+
+STEPS = {
+    "importance/mnist_mlp": 600_000,
+    "importance/mnist_cnn_code": 480_000,
+    "importance/cifar10_mlp": 1_000_000,
+    "importance/cifar10_cnn_code": 800_000,
+    "fedcurv/mnist_cnn": 432_000,
+}
+"""Local steps of all clients in a run, which the tables' costs name."""
+
+
+def short(path: Path) -> str:
+    return path.relative_to(CONFIGS).with_suffix("").as_posix()
+
+
+OWN_ROWS = [row for table in TABLES.values() for row in table.rows if row.table == table.name]
+
+
+@pytest.mark.parametrize("row", OWN_ROWS, ids=[f"{row.table}/{row.full_name}" for row in OWN_ROWS])
+def test_rows_and_their_twins_are_understood(row: Row) -> None:
+    for small in (False, True):
+        (run,) = plan([row], [3], small=small, out=Path("out"), extra=[])
+        where = f"out/{row.table}{'-small' if small else ''}"
+        assert (run.config.seed, run.config.out, run.config.name) == (3, where, f"{row.run}-seed3")
+
+
+def test_only_runs_on_data_from_elsewhere_are_told_where_they_lie() -> None:
+    (row,) = TABLES["fedcurv/table1"].choose(["e10/fedavg"])
+    full, twin = (
+        plan([row], [0], small=small, out=Path("out"), extra=["--data.root=there", "--device=cpu"])[0].config
+        for small in (False, True)
+    )
+    assert (full.data.name, full.data.init_args["root"], full.device) == ("MNIST", "there", "cpu")
+    assert (twin.data.name, "root" in twin.data.init_args, twin.device) == ("Digits", False, "cpu")
+
+
+def test_every_table_of_the_papers_is_there() -> None:
+    found = set()
+    for table in TABLES.values():
+        found |= {table.id, *(f"{table.id}_{group}" for group in table.groups)}
+    assert found >= IDS
+    assert len({table.id for table in TABLES.values()}) == len(TABLES)
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_rows_of_a_paper_variant_have_a_code_variant_or_the_note_says_why(name: str) -> None:
+    table = TABLES[name]
+    variants = {row.variant for row in table.rows}
+    assert variants == {"paper", "code"} or "code" in table.note or name.startswith("fedcurv/figure")
+
+
+@pytest.mark.parametrize("name", [name for name in TABLES if not name.startswith("fedcl/figure1")])
+def test_tables_with_numbers_in_the_paper_give_them(name: str) -> None:
+    table = TABLES[name]
+    if table.name in ("fedcurv/figure1", "fedcurv/figure2"):
+        assert not any(row.expected for row in table.rows)
+    elif table.name == "fedcl/figure2":
+        assert {row.name for row in table.rows if row.expected} == {"fedcl"}
+    else:
+        assert all(row.expected for row in table.rows)
+
+
+def test_every_table_has_orderings() -> None:
+    assert [name for name, table in TABLES.items() if not table.orderings] == []
+
+
+def test_every_paper_has_an_ordering_that_must_show_in_the_twin() -> None:
+    papers = {name.partition("/")[0] for name in TABLES}
+    assert {name.partition("/")[0] for name, t in TABLES.items() if any(o.small for o in t.orderings)} == papers
+
+
+def test_every_base_configuration_of_a_paper_is_used() -> None:
+    used = {row.base for table in TABLES.values() for row in table.rows}
+    assert set(BASES) - used == {CONFIGS / "benchmarks" / "cifar10_1000_clients.yaml"}
+
+
+@pytest.mark.parametrize("name", PARAMETERS)
+def test_models_have_the_parameters_of_the_paper(name: str) -> None:
+    content = load_yaml(CONFIGS / f"{name}.yaml")
+    assert isinstance(content, dict)
+    data = content["data"] if isinstance(content["data"], str) else content["data"]["name"]
+    choice = from_mapping({"model": content["model"]}).model
+    model = registry.build(choice, in_shape=SHAPES[data], num_classes=10)
+    assert sum(each.numel() for each in model.parameters()) == PARAMETERS[name]  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_runs_cost_the_local_steps_that_are_named(name: str) -> None:
+    config = from_file(CONFIGS / f"{name}.yaml")
+    images = {"MNIST": 60_000, "CIFAR10": 50_000}[config.data.name]
+    size = config.partition.init_args.get("block_size")
+    per_client = 2 * size if isinstance(size, int) else images // config.clients
+    per_client -= round(config.local_test * per_client)
+    assert config.epochs is not None
+    steps = config.rounds * config.cohort_size * config.epochs * -(-per_client // config.batch_size)
+    assert steps == STEPS[name]
+
+
+def test_readme_is_what_the_program_lists() -> None:
+    assert (CONFIGS / "README.md").read_text() == recipe_list(list(TABLES.values())), (
+        "python -m launch.reproduce --list > configs/README.md"
+    )
