@@ -21,6 +21,9 @@ CASES: Mapping[str, Mapping[str, object]] = {
     "ragged_clients": {"local_epochs": 1.5, "lr_decay": 0.9, "weight_decay": 0.01, "eval_every": 2, "lanes": 3},
     "client_memory_and_several_test_batches": {"method": "Scaffold", "data": "many.npz"},
     "dropout": {"model": "PflCNN", "local_steps": 2, "rounds": 2},
+    "curvature": {"method": "FedCurv", "method.partial": "last_round", "method.top_q": 0.5},
+    "fisher_weights": {"method": "FisherAvg", "method.importance": "rwalk", "method.lam": 1.0, "local_test": 0.2},
+    "proxy_data": {"method": "FedCL", "method.every": 2, "method.missing": "local", "method.proxy_batch": 4},
     "fewer_clients_than_lanes": {"clients": 5, "cohort": 4, "lanes": 8},
     "no_rounds": {"rounds": 0},
 }
@@ -91,9 +94,10 @@ def test_command_line_and_notebook_give_the_same_bits_whatever_the_threads(tmp_p
 
 
 @pytest.mark.slow
-def test_compiled_bits_do_not_depend_on_ranks(tmp_path: Path) -> None:
+@pytest.mark.parametrize("method", ["Scaffold", "FisherAvg"])
+def test_compiled_bits_do_not_depend_on_ranks(tmp_path: Path, method: str) -> None:
     # enough parameters for the sums to be compiled too
-    settings = {**SMALL, "compile": True, "model.hidden": 64, "method": "Scaffold"}
+    settings = {**SMALL, "compile": True, "model.hidden": 64, "method": method}
     finished({**settings, "out": tmp_path}, 2, tmp_path)
     assert numbers(tmp_path / "run") == numbers(simulated(settings, tmp_path / "alone"))
 
