@@ -114,7 +114,8 @@ def _with_spread(numbers: Numbers) -> str:
 def _verdicts(comparison: Comparison) -> Sequence[str]:
     left_out = [line.row.full_name for line in comparison.lines if not line.started]
     lines = [f"without a run: {', '.join(left_out)}"] if left_out else []
-    for judged in comparison.judged:
+    begun = {line.row.group for line in comparison.lines if line.started}
+    for judged in (each for each in comparison.judged if each.group in begun):
         order = judged.ordering
         slack = f", tolerance {order.tolerance:g}" if order.tolerance else ""
         why = f" ({judged.why})" if judged.why else ""
