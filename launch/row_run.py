@@ -9,6 +9,7 @@ from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
 
+from fl_ddp.absolute_paths import with_absolute_paths
 from fl_ddp.command_line import FREE_ON_RESUME, from_file, parse
 from fl_ddp.config import Choice, Config
 from fl_ddp.config_file import written
@@ -142,7 +143,7 @@ def plan(rows: Iterable[Row], seeds: Sequence[int], *, small: bool, out: Path, e
 
 def _differences(stored: Config, wanted: Config) -> list[tuple[str, str, str]]:
     """Key, stored and wanted value of what makes two runs different ones."""
-    before, after = _flat(stored), _flat(wanted)
+    before, after = _flat(with_absolute_paths(stored)), _flat(with_absolute_paths(wanted))
     keys = [key for key in {**before, **after} if key not in _OF_MACHINE and before.get(key) != after.get(key)]
     return [(key, written(before.get(key)), written(after.get(key))) for key in keys]
 
