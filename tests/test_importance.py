@@ -1,0 +1,413 @@
+"""Importance of parameters: what is summed, over which samples, in what order."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+from importance_bench import Bench, bench, check_close, gradients
+from torch import Tensor, nn
+from torch._dynamo.utils import counters
+
+from fl_ddp import importance
+from fl_ddp.coverage import coverage
+from fl_ddp.flat_model import FlatModel
+from fl_ddp.group import Group, Workplace
+from fl_ddp.importance import fisher, importance_sum, mean_gradient_norm
+from fl_ddp.measure import Label, Measure
+from fl_ddp.plan import Plan
+from fl_ddp.samples import Samples
+from fl_ddp.workers import workers_on
+
+SHAPE = (1, 6, 6)
+SIZES = (70, 1, 50, 7)
+"""More samples than a chunk, one, as many, fewer."""
+LANES = 5
+
+
+def cnn(classes: int = 3) -> nn.Module:
+    return nn.Sequential(
+        nn.Conv2d(1, 2, 3, stride=2), nn.GroupNorm(1, 2), nn.ReLU(), nn.Flatten(), nn.Dropout(0.5), nn.Linear(8, classes)
+    )  # fmt: skip
+
+
+def partly_covered() -> nn.Module:
+    return nn.Sequential(nn.Flatten(), nn.Linear(36, 4), nn.LayerNorm(4), nn.Tanh(), nn.Linear(4, 3))
+
+
+MODELS = pytest.mark.parametrize("make", [cnn, partly_covered])
+
+
+@pytest.fixture(scope="module")
+def ragged() -> Bench:
+    return bench(cnn, SHAPE, SIZES)
+
+
+@MODELS
+@pytest.mark.parametrize("kind", ["empirical", "exact"])
+def test_fisher_of_ragged_clients_is_the_mean_of_squares(make: Callable[[], nn.Module], kind: Label) -> None:
+    b = bench(make, SHAPE, SIZES)
+    theta = b.theta(LANES)
+    found = fisher(b.group(range(4), LANES), theta, b.model, kind=kind)
+    for client in range(4):
+        (x, y), rows = b.inputs(client), torch.arange(SIZES[client])
+        g, p = gradients(b.model, theta[client], x)
+        expected = g[rows, y].square() if kind == "empirical" else (p[..., None] * g.square()).sum(1)
+        check_close(found[client], expected.mean(0))
+    assert found.shape == (LANES, b.model.num_params) and not found[-1].any() and found.min() >= 0
+
+
+@MODELS
+@pytest.mark.parametrize("kind", ["empirical", "exact"])
+def test_absolute_gradients_are_summed(make: Callable[[], nn.Module], kind: Label) -> None:
+    b = bench(make, SHAPE, (53, 4))
+    theta = b.theta(3)
+    found, count = importance_sum(b.group([0, 1], 3), theta, b.model, Measure(kind, power="absolute"))
+    assert count.tolist() == [53, 4, 0] and not found[2].any()
+    for client in range(2):
+        (x, y), rows = b.inputs(client), torch.arange(len(b.clients[client]))
+        g, p = gradients(b.model, theta[client], x)
+        check_close(
+            found[client], (g[rows, y].abs() if kind == "empirical" else (p[..., None] * g.abs()).sum(1)).sum(0)
+        )
+
+
+@pytest.mark.parametrize("classes", [2, 10, 11, 13])
+def test_exact_fisher_takes_any_number_of_classes_in_blocks(classes: int) -> None:
+    b = bench(lambda: cnn(classes), SHAPE, (4,), classes=classes)
+    theta, (x, _) = b.model.init(), b.inputs(0)
+    g, p = gradients(b.model, theta, x)
+    check_close(fisher(b.group([0]), theta, b.model, kind="exact")[0], (p[..., None] * g.square()).sum(1).mean(0))
+
+
+def drawn_labels(b: Bench, rounds: range) -> Tensor:
+    """Which class mc drew for a client's single sample, [rounds]."""
+    theta, (x, _) = b.model.init(), b.inputs(0)
+    g, _ = gradients(b.model, theta, x)
+    found = torch.cat([fisher(b.group([0], round_index=i), theta, b.model, kind="mc") for i in rounds])
+    distance = (found[:, None] - g[0].square()).abs().sum(-1)
+    assert distance.amin(1).max() < 1e-12
+    return distance.argmin(1)
+
+
+def test_monte_carlo_draws_one_class_by_its_probability_and_key() -> None:
+    b = bench(lambda: nn.Sequential(nn.Flatten(), nn.Linear(36, 3)), SHAPE, (1,))
+    labels = drawn_labels(b, range(400))
+    assert torch.equal(labels[:5], drawn_labels(b, range(5)))
+    _, p = gradients(b.model, b.model.init(), b.inputs(0)[0])
+    # four standard deviations of 400 draws are at most 0.1
+    torch.testing.assert_close(labels.bincount(minlength=3) / 400, p[0].float(), atol=0.1, rtol=0.0)
+
+
+def test_monte_carlo_draws_for_each_sample_alone(ragged: Bench) -> None:
+    """The mean over rounds tends to the exact Fisher, the samples' draws being independent."""
+    theta = ragged.model.init()
+    exact = fisher(ragged.group([0]), theta, ragged.model, kind="exact")
+    draws = torch.stack([fisher(ragged.group([0], round_index=i), theta, ragged.model, kind="mc") for i in range(100)])
+    assert (draws.mean(0) - exact).norm() < 0.05 * exact.norm()
+    one = (draws[0] - exact).norm()
+    assert 0 < one < 0.5 * exact.norm()
+
+
+@MODELS
+def test_monte_carlo_draws_alike_whatever_covers_a_parameter(
+    make: Callable[[], nn.Module], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    b = bench(make, SHAPE, (20,))
+    found = fisher(b.group([0]), b.model.init(), b.model, kind="mc")
+    nothing = coverage(b.model, SHAPE)._replace(calls=(), others=tuple(range(len(b.model.names))))
+    monkeypatch.setattr(importance, "coverage", lambda *_: nothing)
+    check_close(found, fisher(b.group([0]), b.model.init(), b.model, kind="mc"))
+
+
+def batches(group: Group, size: int, lane: int, max_samples: int = 0) -> list[list[float]]:
+    """What the samples of a lane's batches can be told by: the sums of their pixels."""
+    drawn = group.once(size, max_samples)
+    rows = [(d.x[lane].flatten(1).sum(1, dtype=torch.float64), d.mask[lane] > 0) for d in drawn]
+    return [total[real].tolist() for total, real in rows if real.any()]
+
+
+@MODELS
+@pytest.mark.parametrize("kind", ["empirical", "mc"])
+@pytest.mark.parametrize("power", ["square", "absolute"])
+def test_batch_means_are_of_the_drawn_batches(make: Callable[[], nn.Module], kind: Label, power: str) -> None:
+    b = bench(make, SHAPE, (13, 3))
+    theta, size = b.theta(3), 5
+    measure = Measure(kind, power="absolute" if power == "absolute" else "square", batch_mean=True)
+    group = b.group([0, 1], 3)
+    found, count = importance_sum(group, theta, b.model, measure, batch_size=size)
+    assert count.tolist() == [3, 1, 0] and not found[2].any()
+    if kind == "mc":
+        return
+    for client in range(2):
+        x, y = b.inputs(client)
+        g, _ = gradients(b.model, theta[client], x)
+        g = g[torch.arange(len(y)), y]
+        stored = b.work.samples.x[torch.from_numpy(b.clients[client])].flatten(1).sum(1, dtype=torch.float64).tolist()
+        means = [g[[stored.index(s) for s in batch]].mean(0) for batch in batches(group, size, client)]
+        expected = torch.stack([m.square() if power == "square" else m.abs() for m in means])
+        check_close(found[client], expected.sum(0))
+        if power == "square":
+            mean = fisher(group, theta, b.model, reduction="batch_mean_sq", batch_size=size)
+            check_close(mean[client], expected.mean(0))
+
+
+@pytest.mark.parametrize("kind", ["empirical", "exact"])
+def test_batches_of_one_are_samples(ragged: Bench, kind: Label) -> None:
+    theta, group = ragged.theta(LANES), ragged.group(range(4), LANES)
+    ones = fisher(group, theta, ragged.model, kind=kind, reduction="batch_mean_sq", batch_size=1)
+    check_close(ones, fisher(group, theta, ragged.model, kind=kind))
+
+
+def test_exact_batch_means_are_the_expectation_over_all_labels() -> None:
+    b = bench(cnn, SHAPE, (5,))
+    theta, (x, _) = b.model.init(), b.inputs(0)
+    g, p = gradients(b.model, theta, x)
+    group = b.group([0])
+    stored = b.work.samples.x.flatten(1).sum(1, dtype=torch.float64).tolist()
+    expected = torch.zeros(b.model.num_params, dtype=torch.float64)
+    for batch in batches(group, 3, 0):
+        rows = [stored.index(s) for s in batch]
+        for labels in itertools.product(range(3), repeat=len(rows)):
+            probability = torch.stack([p[i, c] for i, c in zip(rows, labels, strict=True)]).prod()
+            mean = torch.stack([g[i, c] for i, c in zip(rows, labels, strict=True)]).mean(0)
+            expected += probability * mean.square() / 2
+    found = fisher(group, theta, b.model, kind="exact", reduction="batch_mean_sq", batch_size=3)
+    check_close(found[0], expected)
+
+
+def test_exact_absolute_batch_means_are_refused() -> None:
+    with pytest.raises(ValueError, match="no exact expectation"):
+        Measure("exact", power="absolute", batch_mean=True)
+
+
+def test_a_pass_draws_every_sample_once_in_an_order_of_its_own(ragged: Bench) -> None:
+    group = ragged.group(range(4), LANES)
+    for lane in range(4):
+        index = torch.from_numpy(ragged.clients[lane])
+        stored = ragged.work.samples.x[index].flatten(1).sum(1, dtype=torch.float64).tolist()
+        drawn = [s for batch in batches(group, 20, lane) for s in batch]
+        assert sorted(drawn) == sorted(stored)
+        assert len(drawn) < 7 or drawn != stored
+        # neither the other clients nor the batch size nor the limit changes the order
+        assert drawn == [s for batch in batches(ragged.group([lane]), 3, 0) for s in batch]
+        assert drawn[:6] == [s for batch in batches(group, 4, lane, 6) for s in batch]
+        other = [s for batch in batches(ragged.group(range(4), LANES, round_index=1), 20, lane) for s in batch]
+        assert len(drawn) < 7 or drawn != other
+
+
+def test_as_many_samples_as_asked_for_are_counted(ragged: Bench) -> None:
+    theta, group = ragged.theta(LANES), ragged.group(range(4), LANES)
+    few, count = importance_sum(group, theta, ragged.model, Measure(), max_samples=9)
+    assert count.tolist() == [9, 1, 9, 7, 0]
+    _, count = importance_sum(group, theta, ragged.model, Measure(batch_mean=True), batch_size=4, max_samples=9)
+    assert count.tolist() == [3, 1, 3, 2, 0]
+    every = importance_sum(group, theta, ragged.model, Measure())[0]
+    check_close(few[[1, 3]], every[[1, 3]])
+    assert (few[[0, 2]].sum(1) < 0.9 * every[[0, 2]].sum(1)).all()
+
+
+def linear(weight: list[list[float]], bias: list[float] | None, x: list[list[float]], y: list[int]) -> Bench:
+    """Softmax regression on one client."""
+    w = torch.tensor(weight, dtype=torch.float64)
+    layer = nn.Linear(w.shape[1], w.shape[0], bias is not None).double()
+    layer.weight.data = w
+    if bias is not None:
+        layer.bias.data = torch.tensor(bias, dtype=torch.float64)
+    data = Samples(torch.tensor(x, dtype=torch.float64), torch.tensor(y))
+    model = FlatModel(layer, len(w), data.x[:1])
+    return Bench(Workplace(data, torch.float64, False, False, lambda: None), [np.arange(len(y))], model)
+
+
+def weights(b: Bench, of: Tensor) -> Tensor:
+    return b.model.leaves(of)[0]
+
+
+def test_softmax_regression_with_zero_weights_is_known() -> None:
+    """Per sample p - onehot = (-1/2, 1/2) or its negative, so F_W = mean x^2 / 4, F_b = 1/4."""
+    b = linear([[0, 0], [0, 0]], [0, 0], [[1, 2], [3, -1]], [0, 1])
+    theta, group = b.model.init(), b.group([0])
+    for kind in ("empirical", "exact"):
+        found = fisher(group, theta, b.model, kind="exact" if kind == "exact" else "empirical")[0]
+        check_close(found, torch.tensor([1.25, 0.625, 1.25, 0.625, 0.25, 0.25], dtype=torch.float64))
+    mean = fisher(group, theta, b.model, reduction="batch_mean_sq", batch_size=2)[0]
+    check_close(weights(b, mean), torch.tensor([[0.25, 0.5625]] * 2, dtype=torch.float64))
+
+
+@pytest.fixture(scope="module")
+def three() -> Bench:
+    """Three samples of three classes, one of each."""
+    return linear([[0.1, -0.2], [0, 0.3], [-0.1, 0.05]], [0, 0.1, -0.1], [[1, 2], [3, -1], [-0.5, 0.5]], [0, 2, 1])
+
+
+def test_softmax_regression_has_the_specified_fisher(three: Bench) -> None:
+    """Numbers evaluated by F_W = mean x^2 (p - onehot)^2 and mean x^2 p (1 - p)."""
+    theta, group = three.model.init(), three.group([0])
+    empirical = [
+        [1.064179342578823, 0.948451575834711],
+        [0.338371271386407, 0.455797324788025],
+        [1.922928647117714, 0.300151379449228],
+    ]
+    found = fisher(group, theta, three.model)[0]
+    torch.testing.assert_close(weights(three, found), torch.tensor(empirical, dtype=torch.float64), atol=1e-14, rtol=0)
+    bias = torch.tensor([0.331378184993253, 0.239544190679737, 0.263441142542524], dtype=torch.float64)
+    torch.testing.assert_close(three.model.leaves(found)[1], bias, atol=1e-14, rtol=0)
+    exact = [
+        [0.817588254682623, 0.314939475051139],
+        [0.685122306217916, 0.414858618575111],
+        [0.569492098959714, 0.320465955750676],
+    ]
+    found = fisher(group, theta, three.model, kind="exact")[0]
+    torch.testing.assert_close(weights(three, found), torch.tensor(exact, dtype=torch.float64), atol=1e-14, rtol=0)
+
+
+def test_fedcls_readings_of_omega_are_the_specified(three: Bench) -> None:
+    theta, group = three.model.init(), three.group([0])
+    absolute = [
+        [0.842805420117492, 0.754674443899108],
+        [0.545182649260186, 0.552831125294087],
+        [0.929170288554573, 0.481824711616510],
+    ]
+    total, count = importance_sum(group, theta, three.model, Measure(power="absolute"))
+    found = weights(three, total[0] / count)
+    torch.testing.assert_close(found, torch.tensor(absolute, dtype=torch.float64), atol=1e-14, rtol=0)
+    assert float(weights(three, fisher(group, theta, three.model)[0]).sum()) == pytest.approx(5.029879541154909)
+    # the code's: one batch of three, squared, summed over a tensor, divided by the number of samples
+    total, _ = importance_sum(group, theta, three.model, Measure(batch_mean=True), batch_size=3)
+    assert float(weights(three, total[0]).sum()) / 3 == pytest.approx(0.544507258931073)
+    assert float(mean_gradient_norm(group, theta, three.model)[0]) == pytest.approx(2.2070064053081695)
+
+
+def test_mas_is_the_gradient_of_the_squared_logits() -> None:
+    """d |W x|^2 / d W = 2 (W x) x^T."""
+    b = linear([[1, 0], [0.5, 1]], None, [[1, -2]], [0])
+    total, count = importance_sum(b.group([0]), b.model.init(), b.model, Measure(of="norm", power="absolute"))
+    assert count.tolist() == [1]
+    assert torch.equal(weights(b, total[0]), torch.tensor([[2.0, 4.0], [3.0, 6.0]], dtype=torch.float64))
+
+
+@MODELS
+def test_mas_and_gradient_norms_equal_a_loop(make: Callable[[], nn.Module]) -> None:
+    b = bench(make, SHAPE, (52, 3))
+    theta = b.theta(3)
+    group = b.group([0, 1], 3)
+    found, _ = importance_sum(group, theta, b.model, Measure(of="norm", power="absolute"))
+    norms = mean_gradient_norm(group, theta, b.model)
+    assert norms[2] == 0 and not found[2].any()
+    for client in range(2):
+        x, y = b.inputs(client)
+        expected = torch.zeros_like(found[client])
+        for sample in x:
+            leaf = theta[client].clone().requires_grad_()
+            expected += torch.autograd.grad(b.model.logits(leaf, sample[None]).square().sum(), leaf)[0].abs()
+        check_close(found[client], expected)
+        g, _ = gradients(b.model, theta[client], x)
+        check_close(norms[client], g[torch.arange(len(y)), y].norm(dim=1).mean())
+
+
+def test_copies_of_the_data_change_nothing(ragged: Bench) -> None:
+    theta, index = ragged.model.init(), ragged.clients[3]
+    group = Group(ragged.work, Plan(5, 1.0, None, 0.1), np.array([3]), [np.tile(index, 9)], 1, 7, 0)
+    for kind in ("empirical", "exact"):
+        label: Label = "exact" if kind == "exact" else "empirical"
+        once = fisher(ragged.group([3]), theta, ragged.model, kind=label)
+        check_close(fisher(group, theta, ragged.model, kind=label), once)
+
+
+@MODELS
+def test_the_size_of_a_chunk_changes_rounding_alone(
+    make: Callable[[], nn.Module], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    b = bench(make, SHAPE, (11, 3))
+    whole = [fisher(b.group([0, 1]), b.theta(2), b.model, kind=kind) for kind in ("empirical", "exact")]  # type: ignore[arg-type]
+    monkeypatch.setattr(importance, "_LARGEST", 1)
+    single = [fisher(b.group([0, 1]), b.theta(2), b.model, kind=kind) for kind in ("empirical", "exact")]  # type: ignore[arg-type]
+    check_close(torch.stack(single), torch.stack(whole))
+
+
+def check_lanes_do_not_touch_each_other(b: Bench, kind: Label) -> None:
+    """Bit for bit: company and place of a lane do not matter at a fixed number of lanes."""
+    rows = dict(zip((0, 2, 3), b.theta(3), strict=True))
+
+    def of(*ids: int) -> Tensor:
+        theta = torch.stack([*(rows[i] for i in ids), *[rows[0]] * (4 - len(ids))])
+        return fisher(b.group(ids, 4), theta, b.model, kind=kind)
+
+    together = dict(zip((0, 2, 3), of(0, 2, 3), strict=False))
+    for ids in ((3,), (2, 0), (3, 2, 0)):
+        found = of(*ids)
+        for lane, client in enumerate(ids):
+            assert torch.equal(found[lane], together[client])
+        assert not found[len(ids) :].any()
+
+
+@MODELS
+@pytest.mark.parametrize("kind", ["empirical", "exact", "mc"])
+def test_lanes_do_not_touch_each_other(make: Callable[[], nn.Module], kind: Label) -> None:
+    check_lanes_do_not_touch_each_other(bench(make, SHAPE, SIZES, dtype=torch.float32), kind)
+
+
+@MODELS
+@pytest.mark.parametrize("kind", ["empirical", "exact", "mc"])
+def test_the_number_of_lanes_changes_rounding_alone(make: Callable[[], nn.Module], kind: Label) -> None:
+    b = bench(make, SHAPE, SIZES)
+    theta = b.theta(4)
+    for reduction in ("per_sample_mean", "batch_mean_sq"):
+        both = [
+            fisher(group, t, b.model, kind=kind, reduction=reduction, batch_size=8)  # type: ignore[arg-type]
+            for group, t in ((b.group(range(4)), theta), (b.group([2]), theta[2]))
+        ]
+        check_close(both[1][0], both[0][2])
+
+
+def test_a_pass_leaves_theta_alone_and_works_in_the_models_type() -> None:
+    plain, half = (bench(cnn, SHAPE, SIZES, dtype=torch.float32, bfloat16=b) for b in (False, True))
+    theta = plain.theta(4)
+    before = theta.clone()
+    found = fisher(plain.group(range(4)), theta, plain.model)
+    assert torch.equal(theta, before) and found.dtype == torch.float32
+    assert torch.equal(found, fisher(half.group(range(4)), theta, half.model))
+
+
+def test_every_chunk_is_preceded_by_a_check() -> None:
+    calls: list[None] = []
+    b = bench(cnn, SHAPE, (120,), check=lambda: calls.append(None))
+    fisher(b.group([0]), b.model.init(), b.model)
+    assert len(calls) == 3
+    mean_gradient_norm(b.group([0]), b.model.init(), b.model)
+    assert len(calls) == 6
+
+
+def test_threads_get_the_same_bits() -> None:
+    b = bench(cnn, SHAPE, SIZES, dtype=torch.float32)
+    theta = b.theta(4)
+    groups = [b.group([i % 4, 3], 2) for i in range(8)]
+    alone = [fisher(group, theta[:2], b.model) for group in groups]
+    found = workers_on("cpu").map(lambda group: fisher(group, theta[:2], b.model), groups)
+    assert all(torch.equal(a, f) for a, f in zip(alone, found, strict=True))
+
+
+@pytest.mark.parametrize(("make", "kind"), [(cnn, "exact"), (partly_covered, "mc")])
+def test_a_compiled_pass_is_one_graph_and_equals_the_eager_one(make: Callable[[], nn.Module], kind: Label) -> None:
+    fast, eager = (bench(make, SHAPE, SIZES, dtype=torch.float32, compile=c) for c in (True, False))
+    theta = fast.theta(4)
+    counters.clear()
+    with torch._dynamo.config.patch(recompile_limit=1):
+        for ids, index in (((0, 2, 3), 0), ((1, 2), 1), ((3,), 2)):
+            found, expected = (fisher(b.group(ids, 4, index), theta, b.model, kind=kind) for b in (fast, eager))
+            torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-6 * float(expected.max()))
+    assert counters["stats"]["unique_graphs"] == 1 and not counters["graph_break"]
+    check_lanes_do_not_touch_each_other(fast, kind)
+
+
+def test_compiled_batch_means_and_norms_equal_the_eager_ones() -> None:
+    fast, eager = (bench(cnn, SHAPE, SIZES, dtype=torch.float32, compile=c) for c in (True, False))
+    theta = fast.theta(4)
+    for of in (
+        lambda b: fisher(b.group([0, 3], 4), theta, b.model, reduction="batch_mean_sq", batch_size=8),
+        lambda b: mean_gradient_norm(b.group([0, 3], 4), theta, b.model),
+    ):
+        torch.testing.assert_close(of(fast), of(eager), rtol=1e-4, atol=1e-6)
