@@ -120,6 +120,8 @@ class Simulation:
             federation.train, federation.model.dtype, config.precision == "bfloat16", config.compile, stop.check
         )
         self.finished = start.finished if start else 0
+        # a batch that is wider than any client would only be padded
+        self._largest = max(map(len, federation.clients))
         self._initial = method.init()
         self.server = start.server if start else self._initial
         self._memory = ClientMemory(method.init_client(), ranks.device, start.memory if start else None)
@@ -295,7 +297,7 @@ class Simulation:
     def _plan(self, index: int) -> Plan:
         config = self._config
         return Plan(
-            batch_size=config.batch_size,
+            batch_size=min(config.batch_size, self._largest),
             epochs=config.epochs,
             steps=config.local_steps,
             lr=config.lr * config.lr_decay**index,

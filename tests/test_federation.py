@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 import torch
+from conformance_runs import differences, play
 
 from fl_ddp import simulate
 from fl_ddp.collectives import Ranks
@@ -68,3 +69,8 @@ def test_idle_clients_are_warned_of_in_one_line(tmp_path: Path, capsys: pytest.C
     assert re.match(r"fl_ddp: warning: [1-5] of 6 clients have no full batch of 100 and never train; ", line)
     simulate({**settings, "batch_size": 100})
     assert "warning" not in capsys.readouterr().out
+
+
+def test_a_batch_larger_than_every_client_is_all_of_its_samples() -> None:
+    whole, huge = ({"batch_size": size, "rounds": 1} for size in (10**4, 2**31 - 1))
+    assert differences(play(whole).state.server, play(huge).state.server) == []
