@@ -83,10 +83,10 @@ def federation(workload: Workload, samples: int, device: str) -> tuple[nn.Module
     model = FlatModel(module, 10, data.inputs(x[:1], torch.float32))
     work = Workplace(data, torch.float32, False, True, lambda: None)
     own = np.split(np.arange(len(images)), clients)
+    plan, lanes = Plan(10, 1.0, None, 0.1), workload.lanes
     groups = [
-        Group(work, Plan(10, 1.0, None, 0.1), np.arange(i, i + workload.lanes), own[i : i + workload.lanes], workload.lanes, 0, 0)
-        for i in range(0, clients, workload.lanes)
-    ]  # fmt: skip
+        Group(work, plan, np.arange(i, i + lanes), own[i : i + lanes], lanes, 0, 0) for i in range(0, clients, lanes)
+    ]
     return module, model, groups
 
 
@@ -99,7 +99,7 @@ def plain_pass(model: FlatModel, chunk: int) -> Pass:
     lanes = vmap(grad(loss))
 
     def step(total: Leaves, theta: Leaves, drawn: Drawn, normaliser: Normaliser) -> None:
-        found = lanes(theta, Batch(normaliser.inputs(drawn.x, model.dtype), *drawn[1:]))
+        found = lanes(theta, Batch(normaliser.inputs(drawn.x, model.dtype), drawn.y, drawn.mask, drawn.key))
         for old, g in zip(total, found, strict=True):
             old.add_(g)
 
@@ -142,7 +142,7 @@ def measure(name: str, rounds: int, loop_samples: int, scale: int, device: str) 
     }
     if scale > 1:
         del ways["plain"]
-    seconds: dict[str, list[float]] = {way: [] for way in ways} | {"loop": []}
+    seconds: dict[str, list[float]] = {way: [] for way in (*ways, "loop")}
     first: Numbers = {}
     size = len(groups) * workload.lanes * samples
     module.eval()
@@ -221,7 +221,9 @@ def main() -> None:
     if options.scale:
         prepare()
         print(
-            json.dumps(measure(*options.workloads, options.rounds, options.loop_samples, options.scale, options.device))
+            json.dumps(
+                measure(options.workloads[0], options.rounds, options.loop_samples, options.scale, options.device)
+            )
         )
         return
 

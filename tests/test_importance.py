@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import pytest
@@ -30,8 +31,13 @@ LANES = 5
 
 def cnn(classes: int = 3) -> nn.Module:
     return nn.Sequential(
-        nn.Conv2d(1, 2, 3, stride=2), nn.GroupNorm(1, 2), nn.ReLU(), nn.Flatten(), nn.Dropout(0.5), nn.Linear(8, classes)
-    )  # fmt: skip
+        nn.Conv2d(1, 2, 3, stride=2),
+        nn.GroupNorm(1, 2),
+        nn.ReLU(),
+        nn.Flatten(),
+        nn.Dropout(0.5),
+        nn.Linear(8, classes),
+    )
 
 
 def partly_covered() -> nn.Module:
@@ -322,9 +328,9 @@ def test_the_size_of_a_chunk_changes_rounding_alone(
     make: Callable[[], nn.Module], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     b = bench(make, SHAPE, (11, 3))
-    whole = [fisher(b.group([0, 1]), b.theta(2), b.model, kind=kind) for kind in ("empirical", "exact")]  # type: ignore[arg-type]
+    whole = [fisher(b.group([0, 1]), b.theta(2), b.model, kind=kind) for kind in ("empirical", "exact")]
     monkeypatch.setattr(importance, "_LARGEST", 1)
-    single = [fisher(b.group([0, 1]), b.theta(2), b.model, kind=kind) for kind in ("empirical", "exact")]  # type: ignore[arg-type]
+    single = [fisher(b.group([0, 1]), b.theta(2), b.model, kind=kind) for kind in ("empirical", "exact")]
     check_close(torch.stack(single), torch.stack(whole))
 
 
@@ -357,7 +363,7 @@ def test_the_number_of_lanes_changes_rounding_alone(make: Callable[[], nn.Module
     theta = b.theta(4)
     for reduction in ("per_sample_mean", "batch_mean_sq"):
         both = [
-            fisher(group, t, b.model, kind=kind, reduction=reduction, batch_size=8)  # type: ignore[arg-type]
+            fisher(group, t, b.model, kind=kind, reduction=reduction, batch_size=8)
             for group, t in ((b.group(range(4)), theta), (b.group([2]), theta[2]))
         ]
         check_close(both[1][0], both[0][2])
@@ -406,8 +412,9 @@ def test_a_compiled_pass_is_one_graph_and_equals_the_eager_one(make: Callable[[]
 def test_compiled_batch_means_and_norms_equal_the_eager_ones() -> None:
     fast, eager = (bench(cnn, SHAPE, SIZES, dtype=torch.float32, compile=c) for c in (True, False))
     theta = fast.theta(4)
-    for of in (
-        lambda b: fisher(b.group([0, 3], 4), theta, b.model, reduction="batch_mean_sq", batch_size=8),
-        lambda b: mean_gradient_norm(b.group([0, 3], 4), theta, b.model),
-    ):
-        torch.testing.assert_close(of(fast), of(eager), rtol=1e-4, atol=1e-6)
+    means, norms = (
+        [of(b.group([0, 3], 4), theta, b.model) for b in (fast, eager)]
+        for of in (partial(fisher, reduction="batch_mean_sq", batch_size=8), mean_gradient_norm)
+    )
+    for found, expected in (means, norms):
+        torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-6)
