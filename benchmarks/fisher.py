@@ -6,20 +6,21 @@
 A pass goes over the samples of all lanes in the engine's chunks. The plain pass differs only in what it adds up: the
 gradients, not their squares; it is compiled like the Fisher's. Both run on as many groups at once as there are threads,
 in alternation. The loop is the other way to get per-sample gradients: nn.Module, one sample at a time, backward,
-square, add. Peak memory is that of a process of its own, for the samples given and for four times as many.
+square, add. Peak memory is that of a process of its own without its images, for one and for four times the samples.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
-import os
 import resource
 import statistics
 import subprocess
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -48,26 +49,27 @@ from fl_ddp.workers import one_torch_thread
 
 
 class Workload(NamedTuple):
-    """A model, its images, clients side by side, samples of each, and the most that a Fisher pass may cost."""
+    """A model, its images, clients side by side, samples of each, passes, and the most that a Fisher pass may cost."""
 
     model: Callable[..., nn.Module]
     in_shape: tuple[int, int, int]
     lanes: int
     samples: int
+    rounds: int
     due: float
 
 
 WORKLOADS = {
-    "mlp": Workload(MLP, (1, 28, 28), 10, 600, 1.1),
-    "cnn": Workload(FedKACNN, (1, 28, 28), 10, 600, 1.3),
-    "cnn_padded": Workload(ImportanceCNN, (1, 28, 28), 10, 600, 1.3),
-    "resnet18": Workload(ResNet18, (3, 32, 32), 4, 56, 1.5),
+    "mlp": Workload(MLP, (1, 28, 28), 10, 600, 20, 1.1),
+    "cnn": Workload(FedKACNN, (1, 28, 28), 10, 200, 7, 1.3),
+    "cnn_padded": Workload(ImportanceCNN, (1, 28, 28), 10, 200, 7, 1.3),
+    "resnet18": Workload(ResNet18, (3, 32, 32), 4, 14, 4, 1.5),
 }
 LOOP = 30.0
 """Times that the loop must be slower."""
 
 Numbers = dict[str, float]
-Pass = Callable[[Group, Tensor], object]
+Pass = Callable[[Group], object]
 
 
 def federation(workload: Workload, samples: int, device: str) -> tuple[nn.Module, FlatModel, list[Group]]:
@@ -83,14 +85,15 @@ def federation(workload: Workload, samples: int, device: str) -> tuple[nn.Module
     model = FlatModel(module, 10, data.inputs(x[:1], torch.float32))
     work = Workplace(data, torch.float32, False, True, lambda: None)
     own = np.split(np.arange(len(images)), clients)
-    plan, lanes = Plan(10, 1.0, None, 0.1), workload.lanes
+    plan = Plan(10, 1.0, None, 0.1)
     groups = [
-        Group(work, plan, np.arange(i, i + lanes), own[i : i + lanes], lanes, 0, 0) for i in range(0, clients, lanes)
+        Group(work, plan, np.arange(i, i + workload.lanes), own[i : i + workload.lanes], workload.lanes, 0, 0)
+        for i in range(0, clients, workload.lanes)
     ]
     return module, model, groups
 
 
-def plain_pass(model: FlatModel, chunk: int) -> Pass:
+def plain_pass(model: FlatModel, theta: Tensor, chunk: int) -> Pass:
     """Forward and backward passes over a group's samples, gradients accumulated as the Fisher is."""
 
     def loss(theta: Leaves, batch: Batch) -> Tensor:
@@ -105,7 +108,7 @@ def plain_pass(model: FlatModel, chunk: int) -> Pass:
 
     run = compiled(step)
 
-    def whole(group: Group, theta: Tensor) -> Tensor:
+    def whole(group: Group) -> Tensor:
         leaves = tuple(leaf.clone() for leaf in model.leaves(theta.expand(group.lanes, -1)))
         total = tuple(torch.zeros_like(leaf) for leaf in leaves)
         with torch.no_grad():
@@ -120,7 +123,7 @@ def loop(module: nn.Module, x: Tensor, y: Tensor) -> None:
     """The Fisher of some samples, one after another."""
     parameters = [*module.parameters()]
     total = [torch.zeros_like(p) for p in parameters]
-    for sample, label in zip(x.split(1), y.split(1), strict=True):  # type: ignore[no-untyped-call]
+    for sample, label in zip(torch.split(x, 1), torch.split(y, 1), strict=True):
         module.zero_grad()
         _, logits = module(sample)
         torch.autograd.backward(nn.functional.cross_entropy(logits, label))
@@ -129,68 +132,64 @@ def loop(module: nn.Module, x: Tensor, y: Tensor) -> None:
                 old += p.grad.square()
 
 
-def measure(name: str, rounds: int, loop_samples: int, scale: int, device: str) -> Numbers:
+def timed(work: Callable[[], object], device: str) -> float:
+    """Seconds that something takes."""
+    began = time.perf_counter()
+    work()
+    if device == "cuda":
+        torch.cuda.synchronize()
+    return time.perf_counter() - began
+
+
+def measure_times(name: str, rounds: int, loop_samples: int, device: str) -> Numbers:
     """Times of one workload, microseconds a sample of all threads together."""
     workload = WORKLOADS[name]
-    samples = workload.samples * scale
-    module, model, groups = federation(workload, samples, device)
+    module, model, groups = federation(workload, workload.samples, device)
     theta, data = model.init(), groups[0].workplace.samples
     chunk = importance._chunk(coverage(model, workload.in_shape), 1)
-    ways: dict[str, Pass] = {
-        "fisher": lambda group, theta: fisher(group, theta, model),
-        "plain": plain_pass(model, chunk),
-    }
-    if scale > 1:
-        del ways["plain"]
-    seconds: dict[str, list[float]] = {way: [] for way in (*ways, "loop")}
-    first: Numbers = {}
-    size = len(groups) * workload.lanes * samples
-    module.eval()
     x, y = data.inputs(data.x[:loop_samples], torch.float32), data.y[:loop_samples]
-
-    def timed(work: Callable[[], object]) -> float:
-        began = time.perf_counter()
-        work()
-        if device == "cuda":
-            torch.cuda.synchronize()
-        return time.perf_counter() - began
-
-    for index in range(rounds + 1):
+    module.eval().requires_grad_()
+    ways: dict[str, Pass] = {
+        "fisher": lambda group: fisher(group, theta, model),
+        "plain": plain_pass(model, theta, chunk),
+    }
+    seconds: dict[str, list[float]] = {"fisher": [], "plain": [], "loop": []}
+    size = len(groups) * workload.lanes * workload.samples
+    for _ in range(rounds + 1):
         with one_torch_thread(device) as workers:
-            for way, whole in ways.items():
-                took = timed(lambda whole=whole: workers.map(lambda group: whole(group, theta), groups))  # type: ignore[misc]
-                if index:
-                    seconds[way].append(took / size)
-                else:
-                    first[way] = took
-        if scale == 1:
-            took = timed(lambda: loop(module.requires_grad_(), x, y))
-            if index:
-                seconds["loop"].append(took / len(y))
-    peak = (
-        torch.cuda.max_memory_allocated()
-        if device == "cuda"
-        else resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    )
-    found = {f"{way}_us": 1e6 * statistics.median(times) for way, times in seconds.items() if times}
-    found |= {f"{way}_us_least": 1e6 * min(times) for way, times in seconds.items() if times}
-    if scale == 1:
-        ratios = [a / b for a, b in zip(seconds["fisher"], seconds["plain"], strict=True)]
-        found |= {
-            "of_plain": statistics.median(ratios),
-            "of_plain_by_least": min(seconds["fisher"]) / min(seconds["plain"]),
-            "due": workload.due,
-            "loop_of_fisher": found["loop_us"] / found["fisher_us"],
-        }
+            for way, over in ways.items():
+                work = partial(workers.map, over, groups)
+                seconds[way].append(timed(work, device) / size)
+        seconds["loop"].append(timed(partial(loop, module, x, y), device) / len(y))
+    first = size * seconds["fisher"][0]
+    after = {way: times[1:] for way, times in seconds.items()}
+    ratios = [a / b for a, b in zip(after["fisher"], after["plain"], strict=True)]
+    found = {f"{way}_us": 1e6 * statistics.median(times) for way, times in after.items()}
+    found |= {f"{way}_us_least": 1e6 * min(times) for way, times in after.items()}
     return found | {
+        "of_plain": statistics.median(ratios),
+        "of_plain_by_least": min(after["fisher"]) / min(after["plain"]),
+        "due": workload.due,
+        "loop_of_fisher": found["loop_us"] / found["fisher_us"],
         "parameters": model.num_params,
         "lanes": workload.lanes,
         "groups": len(groups),
-        "samples": samples,
+        "samples": workload.samples,
+        "rounds": rounds,
         "chunk": chunk,
-        "first_pass_seconds": first["fisher"],
-        "peak_megabytes": peak / 1e6,
+        "first_pass_seconds": first,
     }
+
+
+def measure_memory(name: str, scale: int, device: str) -> Numbers:
+    """Peak memory of a process that makes one pass, without the images."""
+    workload = WORKLOADS[name]
+    _, model, groups = federation(workload, scale * workload.samples, device)
+    with one_torch_thread(device) as workers:
+        workers.map(lambda group: fisher(group, model.init(), model), groups)
+    kilobytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    peak = torch.cuda.max_memory_allocated() if device == "cuda" else 1024 * kilobytes
+    return {f"megabytes_at_{scale}x": (peak - groups[0].workplace.samples.x.nbytes) / 1e6}
 
 
 def table(results: dict[str, Numbers]) -> str:
@@ -200,8 +199,8 @@ def table(results: dict[str, Numbers]) -> str:
     for name, n in results.items():
         lines.append(
             f"{name:12} {n['fisher_us']:9.1f} {n['plain_us']:9.1f} {n['of_plain']:9.2f} {n['of_plain_by_least']:9.2f} "
-            f"{n['due']:9.1f} {n['loop_us']:9.0f} {n['loop_of_fisher']:9.1f} {n['peak_megabytes']:9.0f} "
-            f"{n.get('peak_megabytes_at_4x', float('nan')):9.0f}"
+            f"{n['due']:9.1f} {n['loop_us']:9.0f} {n['loop_of_fisher']:9.1f} {n['megabytes_at_1x']:9.0f} "
+            f"{n['megabytes_at_4x']:9.0f}"
         )
     return "\n".join(lines)
 
@@ -210,34 +209,32 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--workloads", nargs="+", choices=WORKLOADS, default=list(WORKLOADS))
     parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
-    parser.add_argument("--rounds", type=int, default=15, help="passes of each kind")
-    parser.add_argument("--loop-samples", type=int, default=50, help="samples of each block of the loop")
+    parser.add_argument("--rounds", type=int, help="passes of each kind, if not the workload's own")
+    parser.add_argument("--loop-samples", type=int, default=20, help="samples of each block of the loop")
     parser.add_argument("--smoke", action="store_true", help="two passes of the MLP: does it run?")
     parser.add_argument("--out", type=Path, help="JSON file for the results")
     parser.add_argument("--scale", type=int, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.smoke:
-        options.workloads, options.rounds, options.loop_samples = ["mlp"], 2, 10
-    if options.scale:
+        options.workloads, options.rounds = ["mlp"], 2
+    if options.scale is not None:
         prepare()
-        print(
-            json.dumps(
-                measure(options.workloads[0], options.rounds, options.loop_samples, options.scale, options.device)
-            )
+        name = options.workloads[0]
+        rounds = options.rounds or WORKLOADS[name].rounds
+        numbers = (
+            measure_memory(name, options.scale, options.device)
+            if options.scale
+            else measure_times(name, rounds, options.loop_samples, options.device)
         )
+        print(json.dumps(numbers))
         return
 
-    def alone(name: str, rounds: int, scale: int) -> Numbers:
-        """One workload in a process of its own."""
-        given = ["--workloads", name, "--rounds", str(rounds), "--scale", str(scale), "--device", options.device]
-        given += ["--loop-samples", str(options.loop_samples)]
-        done = subprocess.run([sys.executable, __file__, *given], check=True, stdout=subprocess.PIPE, env=os.environ)
-        numbers: Numbers = json.loads(done.stdout)
-        return numbers
-
-    results = {name: alone(name, options.rounds, 1) for name in options.workloads}
-    for name in options.workloads:
-        results[name]["peak_megabytes_at_4x"] = alone(name, 1, 4)["peak_megabytes"]
+    results: dict[str, Numbers] = {name: {} for name in options.workloads}
+    for name, scale in itertools.product(options.workloads, (0, 1, 4)):  # 0: times
+        given = ["--workloads", name, "--scale", str(scale), "--device", options.device]
+        given += ["--loop-samples", str(options.loop_samples), "--rounds", str(options.rounds or 0)]
+        done = subprocess.run([sys.executable, __file__, *given], check=True, stdout=subprocess.PIPE)
+        results[name] |= json.loads(done.stdout)
     print(table(results))
     if options.out:
         content = {"command": " ".join(sys.argv), "results": results, "environment": versions_and_hardware()}

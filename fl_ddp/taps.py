@@ -205,7 +205,24 @@ def _parts(site: Site, x: Tensor, d: Tensor, power: Power) -> Iterator[tuple[int
 
 def _patches(x: Tensor, window: Window) -> Tensor:
     """What a convolution multiplies its weight by, [B, channels * kernel, positions]."""
-    x = F.pad(x, window.padding)
+    if any(window.padding):
+        x = _padded(x, window.padding)
     for dim, size, stride, dilation in zip((2, 3), window.kernel, window.stride, window.dilation, strict=True):
         x = x.unfold(dim, (size - 1) * dilation + 1, stride)[..., ::dilation]
     return x.permute(0, 1, 4, 5, 2, 3).flatten(1, 3).flatten(2)
+
+
+@torch.library.custom_op("fl_ddp::padded", mutates_args=())
+def _padded(x: Tensor, padding: Sequence[int]) -> Tensor:
+    """Zeros around images, by an operator that Inductor cannot fuse: patches would test every pixel's place again."""
+    return F.pad(x, padding)
+
+
+@_padded.register_fake
+def _(x: Tensor, padding: Sequence[int]) -> Tensor:
+    return F.pad(x, padding)
+
+
+@_padded.register_vmap
+def _(info: object, in_dims: tuple[int, None], x: Tensor, padding: Sequence[int]) -> tuple[Tensor, int]:
+    return _padded(x, padding), in_dims[0]
