@@ -8,7 +8,7 @@ class ConfigError(Exception):
 def accept(
     owner: object, *names: str, least: float | None = None, above: float | None = None, most: float | None = None
 ) -> None:
-    """Refuse a method's options that are out of bounds.
+    """Refuse a method's options that are out of bounds; whole numbers stay below 2^31 in any case.
 
     Args:
         owner: whose attributes they are.
@@ -22,10 +22,11 @@ def accept(
     """
     for name in names:
         value = getattr(owner, name)
+        most = 2**31 - 1 if most is None and isinstance(value, int) and value >= 2**31 else most
         low = (least is None or value >= least) and (above is None or value > above)
         if not (low and (most is None or value <= most)):
             bounds = {"at least": least, "above": above, "at most": most}
-            accepted = ", ".join(f"{word} {bound:g}" for word, bound in bounds.items() if bound is not None)
+            accepted = ", ".join(f"{word} {bound:.10g}" for word, bound in bounds.items() if bound is not None)
             raise ConfigError(f"--method.{name}: {value} is impossible; accepted: {accepted}")
 
 

@@ -26,13 +26,23 @@ _AT_ONCE = 2**21
 
 @dataclass(frozen=True)
 class Workplace:
-    """What all groups of a run share: the training set, numerics, and a check called before every local step."""
+    """What all groups of a run share.
+
+    Attributes:
+        samples: the training set.
+        dtype: of the parameters.
+        bfloat16: whether local steps run under autocast.
+        compile: whether they are compiled.
+        check: called before every local step.
+        largest: the most samples that any client of the run has; no batch needs to be wider.
+    """
 
     samples: Samples
     dtype: torch.dtype
     bfloat16: bool
     compile: bool
     check: Callable[[], None]
+    largest: int = 2**20
 
 
 class Group:

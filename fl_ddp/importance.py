@@ -66,6 +66,7 @@ def importance_sum(
     with _ONE_AT_A_TIME:
         covered = coverage(model, shape)
     n = group.n.clamp(max=max_samples) if max_samples else group.n
+    batch_size = min(batch_size, group.workplace.largest) if batch_size else None
     count = n if batch_size is None else (n / batch_size).ceil()
     blocks = _class_blocks(model, measure)
     of_batches = batch_size is not None and not measure.over_classes

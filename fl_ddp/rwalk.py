@@ -19,15 +19,19 @@ def rwalk_window(
         new: theta after it.
         g: gradient of the loss.
         step: [] number of the step, from 0; the first gradient is the first Fisher.
-        interval: steps of a window; one that the last step does not complete is lost.
+        interval: steps of a window.
         alpha: weight of the newest squared gradient in the running Fisher.
         eps: damping; the score is about proportional to 1 / eps.
 
     Source: Section 4.2, score += max(w, 0) / (f (new - start)^2 / 2 + eps), before the Fisher moves on.
     """
     f = torch.where(step == 0, g.square(), trace["f"])
-    w = trace["w"] - g * (new - old)
-    score = trace["score"] + w.clamp_min(0) / (f * (new - trace["start"]).square() / 2 + eps)
-    ended = {"w": torch.zeros_like(w), "score": score, "f": alpha * g.square() + (1 - alpha) * f, "start": new}
-    going = {"w": w, "score": trace["score"], "f": f, "start": trace["start"]}
+    going = {"w": trace["w"] - g * (new - old), "score": trace["score"], "f": f, "start": trace["start"]}
+    score = rwalk_score(going, new, eps)
+    ended = {"w": torch.zeros_like(f), "score": score, "f": alpha * g.square() + (1 - alpha) * f, "start": new}
     return {name: torch.where((step + 1) % interval == 0, ended[name], going[name]) for name in going}
+
+
+def rwalk_score(trace: Tensors, theta: Tensor, eps: float) -> Tensor:
+    """The score with the window that ends at theta, whole or cut short."""
+    return trace["score"] + trace["w"].clamp_min(0) / (trace["f"] * (theta - trace["start"]).square() / 2 + eps)

@@ -89,16 +89,20 @@ def _run(simulation: Simulation, ranks: Ranks, records: Records) -> dict[str, ob
         raise InterruptedRunError(stopped) from None
     except Exception as error:
         simulation.save()
-        ranks.agree(_with_way_out(error, simulation.finished, records))
+        ranks.agree(_with_way_out(error, simulation, records))
         raise
 
 
-def _with_way_out(error: Exception, finished: int, records: Records) -> Exception | None:
+def _with_way_out(error: Exception, simulation: Simulation, records: Records) -> Exception | None:
     if isinstance(error, ElsewhereError):
         return None
-    if isinstance(error, RunError) and finished:
-        return RunError(f"{error}; round {finished} is saved in {records.path / 'checkpoints'}")
-    return error
+    if not isinstance(error, RunError):
+        return error
+    stiff = "--lr" in str(error) and simulation.explicit_prior
+    text = f"{error}, so does --method.penalty_step proximal" if stiff else str(error)
+    if simulation.finished:
+        text += f"; round {simulation.finished} is saved in {records.path / 'checkpoints'}"
+    return RunError(text)
 
 
 class Simulation:
@@ -116,18 +120,28 @@ class Simulation:
         self._config, self._ranks, self._stop = config, ranks, stop
         self._federation, self._records = federation, records
         method, start = federation.method, records.start
-        self._workplace = Workplace(
-            federation.train, federation.model.dtype, config.precision == "bfloat16", config.compile, stop.check
-        )
-        self.finished = start.finished if start else 0
         # a batch that is wider than any client would only be padded
         self._largest = max(map(len, federation.clients))
+        self._workplace = Workplace(
+            federation.train,
+            federation.model.dtype,
+            config.precision == "bfloat16",
+            config.compile,
+            stop.check,
+            max(map(len, [*federation.clients, *federation.proxy])),
+        )
+        self.finished = start.finished if start else 0
         self._initial = method.init()
         self.server = start.server if start else self._initial
         self._memory = ClientMemory(method.init_client(), ranks.device, start.memory if start else None)
         self._workers = workers_on(ranks.device.type)
         self._watch = Stopwatch()
         self._late: Exception | None = None
+
+    @property
+    def explicit_prior(self) -> bool:
+        """Whether local steps follow the gradient of a quadratic prior, which diverges where it is too stiff."""
+        return getattr(self._federation.method, "penalty_step", None) == "explicit"
 
     def rounds(self) -> None:
         """All rounds that are left, then agree that all is well."""
@@ -196,7 +210,7 @@ class Simulation:
             round=self.finished,
             cohort=len(ids),
             traffic_up_bytes=len(ids) * kept[0][2],
-            traffic_down_bytes=len(ids) * sum(before[name].nbytes for name in self._federation.method.sent(index)),
+            traffic_down_bytes=len(ids) * self._federation.method.sent_bytes(before, index),
             padded_lanes=1 - len(ids) / (num_groups * lanes),
             train_loss=_ratio(total, "loss", "weight"),
             initial_accuracy=initial,
@@ -253,7 +267,8 @@ class Simulation:
         method, proxy = self._federation.method, self._federation.proxy
         if not method.measures(index):
             return self.server
-        plan = replace(self._plan(index), batch_size=method.proxy_batch, epochs=1, steps=None)
+        size = min(method.proxy_batch, max(map(len, proxy)))
+        plan = replace(self._plan(index), batch_size=size, epochs=1, steps=None, drop_last=False)
 
         def measure(pieces: Ids) -> tuple[Group, Upload]:
             group = self._group(pieces, index, plan, proxy)

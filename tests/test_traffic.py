@@ -28,6 +28,10 @@ def traffic(**settings: object) -> tuple[float, float]:
         ({"method": "FisherAvg", "method.importance": "rwalk", "method.lam": 0.0}, 2.8, 3),
         ({"method": "FedCL"}, 2, 1),
         ({"method": "FedCL", "method.every": 10}, 1.1, 1),
+        # sparse u and v with their places would take more than all of u and v
+        ({"method": "FedCurv", "method.top_q": 0.9}, 3, 3),
+        ({"method": "FedCL", "method.omega": "per_tensor"}, 1, 1),
+        ({"method": "FedCL", "method.omega": "global"}, 1, 1),
     ],
     ids=str,
 )

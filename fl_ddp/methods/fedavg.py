@@ -34,7 +34,7 @@ class FedAvg:
     broadcast: ClassVar[tuple[str, ...]] = ("theta",)
     """Names of the server's tensors that a client sees."""
     neutral: ClassVar[Mapping[str, float] | None] = {}
-    """Coefficients at which the method is FedAvg bit for bit; None where there are no such."""
+    """Coefficients at which the method is FedAvg with the same `weights`, bit for bit; None where there are no such."""
 
     @property
     def proximal(self) -> bool:
@@ -67,6 +67,10 @@ class FedAvg:
     def sent(self, round_index: int) -> tuple[str, ...]:
         """Which of the broadcast tensors travel in a round; of the others a client has what init() gives."""
         return self.broadcast
+
+    def sent_bytes(self, server: Tensors, round_index: int) -> int:
+        """Bytes that travel to one client in a round."""
+        return sum(server[name].nbytes for name in self.sent(round_index))
 
     def leaves(self, vector: Tensor) -> Leaves:
         """Split a parameter vector [..., P] into leaves; a tensor whose last dimension is P is a parameter vector."""

@@ -27,7 +27,8 @@ class FedCL(FedAvg):
 
     Attributes:
         lam: strength of the penalty lam sum Omega (theta - theta_t)^2, without 1/2.
-        every: rounds between two measurements of Omega, the paper's N; the first is before the first round.
+        every: rounds between two measurements of Omega, the paper's N, from the first round on; 0 never measures it
+            (with missing: local, what the official code does by default).
         omega: per_param_sq (mean squared gradient), per_param_abs, per_tensor (the official code's), global (mean norm
             of a sample's gradient), mas (gradient of the squared norm of the logits) or si (path integral).
         missing: Omega of a round that sends none: identity, skip (no penalty), last (as last received) or local (the
@@ -51,8 +52,8 @@ class FedCL(FedAvg):
     neutral: ClassVar[Mapping[str, float] | None] = {"lam": 0.0}
 
     def __post_init__(self) -> None:
-        accept(self, "lam", least=0)
-        accept(self, "every", "proxy_batch", least=1)
+        accept(self, "lam", "every", least=0)
+        accept(self, "proxy_batch", least=1)
         accept(self, "proxy", above=0, most=1)
         accept(self, "xi", above=0)
 
@@ -79,9 +80,16 @@ class FedCL(FedAvg):
         """Omega travels when it was measured."""
         return self.broadcast if self.measures(round_index) else ("theta",)
 
+    def sent_bytes(self, server: Tensors, round_index: int) -> int:
+        """Readings of one number a tensor, or of one in all, travel as such."""
+        numbers = {"per_tensor": len(self.model.shapes), "global": 1}.get(self.omega)
+        if numbers is None or not self.measures(round_index):
+            return super().sent_bytes(server, round_index)
+        return server["theta"].nbytes + numbers * server["omega"].element_size()
+
     def measures(self, round_index: int) -> bool:
         """Algorithm 1: every N rounds."""
-        return round_index % self.every == 0
+        return self.every > 0 and round_index % self.every == 0
 
     def measure(self, group: Group, server: Tensors) -> dict[str, Tensor | Term]:
         """Omega's sum over the server's samples at the present model, and by what to divide it."""

@@ -30,7 +30,8 @@ class FedCurv(FedAvg):
     Attributes:
         lam: strength of the penalty, the paper's lambda; it goes with 1 / clients, whose Fishers are summed.
         partial: clients whose curvature counts: the latest of every client that ever took part, or last_round's cohort.
-        top_q: share of the coordinates a client sends of its Fisher, the largest ones.
+        top_q: share of the coordinates a client sends of its Fisher, the largest ones, where that is less than all; the
+            server then keeps each client's last ones, which new ones replace.
         kind: labels of the Fisher: empirical (the data's), exact (expectation over the model's) or mc (one draw).
         reduction: per_sample_mean, or batch_mean_sq as public code has it.
         fisher_batch: samples of a batch in batch_mean_sq.
@@ -87,9 +88,11 @@ class FedCurv(FedAvg):
         average = self.average(group, server, trained)
         sent: dict[str, Tensor | Term] | None = None
         if self.top_q < 1:
-            values, index = u.topk(ceil(self.top_q * self.model.num_params))
+            num_sent = ceil(round(self.top_q * self.model.num_params, 6))
+            values, index = u.topk(num_sent)
             u = torch.zeros_like(u).scatter(1, index, values)
-            sent = average | {"u": values, "v": values, "index": index.int()}
+            if 3 * num_sent < 2 * self.model.num_params:
+                sent = average | {"u": values, "v": values, "index": index.int()}
         new = {"u": u, "v": u * trained.theta}
         sums = average | {name: Term(t, minus=memory[name] if latest else None) for name, t in new.items()}
         return Upload(sums, trained.theta, new | {"round": torch.full_like(memory["round"], group.round)}, sent)

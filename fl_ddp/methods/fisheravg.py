@@ -28,7 +28,7 @@ from fl_ddp.importance_scale import Norm, by_tensor_norm, of_largest
 from fl_ddp.measure import Label
 from fl_ddp.methods.fedavg import FedAvg
 from fl_ddp.protocol import Info, Tensors, Term, Total, Upload
-from fl_ddp.rwalk import rwalk_window
+from fl_ddp.rwalk import rwalk_score, rwalk_window
 
 
 @dataclass(frozen=True)
@@ -119,20 +119,21 @@ class FisherAvg(FedAvg):
         own: dict[str, Tensor | Term] = {"fisher": mixed}
         weight = mixed if self.agg_fisher == "ema" else fresh
         if rwalk:
-            score = trained.trace["score"] if group.round == 0 else (server["score"] + trained.trace["score"]) / 2
+            score = (server["score"] + rwalk_score(trained.trace, trained.theta, self.eps)) / (2 if group.round else 1)
             own["score"] = score
             weight = weight + score
         known = by_tensor_norm(self.model, weight, self.layer_norm)
-        weighted = own | {"known": known, "known_delta": Term(trained.theta, minus=theta, weight=known)}
-        sent = own | {"theta": trained.theta}
-        return Upload(self.average(group, server, trained) | weighted, trained.theta, sent=sent)
+        weighted = {"known": known, "known_delta": Term(trained.theta, minus=theta, weight=known)}
+        sums = self.average(group, server, trained) | own | weighted
+        return Upload(sums, trained.theta, sent=own | {"theta": trained.theta})
 
     def server_update(self, server: Tensors, total: Total, info: Info) -> Tensors:
         """Eq. 2 in place of the mean; the global Fisher is the mean of the clients'."""
         theta, step = server["theta"].double(), self.mean_delta(total)
         if self.weighted:
             known = total.sums["known"] + self.compat_eps
-            step = torch.where(known > 0, (total.sums["known_delta"] - self.compat_eps * theta) / known, step)
+            # products with smaller weights would be lost below the 2^-62 that exact sums resolve
+            step = torch.where(known > 2.0**-40, (total.sums["known_delta"] - self.compat_eps * theta) / known, step)
         sums = {name: total.sums[name] for name in ("fisher", "score") if name in total.sums}
         means = {name: (t / len(info.cohort)).to(server[name].dtype) for name, t in sums.items()}
         return server | means | {"theta": (theta + self.server_lr * step).to(server["theta"].dtype)}

@@ -175,6 +175,12 @@ def test_last_keeps_what_a_client_last_received() -> None:
     assert rounds.remembered("omega")[1].equal(omega)
 
 
+def test_every_0_never_measures() -> None:
+    method = FedCL(small_network(), every=0, missing="skip")
+    assert not any(method.measures(t) for t in range(5))
+    assert networks_after(method, COHORTS)["theta"].equal(networks_after(FedAvg(small_network()), COHORTS)["theta"])
+
+
 def test_local_measures_on_the_clients_own_samples() -> None:
     """One client whose samples are the server's: its own Omega is the server's, so both policies train alike."""
     clients = regression_samples(2)
@@ -221,8 +227,12 @@ def test_order_of_clients_does_not_matter() -> None:
     ("options", "message"),
     [
         ({"lam": -1.0}, "--method.lam: -1.0 is impossible; accepted: at least 0"),
-        ({"every": 0}, "--method.every: 0 is impossible; accepted: at least 1"),
+        ({"every": -1}, "--method.every: -1 is impossible; accepted: at least 0"),
         ({"proxy_batch": 0}, "--method.proxy_batch: 0 is impossible; accepted: at least 1"),
+        (
+            {"proxy_batch": 2**31},
+            "--method.proxy_batch: 2147483648 is impossible; accepted: at least 1, at most 2147483647",
+        ),
         ({"proxy": 0.0}, "--method.proxy: 0.0 is impossible; accepted: above 0, at most 1"),
     ],
 )

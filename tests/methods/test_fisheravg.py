@@ -66,6 +66,12 @@ def test_the_average_of_two_clients(
     assert averaged(monkeypatch, THETA, FISHER, **options).tolist() == approx(expected)
 
 
+def test_weights_too_small_for_exact_sums_count_as_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """1e-18 would survive in the sum of weights, but not times a small change: the plain mean counts."""
+    new = averaged(monkeypatch, [[0.51], [0.52]], [[1e-18], [2e-18]], layer_norm="none")
+    assert new.item() == approx(0.515)
+
+
 def test_each_tensor_has_a_norm_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     """Alone in its tensor, a coordinate weighs 1 in every client."""
     rounds = GivenRounds(FisherAvg(Weights([0.0], [0.0])), fisheravg, monkeypatch)
@@ -196,7 +202,7 @@ def test_score_of_one_window_is_the_path_integral_over_the_change() -> None:
 
 
 def test_rwalk_sums_windows_of_local_training_and_starts_from_the_first_gradient() -> None:
-    """Two windows of two steps, one of the fifth step that does not end."""
+    """Two windows of two steps, and the fifth step's, which the end of the training cuts short."""
     method = FisherAvg(OneWeight(), importance="rwalk", interval=2, lam=0.0)
     rounds = Rounds(method, quadratic(), epoch_of_single_samples())
     rounds.play([0])
@@ -205,7 +211,7 @@ def test_rwalk_sums_windows_of_local_training_and_starts_from_the_first_gradient
         g = A[0] * (theta - B[0])
         f = g**2 if step == 0 else f
         w, theta = w + LR * g**2, theta - LR * g
-        if step % 2:
+        if step % 2 or step == 4:
             score += w / (f * (theta - start) ** 2 / 2 + 1e-3)
             w, start, f = 0.0, theta, 0.9 * g**2 + 0.1 * f
     assert rounds.server["score"].item() == approx(score)
@@ -214,10 +220,11 @@ def test_rwalk_sums_windows_of_local_training_and_starts_from_the_first_gradient
 def test_rwalk_adds_scores_to_weights_and_halves_the_old_score(monkeypatch: pytest.MonkeyPatch) -> None:
     method = FisherAvg(Weights([0.0]), importance="rwalk", layer_norm="none")
     rounds = GivenRounds(method, fisheravg, monkeypatch)
-    new = rounds.play([[1.0], [5.0]], [[1.0], [1.0]], trace={"score": [[1.0], [3.0]]})
+    ended = dict.fromkeys(("w", "f", "start"), [[0.0], [0.0]])
+    new = rounds.play([[1.0], [5.0]], [[1.0], [1.0]], trace={"score": [[1.0], [3.0]], **ended})
     assert new.item() == approx((2 * 1 + 4 * 5) / 6)
     assert rounds.server["score"].item() == approx(2.0)
-    rounds.play([[1.0], [5.0]], [[1.0], [1.0]], trace={"score": [[2.0], [2.0]]})
+    rounds.play([[1.0], [5.0]], [[1.0], [1.0]], trace={"score": [[2.0], [2.0]], **ended})
     assert rounds.server["score"].item() == approx((2 + 2) / 2)
 
 
