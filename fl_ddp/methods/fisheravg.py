@@ -123,8 +123,8 @@ class FisherAvg(FedAvg):
             own["score"] = score
             weight = weight + score
         known = by_tensor_norm(self.model, weight, self.layer_norm)
-        weighted = {"known": known, "known_delta": Term(trained.theta, minus=theta, weight=known)}
-        sums = self.average(group, server, trained) | own | weighted
+        sums = self.average(group, server, trained) | own | {"known": known}
+        sums["known_delta"] = Term(trained.theta, minus=theta, weight=known)
         return Upload(sums, trained.theta, sent=own | {"theta": trained.theta})
 
     def server_update(self, server: Tensors, total: Total, info: Info) -> Tensors:
