@@ -220,7 +220,7 @@ def test_rwalk_sums_windows_of_local_training_and_starts_from_the_first_gradient
 def test_rwalk_adds_scores_to_weights_and_halves_the_old_score(monkeypatch: pytest.MonkeyPatch) -> None:
     method = FisherAvg(Weights([0.0]), importance="rwalk", layer_norm="none")
     rounds = GivenRounds(method, fisheravg, monkeypatch)
-    ended = dict.fromkeys(("w", "f", "start"), [[0.0], [0.0]])
+    ended = {key: [[0.0], [0.0]] for key in ("w", "f", "start")}
     new = rounds.play([[1.0], [5.0]], [[1.0], [1.0]], trace={"score": [[1.0], [3.0]], **ended})
     assert new.item() == approx((2 * 1 + 4 * 5) / 6)
     assert rounds.server["score"].item() == approx(2.0)
