@@ -112,7 +112,7 @@ class _Uses(TorchFunctionMode):
     def _site(self, func: object, args: Sequence[object], kwargs: Mapping[str, object], out: Tensor) -> Site | None:
         x, weight, bias, others = read_call(func, args, kwargs)
         leaves, shape = (self._index.get(id(weight)), self._index.get(id(bias))), tuple(out.shape[1:])
-        if len(x) != _SAMPLES or len(out) != _SAMPLES or x.dim() < 2:
+        if x.dim() < 2 or len(x) != _SAMPLES or len(out) != _SAMPLES:
             return None
         if func is GROUP_NORM:
             return Site(*leaves, shape, None, None)

@@ -225,4 +225,4 @@ def _(x: Tensor, padding: Sequence[int]) -> Tensor:
 
 @_padded.register_vmap
 def _(info: object, in_dims: tuple[int, None], x: Tensor, padding: Sequence[int]) -> tuple[Tensor, int]:
-    return _padded(x, padding), in_dims[0]
+    return _padded(x.movedim(in_dims[0], 0), padding), 0

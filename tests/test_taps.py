@@ -104,7 +104,7 @@ def convolutions() -> st.SearchStrategy[Convolution]:
     return made.map(lambda c: c._replace(stride=(1, 1)) if c.padding == "same" else c)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(convolutions(), st.sampled_from(["empirical", "exact"]))
 def test_convolutions_of_all_kinds_equal_a_loop(c: Convolution, kind: str) -> None:
     def make() -> nn.Module:
