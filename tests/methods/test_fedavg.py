@@ -152,3 +152,13 @@ def test_mean_of_a_network_is_the_mean_of_its_local_models(lanes: int) -> None:
     assert isinstance(mean, torch.Tensor)
     # the two float64 sums differ by a few roundings, which may carry a float32 over a rounding boundary: one bit
     torch.testing.assert_close(theta, mean.float(), rtol=2**-23, atol=0)
+
+
+def test_fedavg_has_no_samples_on_the_server_and_leaves_a_trace_as_it_was() -> None:
+    method = FedAvg(OneWeight())
+    assert (method.proxy, method.proxy_batch, method.proxy_whole, method.proximal) == (0.0, 64, False, False)
+    rounds = Rounds(method, quadratic(), epoch_of_single_samples())
+    server = method.init()
+    for group in rounds.groups(np.arange(len(TAU))):
+        kept = group.train(server["theta"], method, server, {}, {"kept": torch.full_like(server["theta"], 3.0)})
+        assert kept.trace["kept"].tolist() == [[3.0]] * group.lanes
