@@ -13,6 +13,7 @@ from fl_ddp.errors import ConfigError, RunError
 from launch.arguments import HELP, Arguments, read_arguments
 from launch.comparison import Comparison, RunsBySeed, compare
 from launch.local import Stop, last_words
+from launch.planned_run import PlannedRun
 from launch.recipe_list import recipe_list
 from launch.report import as_json, markdown, terminal
 from launch.row_run import RowRun, plan
@@ -48,9 +49,9 @@ def _reproduce(arguments: Arguments, words: Sequence[str]) -> int:
     runs = list({run.folder: run for run in planned if run.row.full_name in chosen}.values())
     failed: dict[str, str] = {}
     if "report" not in arguments.switches:
-        _ = [run.config for run in runs]  # nothing is started before all rows are known to be understood
+        _ = [run.planned for run in runs]  # nothing is started before all rows are known to be understood
         if "dry_run" in arguments.switches:
-            print("\n".join(_shown(run, arguments.ranks) for run in runs))
+            print("\n".join(_shown(run.planned, arguments.ranks) for run in runs))
             return 0
         failed = _run_all(runs, arguments.ranks)
     comparison = compare(table, _read_all(planned, failed), small=small)
@@ -60,7 +61,7 @@ def _reproduce(arguments: Arguments, words: Sequence[str]) -> int:
     return 1 if failed else 0
 
 
-def _shown(run: RowRun, ranks: int) -> str:
+def _shown(run: PlannedRun, ranks: int) -> str:
     found = run.found()
     if found and found.ended:
         return f"# {run.folder} is finished"
@@ -74,7 +75,7 @@ def _run_all(runs: Sequence[RowRun], ranks: int) -> dict[str, str]:
         for index, run in enumerate(runs, 1):
             print(f"[{index}/{len(runs)}] {run.label} ", end="", flush=True)
             start = time.monotonic()
-            done, words = _run(run, ranks, stop)
+            done, words = _run(run.planned, ranks, stop)
             print(f"{words if done else f'failed: {words}'}, {_elapsed(time.monotonic() - start)}", flush=True)
             if not done:
                 failed[run.label] = words
@@ -85,7 +86,7 @@ def _run_all(runs: Sequence[RowRun], ranks: int) -> dict[str, str]:
     return failed
 
 
-def _run(run: RowRun, ranks: int, stop: Stop) -> tuple[bool, str]:
+def _run(run: PlannedRun, ranks: int, stop: Stop) -> tuple[bool, str]:
     """Make one run, unless it is finished; whether it is now, and how that came."""
     try:
         found = run.found()
@@ -108,7 +109,7 @@ def _read_all(runs: Sequence[RowRun], failed: dict[str, str]) -> dict[str, RunsB
     found: dict[str, dict[int, Run]] = {}
     for run in runs:
         try:
-            there = run.found()
+            there = run.planned.found() if run.folder.is_dir() else None
         except ConfigError as error:
             failed.setdefault(run.label, str(error))
             continue

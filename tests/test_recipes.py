@@ -64,13 +64,17 @@ def test_rows_and_their_twins_are_understood(row: Row) -> None:
     for small in (False, True):
         (run,) = plan([row], [3], small=small, out=Path("out"), extra=[])
         where = f"out/{row.table}{'-small' if small else ''}"
-        assert (run.config.seed, run.config.out, run.config.name) == (3, where, f"{row.run}-seed3")
+        assert (run.planned.config.seed, run.planned.config.out, run.planned.config.name) == (
+            3,
+            where,
+            f"{row.run}-seed3",
+        )
 
 
 def test_only_runs_on_data_from_elsewhere_are_told_where_they_lie() -> None:
     (row,) = TABLES["fedcurv/table1"].choose(["e10/fedavg"])
     full, twin = (
-        plan([row], [0], small=small, out=Path("out"), extra=["--data.root=there", "--device=cpu"])[0].config
+        plan([row], [0], small=small, out=Path("out"), extra=["--data.root=there", "--device=cpu"])[0].planned.config
         for small in (False, True)
     )
     assert (full.data.name, full.data.init_args["root"], full.device) == ("MNIST", "there", "cpu")
