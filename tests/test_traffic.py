@@ -23,6 +23,8 @@ def traffic(**settings: object) -> tuple[float, float]:
         ({"method": "FedCurv"}, 3, 3),
         # the largest tenth of the coordinates, and their places in half the bytes of u and v
         ({"method": "FedCurv", "method.top_q": 0.1}, 3, 1.3),
+        # and the change of the model in the same places
+        ({"method": "FedCurv", "method.top_q": 0.1, "method.sparse_delta": True}, 3, 0.4),
         # the Fisher is not known in the first round
         ({"method": "FisherAvg", "method.lam": 1.0}, 1.9, 2),
         ({"method": "FisherAvg", "method.importance": "rwalk", "method.lam": 0.0}, 2.8, 3),

@@ -32,6 +32,7 @@ class FedCurv(FedAvg):
         partial: clients whose curvature counts: the latest of every client that ever took part, or last_round's cohort.
         top_q: share of the coordinates a client sends of its Fisher, the largest ones, where that is less than all; the
             server then keeps each client's last ones, which new ones replace.
+        sparse_delta: whether the change of its model, too, is sent in these coordinates alone.
         kind: labels of the Fisher: empirical (the data's), exact (expectation over the model's) or mc (one draw).
         reduction: per_sample_mean, or batch_mean_sq as public code has it.
         fisher_batch: samples of a batch in batch_mean_sq.
@@ -42,6 +43,7 @@ class FedCurv(FedAvg):
     lam: float = 1.0
     partial: Literal["latest", "last_round"] = "latest"
     top_q: float = 1.0
+    sparse_delta: bool = False
     kind: Label = "empirical"
     reduction: Reduction = "per_sample_mean"
     fisher_batch: int = 100
@@ -91,8 +93,12 @@ class FedCurv(FedAvg):
             num_sent = ceil(round(self.top_q * self.model.num_params, 6))
             values, index = u.topk(num_sent)
             u = torch.zeros_like(u).scatter(1, index, values)
-            if 3 * num_sent < 2 * self.model.num_params:
-                sent = average | {"u": values, "v": values, "index": index.int()}
+            sparse = ("u", "v", "delta") if self.sparse_delta else ("u", "v")
+            if self.sparse_delta:
+                theta = server["theta"].expand_as(u).scatter(1, index, trained.theta.gather(1, index))
+                average = self.average(group, server, trained._replace(theta=theta))
+            if (len(sparse) + 1) * num_sent < len(sparse) * self.model.num_params:
+                sent = average | dict.fromkeys(sparse, values) | {"index": index.int()}
         new = {"u": u, "v": u * trained.theta}
         sums = average | {name: Term(t, minus=memory[name] if latest else None) for name, t in new.items()}
         return Upload(sums, trained.theta, new | {"round": torch.full_like(memory["round"], group.round)}, sent)

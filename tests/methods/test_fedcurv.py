@@ -178,6 +178,21 @@ def test_top_q_sends_the_largest_entries_and_their_places(monkeypatch: pytest.Mo
     }
 
 
+def test_a_sparse_change_moves_the_same_coordinates_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Section 3.1; clients of 10 and 20 samples that send coordinates 1, 3 and 0, 3."""
+    method = FedCurv(Weights([0.0] * 5), top_q=0.4, sparse_delta=True)
+    rounds = GivenRounds(method, fedcurv, monkeypatch)
+    theta = [[1.0, 2.0, 3.0, 4.0, 5.0], [-1.0, -2.0, -3.0, -4.0, -5.0]]
+    after = rounds.play(theta, [[0.1, 9.0, 0.2, 7.0, 0.3], [8.0, 0.1, 0.2, 6.0, 0.3]])
+    assert after.tolist() == approx([-20 / 30, 20 / 30, 0, (40 - 80) / 30, 0])
+    assert rounds.server["v"].tolist() == approx([-8.0, 18.0, 0, 28.0 - 24.0, 0])
+
+
+def test_all_coordinates_of_a_sparse_change_are_the_dense_one() -> None:
+    dense = networks_after(FedCurv(small_network()), COHORTS)
+    assert_same_bits(dense, networks_after(FedCurv(small_network(), top_q=1 - 1e-9, sparse_delta=True), COHORTS))
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
