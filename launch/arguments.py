@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fl_ddp.errors import ConfigError
-from fl_ddp.options import suggestion
+from launch import words
 
 HELP = """usage: python -m launch.reproduce PAPER/TABLE [--option value ...]
        python -m launch.reproduce --list
@@ -59,55 +59,26 @@ class Arguments:
     extra: tuple[str, ...]
 
 
-def read_arguments(words: Sequence[str]) -> Arguments:
+def read_arguments(line: Sequence[str]) -> Arguments:
     """Read a command line.
 
     Raises:
         ConfigError: it cannot be understood.
     """
-    tables: list[str] = []
-    given: dict[str, list[str]] = {key: [] for key in _VALUES}
-    switches: dict[str, bool] = {}
-    extra: list[str] = []
-    left = ["--help" if word == "-h" else word for word in words]
-    while left:
-        word = left.pop(0)
-        if not word.startswith("--"):
-            tables.append(word)
-            continue
-        key, equals, value = word[2:].partition("=")
-        if key in _OURS:
-            raise ConfigError(f"--{key}: is not the user's to give here; give {_OURS[key]}")
-        if key in _SWITCHES:
-            if not equals and left and left[0].lower() in ("true", "false"):
-                value = left.pop(0)
-            if value.lower() not in ("", "true", "false"):
-                raise ConfigError(f"--{key}: {value} is unknown; accepted: true or false")
-            switches[key] = value.lower() != "false"
-            continue
-        takes = not equals and left and not left[0].startswith("--")
-        if key in _VALUES:
-            value = left.pop(0) if takes else value
-            if not value:
-                raise ConfigError(f"--{key}: needs a value")
-            given[key].append(value)
-            continue
-        if near := _misspelt(key):
-            raise ConfigError(f"--{key}: unknown option; did you mean --{near}?")
-        extra.append(f"{word}={left.pop(0)}" if takes else word)
-    on = frozenset(key for key, is_on in switches.items() if is_on)
+    split = words.split(line, _VALUES, _SWITCHES, _OURS)
+    tables, on = split.free, split.switches
     if not tables and not on & {"list", "help"}:
         raise ConfigError("no table is named; --list shows all, --help what can be given")
     if len(tables) > 1:
         raise ConfigError(f"{tables[1]}: belongs to no option; one table at a time ({tables[0]} is named already)")
     return Arguments(
         table="".join(tables),
-        rows=tuple(given["row"]),
-        seeds=read_seeds((given["seeds"] or ["0" if "small" in on else "0..2"])[-1]),
-        ranks=_ranks((given["ranks"] or ["1"])[-1]),
-        out=Path((given["out"] or ["reproduce"])[-1]),
+        rows=split.values["row"],
+        seeds=read_seeds(split.last("seeds", "0" if "small" in on else "0..2")),
+        ranks=words.whole_number("ranks", split.last("ranks", "1")),
+        out=Path(split.last("out", "reproduce")),
         switches=on,
-        extra=tuple(extra),
+        extra=split.extra,
     )
 
 
@@ -126,19 +97,3 @@ def read_seeds(text: str) -> tuple[int, ...]:
     if not seeds or min(seeds) < 0 or len(seeds) > 1000:
         raise wrong
     return tuple(dict.fromkeys(seeds))
-
-
-def _ranks(text: str) -> int:
-    if not text.isdigit() or int(text) < 1:
-        raise ConfigError(f"--ranks: {text} is impossible; accepted: whole numbers from 1 up")
-    return int(text)
-
-
-def _misspelt(key: str) -> str | None:
-    """The option of ours that an unknown one means, if it is none of fl_ddp.main's."""
-    from fl_ddp.config_layers import scalar_options  # takes seconds to import: only a run needs it
-    from fl_ddp.registry import KINDS
-
-    if key.partition(".")[0] in (*KINDS, *scalar_options().by_name):
-        return None
-    return suggestion(key, (*_SWITCHES, *_VALUES))
