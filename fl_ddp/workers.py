@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache
 from typing import TypeVar
@@ -33,10 +33,19 @@ class Workers:
         if self._pool is None:
             return [work(item) for item in items]
         futures = [self._pool.submit(work, item) for item in items]
-        errors = [error for future in futures if (error := future.exception())]
+        errors = [error for future in futures if (error := _error(future))]
         if errors:
             raise errors[0]
         return [future.result() for future in futures]
+
+
+def _error(future: Future[Result]) -> BaseException | None:
+    """What went wrong, once it is done; waits in short turns, as a signal just before a wait is seen only after it."""
+    while True:
+        try:
+            return future.exception(timeout=0.2)
+        except TimeoutError:
+            continue
 
 
 @cache

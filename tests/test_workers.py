@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import threading
 import time
 
@@ -70,3 +71,19 @@ def test_threads_that_share_a_model_do_not_see_each_others_parameters() -> None:
     for _ in range(3):
         for found, expected in zip(Workers(4).map(both, thetas), alone, strict=True):
             assert all(torch.equal(a, b) for a, b in zip(found, expected, strict=True))
+
+
+def test_signal_that_does_not_wake_the_waiting_thread_is_seen_before_the_work_ends() -> None:
+    """One that reaches another thread, or this one just before it waits."""
+    seen = threading.Event()
+    before = signal.signal(signal.SIGUSR1, lambda *_: seen.set())
+
+    def work(item: int) -> bool:
+        if item == 0:
+            signal.raise_signal(signal.SIGUSR1)
+        return seen.wait(30)
+
+    try:
+        assert Workers(2).map(work, range(2)) == [True, True]
+    finally:
+        signal.signal(signal.SIGUSR1, before)
