@@ -292,6 +292,7 @@ def test_dry_run_prints_the_commands(table: str, capfd: pytest.CaptureFixture[st
     assert not Path("reproduce").exists()
 
 
+@pytest.mark.slow
 def test_a_table_is_run_skipped_resumed_and_judged(table: str, capfd: pytest.CaptureFixture[str]) -> None:
     folder = Path("reproduce/tiny/table1")
     died_before_it_began = folder / "digits-fedavg-seed0" / ".lock"

@@ -55,7 +55,7 @@ def alone(tmp_path_factory: pytest.TempPathFactory, npz: str) -> dict[str, Numbe
     return {case: numbers(simulated(settings_of(case, npz), out)) for case in CASES}
 
 
-@pytest.fixture(scope="module", params=[2, 3, 4])
+@pytest.fixture(scope="module", params=[2, pytest.param(3, marks=pytest.mark.slow), 4])
 def together(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, npz: str) -> dict[str, Numbers]:
     folder = tmp_path_factory.mktemp("together")
     return several([settings_of(case, npz) for case in CASES], request.param, folder)

@@ -80,6 +80,7 @@ def test_signal_that_does_not_wake_the_waiting_thread_is_seen_before_the_work_en
 
     def work(item: int) -> bool:
         if item == 0:
+            time.sleep(0.5)  # until the main thread waits
             signal.raise_signal(signal.SIGUSR1)
         return seen.wait(30)
 
