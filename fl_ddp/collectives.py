@@ -16,7 +16,7 @@ from torch.distributed import distributed_c10d  # noqa: TID251
 from torch.distributed.rendezvous import rendezvous  # noqa: TID251
 
 from fl_ddp.config import Device
-from fl_ddp.errors import ConfigError, ElsewhereError, RankLostError
+from fl_ddp.errors import ConfigError, ElsewhereError, RankLostError, RunError
 from fl_ddp.interrupt import InterruptedRunError
 
 Result = TypeVar("Result")
@@ -28,7 +28,7 @@ _MEETINGS = count()
 
 @dataclass(frozen=True)
 class Ranks:
-    """This process among the ranks of a run; without torchrun there is one.
+    """This process among the ranks of a run; without torchrun or Slurm there is one.
 
     Attributes:
         index: of this rank, from 0.
@@ -131,10 +131,11 @@ def _code(error: Exception | None) -> int:
 
 
 def join(device: Device) -> Ranks:
-    """Join the other ranks that torchrun started: NCCL with one GPU per rank, else gloo.
+    """Join the other ranks that torchrun or Slurm started: NCCL with one GPU per rank, else gloo.
 
     Raises:
         ConfigError: the device is not there, or there are more ranks than GPUs.
+        RunError: the ranks do not find each other.
     """
     index, size = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
     local, local_size = int(os.environ.get("LOCAL_RANK", 0)), int(os.environ.get("LOCAL_WORLD_SIZE", size))
@@ -144,15 +145,20 @@ def join(device: Device) -> Ranks:
     if gpus and local_size > gpus:
         raise ConfigError(
             f"--nproc_per_node: {local_size} ranks on this machine, but {gpus} GPU(s); "
-            f"give at most {gpus}, or --device cpu"
+            f"give at most {gpus}, or --device cpu; tasks of Slurm must all see all GPUs of their node"
         )
     place = torch.device("cuda", local) if gpus else torch.device("cpu")
     if gpus:
         torch.cuda.set_device(place)
     if size == 1:
         return Ranks(index, size, place)
-    # a second run of the same processes must not find the first one's addresses
-    store = distributed_c10d.PrefixStore(f"fl_ddp/{next(_MEETINGS)}", _launchers_store())
+    try:
+        # a second run of the same processes must not find the first one's addresses
+        store = distributed_c10d.PrefixStore(f"fl_ddp/{next(_MEETINGS)}", _launchers_store())
+    except dist.DistError as error:
+        place_to_meet = ":".join(os.environ.get(key, "") for key in ("MASTER_ADDR", "MASTER_PORT"))
+        why = str(error).partition("\n")[0]
+        raise RunError(f"the ranks do not meet at MASTER_ADDR:MASTER_PORT, {place_to_meet} ({why})") from error
     dist.init_process_group(
         "nccl" if gpus else "gloo", store=store, rank=index, world_size=size, device_id=place if gpus else None
     )

@@ -1,4 +1,4 @@
-"""How a process ends from outside: Ctrl-C and SIGTERM stop it after the current local step, a dead launcher at once.
+"""How a process ends from outside: stop signals end it after the current local step, a dead launcher at once.
 
 Nothing here imports torch, so that it is in force from a process's first moments.
 """
@@ -14,6 +14,8 @@ from contextlib import contextmanager
 from types import FrameType
 
 _PR_SET_PDEATHSIG = 1
+_STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR2)
+"""The last is the warning of Slurm, as submitit asks for it, before it takes a job's nodes or its time is over."""
 
 
 class InterruptedRunError(Exception):
@@ -24,7 +26,7 @@ class StopRequest:
     """Whether a stop was asked for.
 
     Attributes:
-        asked: set by the first SIGINT or SIGTERM; a second SIGINT ends the process at once, or what it runs.
+        asked: set by the first of these signals; a second SIGINT ends the process at once, or what it runs.
         nothing_to_save: until the first round of this process is done a stop may end it at once: compiling the first
             step can take longer than a launcher waits, and there is nothing to lose yet.
         first_to_say: whether this rank is the one that tells the user so.
@@ -60,10 +62,10 @@ class StopRequest:
 
 @contextmanager
 def listening(owns_process: bool = True) -> Iterator[StopRequest]:
-    """Catch SIGINT and SIGTERM within a block; outside the main thread they stay as they are."""
+    """Catch SIGINT, SIGTERM and SIGUSR2 within a block; outside the main thread they stay as they are."""
     stop = StopRequest(owns_process)
     try:
-        before = {number: signal.signal(number, stop._receive) for number in (signal.SIGINT, signal.SIGTERM)}
+        before = {number: signal.signal(number, stop._receive) for number in _STOPS}
     except ValueError:
         yield stop
         return
@@ -75,8 +77,11 @@ def listening(owns_process: bool = True) -> Iterator[StopRequest]:
 
 
 def die_with_launcher() -> None:
-    """Under torchrun, have the kernel kill this worker when its launcher dies; a kill -9 would leave it running."""
-    if "TORCHELASTIC_RUN_ID" not in os.environ or sys.platform != "linux":
+    """Under torchrun or submitit, have the kernel kill this worker when its launcher dies.
+
+    A kill -9 would leave it running.
+    """
+    if not {"TORCHELASTIC_RUN_ID", "SUBMITIT_EXECUTOR"} & os.environ.keys() or sys.platform != "linux":
         return
     launcher = os.getppid()
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""The command: torchrun --nproc_per_node=N -m fl_ddp.main, or python -m fl_ddp.main for one rank."""
+"""The command: torchrun --nproc_per_node=N -m fl_ddp.main, or srun python, or python alone for one rank."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 
 from fl_ddp.interrupt import die_with_launcher, listening
+from fl_ddp.slurm import rank_variables
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -14,6 +15,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     die_with_launcher()
     with listening() as stop:
         stop.nothing_to_save = True
+        os.environ.update(rank_variables(os.environ))
         # importing torch takes seconds, which neither a signal nor the launcher's death should have to wait for
         from fl_ddp.worker import work
 

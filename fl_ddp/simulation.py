@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
@@ -27,6 +28,7 @@ from fl_ddp.plan import Plan
 from fl_ddp.population import Ids, cohort, deal, owner
 from fl_ddp.protocol import Info, Tensors, Term, Total, Upload
 from fl_ddp.records import Records
+from fl_ddp.slurm import rank_variables
 from fl_ddp.stopwatch import Stopwatch
 from fl_ddp.workers import one_torch_thread, workers_on
 
@@ -36,6 +38,7 @@ def simulate(config: object = None) -> dict[str, object]:
     given = {} if config is None else config
     config = from_mapping(given) if isinstance(given, Mapping | Config) else from_file(str(given))
     prepare()
+    os.environ.update(rank_variables(os.environ))
     with listening(owns_process=False) as stop:
         ranks = join(config.device)
         try:

@@ -24,7 +24,10 @@ def work(argv: Sequence[str], stop: StopRequest) -> int:
         exit code: 0, 1 (the run failed) or 2 (the input cannot be run).
     """
     prepare()
-    config, ranks, error = _read(argv)
+    try:
+        config, ranks, error = _read(argv)
+    except RunError as lost:
+        return _say(lost)
     stop.first_to_say = ranks.first_to_say
     try:
         ranks.agree(error)

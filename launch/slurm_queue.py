@@ -62,7 +62,7 @@ def job_states() -> dict[str, JobState]:
     table = _ask("squeue", "--noheader", "--array", "--states=all", f"--user={os.getuid()}",
                  "--Format=JobArrayID:|,State:|,exit_code:|")  # fmt: skip
     rows = (line.split("|") for line in table.splitlines())
-    return {row[0].strip(): JobState(row[1].strip(), int(row[2] or 0)) for row in rows}
+    return {row[0]: JobState(row[1], os.waitstatus_to_exitcode(int(row[2] or 0))) for row in rows}
 
 
 def check_slurm(options: SlurmOptions) -> None:
