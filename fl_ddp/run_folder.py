@@ -6,9 +6,10 @@ import fcntl
 import os
 import re
 import socket
+from collections.abc import Iterator
 from datetime import datetime
 from difflib import get_close_matches
-from itertools import count
+from itertools import chain, count
 from pathlib import Path
 from types import TracebackType
 
@@ -16,9 +17,31 @@ from fl_ddp.config import Config
 from fl_ddp.errors import ConfigError
 
 
+class FolderInUseError(ConfigError):
+    """Another run holds the folder."""
+
+
 def default_name(config: Config, now: datetime) -> str:
     """data-method-seed-time, such as digits-FedAvg-seed0-20261121-101500."""
     return f"{config.data.name.lower()}-{config.method.name}-seed{config.seed}-{now:%Y%m%d-%H%M%S}"
+
+
+def new_folders(config: Config, now: datetime) -> Iterator[Path]:
+    """Folders that a new run may have, the best first: that of --name alone, or of a default name and numbers after it.
+
+    Raises:
+        ConfigError: --name is no name of a folder.
+    """
+    if config.name is not None and (Path(config.name).name != config.name or config.name in ("", "..")):
+        raise ConfigError(f"--name: {config.name!r} is not the name of a folder; its place is given with --out")
+    # A class of the user's may be called anything; what a shell or TensorBoard would stumble over is replaced.
+    first = Path(config.out) / (config.name or re.sub(r"[^\w.-]", "-", default_name(config, now)))
+    return chain([first], (first.with_name(f"{first.name}-{attempt}") for attempt in count(2)))
+
+
+def name_is_taken(path: Path) -> ConfigError:
+    """What to tell a user who names a folder that is there."""
+    return ConfigError(f"--name: {path} exists already; go on with it by --resume {path}, or choose another name")
 
 
 class RunFolder:
@@ -34,7 +57,8 @@ class RunFolder:
         """Lock an existing folder.
 
         Raises:
-            ConfigError: another run holds it, or it cannot be written.
+            FolderInUseError: another run holds it.
+            ConfigError: it cannot be written.
         """
         self.path = path
         try:
@@ -47,9 +71,10 @@ class RunFolder:
             holder = os.read(self._lock, 1000).decode(errors="replace").strip()
             os.close(self._lock)
             if isinstance(error, BlockingIOError):
-                message = f"{path}: another run is writing in this folder ({holder}); wait until it ends, or stop it"
-            else:
-                message = f"{path}: cannot be locked ({error.strerror}); choose another folder with --out"
+                raise FolderInUseError(
+                    f"{path}: another run is writing in this folder ({holder}); wait until it ends, or stop it"
+                ) from error
+            message = f"{path}: cannot be locked ({error.strerror}); choose another folder with --out"
             raise ConfigError(message) from error
         os.ftruncate(self._lock, 0)
         os.pwrite(self._lock, f"host {socket.gethostname()}, process {os.getpid()}\n".encode(), 0)
@@ -62,27 +87,21 @@ class RunFolder:
             ConfigError: the name is taken or no name of a folder, or --out cannot be written.
         """
         out = Path(config.out)
-        if config.name is not None and (Path(config.name).name != config.name or config.name in ("", "..")):
-            raise ConfigError(f"--name: {config.name!r} is not the name of a folder; its place is given with --out")
-        # A class of the user's may be called anything; what a shell or TensorBoard would stumble over is replaced.
-        name = config.name or re.sub(r"[^\w.-]", "-", default_name(config, now))
+        paths = new_folders(config, now)
         try:
             out.mkdir(parents=True, exist_ok=True)
-            for attempt in count(1):
-                path = out / (name if attempt == 1 else f"{name}-{attempt}")
+            for path in paths:
                 try:
                     path.mkdir()
                     return cls(path)
                 except FileExistsError:
                     if config.name is not None:
-                        raise ConfigError(
-                            f"--name: {path} exists already; go on with it by --resume {path}, or choose another name"
-                        ) from None
+                        raise name_is_taken(path) from None
         except OSError as error:
             raise ConfigError(
                 f"--out: {out} cannot be written ({error.strerror}); choose another folder with --out"
             ) from error
-        raise AssertionError("count() ends never")
+        raise AssertionError("there is always another name")
 
     @classmethod
     def reopen(cls, path: Path) -> RunFolder:

@@ -6,7 +6,9 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterable
+from io import FileIO
 from pathlib import Path
 from types import FrameType
 
@@ -14,17 +16,26 @@ from submitit import JobEnvironment
 from submitit.helpers import DelayedSubmission
 
 from fl_ddp.errors import ConfigError
+from fl_ddp.run_folder import FolderInUseError, RunFolder
 from launch.planned_run import PlannedRun
 from launch.runs import read_run
+from launch.slurm_queue import GONE, job_states
 
 _ERROR = "fl_ddp: error: "
+_LOST = "another rank is gone"
+_WARNING = 3.0
+"""Seconds within which SIGUSR2 follows a SIGTERM that announces it."""
+_PATIENCE = 600.0
+"""Seconds for Slurm to find out that a node is lost; it is told to look every few minutes."""
+_STOPS = (-signal.SIGTERM, -signal.SIGUSR2, 0)
+"""How a run ends that is stopped; by a signal if it came in its first moments."""
 
 
 def words_of_job(job_id: str, logs: Iterable[Path]) -> str | None:
     """The line that says why a job's run failed, if it said so.
 
     Args:
-        job_id: of the job; what earlier jobs wrote into the same log does not count.
+        job_id: of the job; what earlier jobs, or earlier attempts of this one, wrote into a log does not count.
         logs: of the run and of the job's tasks; the first that says something counts.
     """
     for log in logs:
@@ -36,15 +47,15 @@ def words_of_job(job_id: str, logs: Iterable[Path]) -> str | None:
 
 
 def _header(job_id: str) -> str:
-    """What rank 0 writes into the run's log before anything else."""
+    """How a log's lines of one attempt begin."""
     return f"fl_ddp: job {job_id}, "
 
 
 class Rank:
     """One task of a job: a process of fl_ddp.main, and what becomes of the job when that ends.
 
-    It ends with the exit code of fl_ddp.main, and returns only where the run is finished: what was only stopped must
-    not look like a result.
+    It returns only where the run is finished, and else ends with an exit code: what was only stopped must not look like
+    a result.
     """
 
     def __init__(self, run: PlannedRun, grace: int) -> None:
@@ -56,17 +67,34 @@ class Rank:
         """
         self._run, self._grace = run, grace
         _ = run.config  # travels with the run: reading options takes seconds
-        self._child: subprocess.Popen[bytes] | None = None
-        self._stopped = False
+        self._child: int | None = None
+        self._terminated = False
 
     def __call__(self) -> None:
         """Start the run, or go on with it, and wait for its end."""
-        signal.signal(signal.SIGTERM, self._stop)
-        code = self._rank() if os.environ["SLURM_PROCID"] != "0" else self._first_rank()
+        signal.signal(signal.SIGTERM, self._remember)
+        task = JobEnvironment()
+        log = self._run.log if task.global_rank == 0 else task.paths.stderr
+        with log.open("ab", buffering=0) as file:
+            attempt = int(os.environ.get("SLURM_RESTART_COUNT", 0))
+            nodes = os.environ["SLURM_STEP_NODELIST"]
+            file.write(f"{_header(task.job_id)}attempt {attempt}, {task.num_tasks} rank(s) on {nodes}\n".encode())
+            try:
+                if task.global_rank == 0:
+                    self._free_folder(attempt > 0)
+                code = self._train(file)
+            except ConfigError as error:
+                file.write(f"{_ERROR}{error}\n".encode())
+                code = 2
+            if code not in _STOPS and code < 0:
+                file.write(f"{_ERROR}killed by {signal.Signals(-code).name}; out of memory?\n".encode())
         if code == 0 and (found := read_run(self._run.folder)) and found.ended:
             return
-        sys.stdout.flush()
-        sys.exit(code)
+        if code in _STOPS:
+            code = 0 if task.global_rank else self._stopped(task.job_id)
+        elif task.num_nodes > 1 and _LOST in (words_of_job(task.job_id, [log]) or _LOST):
+            time.sleep(_PATIENCE)  # the rank that is to blame ends this; where its node is lost, Slurm requeues the job
+        sys.exit(code if code >= 0 else 128 - code)
 
     def checkpoint(self) -> DelayedSubmission:
         """Wait until the run has saved its last round; submitit calls this in rank 0 at SIGUSR2, and requeues the job.
@@ -74,39 +102,58 @@ class Rank:
         Returns:
             the same rank, which goes on from there.
         """
-        if self._child:
-            try:
-                self._child.wait(max(self._grace - 5, 1))
-            except subprocess.TimeoutExpired:
-                self._child.kill()  # an older checkpoint is there to go on with
+        end = time.monotonic() + max(self._grace - 5, 1)
+        while self._child and not _has_ended(self._child) and time.monotonic() < end:
+            time.sleep(0.05)
         return DelayedSubmission(Rank(self._run, self._grace))
 
-    def _first_rank(self) -> int:
-        """Rank 0, which alone writes."""
-        job, attempt = JobEnvironment().job_id, os.environ.get("SLURM_RESTART_COUNT", "0")
-        with self._run.log.open("ab") as log:
-            log.write(f"{_header(job)}attempt {attempt}, on {os.environ['SLURM_STEP_NODELIST']}\n".encode())
-            log.flush()
-            try:
-                self._run.clear()
-            except ConfigError as error:
-                log.write(f"fl_ddp: error: {error}\n".encode())
-                return 2
-            code = self._rank(log.fileno())
-            if code < 0 and not self._stopped:
-                log.write(f"fl_ddp: error: killed by {signal.Signals(-code).name}; out of memory?\n".encode())
-        return code
+    def _free_folder(self, requeued: bool) -> None:
+        """Have the run's folder to ourselves; what was begun there without a first round goes.
 
-    def _rank(self, log: int | None = None) -> int:
+        Where Slurm lost sight of a node, the first attempt of a requeued job lives on there until Slurm finds it again.
+        """
+        end = time.monotonic() + _PATIENCE
+        while requeued and self._run.folder.is_dir():
+            try:
+                with RunFolder(self._run.folder):
+                    break
+            except FolderInUseError:
+                if time.monotonic() > end:
+                    raise
+                time.sleep(1)
+        self._run.clear()
+
+    def _train(self, log: FileIO) -> int:
         """Run fl_ddp.main; its exit code.
 
         No rank makes the run's folder before all have joined, and so have looked at it: all decide alike here whether
         the run begins or goes on.
         """
         command = [sys.executable, "-u", "-m", "fl_ddp.main", *self._run.options_now()]
-        self._child = subprocess.Popen(command, stdout=log, stderr=log)
-        return self._child.wait()
+        child = subprocess.Popen(command, stdout=log, stderr=log)
+        self._child = child.pid
+        # not reaped here: checkpoint(), which may interrupt this at any point, looks at it, too
+        os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+        return child.wait()
 
-    def _stop(self, number: int, _: FrameType | None) -> None:
-        """SIGTERM reaches the run, too: what is left to do is to remember it."""
-        self._stopped = True
+    def _stopped(self, job_id: str) -> int:
+        """What rank 0 does when the run was stopped: go on in a new job, unless Slurm is ending this one anyway."""
+        time.sleep(_WARNING)  # SIGUSR2 ends this, by way of checkpoint()
+        try:
+            state = job_states().get(job_id, GONE)
+        except ConfigError:
+            state = GONE
+        if self._terminated and state.name == "RUNNING":
+            signal.raise_signal(signal.SIGUSR2)
+        return 1
+
+    def _remember(self, number: int, _: FrameType | None) -> None:
+        """SIGTERM reaches the run, too, which stops."""
+        self._terminated = True
+
+
+def _has_ended(process: int) -> bool:
+    try:
+        return os.waitid(os.P_PID, process, os.WEXITED | os.WNOWAIT | os.WNOHANG) is not None
+    except ChildProcessError:
+        return True

@@ -53,7 +53,8 @@ class PlannedRun:
     def options_now(self) -> tuple[str, ...]:
         """Options of fl_ddp.main that start the run, or go on with what is in its folder."""
         if (self.folder / "config.yaml").is_file():
-            return (f"--resume={self.folder}", f"--rounds={self.config.rounds}")
+            free = (f"--{key}={written(getattr(self.config, key))}" for key in FREE_ON_RESUME)
+            return (f"--resume={self.folder}", *free)
         return self._first_options()
 
     def command(self, ranks: int) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import time
 from collections.abc import Callable, Sequence
 from contextlib import redirect_stderr
@@ -12,6 +13,7 @@ from typing import NamedTuple
 from submitit import Job
 from submitit.slurm.slurm import SlurmExecutor
 
+from fl_ddp.atomic_file import write_text
 from fl_ddp.errors import ConfigError
 from launch.job import Rank, words_of_job
 from launch.planned_run import PlannedRun
@@ -19,6 +21,8 @@ from launch.slurm_options import SlurmOptions
 from launch.slurm_queue import GONE, JobState, job_states
 
 _LONGEST_PAUSE = 10.0
+_RECORD = "jobs.json"
+"""Holds the newest job of every run that was submitted with a folder."""
 
 
 class Failure(NamedTuple):
@@ -54,7 +58,7 @@ def submit(runs: Sequence[PlannedRun], options: SlurmOptions, folder: Path, para
         for place in {folder, *(run.folder.parent for run in runs)}:
             place.mkdir(parents=True, exist_ok=True)
         with redirect_stderr(io.StringIO()):  # submitit prints there what its error says, too
-            return executor.submit_array([Rank(run, options.grace) for run in runs])
+            jobs = executor.submit_array([Rank(run, options.grace) for run in runs])
     except OSError as error:
         raise ConfigError(f"{folder}: cannot be written ({error.strerror})") from error
     except RuntimeError as error:
@@ -63,6 +67,30 @@ def submit(runs: Sequence[PlannedRun], options: SlurmOptions, folder: Path, para
         if not was_there:
             folder.rmdir()
         raise ConfigError(f"sbatch refuses: {' '.join(str(error).split())}; nothing is submitted") from error
+    newest = _submitted(folder) | {str(run.folder): job.job_id for run, job in zip(runs, jobs, strict=True)}
+    write_text(folder / _RECORD, json.dumps(newest, indent=1) + "\n")
+    return jobs
+
+
+def job_folder(run: PlannedRun) -> Path:
+    """For the files of a run's own job; beside its folder, which does not exist before the run has begun."""
+    return run.folder.with_name(f"{run.folder.name}.slurm")
+
+
+def unfinished(runs: Sequence[PlannedRun], folder: Path) -> dict[str, str]:
+    """Ids of jobs that wait or run, by label of the run.
+
+    Args:
+        runs: of which some may have been submitted before.
+        folder: that they were submitted with.
+
+    Raises:
+        ConfigError: Slurm does not answer.
+    """
+    newest = _submitted(folder)
+    known = {run.label: newest[str(run.folder)] for run in runs if str(run.folder) in newest}
+    states = job_states() if known else {}
+    return {label: job_id for label, job_id in known.items() if not states.get(job_id, GONE).ended}
 
 
 def sbatch_file(runs: Sequence[PlannedRun], options: SlurmOptions, folder: Path, parallel: int | None) -> str:
@@ -127,6 +155,12 @@ def _failure(job: Job[None], run: PlannedRun, state: JobState) -> Failure | None
         return Failure(f"{words} ({run.log})", state.code or 1)
     rounds = f"after round {found.rounds}" if found else "before its first round"
     return Failure(f"{state.words} {rounds} (job {job.job_id}, {job.paths.folder})", 1)
+
+
+def _submitted(folder: Path) -> dict[str, str]:
+    file = folder / _RECORD
+    content: dict[str, str] = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
+    return content
 
 
 class _Executor(SlurmExecutor):

@@ -1,0 +1,138 @@
+"""The command: python -m launch.submit --nodes 2 --gpus_per_node 8 --config FILE hands a run to Slurm."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+
+from fl_ddp.command_line import parse
+from fl_ddp.errors import ConfigError
+from fl_ddp.run_folder import name_is_taken, new_folders
+from launch import words
+from launch.planned_run import PlannedRun
+from launch.slurm_jobs import follow, job_folder, sbatch_file, submit, unfinished
+from launch.slurm_options import SLURM_HELP, SLURM_VALUES, SlurmOptions, read_slurm_options
+from launch.slurm_queue import check_slurm
+
+HELP = f"""usage: python -m launch.submit [--option value ...] [options of fl_ddp.main]
+
+Hands a run to Slurm as one job, each task of which is a rank. The job saves the run before it is preempted or reaches
+its limit, and goes on in a new one; so it does after a node is lost, and after scontrol requeue.
+
+{SLURM_HELP}
+  --dry_run             print the plan and the sbatch file and stop; needs no Slurm
+  --wait                follow the run to its end, and return its exit code
+  --help                print this and stop
+
+Other options are the run's own: --config FILE, --rounds 100, --resume runs/NAME; python -m fl_ddp.main --help lists
+them. All are checked before anything is submitted. What the run prints goes to OUT/NAME.log, what else Slurm and
+submitit write to OUT/NAME.slurm.
+Exit codes: 0 submitted, or done with --wait; 1 the run failed or was stopped; 2 the input cannot be run."""
+
+_SWITCHES = ("dry_run", "wait", "help")
+
+
+def main(line: Sequence[str]) -> int:
+    """Do what the command line asks for; the exit code is 0, 1 (the run failed) or 2 (the input cannot be run)."""
+    try:
+        given = words.split(line, SLURM_VALUES, _SWITCHES)
+        if "help" in given.switches:
+            print(HELP)
+            return 0
+        if given.free:
+            raise ConfigError(f"{given.free[0]}: belongs to no option; write --option value")
+        options = read_slurm_options(given)
+        run = plan(given.extra, datetime.now())
+        print(_plan_text(run, options))
+        if "dry_run" in given.switches:
+            print(f"\n{sbatch_file([run], options, job_folder(run), None)}")
+            return 0
+        return _submit(run, options, wait="wait" in given.switches)
+    except ConfigError as error:
+        print(f"submit: error: {error}", file=sys.stderr)
+        return 2
+
+
+def plan(options: Sequence[str], now: datetime) -> PlannedRun:
+    """The run that options of fl_ddp.main ask for, with its folder's full path.
+
+    Args:
+        options: as --key=value or --key.
+        now: part of a default name.
+
+    Raises:
+        ConfigError: an option is unknown or impossible, or the name is taken.
+    """
+    config = parse(options).config
+    kept = tuple(each for each in options if not each.startswith(("--resume=", "--name=", "--out=")))
+    if config.resume is not None:
+        folder = Path(config.resume).absolute()
+        return PlannedRun(folder.name, folder, (f"--config={folder / 'config.yaml'}", *kept))
+    for folder in new_folders(replace(config, out=str(Path(config.out).absolute())), now):
+        if not folder.exists() and (config.name is not None or not folder.with_name(f"{folder.name}.slurm").exists()):
+            return PlannedRun(folder.name, folder, kept)
+        if config.name is not None:
+            raise name_is_taken(folder)
+    raise AssertionError("there is always another name")
+
+
+def _submit(run: PlannedRun, options: SlurmOptions, *, wait: bool) -> int:
+    found = run.found()
+    if found and found.ended:
+        print(f"{run.folder} is finished; a larger --rounds goes on with it")
+        return 0
+    check_slurm(options)
+    folder = job_folder(run)
+    for job_id in unfinished([run], folder).values():
+        raise ConfigError(f"{run.folder}: job {job_id} of this run has not ended; wait for it, or scancel {job_id}")
+    print_new = _tail(run.log)
+    jobs = submit([run], options, folder, None)
+    job_id = jobs[0].job_id
+    print(f"submitted as job {job_id}; tail -F {run.log} follows it, scancel {job_id} ends it", flush=True)
+    if not wait:
+        return 0
+    try:
+        failed = follow(jobs, [run], print, print_new)
+    except KeyboardInterrupt:
+        print(f"\nthe job goes on; scancel {job_id} ends it", file=sys.stderr)
+        return 1
+    for label, failure in failed.items():
+        print(f"failed: {label}: {failure.why}", file=sys.stderr)
+        return failure.code
+    return 0
+
+
+def _plan_text(run: PlannedRun, options: SlurmOptions) -> str:
+    lines = {
+        "run": str(run.folder),
+        "ranks": f"{options.ranks_per_node} with {options.gpus_per_node} GPU(s) on each of {options.nodes} node(s)",
+        "command": shlex.join(["python", "-m", "fl_ddp.main", *run.options_now()]),
+        "log": str(run.log),
+    }
+    return "\n".join(f"{name:<9}{text}" for name, text in lines.items())
+
+
+def _tail(log: Path) -> Callable[[], None]:
+    """What prints the lines that were added to a log since its last call."""
+    place = log.stat().st_size if log.is_file() else 0
+
+    def print_new() -> None:
+        nonlocal place
+        if not log.is_file():
+            return
+        with log.open("rb") as file:
+            file.seek(place)
+            whole = file.read().rpartition(b"\n")
+        new = b"".join(whole[:2])
+        place += len(new)
+        print(new.decode(errors="replace"), end="", flush=True)
+
+    return print_new
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
