@@ -16,6 +16,7 @@ from fl_ddp.config_layers import Layer, layer, resolve, scalar_options
 from fl_ddp.errors import ConfigError
 from fl_ddp.options import Given
 from fl_ddp.registry import KINDS
+from fl_ddp.stdout import say
 from fl_ddp.version import __version__
 
 FREE_ON_RESUME = ("rounds", "eval_every", "checkpoint_every", "keep_checkpoints")
@@ -142,7 +143,7 @@ def _answer(given: Given) -> None:
 
 def _show(text: str) -> NoReturn:
     if os.environ.get("RANK", "0") == "0":
-        print(text)
+        say(text)
     raise SystemExit(0)
 
 

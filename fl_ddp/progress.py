@@ -13,6 +13,7 @@ from typing import Never
 from tqdm import tqdm
 
 from fl_ddp.metrics import Record
+from fl_ddp.stdout import say
 from fl_ddp.summary import Summary
 
 _PAUSE = 5.0
@@ -53,14 +54,14 @@ class Progress:
             self._bar.update(record.round - self._bar.n)
         elif record.round in (self._first, self._rounds) or now >= self._next_line:
             self._next_line = now + _PAUSE
-            print(self._line(record, now), flush=True)
+            say(self._line(record, now))
         # The first round compiles: it says nothing about the others.
         self._timed_from = self._timed_from or (record.round, now)
 
     def say(self, line: str) -> None:
         """Print a line above the bar."""
         if self._bar is None:
-            print(line, flush=True)
+            say(line)
         else:
             self._bar.write(line, file=sys.stdout)
 

@@ -33,6 +33,7 @@ from fl_ddp.population import owner
 from fl_ddp.progress import Progress, result_table
 from fl_ddp.protocol import Tensors
 from fl_ddp.run_folder import RunFolder
+from fl_ddp.stdout import say
 from fl_ddp.stopwatch import PHASES
 from fl_ddp.summary import Summary, cpu_model, rounds_to_target, versions_and_hardware, write_summary
 from fl_ddp.tracking import Tracker
@@ -107,7 +108,7 @@ class Records:
     def tell(self, line: str) -> None:
         """Print a line, once for all ranks."""
         if self._ranks.is_main:
-            (self._progress.say if self._progress else _print)(f"fl_ddp: {line}")
+            (self._progress.say if self._progress else say)(f"fl_ddp: {line}")
 
     def round(self, record: Record, scores: Scores | None) -> None:
         """Add a finished round; rank 0 alone does something, and may raise.
@@ -207,7 +208,7 @@ class Records:
         content = write_summary(self.path, summary)
         self._progress.close()
         self._tracker.close()
-        print(result_table(summary), flush=True)
+        say(result_table(summary))
         return content
 
     def _lock(self) -> Path | None:
@@ -316,10 +317,6 @@ class Records:
             "precision": self._config.precision,
             "reduction": self._config.reduction,
         }
-
-
-def _print(line: str) -> None:
-    print(line, flush=True)
 
 
 def _settings(config: Config) -> dict[str, object]:

@@ -6,6 +6,8 @@ import os
 import re
 import resource
 import shutil
+import subprocess
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -184,3 +186,19 @@ def test_machine_without_a_compiler_is_told_before_the_run_begins(tmp_path: Path
     (line,) = ended.ours
     assert "no-such-g++" in line and line.endswith("install g++, or give --compile false"), line
     assert "Traceback" not in ended.err
+
+
+@pytest.mark.parametrize("words", [options(SMALL), ["--help"]], ids=["run", "help"])
+def test_a_reader_that_has_gone_away_stops_nothing(tmp_path: Path, words: list[str]) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer, "wb") as stdout:
+        ended = subprocess.run(
+            [sys.executable, "-m", "fl_ddp.main", *words, f"--out={tmp_path}"],
+            stdout=stdout,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "OMP_NUM_THREADS": "1"},
+        )
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert words == ["--help"] or (tmp_path / "run" / "summary.json").is_file()

@@ -1,0 +1,15 @@
+"""What is printed; a reader that has gone away, as in `| head`, stops no run."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+
+def say(text: str) -> None:
+    """Print at once, or to nowhere if nobody reads any more."""
+    try:
+        print(text, flush=True)
+    except BrokenPipeError:
+        # what is left in the buffer must have somewhere to go, too
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
