@@ -8,32 +8,20 @@ import math
 import os
 import socket
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import MappingProxyType
 
 from matplotlib.figure import Figure
 from tensorboard.compat.proto.event_pb2 import Event
 from tensorboard.compat.proto.summary_pb2 import Summary
 from torch.utils.tensorboard import RecordWriter
-from torch.utils.tensorboard.summary import custom_scalars, hparams
+from torch.utils.tensorboard.summary import custom_scalars
 
 from fl_ddp.atomic_file import writing
+from fl_ddp.hparams import session_end, session_start
+from fl_ddp.layout import layout
 
 _COUNTER = itertools.count()
-# One chart of all lines; TensorBoard matches these as regular expressions from the start of a tag.
-_LAYOUT = {
-    "Accuracy": {
-        "global model": ["Multiline", ["accuracy/global$", "accuracy/running_mean$"]],
-        "global model and each class": ["Multiline", ["accuracy/global$", "accuracy/class/"]],
-    },
-    "Loss": {"mean over the test set, mean over local steps": ["Multiline", ["loss/test$", "loss/train$"]]},
-    "Cost": {
-        "bytes sent and received by all clients so far": ["Multiline", ["traffic/"]],
-        "seconds per round": ["Multiline", ["time/"]],
-    },
-}
-_NO_SETTINGS: Mapping[str, object] = MappingProxyType({})
 
 
 class EventFile:
@@ -43,13 +31,14 @@ class EventFile:
     it when publish() is called, which also removes the folder's older event files: no step is there twice.
     """
 
-    def __init__(self, folder: Path, wall: float, settings: Mapping[str, object] = _NO_SETTINGS) -> None:
+    def __init__(self, folder: Path, classes: Sequence[str], settings: Mapping[str, object], wall: float) -> None:
         """Start a file TensorBoard does not see yet.
 
         Args:
             folder: of the run.
+            classes: names of the labels.
+            settings: of the run, for the table of hyper-parameters.
             wall: seconds since 1970, the time of the first event.
-            settings: of the run, for the table of hyper-parameters; None is left out.
 
         Raises:
             RunError: it cannot be written.
@@ -64,16 +53,8 @@ class EventFile:
             self._file = self._path.open("wb", buffering=0)
         self._records = RecordWriter(self._file)
         self._write(Event(wall_time=wall, file_version="brain.Event:2"))
-        self._add(custom_scalars(_LAYOUT), 0, wall)  # type: ignore[no-untyped-call]
-        shown = {
-            name: value if isinstance(value, int | float) and not isinstance(value, bool) else str(value)
-            for name, value in settings.items()
-            if value is not None
-        }
-        metrics = dict.fromkeys(("accuracy/global", "accuracy/running_mean", "loss/test"))
-        experiment, start, _ = hparams(shown, metrics)  # type: ignore[no-untyped-call]
-        self._add(experiment, 0, wall)
-        self._add(start, 0, wall)
+        self._add(custom_scalars(layout(classes)), 0, wall)  # type: ignore[no-untyped-call]
+        self._add(session_start(settings, wall), 0, wall)
 
     def publish(self) -> None:
         """Show this file to TensorBoard in place of all older ones of the folder.
@@ -109,6 +90,14 @@ class EventFile:
         width, height = figure.canvas.get_width_height()
         shown = Summary.Image(encoded_image_string=image.getvalue(), colorspace=4, width=width, height=height)
         self._add(Summary(value=[Summary.Value(tag=tag, image=shown)]), step, wall)
+
+    def end(self, wall: float) -> None:
+        """Say that the run has all its rounds.
+
+        Raises:
+            RunError: it cannot be written.
+        """
+        self._add(session_end(wall), 0, wall)
 
     def close(self) -> None:
         """Close the file."""

@@ -53,8 +53,8 @@ class Metrics:
     """The open metrics.csv of a run. Floats are written such that reading gives the same bits.
 
     Columns: round, train_loss, cohort, traffic_up_bytes, traffic_down_bytes (of the round), time_padded_lanes,
-    accuracy, running_mean_accuracy, loss, initial_accuracy, personalised_accuracy, accuracy/<class> ..., and those of
-    time, whose names all start with `time`.
+    accuracy, running_mean_accuracy, forgetting, loss, initial_accuracy, personalised_accuracy, accuracy/<class> ...,
+    and those of time, whose names all start with `time`.
     """
 
     def __init__(self, path: Path, classes: Sequence[str], phases: Sequence[str], kept: bytes = b"") -> None:
@@ -110,8 +110,13 @@ class Metrics:
             raise ConfigError(f"{path}: was edited, its first {size} bytes are not those the checkpoint knows")
         return cls(path, classes, phases, kept), [_record(row, len(classes), phases) for row in rows]
 
-    def append(self, record: Record, running_mean: float | None) -> None:
+    def append(self, record: Record, running_mean: float | None, forgetting: float | None) -> None:
         """Add the row of a round.
+
+        Args:
+            record: of the round.
+            running_mean: of the accuracies up to it.
+            forgetting: average over the classes.
 
         Raises:
             RunError: it cannot be written.
@@ -122,7 +127,7 @@ class Metrics:
         self._append(
             (
                 *(record.round, record.train_loss, record.cohort, record.traffic_up_bytes, record.traffic_down_bytes),
-                *(record.padded_lanes, record.accuracy, running_mean, record.loss),
+                *(record.padded_lanes, record.accuracy, running_mean, forgetting, record.loss),
                 *(record.initial_accuracy, record.personalised_accuracy, *classes),
                 *(record.wall, *(record.seconds.get(phase) for phase in self._phases)),
             )
@@ -165,16 +170,16 @@ class Metrics:
 def _columns(classes: Sequence[str], phases: Sequence[str]) -> tuple[str, ...]:
     return (
         *("round", "train_loss", "cohort", "traffic_up_bytes", "traffic_down_bytes", "time_padded_lanes"),
-        *("accuracy", "running_mean_accuracy", "loss", "initial_accuracy", "personalised_accuracy"),
+        *("accuracy", "running_mean_accuracy", "forgetting", "loss", "initial_accuracy", "personalised_accuracy"),
         *(f"accuracy/{name}" for name in classes),
         *("time_wall", *(f"time_{phase}" for phase in phases)),
     )
 
 
 def _record(row: Sequence[str], num_classes: int, phases: Sequence[str]) -> Record:
-    """A row read back; the running mean is left out, it follows from the rows before."""
-    end = 11 + num_classes
-    floats = (float(cell) if cell else None for cell in (row[1], row[6], *row[8:end]))
+    """A row read back; running mean and forgetting are left out, they follow from the rows before."""
+    end = 12 + num_classes
+    floats = (float(cell) if cell else None for cell in (row[1], row[6], *row[9:end]))
     train_loss, accuracy, loss, initial, personalised, *classes = floats
     return Record(
         round=int(row[0]),

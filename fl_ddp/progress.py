@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import shutil
 import sys
@@ -86,6 +87,7 @@ def result_table(summary: Summary) -> str:
         "accuracy": _number(summary.accuracy),
         "running mean": _number(summary.running_mean_accuracy),
         "best accuracy": _number(summary.best_accuracy),
+        "forgetting": _forgetting(summary),
         "test loss": _number(summary.loss),
         **{
             f"{name} accuracy": _number(value)
@@ -122,6 +124,15 @@ def _class_table(accuracy: Mapping[str, float]) -> list[str]:
     columns = max(1, min(5, shutil.get_terminal_size().columns // (name + 12)))
     depth = -(-len(cells) // columns)
     return ["accuracy per class", *("    ".join(cells[row::depth]) for row in range(depth))]
+
+
+def _forgetting(summary: Summary) -> str:
+    """The average and the class that lost most."""
+    lost = {name: value for name, value in summary.class_forgetting.items() if not math.isnan(value)}
+    if not lost:
+        return "-"
+    most = max(lost, key=lost.__getitem__)
+    return f"{_number(summary.forgetting)} (most: class {most}, {lost[most]:.4f})"
 
 
 def _number(value: float | None) -> str:

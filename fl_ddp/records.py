@@ -187,11 +187,13 @@ class Records:
             rounds=finished,
             accuracy=scores.accuracy if scores else None,
             running_mean_accuracy=means[-1] if means else None,
-            best_accuracy=max(history.accuracies, default=None),
+            best_accuracy=history.standing.best,
+            forgetting=history.standing.forgetting,
             loss=scores.loss if scores else None,
             initial_accuracy=history.evaluated.initial_accuracy if history.evaluated else None,
             personalised_accuracy=history.evaluated.personalised_accuracy if history.evaluated else None,
             class_accuracy=dict(zip(classes, scores.class_accuracy, strict=True)) if scores else {},
+            class_forgetting=dict(zip(classes, history.standing.class_forgetting, strict=False)),
             confusion=scores.confusion if scores else (),
             rounds_to_target={
                 "accuracy": rounds_to_target(rounds, history.accuracies, self._config.targets),
@@ -207,6 +209,7 @@ class Records:
         )
         content = write_summary(self.path, summary)
         self._progress.close()
+        self._tracker.finish(finished, summary.rounds_to_target["accuracy"])
         self._tracker.close()
         say(result_table(summary))
         return content
@@ -320,11 +323,12 @@ class Records:
 
 
 def _settings(config: Config) -> dict[str, object]:
-    """A run's settings as flat names, for TensorBoard's table of hyper-parameters."""
+    """A run's settings as flat names, for TensorBoard's table of hyper-parameters; not where it lies."""
     return {
         f.name: value.name if isinstance(value, Choice) else value
         for f in fields(config)
         for value in [getattr(config, f.name)]
+        if f.name not in ("out", "name", "resume")
     } | {
         f"{f.name}.{option}": value
         for f in fields(config)

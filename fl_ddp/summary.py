@@ -28,10 +28,12 @@ class Summary:
         accuracy: fraction of the test set.
         running_mean_accuracy: mean of the accuracies of all evaluated rounds.
         best_accuracy: the highest one of any round.
+        forgetting: what the classes have lost since each one's best round, on average; None before round 1.
         loss: on the test set.
         initial_accuracy: of the model received, mean over the clients' own test samples; None without such.
         personalised_accuracy: of the cohort's models after local training, likewise.
         class_accuracy: by class name; nan for a class without test samples.
+        class_forgetting: likewise.
         confusion: [C, C] numbers of test samples by label and prediction.
         rounds_to_target: first round by metric (accuracy, running_mean) and target; None where it was not reached.
         traffic_up_bytes: sent by all clients.
@@ -48,10 +50,12 @@ class Summary:
     accuracy: float | None
     running_mean_accuracy: float | None
     best_accuracy: float | None
+    forgetting: float | None
     loss: float | None
     initial_accuracy: float | None
     personalised_accuracy: float | None
     class_accuracy: Mapping[str, float]
+    class_forgetting: Mapping[str, float]
     confusion: Sequence[Sequence[int]]
     rounds_to_target: Mapping[str, Mapping[str, int | None]]
     traffic_up_bytes: int

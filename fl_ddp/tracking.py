@@ -5,11 +5,29 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from matplotlib.figure import Figure
 
 from fl_ddp.events import EventFile
+from fl_ddp.forgetting import average, forgetting
 from fl_ddp.metrics import Metrics, Record
+
+
+class Standing(NamedTuple):
+    """What an evaluated round means in the light of those before it.
+
+    Attributes:
+        best: highest accuracy up to it; None before round 1, which everything is counted from.
+        running_mean: of the accuracies up to it, likewise.
+        forgetting: average over the classes, likewise.
+        class_forgetting: of each class, nan for one without test samples; empty before round 1.
+    """
+
+    best: float | None = None
+    running_mean: float | None = None
+    forgetting: float | None = None
+    class_forgetting: tuple[float, ...] = ()
 
 
 class History:
@@ -20,6 +38,7 @@ class History:
         accuracies: of these rounds.
         running_means: mean of the accuracies up to each of these rounds.
         evaluated: the newest record with an accuracy.
+        standing: of that record.
         traffic_up_bytes: sent by all clients so far.
         traffic_down_bytes: received by all clients so far.
         seconds: by phase, so far.
@@ -30,9 +49,11 @@ class History:
         self.accuracies: list[float] = []
         self.running_means: list[float] = []
         self.evaluated: Record | None = None
+        self.standing = Standing()
         self.traffic_up_bytes = self.traffic_down_bytes = 0
         self.seconds: dict[str, float] = {}
         self._accuracy_sum = self._padded_sum = 0.0
+        self._best_of_class: tuple[float, ...] = ()
         self._trained_rounds = 0
 
     @property
@@ -40,8 +61,8 @@ class History:
         """Mean share of lanes without a client."""
         return self._padded_sum / max(self._trained_rounds, 1)
 
-    def add(self, record: Record) -> float | None:
-        """Take in the next record; its running mean, if it has one."""
+    def add(self, record: Record) -> Standing:
+        """Take in the next record; an empty standing, if it was not evaluated."""
         self.traffic_up_bytes += record.traffic_up_bytes
         self.traffic_down_bytes += record.traffic_down_bytes
         for phase, seconds in record.seconds.items():
@@ -50,15 +71,20 @@ class History:
             self._trained_rounds += 1
             self._padded_sum += record.padded_lanes
         if record.accuracy is None:
-            return None
+            return Standing()
         self.evaluated = record
         if record.round == 0:
-            return None
+            return self.standing
         self._accuracy_sum += record.accuracy
         self.rounds.append(record.round)
         self.accuracies.append(record.accuracy)
         self.running_means.append(self._accuracy_sum / len(self.rounds))
-        return self.running_means[-1]
+        now = record.class_accuracy or ()
+        self._best_of_class = tuple(map(max, self._best_of_class, now)) if self._best_of_class else now
+        lost = forgetting(self._best_of_class, now)
+        best = max(self.standing.best or 0.0, record.accuracy)
+        self.standing = Standing(best, self.running_means[-1], average(lost), lost)
+        return self.standing
 
 
 class Tracker:
@@ -95,9 +121,9 @@ class Tracker:
             self._metrics = Metrics(path, classes, phases)
         else:
             self._metrics, records = Metrics.resume(path, classes, phases, state)
-        self._tags = tuple(f"accuracy/class/{name}" for name in classes)
+        self._classes = tuple(classes)
         self.history = History()
-        self._events = EventFile(folder, records[0].wall if records else time.time(), settings)
+        self._events = EventFile(folder, classes, settings, records[0].wall if records else time.time())
         for record in records:
             self._draw(record, self.history.add(record))
         self._events.publish()
@@ -108,9 +134,9 @@ class Tracker:
         Raises:
             RunError: it cannot be written.
         """
-        running_mean = self.history.add(record)
-        self._metrics.append(record, running_mean)
-        self._draw(record, running_mean)
+        standing = self.history.add(record)
+        self._metrics.append(record, standing.running_mean, standing.forgetting)
+        self._draw(record, standing)
 
     def figure(self, tag: str, figure: Figure, step: int) -> None:
         """Show a figure in TensorBoard; one from before a resume is gone, so draw it again.
@@ -132,6 +158,22 @@ class Tracker:
         """
         self._metrics.sync()
 
+    def finish(self, rounds: int, rounds_to_target: Mapping[str, int | None]) -> None:
+        """Tell TensorBoard that the run has all its rounds.
+
+        Args:
+            rounds: their number.
+            rounds_to_target: first round by target accuracy; None where it was not reached.
+
+        Raises:
+            RunError: it cannot be written.
+        """
+        wall = time.time()
+        self._show(
+            {f"Results/rounds_to/{target}": reached for target, reached in rounds_to_target.items()}, rounds, wall
+        )
+        self._events.end(wall)
+
     def close(self) -> None:
         """Close all files.
 
@@ -141,19 +183,29 @@ class Tracker:
         self._metrics.close()
         self._events.close()
 
-    def _draw(self, record: Record, running_mean: float | None) -> None:
+    def _draw(self, record: Record, standing: Standing) -> None:
         curves = {
+            # The table of hyper-parameters lists all curves by name and shows the first five: a capital comes first.
+            "Results/accuracy": record.accuracy,
+            "Results/accuracy/best": standing.best,
+            "Results/accuracy/running_mean": standing.running_mean,
+            "Results/forgetting": standing.forgetting,
             "accuracy/global": record.accuracy,
-            "accuracy/running_mean": running_mean,
             "accuracy/initial": record.initial_accuracy,
             "accuracy/personalised": record.personalised_accuracy,
-            **dict(zip(self._tags, record.class_accuracy or (), strict=False)),
+            **self._by_class("accuracy/class", record.class_accuracy or ()),
+            "forgetting/average": standing.forgetting,
+            **self._by_class("forgetting", standing.class_forgetting),
             "loss/test": record.loss,
             "loss/train": record.train_loss,
             "traffic/up": self.history.traffic_up_bytes,
             "traffic/down": self.history.traffic_down_bytes,
             **{f"time/{phase}": seconds for phase, seconds in record.seconds.items()},
         }
-        self._events.scalars(
-            {tag: value for tag, value in curves.items() if value is not None}, record.round, record.wall
-        )
+        self._show(curves, record.round, record.wall)
+
+    def _by_class(self, group: str, values: Sequence[float]) -> dict[str, float]:
+        return {f"{group}/{name}": value for name, value in zip(self._classes, values, strict=False)}
+
+    def _show(self, curves: Mapping[str, float | None], step: int, wall: float) -> None:
+        self._events.scalars({tag: value for tag, value in curves.items() if value is not None}, step, wall)

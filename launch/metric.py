@@ -15,11 +15,13 @@ QUANTITIES = {
     "generic": "accuracy",
     "initial": "initial_accuracy",
     "personalised": "personalised_accuracy",
+    "forgetting": "forgetting",
 }
 """Columns of metrics.csv by the name a metric gives them; generic is what papers on personalised methods call it."""
 
 FORMS = (
-    "final, best, running_mean, ema0.995, last10, each with @50 if wanted, rounds_to 0.85 of one of them, of initial"
+    "final, best, running_mean, ema0.995, last10, each with @50 if wanted, rounds_to 0.85 of one of them, "
+    "of initial, personalised or forgetting"
 )
 
 Curve = Sequence[tuple[int, float]]

@@ -1,11 +1,20 @@
 import csv
 import json
 import math
+import re
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+from tensorboard.plugins.custom_scalar.layout_pb2 import Layout
+from tensorboard.plugins.hparams.api_pb2 import STATUS_SUCCESS
+from tensorboard.plugins.hparams.metadata import (
+    SESSION_END_INFO_TAG,
+    SESSION_START_INFO_TAG,
+    parse_session_end_info_plugin_data,
+    parse_session_start_info_plugin_data,
+)
 
 from fl_ddp.errors import ConfigError
 from fl_ddp.figures import confusion_figure
@@ -64,13 +73,16 @@ def test_metrics_hold_every_round_and_their_floats_round_trip(tmp_path: Path) ->
     assert rows[1]["accuracy"] == rows[1]["running_mean_accuracy"] == rows[1]["accuracy/cat"] == ""
     assert float(rows[4]["accuracy"]) == 4 / 7 and float(rows[4]["train_loss"]) == 1 / 7
     assert float(rows[4]["running_mean_accuracy"]) == (2 / 5 + 4 / 7) / 2
+    assert rows[0]["forgetting"] == rows[1]["forgetting"] == "" and float(rows[4]["forgetting"]) == 0
 
 
 def test_tensorboard_shows_the_curves_of_the_design(tmp_path: Path) -> None:
     tracked(tmp_path / "run", range(5))
     shown = curves(tmp_path / "run")
     assert shown.keys() == {
-        *("accuracy/global", "accuracy/running_mean", "accuracy/class/cat", 'accuracy/class/a "b", c'),
+        *("Results/accuracy", "Results/accuracy/best", "Results/accuracy/running_mean", "Results/forgetting"),
+        *("accuracy/global", "accuracy/class/cat", 'accuracy/class/a "b", c'),
+        *("forgetting/average", "forgetting/cat", 'forgetting/a "b", c'),
         *("loss/test", "loss/train", "traffic/up", "traffic/down", "time/training"),
     }
     assert [step for step, _, _ in shown["accuracy/global"]] == [0, 2, 4]
@@ -78,15 +90,73 @@ def test_tensorboard_shows_the_curves_of_the_design(tmp_path: Path) -> None:
     assert shown["loss/train"][3][2] == 1e9 + 1
 
 
-def test_figures_and_settings_reach_tensorboard_in_the_same_run(tmp_path: Path) -> None:
+def sessions(folder: Path) -> dict[str, bytes]:
+    content: dict[str, bytes] = EventAccumulator(str(folder)).Reload().PluginTagToContent("hparams")
+    return content
+
+
+def test_figures_reach_tensorboard_in_the_same_run(tmp_path: Path) -> None:
     run = tracker(tmp_path)
     run.figure("confusion", confusion_figure([[3, 0, 1], [0, 0, 0], [1, 1, 9]], CLASSES), 0)
     run.close()
     events = EventAccumulator(str(tmp_path)).Reload()
     (image,) = events.Images("confusion")
     assert image.encoded_image_string.startswith(b"\x89PNG") and image.width > 100
-    assert events.PluginTagToContent("hparams").keys() == {"_hparams_/experiment", "_hparams_/session_start_info"}
     assert not [path for path in tmp_path.iterdir() if path.is_dir()]
+
+
+def test_hyper_parameters_keep_their_types_and_a_run_ends_once_it_has_all_rounds(tmp_path: Path) -> None:
+    run = tracker(tmp_path)
+    run.record(record(2))
+    assert sessions(tmp_path).keys() == {SESSION_START_INFO_TAG}
+    run.finish(2, {"0.3": 2, "0.9": None})
+    run.close()
+    told = sessions(tmp_path)
+    settings = parse_session_start_info_plugin_data(told[SESSION_START_INFO_TAG]).hparams
+    assert settings["cohort"].string_value == "null" and settings["method"].string_value == "FedAvg"
+    assert settings["lr"].number_value == 0.1 and settings["compile"].bool_value is True
+    assert parse_session_end_info_plugin_data(told[SESSION_END_INFO_TAG]).status == STATUS_SUCCESS
+    results = {tag: curve[-1][:2] for tag, curve in curves(tmp_path).items() if tag.startswith("Results/")}
+    assert results == {
+        "Results/accuracy": (2, pytest.approx(0.4)),
+        "Results/accuracy/best": (2, pytest.approx(0.4)),
+        "Results/accuracy/running_mean": (2, pytest.approx(0.4)),
+        "Results/forgetting": (2, 0.0),
+        "Results/rounds_to/0.3": (2, 2.0),
+    }
+
+
+def test_best_accuracy_is_that_of_any_round_but_the_initial_model(tmp_path: Path) -> None:
+    run = tracker(tmp_path)
+    for round, accuracy in enumerate((0.9, 0.25, 0.75, 0.5)):
+        run.record(replace(record(2 * round), accuracy=accuracy))
+    run.close()
+    assert [value for _, value, _ in curves(tmp_path)["Results/accuracy/best"]] == [0.25, 0.75, 0.75]
+    assert run.history.standing.best == 0.75
+
+
+def test_custom_scalars_show_each_curve_where_its_title_says(tmp_path: Path) -> None:
+    run = tracker(tmp_path)
+    run.record(record(2))
+    run.close()
+    events = EventAccumulator(str(tmp_path)).Reload()
+    (stored,) = events.Tensors("custom_scalars__config__")
+    shown = {
+        (category.title, chart.title): [
+            tag for regex in chart.multiline.tag for tag in curves(tmp_path) if re.match(regex, tag)
+        ]
+        for category in Layout.FromString(stored.tensor_proto.string_val[0]).category
+        for chart in category.chart
+    }
+    assert list(shown.items())[:4] == [
+        (("Global model", "accuracy"), ["accuracy/global"]),
+        (("Global model", "running mean of the accuracy"), ["Results/accuracy/running_mean"]),
+        (("Global model", "forgetting, average over the classes"), ["forgetting/average"]),
+        (("Accuracy of each class", "cat"), ["accuracy/class/cat"]),
+    ]
+    for name in ("cat", 'a "b", c'):
+        assert shown["Accuracy of each class", name] == [f"accuracy/class/{name}"]
+        assert shown["Forgetting of each class", name] == [f"forgetting/{name}"]
 
 
 @pytest.mark.parametrize("kept", [0, 3, 6])
@@ -119,8 +189,7 @@ def test_history_after_resume_equals_that_of_the_whole_run(tmp_path: Path) -> No
     whole = tracker(tmp_path).history
     for round in range(7):
         whole.add(record(round))
-    again.evaluated = whole.evaluated = None  # holds nan, which equals nothing
-    assert vars(again) == vars(whole)
+    assert repr(vars(again)) == repr(vars(whole))  # nan equals nothing, and floats are printed to the last bit
     assert whole.padded_lanes == pytest.approx(0.2)  # a mean of six rounded values
 
 
@@ -157,10 +226,12 @@ SUMMARY = Summary(
     accuracy=0.75,
     running_mean_accuracy=None,
     best_accuracy=0.8,
+    forgetting=0.25,
     loss=math.inf,
     initial_accuracy=None,
     personalised_accuracy=None,
     class_accuracy={"cat": 0.5, "T-shirt/top": math.nan},
+    class_forgetting={"cat": 0.25, "T-shirt/top": math.nan},
     confusion=((1, 1), (0, 0)),
     rounds_to_target={"accuracy": {"0.7": 3, "0.9": None}, "running_mean": {"0.7": None, "0.9": None}},
     traffic_up_bytes=1_500_000,
@@ -183,6 +254,7 @@ def test_summary_is_strict_json(tmp_path: Path) -> None:
     summary = json.loads(text, parse_constant=refuse)
     assert summary["accuracy"] == 0.75 and summary["loss"] is None
     assert summary["class_accuracy"] == {"cat": 0.5, "T-shirt/top": None}
+    assert summary["forgetting"] == 0.25 and summary["class_forgetting"] == {"cat": 0.25, "T-shirt/top": None}
     assert summary["environment"]["torch"] and summary["confusion"] == [[1, 1], [0, 0]]
     assert "[1, 1]" in text
 
@@ -192,6 +264,7 @@ def test_result_table_tells_accuracy_classes_targets_and_where_to_look() -> None
     for part in (
         *("accuracy       0.7500", "T-shirt/top  nan", "round 3 (running mean: not reached)"),
         *("1.5 MB up, 3,000.0 MB down", "runs/first", "tensorboard --logdir runs"),
+        "forgetting     0.2500 (most: class cat, 0.2500)",
     ):
         assert part in table
 

@@ -1,0 +1,70 @@
+"""Forgetting of each class, from a history of accuracies made by hand."""
+
+from __future__ import annotations
+
+import csv
+import math
+from pathlib import Path
+
+import pytest
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+from fl_ddp.forgetting import average, forgetting
+from fl_ddp.metrics import Record
+from fl_ddp.tracking import History, Tracker
+
+CLASSES = ("never lost", "lost", "lost and found", "not in the test set")
+ACCURACIES = {  # by round; round 0 is the initial model, whose luck counts for nothing
+    0: (1.0, 1.0, 1.0, math.nan),
+    2: (0.25, 0.5, 0.75, math.nan),
+    4: (0.5, 0.75, 0.25, math.nan),
+    6: (0.5, 0.125, 1.0, math.nan),
+    8: (0.75, 0.25, 0.5, math.nan),
+}
+FORGETTING = {2: (0, 0, 0), 4: (0, 0, 0.5), 6: (0, 0.625, 0), 8: (0, 0.5, 0.5)}
+
+
+def record(round: int) -> Record:
+    """Odd rounds are not evaluated."""
+    plain = Record(round, 5, 10, 20, 0.0)
+    if round not in ACCURACIES:
+        return plain
+    return Record(round, 5, 10, 20, 0.0, accuracy=0.5, class_accuracy=ACCURACIES[round])
+
+
+def test_forgetting_is_the_best_so_far_less_the_present() -> None:
+    assert forgetting((0.75, 0.5), (0.25, 0.5)) == (0.5, 0)
+    assert average((0.5, 0, math.nan)) == 0.25
+    assert average((math.nan,)) is None
+
+
+def test_history_forgets_class_by_class_from_round_1_on() -> None:
+    history = History()
+    for round in range(9):
+        standing = history.add(record(round))
+        assert standing.class_forgetting[:3] == FORGETTING.get(round, ())
+        assert [math.isnan(value) for value in standing.class_forgetting[3:]] == [True] * (round in FORGETTING)
+        assert standing.forgetting == (sum(FORGETTING[round]) / 3 if round in FORGETTING else None)
+        assert round not in FORGETTING or history.standing is standing
+
+
+@pytest.mark.parametrize("cut", [1, 5, 8])
+def test_what_was_best_before_a_resume_still_counts(tmp_path: Path, cut: int) -> None:
+    run = Tracker(tmp_path, CLASSES, (), {})
+    for round in range(cut):
+        run.record(record(round))
+    again = Tracker(tmp_path, CLASSES, (), {}, run.state())
+    for round in range(cut, 9):
+        again.record(record(round))
+    with (tmp_path / "metrics.csv").open(newline="") as file:
+        cells = [row["forgetting"] for row in csv.DictReader(file)]
+    assert cells == [str(sum(FORGETTING[r]) / 3) if r in FORGETTING else "" for r in range(9)]
+    events = EventAccumulator(str(tmp_path)).Reload()
+    for tag, values in (
+        ("forgetting/average", [sum(lost) / 3 for lost in FORGETTING.values()]),
+        *((f"forgetting/{name}", [lost[i] for lost in FORGETTING.values()]) for i, name in enumerate(CLASSES[:3])),
+    ):
+        assert {e.step: e.value for e in events.Scalars(tag)} == pytest.approx(
+            dict(zip(FORGETTING, values, strict=True))
+        )
+    assert "forgetting/not in the test set" not in events.Tags()["scalars"]
