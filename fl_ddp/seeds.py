@@ -32,6 +32,7 @@ class Purpose(IntEnum):
     NOISE = 6
     PROXY = 7
     IMPORTANCE = 8
+    DRAW = 9
 
 
 def _mix(word: Keys) -> Keys:
