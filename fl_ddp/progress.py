@@ -36,8 +36,7 @@ class Progress:
         self._timed_from: tuple[int, float] | None = None
         self._next_line = 0.0
         self._bar: tqdm[Never] | None = None
-        # A terminal without size, as some launchers make, would get an invisible bar.
-        if sys.stdout.isatty() and os.get_terminal_size(sys.stdout.fileno()).lines > 0:
+        if on_terminal():
             layout = "round {n_fmt}/{total_fmt} |{bar}| {desc}{rate_inv_fmt}, {remaining} left"
             self._bar = tqdm(
                 total=rounds, initial=done, unit="round", bar_format=layout, dynamic_ncols=True, file=sys.stdout
@@ -78,6 +77,11 @@ class Progress:
         start, then = self._timed_from
         pace = (now - then) / (record.round - start)
         return f"{line}  {pace:.3g} s/round  {tqdm.format_interval(pace * (self._rounds - record.round))} left"
+
+
+def on_terminal() -> bool:
+    """Whether a bar would be seen; on a terminal without size, as some launchers make, it would not."""
+    return sys.stdout.isatty() and os.get_terminal_size(sys.stdout.fileno()).lines > 0
 
 
 def result_table(summary: Summary) -> str:

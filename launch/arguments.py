@@ -20,6 +20,7 @@ prints our numbers beside the paper's, with the verdict on every ordering that m
   --small               the scaled-down twins: minutes on two cores, for the orderings only
   --seeds SEEDS         0..2, or 0,3,5 [0..2; 0 with --small]
   --ranks N             processes of each run, through torchrun [1]
+  --parallel N          runs at once, each on GPUs of its own or on its share of the cores [1]
   --out DIR             runs go to DIR/<paper>/<table>[-small]/<group>-<row>-seed<k>, results beside them [reproduce]
   --dry_run             print the commands and stop
   --report              run nothing, print what there is
@@ -32,7 +33,7 @@ Ctrl-C stops after the current round; the same command goes on.
 Exit codes: 0 done, 1 a run failed or was stopped, 2 the input cannot be run."""
 
 _SWITCHES = ("small", "dry_run", "report", "list", "help")
-_VALUES = ("row", "seeds", "ranks", "out")
+_VALUES = ("row", "seeds", "ranks", "parallel", "out")
 _OURS = {"seed": "--seeds", "name": "--out", "resume": "nothing: what is unfinished goes on", "config": "a table"}
 
 
@@ -45,6 +46,7 @@ class Arguments:
         rows: names of rows and groups; none means all.
         seeds: of the runs.
         ranks: processes of each run.
+        parallel: runs at once.
         out: folder of all papers.
         switches: those that are on.
         extra: options of fl_ddp.main: --key=value, or --key alone.
@@ -54,6 +56,7 @@ class Arguments:
     rows: tuple[str, ...]
     seeds: tuple[int, ...]
     ranks: int
+    parallel: int
     out: Path
     switches: frozenset[str]
     extra: tuple[str, ...]
@@ -76,6 +79,7 @@ def read_arguments(line: Sequence[str]) -> Arguments:
         rows=split.values["row"],
         seeds=read_seeds(split.last("seeds", "0" if "small" in on else "0..2")),
         ranks=words.whole_number("ranks", split.last("ranks", "1")),
+        parallel=words.whole_number("parallel", split.last("parallel", "1")),
         out=Path(split.last("out", "reproduce")),
         switches=on,
         extra=split.extra,

@@ -1,17 +1,17 @@
-"""One command after another on this machine, each a process of its own that writes into a log."""
+"""Commands on this machine, one or several at once, each a process of its own that writes into a log."""
 
 from __future__ import annotations
 
 import os
 import signal
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import FrameType, TracebackType
 
 
 class Stop:
-    """Ctrl-C and SIGTERM, handed on to the command that is running; no other is started after them.
+    """Ctrl-C and SIGTERM, handed on to the commands that are running; no other is started after them.
 
     Attributes:
         asked: whether one of them came.
@@ -20,7 +20,7 @@ class Stop:
     def __init__(self) -> None:
         """Listen within a with block, in the main thread only."""
         self.asked = False
-        self._running: subprocess.Popen[bytes] | None = None
+        self._running: set[subprocess.Popen[bytes]] = set()
 
     def __enter__(self) -> Stop:
         self._before = {number: signal.signal(number, self._receive) for number in (signal.SIGINT, signal.SIGTERM)}
@@ -32,32 +32,41 @@ class Stop:
         for number, handler in self._before.items():
             signal.signal(number, handler)
 
-    def run(self, command: Sequence[str], log: Path) -> int:
-        """Run a command to its end.
+    def run(self, command: Sequence[str], log: Path, environment: Mapping[str, str]) -> int | None:
+        """Run a command to its end; several threads may do so at once.
 
         Args:
             command: program and arguments.
             log: file to which all it prints is added.
+            environment: added to this process's.
 
         Returns:
-            exit code.
+            exit code; None if a stop came before the command could hear of it.
         """
+        if self.asked:
+            return None
         log.parent.mkdir(parents=True, exist_ok=True)
         with log.open("ab") as file:
+            env = {**os.environ, **environment}
             # In a session of its own a terminal's Ctrl-C reaches it once: through this process.
-            with subprocess.Popen(command, stdout=file, stderr=file, start_new_session=True) as self._running:
-                if self.asked:
-                    self._running.send_signal(signal.SIGTERM)
-                code = self._running.wait()
-            self._running = None
-        return code
+            with subprocess.Popen(command, stdout=file, stderr=file, start_new_session=True, env=env) as running:
+                self._running.add(running)
+                if self.asked:  # the signal may have come before this one was in the set
+                    running.send_signal(signal.SIGTERM)
+                code = running.wait()
+            self._running.discard(running)
+        return None if self.asked and -code in (signal.SIGINT, signal.SIGTERM) else code
+
+    def ask(self, number: int = signal.SIGTERM) -> None:
+        """Stop what is running as a signal does."""
+        self.asked = True
+        for each in tuple(self._running):
+            each.send_signal(number)
 
     def _receive(self, number: int, _: FrameType | None) -> None:
-        if self._running is None and self.asked:
+        if not self._running and self.asked:
             os._exit(128 + number)
-        self.asked = True
-        if self._running is not None:
-            self._running.send_signal(number)
+        self.ask(number)
 
 
 def last_words(log: Path) -> str:

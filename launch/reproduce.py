@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 import sys
-import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -12,7 +11,7 @@ from fl_ddp.atomic_file import write_text
 from fl_ddp.errors import ConfigError, RunError
 from launch.arguments import HELP, Arguments, read_arguments
 from launch.comparison import Comparison, RunsBySeed, compare
-from launch.local import Stop, last_words
+from launch.local_runs import make_all
 from launch.planned_run import PlannedRun
 from launch.recipe_list import recipe_list
 from launch.report import as_json, markdown, terminal
@@ -53,7 +52,9 @@ def _reproduce(arguments: Arguments, words: Sequence[str]) -> int:
         if "dry_run" in arguments.switches:
             print("\n".join(_shown(run.planned, arguments.ranks) for run in runs))
             return 0
-        failed = _run_all(runs, arguments.ranks)
+        outcomes = make_all([r.planned for r in runs], ranks=arguments.ranks, parallel=arguments.parallel)
+        failed = {each.run.label: each.words for each in outcomes if each.state != "finished"}
+        print()
     comparison = compare(table, _read_all(planned, failed), small=small)
     _write(comparison, arguments.out, shlex.join(["python", "-m", "launch.reproduce", *words]))
     for label, why in failed.items():
@@ -66,42 +67,6 @@ def _shown(run: PlannedRun, ranks: int) -> str:
     if found and found.ended:
         return f"# {run.folder} is finished"
     return shlex.join(["python", *run.command(ranks)[1:]])
-
-
-def _run_all(runs: Sequence[RowRun], ranks: int) -> dict[str, str]:
-    """Make the runs that are not finished; what went wrong by label of the run."""
-    failed = {}
-    with Stop() as stop:
-        for index, run in enumerate(runs, 1):
-            print(f"[{index}/{len(runs)}] {run.label} ", end="", flush=True)
-            start = time.monotonic()
-            done, words = _run(run.planned, ranks, stop)
-            print(f"{words if done else f'failed: {words}'}, {_elapsed(time.monotonic() - start)}", flush=True)
-            if not done:
-                failed[run.label] = words
-            if stop.asked:
-                failed |= {left.label: "not started" for left in runs[index:]}
-                break
-    print()
-    return failed
-
-
-def _run(run: PlannedRun, ranks: int, stop: Stop) -> tuple[bool, str]:
-    """Make one run, unless it is finished; whether it is now, and how that came."""
-    try:
-        found = run.found()
-        if found and found.ended:
-            return True, "was finished"
-        run.clear()
-        code = stop.run(run.command(ranks), run.log)
-        found = run.found()
-    except (ConfigError, OSError) as error:
-        return False, str(error)
-    if code == 0 and found and found.ended:
-        return True, "finished"
-    if code == 0:
-        return False, f"stopped after round {found.rounds if found else 0}; the same command goes on"
-    return False, f"{last_words(run.log)} ({run.log})"
 
 
 def _read_all(runs: Sequence[RowRun], failed: dict[str, str]) -> dict[str, RunsBySeed]:
@@ -127,12 +92,6 @@ def _write(comparison: Comparison, out: Path, command: str) -> None:
     write_text(folder / "results.md", markdown(comparison, command))
     write_text(folder / "results.json", as_json(comparison, command))
     print(f"\n{folder / 'results.md'} and results.json hold this")
-
-
-def _elapsed(seconds: float) -> str:
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest:02}"
 
 
 if __name__ == "__main__":

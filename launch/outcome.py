@@ -1,0 +1,25 @@
+"""How the making of a run came out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from launch.planned_run import PlannedRun
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How it came out.
+
+    Attributes:
+        run: that was to be made.
+        state: finished; stopped, so that the same command goes on; or failed, so that it would fail again.
+        words: how that came.
+        seconds: it took.
+    """
+
+    run: PlannedRun
+    state: Literal["finished", "stopped", "failed"]
+    words: str
+    seconds: float = 0.0
