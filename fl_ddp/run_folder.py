@@ -44,6 +44,21 @@ def name_is_taken(path: Path) -> ConfigError:
     return ConfigError(f"--name: {path} exists already; go on with it by --resume {path}, or choose another name")
 
 
+def is_held(path: Path) -> bool:
+    """Whether a run is writing in a folder now."""
+    try:
+        lock = os.open(path / ".lock", os.O_RDONLY)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    finally:
+        os.close(lock)
+    return False
+
+
 class RunFolder:
     """A run's folder, held by one writer: rank 0 of one run.
 

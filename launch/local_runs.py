@@ -11,8 +11,9 @@ from queue import SimpleQueue
 from threading import Lock
 
 from fl_ddp.errors import ConfigError
+from fl_ddp.run_folder import is_held
 from launch.local import Stop, last_words
-from launch.outcome import Outcome
+from launch.outcome import NOT_STARTED, Outcome
 from launch.planned_run import PlannedRun
 from launch.run_progress import RunProgress
 
@@ -56,8 +57,9 @@ def make_all(
                 for future in as_completed([threads.submit(make, run) for run in runs]):
                     outcome = future.result()
                     outcomes[outcome.run] = outcome
-                    note(outcome)
-                    progress.show(outcome)
+                    if outcome.words != NOT_STARTED:
+                        note(outcome)
+                        progress.show(outcome)
             except BaseException:
                 stop.ask()
                 raise
@@ -72,7 +74,9 @@ def _make(run: PlannedRun, ranks: int, place: Mapping[str, str], stop: Stop, pro
             if found and found.ended:
                 return Outcome(run, "finished", "was finished")
             if stop.asked:
-                return Outcome(run, "stopped", "not started")
+                return Outcome(run, "stopped", NOT_STARTED)
+            if is_held(run.folder):
+                return Outcome(run, "stopped", "another run is writing in its folder; wait until it ends")
             run.clear()
             command = run.command(ranks)
         progress.started(run)

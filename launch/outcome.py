@@ -7,6 +7,9 @@ from typing import Literal
 
 from launch.planned_run import PlannedRun
 
+NOT_STARTED = "not started"
+"""Words of a run that a stop came before."""
+
 
 @dataclass(frozen=True)
 class Outcome:

@@ -1,0 +1,199 @@
+"""launch.sweep: a run for each point, here on this machine."""
+
+from __future__ import annotations
+
+import json
+import signal
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from launching import SMALL, checkpoints, launched, numbers, options, simulated
+
+from fl_ddp.run_folder import RunFolder, is_held
+from launch.planned_run import PlannedRun
+from launch.points import folder_name
+from launch.runs import read_run
+from launch.sweep import main
+from launch.sweep_folder import over
+
+BASE = options({key: value for key, value in SMALL.items() if key != "name"})
+SWEEP = [*BASE, "--name", "mine"]
+FOLDER = Path("sweeps/mine")
+
+Sweeping = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def sweep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Sweeping:
+    """The command, in a working directory of its own: exit code, stdout and stderr."""
+    monkeypatch.chdir(tmp_path)
+
+    def call(*words: str) -> tuple[int, str, str]:
+        code = main(words)
+        return (code, *capfd.readouterr())
+
+    return call
+
+
+def files(sweep: Path, points: Sequence[str]) -> dict[Path, int]:
+    """When each file of some runs was written."""
+    return {file: file.stat().st_mtime_ns for point in points for file in (sweep / point).rglob("*") if file.is_file()}
+
+
+def test_a_sweep_runs_its_points_skips_them_and_tries_the_failed_ones_again(sweep: Sweeping) -> None:
+    grid = [*SWEEP, "--grid", "lr=0.05,1e6", "--grid", "seed=3..4"]
+    code, out, err = sweep(*grid, "--parallel", "2")
+    assert code == 1 and "4 points, 0 are finished, 4 to run" in out and "[4/4]" in out
+    good, bad = ([f"lr={lr},seed={seed}" for seed in (3, 4)] for lr in ("0.05", "1e6"))
+    assert [name in err for name in (*good, *bad)] == [False, False, True, True]
+    assert err.count("a smaller --lr usually helps") == 2 and "--retry runs these 2 again" in err
+    for name in good:
+        run = read_run(FOLDER / name)
+        assert run and run.ended and run.config["lr"] == 0.05
+    alone = simulated({**SMALL, "lr": 0.05, "seed": 4}, Path("alone"))
+    assert numbers(FOLDER / good[1]) == numbers(alone)
+
+    # the second call: nothing is run, the failed ones are listed; a third point is added
+    before, logs = files(FOLDER, (*good, *bad)), {file: file.read_bytes() for file in FOLDER.glob("*.log")}
+    code, out, err = sweep(*grid)
+    assert code == 1 and "2 are finished, 0 to run" in out and err.count("a smaller --lr usually helps") == 2
+    assert files(FOLDER, (*good, *bad)) == before
+    code, out, err = sweep(*SWEEP, "--grid", "lr=0.05", "--grid", "seed=3..5")
+    assert (code, err) == (0, "") and "3 points, 2 are finished, 1 to run" in out
+    content = json.loads((FOLDER / "sweep.json").read_text())
+    assert content["varied"] == ["lr", "seed"] and content["base"] == BASE and len(content["points"]) == 5
+    assert {p["folder"] for p in content["points"] if "failed" in p} == set(bad)
+    assert {p["folder"]: p["options"] for p in content["points"]}[good[0]] == {"lr": "0.05", "seed": "3"}
+
+    # the failed ones alone run again, without the points being said again
+    before = files(FOLDER, good)
+    code, out, err = sweep("--name", "mine", "--retry")
+    assert code == 1 and "5 points, 3 are finished, 2 to run" in out and err.count("a smaller --lr usually helps") == 2
+    assert {file.stem for file, text in logs.items() if file.read_bytes() != text} == set(bad)
+    assert files(FOLDER, good) == before
+
+
+def test_what_is_not_finished_goes_on_to_more_rounds(sweep: Sweeping) -> None:
+    assert sweep(*SWEEP, "--rounds=2", "--grid", "seed=0..1")[0] == 0
+    code, out, err = sweep("--name", "mine", "--rounds", "3")
+    assert (code, err) == (0, "") and "2 points, 0 are finished, 2 to run" in out
+    assert "going on after round 2" in (FOLDER / "seed=1.log").read_text()
+    assert numbers(FOLDER / "seed=1") == numbers(simulated({**SMALL, "seed": 1}, Path("alone")))
+
+
+def test_another_base_under_the_same_name_is_refused(sweep: Sweeping) -> None:
+    assert sweep(*SWEEP, "--grid", "seed=0")[0] == 0
+    before = (FOLDER / "sweep.json").read_text()
+    code, _, err = sweep(*SWEEP, "--lr=0.5", "--grid", "seed=1")
+    assert code == 2 and "seed=0: holds another run (lr is 0.1, not 0.5)" in err
+    assert (FOLDER / "sweep.json").read_text() == before and not (FOLDER / "seed=1").exists()
+
+
+def test_ctrl_c_stops_all_runs_and_the_same_command_goes_on(tmp_path: Path) -> None:
+    words = ["-m", "launch.sweep", *SWEEP, "--grid", "seed=0..3", "--parallel", "2"]
+    runs = [tmp_path / FOLDER / f"seed={seed}" for seed in (0, 1)]
+    with launched([*words, "--rounds=100000"], 1, tmp_path) as launch:
+        launch.until(lambda: all(map(checkpoints, runs)))
+        launch.launcher.send_signal(signal.SIGINT)
+        ended = launch.ended()
+    assert ended.code == 1 and "stopped: 4 of 4 points; the same command goes on" in ended.err
+    assert "failed" not in ended.err + (tmp_path / FOLDER / "sweep.json").read_text()
+    stopped = [read_run(run) for run in runs]
+    assert all(run and not run.ended and checkpoints(run.folder)[-1] == f"round_{run.rounds:06}" for run in stopped)
+    assert not (tmp_path / FOLDER / "seed=2").exists()
+    most = max(run.rounds for run in stopped if run) + 1
+    with launched([*words, f"--rounds={most}"], 1, tmp_path) as launch:
+        ended = launch.ended()
+    assert (ended.code, ended.err) == (0, "")
+
+
+@pytest.mark.slow
+def test_the_second_point_compiles_nothing(sweep: Sweeping, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cache = tmp_path / "cache"
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(cache))
+    compiled = [*SWEEP, "--compile=true", "--method=FedProx", "--rounds=1", "--parallel=1"]
+    assert sweep(*compiled, "--grid", "method.mu=0.1", "--grid", "seed=0")[0] == 0
+    built = set(cache.rglob("*.so"))
+    assert built
+    assert sweep(*compiled, "--grid", "method.mu=0.1", "--grid", "seed=1..2")[0] == 0
+    assert set(cache.rglob("*.so")) == built
+
+
+def test_a_run_that_something_else_writes_is_left_alone(sweep: Sweeping) -> None:
+    run = FOLDER / "seed=0"
+    run.mkdir(parents=True)
+    with RunFolder(run):
+        assert is_held(run)
+        code, out, err = sweep(*SWEEP, "--grid", "seed=0")
+    assert not is_held(run)
+    assert code == 1 and "another run is writing in its folder" in out and "stopped: 1 of 1 points" in err
+    assert sweep(*SWEEP, "--grid", "seed=0")[0] == 0
+
+
+def test_dry_run_prints_the_commands(sweep: Sweeping) -> None:
+    code, out, err = sweep("--grid", "lr=0.1,1", "--dry_run", "--ranks", "2", "--rounds", "2", "--name", "mine")
+    assert (code, err) == (0, "") and out.splitlines() == [
+        "python -m torch.distributed.run --standalone --nproc_per_node=2 -m fl_ddp.main --rounds=2 "
+        f"--lr={lr} --out=sweeps/mine --name=lr={lr}"
+        for lr in ("0.1", "1")
+    ]
+    assert not Path("sweeps").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([], "--name: is missing"),
+        (["--name", "mine"], "sweeps/mine: has no points yet; give --grid, --points or --random"),
+        (["--name", "a/b"], "--name: 'a/b' is not the name of a folder"),
+        (["--name", "mine", "--grid"], "--grid: needs a value"),
+        (["--name", "mine", "--grid", "seed=3..1"], "--grid seed=3..1: 3..1 is an empty range"),
+        (["--name", "mine", "--grid", "lrr=1"], "--grid lrr=1: --lrr: unknown option; did you mean --lr?"),
+        (["--name", "mine", "--grid", "method.lam=1"], "--grid method.lam=1: --method.lam: unknown option"),
+        (["--name", "mine", "--grid", "lr=0.1,-1"], "--grid lr=0.1,-1: --lr: -1.0 is impossible"),
+        (["--name", "mine", "--grid", "lr=0.1,0.10"], "lr=0.1,0.10: the points lr=0.1 and lr=0.10 are the same run"),
+        (["--name", "mine", "--grid", "lr=1", "--lr", "2"], "--grid lr=1: --lr is given to all runs already"),
+        (["--name", "mine", "--grid", "lr=1", "--clients", "0"], "--clients: 0 is impossible"),
+        (["--name", "mine", "--grid", "clients=1", "--cohort", "2"], "--cohort: 2 is more than the 1 clients there"),
+        (["--name", "mine", "--draw", "lr=uniform(1,2)"], "--draw: says what to draw, but not how often"),
+        (["--name", "mine", "--random", "many"], "--random: many is impossible"),
+        (["--name", "mine", "--points", "none.csv"], "--points none.csv: cannot be read"),
+        (["--name", "mine", "--gird", "lr=1"], "--gird: unknown option; did you mean --grid?"),
+        (["--name", "mine", "--grid", "lr=1", "--parallel", "0"], "--parallel: 0 is impossible"),
+        (["--name", "mine", "--grid", "lr=1", "--executor", "cloud"], "--executor: cloud is unknown; accepted: local"),
+        (["--name", "mine", "--resume", "runs/x"], "--resume: is not the user's to give here"),
+        (["lr=1"], "lr=1: belongs to no option"),
+    ],
+)  # fmt: skip
+def test_bad_input_is_one_line_and_starts_nothing(sweep: Sweeping, words: Sequence[str], message: str) -> None:
+    code, out, err = sweep(*words)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert err.startswith("sweep: error: ") and message in err
+    assert not Path("sweeps").exists()
+
+
+def test_help_tells_of_every_option(sweep: Sweeping) -> None:
+    code, out, _ = sweep("--help")
+    assert code == 0
+    for option in ("grid", "points", "random", "draw", "draw_seed", "name", "out", "retry", "executor", "parallel"):
+        assert f"  --{option} " in out
+
+
+@given(st.dictionaries(st.sampled_from(["lr", "out"]), st.text("ab=", min_size=1), min_size=1))
+@settings(max_examples=20)
+def test_given_options_take_the_place_of_stored_ones(given: dict[str, str]) -> None:
+    merged = over(["--config=a.yaml", "--lr=1", "--lr=2", "--flag"], options(given))
+    assert merged[-len(given) :] == tuple(options(given))
+    assert set(merged) - set(options(given)) == {"--config=a.yaml", "--flag"} | (
+        {"--lr=1", "--lr=2"} if "lr" not in given else set()
+    )
+
+
+@given(st.dictionaries(st.sampled_from(["lr", "model.hidden"]), st.sampled_from(["1", "[3,4]", "0.5"]), min_size=1))
+@settings(max_examples=10, deadline=None)
+def test_every_folder_name_is_a_name_that_a_run_takes(point: dict[str, str]) -> None:
+    run = PlannedRun("", Path("sweeps/mine") / folder_name(point), ())
+    assert run.config.name == folder_name(point)
