@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from launch.metric import Metric, measure
 from launch.ordering import Ordering, Verdict, decide
 from launch.runs import Run
+from launch.spread import mean, spread
 from launch.table import Column, Row, Table
 
 
@@ -28,13 +28,12 @@ class Numbers:
     @property
     def mean(self) -> float | None:
         """Over seeds; infinite if one did not reach the target."""
-        return statistics.fmean(self.by_seed.values()) if self.by_seed else None
+        return mean(self.by_seed.values())
 
     @property
     def spread(self) -> float | None:
         """Standard deviation over seeds, of two at least."""
-        known = [value for value in self.by_seed.values() if math.isfinite(value)]
-        return statistics.stdev(known) if len(known) == len(self.by_seed) > 1 else None
+        return spread(self.by_seed.values())
 
 
 @dataclass(frozen=True)

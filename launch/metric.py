@@ -87,6 +87,11 @@ def parse_metric(text: str) -> Metric:
     return Metric(text, statistic, parameter, end, target, quantity, relative_to.strip() or None)
 
 
+def quantity_name(metric: Metric) -> str:
+    """What is measured, in words: accuracy, initial accuracy or personalised accuracy."""
+    return metric.quantity.replace("_", " ")
+
+
 def measure(metric: Metric, curves: Mapping[str, Curve], ended: bool) -> float | None:
     """The number a metric reads off a run, before it is divided by another row's.
 

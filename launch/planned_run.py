@@ -14,7 +14,7 @@ from fl_ddp.config import Choice, Config
 from fl_ddp.config_file import written
 from fl_ddp.errors import ConfigError
 from fl_ddp.run_folder import RunFolder
-from launch.runs import Run, read_run
+from launch.runs import Run, log_beside, read_run
 
 PLACE = ("data.root", "data.download")
 """Options that say where data lie."""
@@ -38,8 +38,8 @@ class PlannedRun:
 
     @property
     def log(self) -> Path:
-        """What the run prints; beside its folder, which does not exist before the run has begun."""
-        return self.folder.with_name(f"{self.folder.name}.log")
+        """What the run prints."""
+        return log_beside(self.folder)
 
     @cached_property
     def config(self) -> Config:

@@ -6,7 +6,8 @@ import json
 import math
 from collections.abc import Sequence
 
-from launch.comparison import Cell, Comparison, Numbers
+from launch.comparison import Cell, Comparison
+from launch.spread import DIGITS, shown, with_spread
 
 _HEADER = ("row", "variant", "column", "paper", "ours", "difference", "seeds", "metric", "also")
 
@@ -84,31 +85,18 @@ def _cells(comparison: Comparison) -> list[list[str]]:
                 line.row.full_name,
                 line.row.variant,
                 cell.column,
-                "" if cell.paper is None else _number(cell.paper, unit),
-                _with_spread(compared),
-                "" if cell.difference is None else f"{cell.difference:+.{_DIGITS[unit]}f}",
+                "" if cell.paper is None else shown(cell.paper, unit),
+                with_spread(compared.by_seed.values(), unit),
+                "" if cell.difference is None else f"{cell.difference:+.{DIGITS[unit]}f}",
                 str(len(compared.by_seed)),
                 compared.metric.text,
-                ", ".join(f"{numbers.metric.text} {_with_spread(numbers)}" for numbers in others if numbers.by_seed),
+                ", ".join(
+                    f"{each.metric.text} {with_spread(each.by_seed.values(), each.metric.unit)}"
+                    for each in others
+                    if each.by_seed
+                ),
             ])  # fmt: skip
     return rows
-
-
-_DIGITS = {"percent": 2, "rounds": 0, "ratio": 3}
-
-
-def _number(value: float, unit: str) -> str:
-    return "not reached" if math.isinf(value) else f"{value:.{_DIGITS[unit]}f}"
-
-
-def _with_spread(numbers: Numbers) -> str:
-    unit, mean, spread = numbers.metric.unit, numbers.mean, numbers.spread
-    if mean is None:
-        return "-"
-    if math.isinf(mean):
-        missed = sum(map(math.isinf, numbers.by_seed.values()))
-        return "not reached" + (f" by {missed} of {len(numbers.by_seed)}" if len(numbers.by_seed) > 1 else "")
-    return _number(mean, unit) + ("" if spread is None else f" ± {spread:.{max(_DIGITS[unit], 1)}f}")
 
 
 def _verdicts(comparison: Comparison) -> Sequence[str]:

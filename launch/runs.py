@@ -22,7 +22,8 @@ class Run:
         config: its config.yaml.
         rounds: finished rounds.
         wanted: rounds it was asked for.
-        curves: values of each column of metrics.csv by evaluated round, without round 0.
+        curves: values of each column of metrics.csv by evaluated round, without round 0; those of time are left out.
+        seconds: that its finished rounds took.
         summary: its summary.json; empty until it has one of its last round.
     """
 
@@ -31,6 +32,7 @@ class Run:
     rounds: int
     wanted: int
     curves: Mapping[str, Curve]
+    seconds: float
     summary: Mapping[str, object]
 
     @property
@@ -51,27 +53,34 @@ def read_run(folder: Path) -> Run | None:
     wanted = config.get("rounds") if isinstance(config, Mapping) else None
     if not isinstance(config, Mapping) or not isinstance(wanted, int):
         raise ConfigError(f"{folder / 'config.yaml'}: is not the configuration of a run")
-    rounds, curves = _curves(folder / "metrics.csv")
+    rounds, curves, seconds = _course(folder / "metrics.csv")
     summary = _summary(folder / "summary.json")
-    return Run(folder, config, rounds, wanted, curves, summary if summary.get("rounds") == rounds else {})
+    return Run(folder, config, rounds, wanted, curves, seconds, summary if summary.get("rounds") == rounds else {})
 
 
-def _curves(path: Path) -> tuple[int, dict[str, Curve]]:
-    """Finished rounds and all columns but those of time; a last row that is being written is left out."""
+def log_beside(folder: Path) -> Path:
+    """The file for what a run prints; beside its folder, which does not exist before the run has begun."""
+    return folder.with_name(f"{folder.name}.log")
+
+
+def _course(path: Path) -> tuple[int, dict[str, Curve], float]:
+    """Finished rounds, curves, and seconds of all phases; a last row that is being written is left out."""
     curves: dict[str, list[tuple[int, float]]] = {}
-    rounds = 0
+    rounds, seconds = 0, 0.0
     if not path.is_file():
-        return rounds, {}
+        return rounds, {}, seconds
     try:
         lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
         for row in csv.DictReader(line for line in lines if line.endswith("\n")):
             rounds = int(row["round"])
             for name, cell in row.items():
-                if cell and rounds > 0 and name != "round" and not name.startswith("time"):
+                if cell and name.startswith("time_") and name not in ("time_wall", "time_padded_lanes"):
+                    seconds += float(cell)
+                elif cell and rounds > 0 and name != "round" and not name.startswith("time"):
                     curves.setdefault(name, []).append((rounds, float(cell)))
     except (OSError, KeyError, TypeError, ValueError) as error:
         raise ConfigError(f"{path}: is not what a run writes ({error or type(error).__name__})") from error
-    return rounds, dict(curves)
+    return rounds, dict(curves), seconds
 
 
 def _summary(path: Path) -> Mapping[str, object]:

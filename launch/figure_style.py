@@ -1,0 +1,95 @@
+"""How the plots of a paper look: one size of text, colours that colour-blind readers can tell apart, no more ink."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from itertools import cycle
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+from matplotlib import colormaps
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from fl_ddp.atomic_file import write_bytes
+
+# Okabe and Ito 2008, the dark ones first
+_PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8C6BB1")
+MOST_COLOURS = len(_PALETTE)
+INK, GREY = _PALETTE[0], "#BBBBBB"
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<")
+_STYLE: dict[Any, Any] = {
+    "font.size": 9,  # points: figures are made in the size in which they are printed
+    "axes.titlesize": "medium",
+    "axes.linewidth": 0.6,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.axisbelow": True,
+    "axes.grid": True,
+    "axes.grid.axis": "y",
+    "grid.color": "#E4E4E4",
+    "grid.linewidth": 0.6,
+    "legend.frameon": False,
+    "legend.fontsize": 8,
+    "legend.title_fontsize": 8,
+    "lines.linewidth": 1.4,
+    "lines.markersize": 4.5,
+    "xtick.major.width": 0.6,
+    "ytick.major.width": 0.6,
+    "xtick.labelsize": 8,
+    "ytick.labelsize": 8,
+    "svg.hashsalt": "fl_ddp",  # the same runs give the same file
+}
+
+
+def colours(names: Sequence[str], *, ordered: bool) -> dict[str, str]:
+    """A colour for each name: from dark to light where the names have an order, else as different as can be."""
+    if not ordered or len(names) < 3:
+        return dict(zip(names, cycle(_PALETTE), strict=False))
+    shades = colormaps["viridis"]
+    return {name: mpl.colors.to_hex(shades(0.9 * i / (len(names) - 1))) for i, name in enumerate(names)}
+
+
+@contextmanager
+def paper_style() -> Iterator[None]:
+    """Figures are made and saved in this style within a block."""
+    with mpl.rc_context(_STYLE):
+        yield
+
+
+def panels(number: int) -> tuple[Figure, list[Axes]]:
+    """A figure with room for a legend on the right, and its axes, which share their scales."""
+    columns = number if number < 4 else 2 if number == 4 else 3
+    width, height = (3.5, 2.6) if number == 1 else (2.1, 1.9)
+    rows = -(-number // columns)
+    figure = Figure(figsize=(width * columns + 1.2, height * rows), layout="constrained")
+    axes = list(figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False).flat)
+    for spare in axes[number:]:
+        spare.remove()
+    for place in axes[max(number - columns, 0) : number]:
+        place.tick_params("x", labelbottom=True)
+    return figure, axes[:number]
+
+
+def legend(figure: Figure, title: str, entries: Sequence[Line2D]) -> None:
+    """Name lines on the right of a figure."""
+    figure.legend(
+        handles=entries, title=title, loc="outside right upper", alignment="left", handlelength=1.6, borderaxespad=0.2
+    )
+
+
+def save(figure: Figure, path: Path) -> str:
+    """Write a figure as .png and .svg; the name of the first.
+
+    Raises:
+        RunError: they cannot be written.
+    """
+    for ending, metadata in (("png", {}), ("svg", {"Date": None})):
+        image = io.BytesIO()
+        figure.savefig(image, format=ending, dpi=300, metadata=metadata)
+        write_bytes(path.with_name(f"{path.name}.{ending}"), image.getvalue())
+    return f"{path.name}.png"

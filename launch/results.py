@@ -1,0 +1,104 @@
+"""The command: python -m launch.results sweeps/<name> puts runs, finished or still going, into a table and plots."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from fl_ddp.atomic_file import write_text
+from fl_ddp.errors import ConfigError, RunError
+from launch import words
+from launch.found_runs import Finds, find_runs
+from launch.groups import Grouping, grouped
+from launch.metric import Metric, parse_metric
+from launch.results_text import Results, as_csv, markdown, terminal
+
+HELP = """usage: python -m launch.results FOLDER [FOLDER ...] [--option value ...]
+
+Reads all runs below the folders, finished or still going, and groups those that differ in their seeds alone.
+
+  FOLDER                of a sweep, of a run, or of several of either
+  --metric METRIC       final, best, running_mean, ema0.995, last10, each with @50 if wanted, rounds_to 0.85; of initial
+                        or of personalised accuracy: 'last10 of initial' [final]
+  --out DIR             folder for results.csv, results.md and the plots [the first FOLDER]
+  --help                print this and stop
+
+Leaves results.csv and results.md, curves.png and .svg (mean over seeds, band of one standard deviation), and a plot of
+the metric over each varied option.
+Exit codes: 0 done, 1 a file cannot be written, 2 the input cannot be read."""
+
+
+def main(line: Sequence[str]) -> int:
+    """Do what the command line asks for.
+
+    Returns:
+        exit code: 0, 1 (a file cannot be written) or 2 (the input cannot be read).
+    """
+    try:
+        split = words.split(line, ("metric", "out"), ("help",))
+        if "help" in split.switches:
+            print(HELP)
+            return 0
+        if split.extra:
+            raise ConfigError(f"{split.extra[0]}: unknown option; --help shows all")
+        if not split.free:
+            raise ConfigError("no folder is named; accepted: that of a sweep, of a run or of several runs")
+        folders = [Path(each) for each in split.free]
+        metric = _metric(split.last("metric", "final"))
+        command = shlex.join(["python", "-m", "launch.results", *line])
+        _show(folders, metric, Path(split.last("out", split.free[0])), command)
+    except (ConfigError, RunError) as error:
+        print(f"results: error: {error}", file=sys.stderr)
+        return 2 if isinstance(error, ConfigError) else 1
+    return 0
+
+
+def _metric(text: str) -> Metric:
+    try:
+        metric = parse_metric(text)
+    except ConfigError as error:
+        raise ConfigError(f"--metric: {error}") from error
+    if metric.relative_to:
+        raise ConfigError(f"--metric: {text}: there are no rows to divide by; accepted: {text.partition(' / ')[0]}")
+    return metric
+
+
+def _show(folders: Sequence[Path], metric: Metric, out: Path, command: str) -> None:
+    """Print the table, and leave it with its plots."""
+    finds = find_runs(folders)
+    grouping = grouped(finds.runs)
+    metrics = (metric, *(each for each in _beside(finds) if each.text != metric.text))
+    results = Results(", ".join(map(str, folders)), grouping, metrics, finds)
+    print(terminal(results))
+    figures = _plots(grouping, metric, out)
+    write_text(out / "results.csv", as_csv(results))
+    write_text(out / "results.md", markdown(results, command, figures))
+    print(f"\n{out}: results.csv, results.md{''.join(f', {name}' for name in figures)}")
+
+
+def _beside(finds: Finds) -> list[Metric]:
+    """Metrics that are shown beside the one that was asked for: the best accuracy, and the rounds to all targets."""
+    targets: dict[float, None] = {}
+    for each in finds.runs:
+        listed = each.run.config.get("targets")
+        targets |= dict.fromkeys(listed if isinstance(listed, list) else [])
+    return [parse_metric("best"), *(parse_metric(f"rounds_to {target}") for target in sorted(targets))]
+
+
+def _plots(grouping: Grouping, metric: Metric, out: Path) -> list[str]:
+    """Write all plots; the names of the .png files."""
+    from launch.curve_figure import curve_figure  # take a second to import: a wrong option need not wait for them
+    from launch.figure_style import paper_style, save
+    from launch.metric_figure import metric_figure
+
+    with paper_style():
+        figures = {"curves": curve_figure(grouping, metric)}
+        for index, key in enumerate(grouping.keys):
+            figures[f"metric_over_{key}"] = metric_figure(grouping, index, metric)
+        return [save(figure, out / stem) for stem, figure in figures.items() if figure]
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
