@@ -9,6 +9,7 @@ from pathlib import Path
 
 from fl_ddp.atomic_file import write_text
 from fl_ddp.errors import ConfigError, RunError
+from fl_ddp.stdout import say
 from launch import words
 from launch.found_runs import Finds, find_runs
 from launch.groups import Grouping, grouped
@@ -39,7 +40,7 @@ def main(line: Sequence[str]) -> int:
     try:
         split = words.split(line, ("metric", "out"), ("help",))
         if "help" in split.switches:
-            print(HELP)
+            say(HELP)
             return 0
         if split.extra:
             raise ConfigError(f"{split.extra[0]}: unknown option; --help shows all")
@@ -71,11 +72,11 @@ def _show(folders: Sequence[Path], metric: Metric, out: Path, command: str) -> N
     grouping = grouped(finds.runs)
     metrics = (metric, *(each for each in _beside(finds) if each.text != metric.text))
     results = Results(", ".join(map(str, folders)), grouping, metrics, finds)
-    print(terminal(results))
+    say(terminal(results))
     figures = _plots(grouping, metric, out)
     write_text(out / "results.csv", as_csv(results))
     write_text(out / "results.md", markdown(results, command, figures))
-    print(f"\n{out}: results.csv, results.md{''.join(f', {name}' for name in figures)}")
+    say(f"\n{out}: results.csv, results.md{''.join(f', {name}' for name in figures)}")
 
 
 def _beside(finds: Finds) -> list[Metric]:

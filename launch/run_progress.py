@@ -10,6 +10,7 @@ from typing import Never
 from tqdm import tqdm
 
 from fl_ddp.progress import on_terminal
+from fl_ddp.stdout import say
 from launch.outcome import Outcome
 from launch.planned_run import PlannedRun
 
@@ -43,7 +44,7 @@ class RunProgress:
         """Say that a run begins; a bar has no room for that."""
         with self._alone:
             if self._bar is None:
-                print(f"{run.label} begins", flush=True)
+                say(f"{run.label} begins")
 
     def show(self, outcome: Outcome) -> None:
         """Say how a run came out; above the bar only if it did not finish."""
@@ -53,7 +54,7 @@ class RunProgress:
             self._ended += 1
             self._failed += outcome.state == "failed"
             if self._bar is None:
-                print(f"[{self._ended}/{self._number}] {line}", flush=True)
+                say(f"[{self._ended}/{self._number}] {line}")
                 return
             if outcome.state != "finished":
                 self._bar.write(line, file=sys.stdout)

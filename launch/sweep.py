@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from fl_ddp.errors import ConfigError, RunError
 from fl_ddp.run_folder import RunFolder
+from fl_ddp.stdout import say
 from launch.local_runs import make_all
 from launch.outcome import Outcome
 from launch.planned_run import PlannedRun
@@ -26,7 +27,7 @@ def main(words: Sequence[str]) -> int:
     try:
         arguments = read_arguments(words)
         if arguments.help:
-            print(HELP)
+            say(HELP)
             return 0
         return _sweep(arguments)
     except (ConfigError, RunError) as error:
@@ -57,7 +58,7 @@ def _sweep(arguments: Arguments) -> int:
     with RunFolder(sweep.folder):
         sweep.write()
         there = len(finished & set(chosen))
-        print(f"{sweep.folder}: {len(chosen)} points, {there} are finished, {len(now)} to run", flush=True)
+        say(f"{sweep.folder}: {len(chosen)} points, {there} are finished, {len(now)} to run")
         outcomes = _make([runs[name] for name in now], sweep, arguments)
     return _report(sweep, chosen, outcomes)
 
@@ -76,7 +77,7 @@ def _report(sweep: Sweep, chosen: Sequence[str], outcomes: Sequence[Outcome]) ->
     """Say what is not finished, and where the numbers are to be had; the exit code."""
     stopped = [outcome.run.label for outcome in outcomes if outcome.state == "stopped"]
     failed = {name: why for name in chosen if (why := sweep.entries[name].failed)}
-    print(f"python -m launch.results {shlex.quote(str(sweep.folder))} shows the numbers")
+    say(f"python -m launch.results {shlex.quote(str(sweep.folder))} shows the numbers")
     for name, why in failed.items():
         print(f"failed: {name}: {why}", file=sys.stderr)
     if failed:
@@ -90,7 +91,7 @@ def _show(chosen: Sequence[str], now: Sequence[str], runs: Mapping[str, PlannedR
     """Print the commands that would be run."""
     for name in chosen:
         command = shlex.join(["python", *runs[name].command(ranks)[1:]])
-        print(command if name in now else f"# {runs[name].folder} is left as it is")
+        say(command if name in now else f"# {runs[name].folder} is left as it is")
 
 
 if __name__ == "__main__":
