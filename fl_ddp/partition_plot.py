@@ -33,7 +33,7 @@ def partition_figure(
     """
     shown = clients[:CLIENTS_SHOWN]
     counts = np.stack([np.bincount(labels[part], minlength=len(classes)) for part in shown])
-    row, column = min(0.28, LARGEST_HEIGHT / len(classes)), min(max(6.2 / len(shown), 0.17), 0.4)  # inches
+    row, column = min(0.28, LARGEST_HEIGHT / len(classes)), min(max(6.2 / len(shown), 0.17), 0.3)  # inches
     width, height = max(column * len(shown), 2.5), max(row * len(classes), 1.2)
     figure = Figure(figsize=(width + 2.2, height + 1.7), dpi=150, layout="constrained")
     FigureCanvasAgg(figure)

@@ -95,6 +95,12 @@ def sessions(folder: Path) -> dict[str, bytes]:
     return content
 
 
+def test_confusion_matrix_writes_down_what_is_not_0() -> None:
+    figure = confusion_figure([[3, 0, 1], [0, 0, 0], [1, 1, 9]], CLASSES)
+    cells = {text.get_position(): text.get_text() for text in figure.axes[0].texts}
+    assert cells == {(0, 0): "3", (2, 0): "1", (0, 2): "1", (1, 2): "1", (2, 2): "9"}
+
+
 def test_figures_reach_tensorboard_in_the_same_run(tmp_path: Path) -> None:
     run = tracker(tmp_path)
     run.figure("confusion", confusion_figure([[3, 0, 1], [0, 0, 0], [1, 1, 9]], CLASSES), 0)
