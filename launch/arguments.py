@@ -8,8 +8,9 @@ from pathlib import Path
 
 from fl_ddp.errors import ConfigError
 from launch import words
+from launch.executor import EXECUTOR_HELP, EXECUTOR_SWITCHES, EXECUTOR_VALUES, Executor, read_executor
 
-HELP = """usage: python -m launch.reproduce PAPER/TABLE [--option value ...]
+HELP = f"""usage: python -m launch.reproduce PAPER/TABLE [--option value ...]
        python -m launch.reproduce --list
 
 Runs the rows of a paper's table one after another, skips those that are finished, goes on with those that are not, and
@@ -19,21 +20,20 @@ prints our numbers beside the paper's, with the verdict on every ordering that m
   --row NAME            only these rows: group/row, a row in all groups, or a whole group; may be given several times
   --small               the scaled-down twins: minutes on two cores, for the orderings only
   --seeds SEEDS         0..2, or 0,3,5 [0..2; 0 with --small]
-  --ranks N             processes of each run, through torchrun [1]
-  --parallel N          runs at once, each on GPUs of its own or on its share of the cores [1]
   --out DIR             runs go to DIR/<paper>/<table>[-small]/<group>-<row>-seed<k>, results beside them [reproduce]
   --dry_run             print the commands and stop
   --report              run nothing, print what there is
   --list                list all tables, with what they cost
   --help                print this and stop
+{EXECUTOR_HELP.format(parallel="1; with slurm all")}
 
 Other options go on to every run, over those of its row: --data.root DIR, --data.download true, --device cuda;
 python -m fl_ddp.main --help lists them. Runs on data that come with the package are not told where data lie.
 Ctrl-C stops after the current round; the same command goes on.
 Exit codes: 0 done, 1 a run failed or was stopped, 2 the input cannot be run."""
 
-_SWITCHES = ("small", "dry_run", "report", "list", "help")
-_VALUES = ("row", "seeds", "ranks", "parallel", "out")
+_SWITCHES = ("small", "dry_run", "report", "list", "help", *EXECUTOR_SWITCHES)
+_VALUES = ("row", "seeds", "out", *EXECUTOR_VALUES)
 _OURS = {"seed": "--seeds", "name": "--out", "resume": "nothing: what is unfinished goes on", "config": "a table"}
 
 
@@ -45,8 +45,7 @@ class Arguments:
         table: name or path; empty with --list and --help.
         rows: names of rows and groups; none means all.
         seeds: of the runs.
-        ranks: processes of each run.
-        parallel: runs at once.
+        executor: where and how the runs are made.
         out: folder of all papers.
         switches: those that are on.
         extra: options of fl_ddp.main: --key=value, or --key alone.
@@ -55,8 +54,7 @@ class Arguments:
     table: str
     rows: tuple[str, ...]
     seeds: tuple[int, ...]
-    ranks: int
-    parallel: int
+    executor: Executor
     out: Path
     switches: frozenset[str]
     extra: tuple[str, ...]
@@ -78,8 +76,7 @@ def read_arguments(line: Sequence[str]) -> Arguments:
         table="".join(tables),
         rows=split.values["row"],
         seeds=read_seeds(split.last("seeds", "0" if "small" in on else "0..2")),
-        ranks=words.whole_number("ranks", split.last("ranks", "1")),
-        parallel=words.whole_number("parallel", split.last("parallel", "1")),
+        executor=read_executor(split, parallel=1),
         out=Path(split.last("out", "reproduce")),
         switches=on,
         extra=split.extra,

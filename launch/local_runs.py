@@ -21,8 +21,8 @@ _READING = Lock()
 """Held where options are parsed: all threads share the parsers."""
 
 
-def make_all(
-    runs: Sequence[PlannedRun], *, ranks: int, parallel: int | None, note: Callable[[Outcome], None] = lambda _: None
+def make_here(
+    runs: Sequence[PlannedRun], *, ranks: int, parallel: int | None, note: Callable[[Outcome], None]
 ) -> list[Outcome]:
     """Make the runs that are not finished, and show how far they are.
 

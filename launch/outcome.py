@@ -17,12 +17,13 @@ class Outcome:
 
     Attributes:
         run: that was to be made.
-        state: finished; stopped, so that the same command goes on; or failed, so that it would fail again.
+        state: finished; submitted to Slurm; stopped, so that the same command goes on; or failed, so that it would fail
+            again.
         words: how that came.
         seconds: it took.
     """
 
     run: PlannedRun
-    state: Literal["finished", "stopped", "failed"]
+    state: Literal["finished", "submitted", "stopped", "failed"]
     words: str
     seconds: float = 0.0

@@ -11,7 +11,7 @@ from fl_ddp.atomic_file import write_text
 from fl_ddp.errors import ConfigError, RunError
 from launch.arguments import HELP, Arguments, read_arguments
 from launch.comparison import Comparison, RunsBySeed, compare
-from launch.local_runs import make_all
+from launch.executor import Executor, job_folder
 from launch.planned_run import PlannedRun
 from launch.recipe_list import recipe_list
 from launch.report import as_json, markdown, terminal
@@ -43,30 +43,31 @@ def main(words: Sequence[str]) -> int:
 def _reproduce(arguments: Arguments, words: Sequence[str]) -> int:
     table = load_table(arguments.table)
     small = "small" in arguments.switches
+    folder = arguments.out / f"{table.name}{'-small' if small else ''}"
     chosen = {row.full_name for row in table.choose(arguments.rows)}
     planned = plan(table.rows, arguments.seeds, small=small, out=arguments.out, extra=arguments.extra)
     runs = list({run.folder: run for run in planned if run.row.full_name in chosen}.values())
     failed: dict[str, str] = {}
     if "report" not in arguments.switches:
-        _ = [run.planned for run in runs]  # nothing is started before all rows are known to be understood
+        wanted = [run.planned for run in runs]  # nothing is started before all rows are known to be understood
         if "dry_run" in arguments.switches:
-            print("\n".join(_shown(run.planned, arguments.ranks) for run in runs))
+            _show_plan(wanted, arguments.executor, folder)
             return 0
-        outcomes = make_all([r.planned for r in runs], ranks=arguments.ranks, parallel=arguments.parallel)
-        failed = {each.run.label: each.words for each in outcomes if each.state != "finished"}
+        outcomes = arguments.executor.make_all(wanted, job_folder(folder))
+        failed = {each.run.label: each.words for each in outcomes if each.state in ("stopped", "failed")}
         print()
     comparison = compare(table, _read_all(planned, failed), small=small)
-    _write(comparison, arguments.out, shlex.join(["python", "-m", "launch.reproduce", *words]))
+    _write(comparison, folder, shlex.join(["python", "-m", "launch.reproduce", *words]))
     for label, why in failed.items():
         print(f"failed: {label}: {why}", file=sys.stderr)
     return 1 if failed else 0
 
 
-def _shown(run: PlannedRun, ranks: int) -> str:
-    found = run.found()
-    if found and found.ended:
-        return f"# {run.folder} is finished"
-    return shlex.join(["python", *run.command(ranks)[1:]])
+def _show_plan(runs: Sequence[PlannedRun], executor: Executor, folder: Path) -> None:
+    finished = [run for run in runs if (found := run.found()) and found.ended]
+    for run in finished:
+        print(f"# {run.folder} is finished")
+    print(executor.plan([run for run in runs if run not in finished], job_folder(folder)))
 
 
 def _read_all(runs: Sequence[RowRun], failed: dict[str, str]) -> dict[str, RunsBySeed]:
@@ -83,11 +84,9 @@ def _read_all(runs: Sequence[RowRun], failed: dict[str, str]) -> dict[str, RunsB
     return dict(found)
 
 
-def _write(comparison: Comparison, out: Path, command: str) -> None:
+def _write(comparison: Comparison, folder: Path, command: str) -> None:
     """Print the comparison, and leave it beside the runs."""
     print(terminal(comparison))
-    name = f"{comparison.table.name}{'-small' if comparison.small else ''}"
-    folder = out / name
     folder.mkdir(parents=True, exist_ok=True)
     write_text(folder / "results.md", markdown(comparison, command))
     write_text(folder / "results.json", as_json(comparison, command))

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import shlex
+import shutil
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from fl_ddp.errors import ConfigError, RunError
-from fl_ddp.run_folder import RunFolder
+from fl_ddp.run_folder import RunFolder, is_held
 from fl_ddp.stdout import say
-from launch.local_runs import make_all
+from launch.executor import Executor, job_folder
+from launch.local import reported_error
 from launch.outcome import Outcome
 from launch.planned_run import PlannedRun
 from launch.points import combined
@@ -47,30 +49,40 @@ def _sweep(arguments: Arguments) -> int:
         raise ConfigError(f"{sweep.folder}: has no points yet; give --grid, --points or --random")
     runs = plan(sweep, arguments.axes)
     finished = {name for name, run in runs.items() if (found := run.found()) and found.ended}
-    for name in finished:
-        sweep.set_failed(name, None)
-    failed_before = {name for name in chosen if sweep.entries[name].failed}
-    now = [name for name in chosen if name not in finished and (name in failed_before) == arguments.retry]
+    for name, run in runs.items():
+        if name in finished:
+            sweep.set_failed(name, None)
+        elif not is_held(run.folder) and (why := reported_error(run.log)):
+            sweep.set_failed(name, why)  # nobody waited for its end
+    left = [name for name in chosen if name not in finished]
+    now = [runs[name] for name in left if bool(sweep.entries[name].failed) == arguments.retry]
+    say(f"{sweep.folder}: {len(chosen)} points, {len(chosen) - len(left)} are finished, {len(now)} to run")
     if arguments.dry_run:
-        _show(chosen, now, runs, arguments.ranks)
+        say(arguments.executor.plan(now, job_folder(sweep.folder)))
         return 0
-    sweep.folder.mkdir(parents=True, exist_ok=True)
-    with RunFolder(sweep.folder):
-        sweep.write()
-        there = len(finished & set(chosen))
-        say(f"{sweep.folder}: {len(chosen)} points, {there} are finished, {len(now)} to run")
-        outcomes = _make([runs[name] for name in now], sweep, arguments)
-    return _report(sweep, chosen, outcomes)
+    return _report(sweep, chosen, _make(now, sweep, arguments.executor))
 
 
-def _make(runs: Sequence[PlannedRun], sweep: Sweep, arguments: Arguments) -> list[Outcome]:
+def _make(runs: Sequence[PlannedRun], sweep: Sweep, executor: Executor) -> list[Outcome]:
     """Make runs, and note in sweep.json which of them fail."""
 
     def note(outcome: Outcome) -> None:
         sweep.set_failed(outcome.run.label, outcome.words if outcome.state == "failed" else None)
         sweep.write()
 
-    return make_all(runs, ranks=arguments.ranks, parallel=arguments.parallel, note=note)
+    before = read_sweep(sweep.folder)
+    is_new = not sweep.folder.exists()
+    sweep.folder.mkdir(parents=True, exist_ok=True)
+    with RunFolder(sweep.folder):
+        sweep.write()
+        try:
+            return executor.make_all(runs, job_folder(sweep.folder), note)
+        except ConfigError:  # nothing is submitted
+            if is_new:
+                shutil.rmtree(sweep.folder)
+            else:
+                before.write()
+            raise
 
 
 def _report(sweep: Sweep, chosen: Sequence[str], outcomes: Sequence[Outcome]) -> int:
@@ -85,13 +97,6 @@ def _report(sweep: Sweep, chosen: Sequence[str], outcomes: Sequence[Outcome]) ->
     if stopped:
         print(f"stopped: {len(stopped)} of {len(chosen)} points; the same command goes on", file=sys.stderr)
     return 1 if failed or stopped else 0
-
-
-def _show(chosen: Sequence[str], now: Sequence[str], runs: Mapping[str, PlannedRun], ranks: int) -> None:
-    """Print the commands that would be run."""
-    for name in chosen:
-        command = shlex.join(["python", *runs[name].command(ranks)[1:]])
-        say(command if name in now else f"# {runs[name].folder} is left as it is")
 
 
 if __name__ == "__main__":

@@ -8,9 +8,10 @@ from pathlib import Path
 
 from fl_ddp.errors import ConfigError
 from launch import words
+from launch.executor import EXECUTOR_HELP, EXECUTOR_SWITCHES, EXECUTOR_VALUES, Executor, read_executor
 from launch.points import Axis, read_grid
 
-HELP = """usage: python -m launch.sweep --config FILE --grid method.lam=0.1,1,10 --grid seed=0..4 [--option value ...]
+HELP = f"""usage: python -m launch.sweep --config FILE --grid method.lam=0.1,1,10 --grid seed=0..4 [--option value ...]
 
 Makes a run for each point, in a folder of its own. A second call skips what is finished, goes on with what is not and
 lists what failed; python -m launch.results sweeps/<name> shows the numbers.
@@ -23,11 +24,9 @@ lists what failed; python -m launch.results sweeps/<name> shows the numbers.
   --name NAME           of the sweep [that of the file of --config]
   --out DIR             folder of all sweeps [sweeps]
   --retry               run the failed points, and these alone
-  --executor WHERE      local: here, each run on GPUs of its own or on its share of the cores
-  --parallel N          runs at once [as many as there are GPUs or cores for]
-  --ranks N             processes of each run, through torchrun [1]
   --dry_run             print the commands and stop
   --help                print this and stop
+{EXECUTOR_HELP.format(parallel="as many as there are GPUs or cores for; with slurm all")}
 
 --grid, --points and --random are combined: --random 20 ... --grid seed=0..2 are 60 points. Without any of them the
 sweep's points so far are meant, and its options: --name NAME goes on, --name NAME --retry tries again.
@@ -36,7 +35,7 @@ Ctrl-C stops all runs after their current round; the same command goes on. A sec
 Exit codes: 0 done, 1 a run failed or was stopped, 2 the input cannot be run."""
 
 _SWITCHES = ("retry", "dry_run", "help")
-_VALUES = ("grid", "points", "random", "draw", "draw_seed", "name", "out", "executor", "parallel", "ranks")
+_VALUES = ("grid", "points", "random", "draw", "draw_seed", "name", "out")
 _OURS = {"resume": "nothing: what is unfinished goes on"}
 
 
@@ -48,8 +47,7 @@ class Arguments:
         axes: whose combinations are the points; none means those of the sweep so far.
         folder: of the sweep.
         base: options of all runs: --key=value, or --key alone.
-        parallel: runs at once; None is as many as the machine has room for.
-        ranks: processes of each run.
+        executor: where and how the runs are made.
         retry: run what failed, and nothing else.
         dry_run: print commands only.
         help: print HELP only.
@@ -58,8 +56,7 @@ class Arguments:
     axes: tuple[Axis, ...]
     folder: Path
     base: tuple[str, ...]
-    parallel: int | None
-    ranks: int
+    executor: Executor
     retry: bool
     dry_run: bool
     help: bool
@@ -71,17 +68,14 @@ def read_arguments(line: Sequence[str]) -> Arguments:
     Raises:
         ConfigError: it cannot be understood.
     """
-    split = words.split(line, _VALUES, _SWITCHES, _OURS)
+    split = words.split(line, (*_VALUES, *EXECUTOR_VALUES), (*_SWITCHES, *EXECUTOR_SWITCHES), _OURS)
     if split.free:
         raise ConfigError(f"{split.free[0]}: belongs to no option; write --option value")
-    if (executor := split.last("executor", "local")) != "local":
-        raise ConfigError(f"--executor: {executor} is unknown; accepted: local")
     return Arguments(
         axes=() if "help" in split.switches else _axes(split),
         folder=Path(split.last("out", "sweeps")) / _name(split),
         base=split.extra,
-        parallel=words.whole_number("parallel", split.last("parallel", "1")) if split.values["parallel"] else None,
-        ranks=words.whole_number("ranks", split.last("ranks", "1")),
+        executor=read_executor(split, parallel=None),
         **{key: key in split.switches for key in _SWITCHES},
     )
 

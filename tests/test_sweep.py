@@ -135,11 +135,20 @@ def test_a_run_that_something_else_writes_is_left_alone(sweep: Sweeping) -> None
 
 def test_dry_run_prints_the_commands(sweep: Sweeping) -> None:
     code, out, err = sweep("--grid", "lr=0.1,1", "--dry_run", "--ranks", "2", "--rounds", "2", "--name", "mine")
-    assert (code, err) == (0, "") and out.splitlines() == [
+    assert (code, err) == (0, "") and out.splitlines()[1:] == [
         "python -m torch.distributed.run --standalone --nproc_per_node=2 -m fl_ddp.main --rounds=2 "
         f"--lr={lr} --out=sweeps/mine --name=lr={lr}"
         for lr in ("0.1", "1")
     ]
+    assert not Path("sweeps").exists()
+
+
+def test_dry_run_prints_the_file_for_slurm_where_there_is_none(sweep: Sweeping) -> None:
+    slurm = ["--executor", "slurm", "--time", "60", "--nodes=2", "--parallel=2"]
+    code, out, err = sweep("--grid", "lr=0.1,1,2", "--dry_run", "--name", "mine", *slurm)
+    assert (code, err) == (0, "") and "-m fl_ddp.main --lr=2 --out=sweeps/mine --name=lr=2" in out
+    for line in ("--array=0-2%2", "--nodes=2", "--time=60", "--job-name=mine.slurm"):
+        assert f"#SBATCH {line}" in out
     assert not Path("sweeps").exists()
 
 
@@ -163,7 +172,10 @@ def test_dry_run_prints_the_commands(sweep: Sweeping) -> None:
         (["--name", "mine", "--points", "none.csv"], "--points none.csv: cannot be read"),
         (["--name", "mine", "--gird", "lr=1"], "--gird: unknown option; did you mean --grid?"),
         (["--name", "mine", "--grid", "lr=1", "--parallel", "0"], "--parallel: 0 is impossible"),
-        (["--name", "mine", "--grid", "lr=1", "--executor", "cloud"], "--executor: cloud is unknown; accepted: local"),
+        (["--name", "mine", "--grid", "lr=1", "--executor", "cloud"], "--executor: cloud is unknown; accepted: local or"),
+        (["--name", "mine", "--grid", "lr=1", "--nodes", "2"], "--nodes: says nothing about runs on this machine"),
+        (["--name", "mine", "--grid", "lr=1", "--wait"], "--wait: says nothing about runs on this machine"),
+        (["--name", "mine", "--executor", "slurm", "--ranks", "2"], "--ranks: is of runs on this machine"),
         (["--name", "mine", "--resume", "runs/x"], "--resume: is not the user's to give here"),
         (["lr=1"], "lr=1: belongs to no option"),
     ],
