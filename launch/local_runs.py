@@ -37,7 +37,7 @@ def make_here(
     """
     gpus = _gpus(runs)
     most = max((len(gpus) or _cores()) // ranks, 1) if parallel is None else parallel
-    places = _places(min(most, len(runs)), ranks, gpus)
+    places = places_for(min(most, len(runs)), ranks, gpus, _cores())
     free: SimpleQueue[Mapping[str, str]] = SimpleQueue()
     for place in places:
         free.put(place)
@@ -92,11 +92,18 @@ def _make(run: PlannedRun, ranks: int, place: Mapping[str, str], stop: Stop, pro
     return Outcome(run, "failed", f"{last_words(run.log)} ({run.log})")
 
 
-def _places(number: int, ranks: int, gpus: Sequence[str]) -> list[Mapping[str, str]]:
-    """What the environment of each of several runs at once says of its GPUs and threads; one alone has the machine."""
+def places_for(number: int, ranks: int, gpus: Sequence[str], cores: int) -> list[Mapping[str, str]]:
+    """What the environment of each of several runs at once says of its GPUs and threads; one alone has the machine.
+
+    Args:
+        number: of runs at once.
+        ranks: processes of each.
+        gpus: of the machine; runs share them where there are too few.
+        cores: of the machine.
+    """
     if number <= 1:
         return [{}] * number
-    threads = max(_cores() // (number * ranks), 1)
+    threads = max(cores // (number * ranks), 1)
     kept = os.environ.get("OMP_NUM_THREADS", str(threads))
     places: list[Mapping[str, str]] = []
     for place in range(number):

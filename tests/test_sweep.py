@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 import signal
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from launching import SMALL, checkpoints, launched, numbers, options, simulated
+from launching import SMALL, checkpoints, launched, numbers, options, own_model, simulated
 
 from fl_ddp.run_folder import RunFolder, is_held
+from launch.local_runs import places_for
 from launch.planned_run import PlannedRun
 from launch.points import folder_name
 from launch.runs import read_run
@@ -108,6 +110,36 @@ def test_ctrl_c_stops_all_runs_and_the_same_command_goes_on(tmp_path: Path) -> N
     with launched([*words, f"--rounds={most}"], 1, tmp_path) as launch:
         ended = launch.ended()
     assert (ended.code, ended.err) == (0, "")
+
+
+def test_a_second_ctrl_c_quits_at_once(tmp_path: Path) -> None:
+    settings = {key: value for key, value in own_model("Held").items() if key != "name"}
+    words = ["-m", "launch.sweep", *options(settings), "--name", "mine", "--grid", "seed=0..1", "--parallel", "2"]
+    with launched(words, 1, tmp_path) as launch:
+        launch.until(lambda: all(checkpoints(tmp_path / FOLDER / f"seed={seed}") for seed in (0, 1)))
+        (tmp_path / "hold").touch()
+        time.sleep(0.5)
+        launch.launcher.send_signal(signal.SIGINT)
+        time.sleep(0.5)
+        assert len(launch.alive()) == 3, "the first one did not wait for the local steps"
+        launch.launcher.send_signal(signal.SIGINT)
+        ended = launch.ended(10)
+    assert ended.code == 1 and "stopped: 2 of 2 points" in ended.err
+
+
+@given(st.integers(2, 20), st.integers(1, 4), st.integers(0, 8), st.integers(1, 64))
+def test_runs_at_once_share_the_machine_evenly(number: int, ranks: int, gpus: int, cores: int) -> None:
+    names = [f"GPU-{index}" for index in range(gpus)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("OMP_NUM_THREADS", raising=False)
+        places = places_for(number, ranks, names, cores)
+    assert len(places) == number
+    threads = number * ranks * int(places[0]["OMP_NUM_THREADS"])
+    assert threads <= max(cores, number * ranks) and threads > cores - number * ranks
+    used = [place["CUDA_VISIBLE_DEVICES"].split(",") for place in places if gpus]
+    assert all(len(own) == len(set(own)) == min(ranks, gpus) for own in used)
+    counts = [sum(name in own for own in used) for name in names]
+    assert not gpus or ranks > gpus or max(counts) - min(counts) <= 1
 
 
 @pytest.mark.slow
