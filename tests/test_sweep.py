@@ -45,6 +45,7 @@ def files(sweep: Path, points: Sequence[str]) -> dict[Path, int]:
     return {file: file.stat().st_mtime_ns for point in points for file in (sweep / point).rglob("*") if file.is_file()}
 
 
+@pytest.mark.slow
 def test_a_sweep_runs_its_points_skips_them_and_tries_the_failed_ones_again(sweep: Sweeping) -> None:
     grid = [*SWEEP, "--grid", "lr=0.05,1e6", "--grid", "seed=3..4"]
     code, out, err = sweep(*grid, "--parallel", "2")
@@ -94,6 +95,7 @@ def test_another_base_under_the_same_name_is_refused(sweep: Sweeping) -> None:
     assert (FOLDER / "sweep.json").read_text() == before and not (FOLDER / "seed=1").exists()
 
 
+@pytest.mark.slow
 def test_ctrl_c_stops_all_runs_and_the_same_command_goes_on(tmp_path: Path) -> None:
     words = ["-m", "launch.sweep", *SWEEP, "--grid", "seed=0..3", "--parallel", "2"]
     runs = [tmp_path / FOLDER / f"seed={seed}" for seed in (0, 1)]
@@ -146,11 +148,11 @@ def test_runs_at_once_share_the_machine_evenly(number: int, ranks: int, gpus: in
 def test_the_second_point_compiles_nothing(sweep: Sweeping, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cache = tmp_path / "cache"
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(cache))
-    compiled = [*SWEEP, "--compile=true", "--method=FedProx", "--rounds=1", "--parallel=1"]
-    assert sweep(*compiled, "--grid", "method.mu=0.1", "--grid", "seed=0")[0] == 0
+    points = [*SWEEP, "--compile=true", "--method=FedProx", "--rounds=1", "--parallel=1", "--grid"]
+    assert sweep(*points, "lr=0.1", "--grid", "partition.alpha=0.5", "--grid", "seed=0")[0] == 0
     built = set(cache.rglob("*.so"))
     assert built
-    assert sweep(*compiled, "--grid", "method.mu=0.1", "--grid", "seed=1..2")[0] == 0
+    assert sweep(*points, "lr=0.05", "--grid", "partition.alpha=0.3", "--grid", "seed=1")[0] == 0
     assert set(cache.rglob("*.so")) == built
 
 
