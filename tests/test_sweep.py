@@ -206,7 +206,7 @@ def test_dry_run_prints_the_file_for_slurm_where_there_is_none(sweep: Sweeping) 
         (["--name", "mine", "--points", "none.csv"], "--points none.csv: cannot be read"),
         (["--name", "mine", "--gird", "lr=1"], "--gird: unknown option; did you mean --grid?"),
         (["--name", "mine", "--grid", "lr=1", "--parallel", "0"], "--parallel: 0 is impossible"),
-        (["--name", "mine", "--grid", "lr=1", "--executor", "cloud"], "--executor: cloud is unknown; accepted: local or"),
+        (["--name", "mine", "--grid", "lr=1", "--executor", "cloud"], "--executor: cloud is unknown; accepted: local"),
         (["--name", "mine", "--grid", "lr=1", "--nodes", "2"], "--nodes: says nothing about runs on this machine"),
         (["--name", "mine", "--grid", "lr=1", "--wait"], "--wait: says nothing about runs on this machine"),
         (["--name", "mine", "--executor", "slurm", "--ranks", "2"], "--ranks: is of runs on this machine"),
