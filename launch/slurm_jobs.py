@@ -112,7 +112,7 @@ def follow(
     Args:
         jobs: that submit() returned.
         runs: that they are for.
-        say: is told of every run that ends.
+        say: is told of every run that ends, and why a single one waits.
         meanwhile: is called every few seconds.
 
     Returns:
@@ -120,7 +120,7 @@ def follow(
     """
     left = dict(zip((job.job_id for job in jobs), zip(jobs, runs, strict=True), strict=True))
     failed: dict[str, Failure] = {}
-    start, silent = time.monotonic(), False
+    start, silent, waits = time.monotonic(), False, ""
     while left:
         try:
             states, silent = job_states(), False
@@ -130,6 +130,8 @@ def follow(
                 say(f"{error}; asking on")
             silent = True
         meanwhile()
+        if len(jobs) == 1 and waits != (waits := states.get(jobs[0].job_id, GONE).waits) and waits:
+            say(f"{runs[0].label} waits: {waits}")
         for job_id in [each for each in left if states.get(each, GONE).ended]:
             job, run = left.pop(job_id)
             failure = _failure(job, run, states.get(job_id, GONE))

@@ -33,15 +33,22 @@ class JobState:
     Attributes:
         name: RUNNING, say; GONE where Slurm has forgotten the job.
         code: exit code, once it has ended by itself.
+        reason: why it waits.
     """
 
     name: str
     code: int = 0
+    reason: str = ""
 
     @property
     def ended(self) -> bool:
         """Whether it will not run any more."""
         return self.name in _ENDED
+
+    @property
+    def waits(self) -> str:
+        """Why it waits, as Slurm puts it; empty if it does not."""
+        return self.reason if self.name == "PENDING" and self.reason != "None" else ""
 
     @property
     def words(self) -> str:
@@ -60,9 +67,9 @@ def job_states() -> dict[str, JobState]:
         ConfigError: Slurm does not answer.
     """
     table = _ask("squeue", "--noheader", "--array", "--states=all", f"--user={os.getuid()}",
-                 "--Format=JobArrayID:|,State:|,exit_code:|")  # fmt: skip
+                 "--Format=JobArrayID:|,State:|,exit_code:|,Reason:|")  # fmt: skip
     rows = (line.split("|") for line in table.splitlines())
-    return {row[0]: JobState(row[1], os.waitstatus_to_exitcode(int(row[2] or 0))) for row in rows}
+    return {row[0]: JobState(row[1], os.waitstatus_to_exitcode(int(row[2] or 0)), row[3]) for row in rows}
 
 
 def check_slurm(options: SlurmOptions) -> None:

@@ -1,0 +1,216 @@
+"""Runs on a real Slurm: jobs that are submitted, interrupted in every way, lost and refused."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from launching import SMALL, Numbers, numbers, options, simulated
+from slurm_cluster import (
+    PROJECT,
+    SCRIPT,
+    command,
+    dev_cluster,
+    ended,
+    newest_job,
+    rounds_done,
+    state,
+    submitted,
+    until,
+    without_slurmd,
+)
+
+from launch.planned_run import PlannedRun
+from launch.slurm_jobs import follow, submit, unfinished
+from launch.slurm_options import SlurmOptions
+from launch.submit import main
+
+pytestmark = [pytest.mark.slurm, pytest.mark.timeout(600)]
+
+LONG = {**SMALL, "rounds": 30, "checkpoint_every": 5, "seed": 3}
+"""Goes on for some seconds after its first rounds."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    folder = tmp_path_factory.mktemp("slurm")
+    with dev_cluster(folder):
+        yield folder
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory: pytest.TempPathFactory) -> Numbers:
+    """What SMALL gives in this process."""
+    return numbers(simulated(SMALL, tmp_path_factory.mktemp("alone")))
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> Numbers:
+    """What LONG gives in this process."""
+    return numbers(simulated(LONG, tmp_path_factory.mktemp("uninterrupted")))
+
+
+def test_two_runs_at_once_on_the_same_two_nodes_give_the_bits_of_one_process(
+    tmp_path: Path, alone: Numbers, capfd: pytest.CaptureFixture[str]
+) -> None:
+    first, job = submitted({**SMALL, "name": "first"}, tmp_path, "--nodes=2")
+    code = main([*options({**SMALL, "name": "second", "out": tmp_path}), "--nodes=2", "--wait"])
+    out, err = capfd.readouterr()
+    assert (code, err) == (0, "")
+    assert "2 rank(s) on cpu" in out and "round 3/3" in out and out.rstrip().endswith("[1/1] second finished")
+    assert ended(job) == "COMPLETED"
+    assert numbers(first) == numbers(tmp_path / "second") == alone
+
+
+def test_an_array_tells_how_each_of_its_runs_ended(tmp_path: Path, alone: Numbers) -> None:
+    points: dict[str, dict[str, object]] = {
+        "same": {},
+        "other": {"seed": 1},
+        "broken": {"lr": 1e6},
+        "lost": {"data": "ImageFolder", "data.root": "/nowhere"},
+    }
+    runs = [PlannedRun(label, tmp_path / label, tuple(options({**SMALL, **point}))) for label, point in points.items()]
+    jobs = submit(runs, SlurmOptions(minutes=60), tmp_path / "array", parallel=2)
+    assert unfinished(runs, tmp_path / "array") == {run.label: job.job_id for run, job in zip(runs, jobs, strict=True)}
+    said: list[str] = []
+    failed = follow(jobs, runs, said.append)
+    assert {label: failure.code for label, failure in failed.items()} == {"broken": 1, "lost": 2}
+    assert (
+        "a smaller --lr usually helps" in failed["broken"].why and str(tmp_path / "broken.log") in failed["broken"].why
+    )
+    assert "/nowhere" in failed["lost"].why
+    assert len(said) == 4 and sum(line.endswith("finished") for line in said) == 2
+    assert numbers(tmp_path / "same") == alone != numbers(tmp_path / "other")
+    assert len({job.job_id.partition("_")[0] for job in jobs}) == 1
+    assert "#SBATCH --array=0-3%2" in jobs[0].paths.submission_file.read_text()
+    assert unfinished(runs, tmp_path / "array") == {}
+
+
+def requeue(job: str) -> None:
+    command("scontrol", "requeue", job)
+
+
+def preempt(job: str) -> None:
+    for number in ("TERM", "USR2"):
+        command("scancel", f"--signal={number}", job)
+
+
+def terminate(job: str) -> None:
+    command("scancel", "--signal=TERM", job)
+
+
+def test_runs_that_are_stopped_and_requeued_end_in_the_same_bits(tmp_path: Path, uninterrupted: Numbers) -> None:
+    interruptions: list[tuple[Callable[[str], None], int]] = [(requeue, 1), (preempt, 2), (terminate, 1)]
+    jobs = {}
+    for interrupt, nodes in interruptions:
+        run, job = submitted({**LONG, "name": interrupt.__name__}, tmp_path, f"--nodes={nodes}")
+        until(lambda run=run: rounds_done(run) >= 2, "a round")  # type: ignore[misc]
+        assert state(job) == "RUNNING" and not (run / "summary.json").exists()
+        interrupt(job)
+        jobs[run] = job
+    for run, job in jobs.items():
+        assert ended(job) == "COMPLETED", run
+        log = run.with_name(f"{run.name}.log").read_text()
+        assert re.search(r"attempt 1, .*\n.*going on after round [1-9]\d?\n", log), log
+        assert numbers(run) == uninterrupted, run
+
+
+def test_a_run_that_was_preempted_at_once_begins_anew(tmp_path: Path, alone: Numbers) -> None:
+    run, job = submitted({**SMALL, "name": "early"}, tmp_path)
+    until(run.with_name("early.log").exists, "the job")
+    preempt(job)
+    assert ended(job) == "COMPLETED"
+    assert numbers(run) == alone and "attempt 1" in run.with_name("early.log").read_text()
+
+
+def test_a_run_goes_on_when_a_node_comes_back(tmp_path: Path, uninterrupted: Numbers) -> None:
+    run, job = submitted({**LONG, "name": "down"}, tmp_path, "--nodes=2")
+    until(lambda: rounds_done(run) >= 6, "a checkpoint")
+    command("scontrol", "update", "nodename=n2", "state=down", "reason=test")
+    until(lambda: state(job) == "PENDING", "the requeue")
+    assert not (run / "summary.json").exists()
+    command("scontrol", "update", "nodename=n2", "state=resume")
+    assert ended(job) == "COMPLETED"
+    assert numbers(run) == uninterrupted and "going on after round" in run.with_name("down.log").read_text()
+
+
+def test_a_run_goes_on_elsewhere_once_its_lost_node_lets_go_of_it(
+    tmp_path: Path, cluster: Path, uninterrupted: Numbers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    held = {key: value for key, value in LONG.items() if key != "model.hidden"}
+    held |= {"model": f"{Path(__file__).with_name('own_models.py')}:Held", "name": "lost"}
+    run, job = submitted(held, tmp_path)
+    log = run.with_name("lost.log")
+    until(lambda: rounds_done(run) >= 6, "a checkpoint")
+    (tmp_path / "hold").touch()  # the old attempt lives on, and does nothing
+    node = command("squeue", "--noheader", f"--jobs={job}", "--format=%N").strip()
+    with without_slurmd(cluster, node):
+        until(lambda: "attempt 1" in log.read_text(), "the second attempt")
+        other = "n2" if node == "n1" else "n1"
+        assert f"attempt 1, 1 rank(s) on {other}\n" in log.read_text()
+    until(lambda: "going on after round" in log.read_text(), "the end of the first attempt")
+    (tmp_path / "hold").unlink()
+    assert ended(job) == "COMPLETED"
+    assert numbers(run) == uninterrupted
+
+
+def test_a_cancelled_run_is_told_and_can_be_resumed(
+    tmp_path: Path, uninterrupted: Numbers, capfd: pytest.CaptureFixture[str]
+) -> None:
+    run, job = submitted({**LONG, "name": "run"}, tmp_path)
+    until(lambda: rounds_done(run) >= 2, "a round")
+    capfd.readouterr()
+    assert main([f"--resume={run}"]) == 2
+    assert f"job {job} of this run has not ended" in capfd.readouterr().err
+    command("scancel", job)
+    assert ended(job) == "CANCELLED"
+    assert main([f"--resume={run}", "--wait"]) == 0
+    assert newest_job(run) != job and numbers(run) == uninterrupted
+
+
+@pytest.mark.parametrize("script", ["train.sbatch", "train_multinode.sbatch"])
+def test_the_scripts_train_and_go_on(tmp_path: Path, uninterrupted: Numbers, script: str) -> None:
+    words = ["--parsable", "--gpus-per-node=1", "--cpus-per-task=1", f"--chdir={tmp_path}", "--export=ALL,OUT=out"]
+    job = command("sbatch", *words, str(PROJECT / "slurm" / script), "run", *options({**LONG, "name": "run"})).strip()
+    run = tmp_path / "out" / "run"
+    until(lambda: rounds_done(run) >= 2, "a round")
+    command("scancel", "--signal=USR2", job)
+    assert ended(job) == "COMPLETED", (tmp_path / f"fl_ddp-{job}.log").read_text()
+    assert numbers(run) == uninterrupted
+    assert "going on after round" in (tmp_path / f"fl_ddp-{job}.log").read_text()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--slurm_partition=mian"], "--slurm_partition: Slurm has no partition mian; did you mean main?"),
+        (["--slurm_partition=x"], "--slurm_partition: Slurm has no partition x; there are main, low"),
+        (["--cpus_per_task=100"], "sbatch refuses: "),
+        (["--sbatch=nodelist=n7"], "sbatch refuses: "),
+    ],
+)
+def test_what_slurm_cannot_do_is_one_line_and_leaves_nothing(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], words: list[str], message: str
+) -> None:
+    all_jobs = ("squeue", "--noheader", "--states=all", "--format=%i")
+    before = command(*all_jobs)
+    code = main([*options({**SMALL, "out": tmp_path}), *words])
+    err = capfd.readouterr().err
+    assert code == 2 and err.count("\n") == 1 and err.startswith(f"submit: error: {message}")
+    assert list(tmp_path.iterdir()) == []
+    assert command(*all_jobs) == before
+
+
+def test_clusters_live_side_by_side_and_leave_nothing(tmp_path: Path, cluster: Path) -> None:
+    up, again = (subprocess.run([SCRIPT, "up", tmp_path], capture_output=True, text=True) for _ in range(2))
+    assert up.returncode == 0 and up.stdout == again.stdout == f"export SLURM_CONF={tmp_path}/slurm.conf\n"
+    ports = [set(re.findall(r"Port=(\d+)", (each / "slurm.conf").read_text())) for each in (tmp_path, cluster)]
+    assert len(ports[0] | ports[1]) == 6
+    subprocess.run([SCRIPT, "down", tmp_path], check=True)
+    assert not tmp_path.exists() and command("sinfo", "--noheader", "--format=%n").split() != []
+    assert str(tmp_path) not in command("ps", "-e", "-o", "args")
+    assert subprocess.run([SCRIPT, "status", tmp_path], capture_output=True).returncode == 1
