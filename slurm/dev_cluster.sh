@@ -44,11 +44,11 @@ free_ports() {
     done | head -n "$1" || true
 }
 
-# Starts a daemon with its output in a log; it holds none of this script's files.
+# Starts a daemon with its output in a log; its folder marks what it starts in turn.
 start() {
     local name=$1
     shift
-    setsid "$@" </dev/null >"$folder/log/$name" 2>&1 3>&- 9>&- &
+    (cd "$folder" && exec setsid "$@" </dev/null >"$folder/log/$name" 2>&1) &
     echo $! >"$folder/run/$name"
 }
 
@@ -136,14 +136,14 @@ failed() {
     die "$1 did not start"
 }
 
-# Processes of this cluster's jobs: the daemons that watch over steps have this folder open.
+# Daemons that watch over steps, and outlive a slurmd that was killed.
 stragglers() {
     local process
     for process in /proc/[0-9]*; do
-        case $(tr '\0' ' ' <"$process/cmdline" 2>/dev/null) in
-        slurmstepd*) ls -l "$process/fd" 2>/dev/null | grep -qF " $folder/" && echo "${process#/proc/}" ;;
+        case $(tr '\0' ' ' <"$process/cmdline")@$(readlink "$process/cwd") in
+        slurmstepd*@"$folder"*) echo "${process#/proc/}" ;;
         esac
-    done
+    done 2>/dev/null
     return 0
 }
 

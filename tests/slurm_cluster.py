@@ -47,7 +47,7 @@ def without_slurmd(folder: Path, node: str) -> Iterator[None]:
     finally:
         with (folder / "log" / f"slurmd-{node}").open("ab") as log:
             daemon = ["slurmd", "-D", "-N", node, "-f", str(folder / "slurm.conf")]
-            anew = subprocess.Popen(daemon, stdout=log, stderr=log, start_new_session=True)
+            anew = subprocess.Popen(daemon, stdout=log, stderr=log, start_new_session=True, cwd=folder)
         pid.write_text(str(anew.pid))
 
 

@@ -102,16 +102,31 @@ def terminate(job: str) -> None:
     command("scancel", "--signal=TERM", job)
 
 
+def warn(job: str) -> None:
+    command("scancel", "--signal=USR2", job)
+
+
+def interrupt_all(waiting: dict[Path, tuple[Callable[[str], None], str]]) -> None:
+    """Interrupt each job once its run has two rounds."""
+
+    def interrupt_next() -> bool:
+        for run in [each for each in waiting if rounds_done(each) >= 2]:
+            interrupt, job = waiting.pop(run)
+            assert state(job) == "RUNNING" and not (run / "summary.json").exists()
+            interrupt(job)
+        return not waiting
+
+    until(interrupt_next, "two rounds")
+
+
 def test_runs_that_are_stopped_and_requeued_end_in_the_same_bits(tmp_path: Path, uninterrupted: Numbers) -> None:
-    interruptions: list[tuple[Callable[[str], None], int]] = [(requeue, 1), (preempt, 2), (terminate, 1)]
+    interruptions: list[tuple[Callable[[str], None], int]] = [(preempt, 2), (requeue, 1), (terminate, 1)]
     jobs = {}
     for interrupt, nodes in interruptions:
         run, job = submitted({**LONG, "name": interrupt.__name__}, tmp_path, f"--nodes={nodes}")
-        until(lambda run=run: rounds_done(run) >= 2, "a round")  # type: ignore[misc]
-        assert state(job) == "RUNNING" and not (run / "summary.json").exists()
-        interrupt(job)
-        jobs[run] = job
-    for run, job in jobs.items():
+        jobs[run] = (interrupt, job)
+    interrupt_all(dict(jobs))
+    for run, (_, job) in jobs.items():
         assert ended(job) == "COMPLETED", run
         log = run.with_name(f"{run.name}.log").read_text()
         assert re.search(r"attempt 1, .*\n.*going on after round [1-9]\d?\n", log), log
@@ -148,11 +163,13 @@ def test_a_run_goes_on_elsewhere_once_its_lost_node_lets_go_of_it(
     until(lambda: rounds_done(run) >= 6, "a checkpoint")
     (tmp_path / "hold").touch()  # the old attempt lives on, and does nothing
     node = command("squeue", "--noheader", f"--jobs={job}", "--format=%N").strip()
+    holder = (run / ".lock").read_text()
     with without_slurmd(cluster, node):
         until(lambda: "attempt 1" in log.read_text(), "the second attempt")
         other = "n2" if node == "n1" else "n1"
         assert f"attempt 1, 1 rank(s) on {other}\n" in log.read_text()
-    until(lambda: "going on after round" in log.read_text(), "the end of the first attempt")
+        assert (run / ".lock").read_text() == holder
+    until(lambda: (run / ".lock").read_text() != holder, "the end of the first attempt")
     (tmp_path / "hold").unlink()
     assert ended(job) == "COMPLETED"
     assert numbers(run) == uninterrupted
@@ -172,16 +189,19 @@ def test_a_cancelled_run_is_told_and_can_be_resumed(
     assert newest_job(run) != job and numbers(run) == uninterrupted
 
 
-@pytest.mark.parametrize("script", ["train.sbatch", "train_multinode.sbatch"])
-def test_the_scripts_train_and_go_on(tmp_path: Path, uninterrupted: Numbers, script: str) -> None:
+def test_the_scripts_train_and_go_on(tmp_path: Path, uninterrupted: Numbers) -> None:
     words = ["--parsable", "--gpus-per-node=1", "--cpus-per-task=1", f"--chdir={tmp_path}", "--export=ALL,OUT=out"]
-    job = command("sbatch", *words, str(PROJECT / "slurm" / script), "run", *options({**LONG, "name": "run"})).strip()
-    run = tmp_path / "out" / "run"
-    until(lambda: rounds_done(run) >= 2, "a round")
-    command("scancel", "--signal=USR2", job)
-    assert ended(job) == "COMPLETED", (tmp_path / f"fl_ddp-{job}.log").read_text()
-    assert numbers(run) == uninterrupted
-    assert "going on after round" in (tmp_path / f"fl_ddp-{job}.log").read_text()
+    jobs = {}
+    for name in ("train", "train_multinode"):
+        script = str(PROJECT / "slurm" / f"{name}.sbatch")
+        job = command("sbatch", *words, script, name, *options({**LONG, "name": name})).strip()
+        jobs[tmp_path / "out" / name] = (warn, job)
+    interrupt_all(dict(jobs))
+    for run, (_, job) in jobs.items():
+        log = tmp_path / f"fl_ddp-{job}.log"
+        assert ended(job) == "COMPLETED", log.read_text()
+        assert numbers(run) == uninterrupted
+        assert "going on after round" in log.read_text()
 
 
 @pytest.mark.parametrize(
