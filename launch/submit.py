@@ -12,6 +12,7 @@ from pathlib import Path
 from fl_ddp.command_line import parse
 from fl_ddp.errors import ConfigError
 from fl_ddp.run_folder import name_is_taken, new_folders
+from fl_ddp.stdout import say
 from launch import words
 from launch.planned_run import PlannedRun
 from launch.slurm_jobs import follow, job_folder, sbatch_file, submit, unfinished
@@ -41,15 +42,15 @@ def main(line: Sequence[str]) -> int:
     try:
         given = words.split(line, SLURM_VALUES, _SWITCHES)
         if "help" in given.switches:
-            print(HELP)
+            say(HELP)
             return 0
         if given.free:
             raise ConfigError(f"{given.free[0]}: belongs to no option; write --option value")
         options = read_slurm_options(given)
         run = plan(given.extra, datetime.now())
-        print(_plan_text(run, options))
+        say(_plan_text(run, options))
         if "dry_run" in given.switches:
-            print(f"\n{sbatch_file([run], options, job_folder(run), None)}")
+            say(f"\n{sbatch_file([run], options, job_folder(run), None)}")
             return 0
         return _submit(run, options, wait="wait" in given.switches)
     except ConfigError as error:
@@ -83,20 +84,20 @@ def plan(options: Sequence[str], now: datetime) -> PlannedRun:
 def _submit(run: PlannedRun, options: SlurmOptions, *, wait: bool) -> int:
     found = run.found()
     if found and found.ended:
-        print(f"{run.folder} is finished; a larger --rounds goes on with it")
+        say(f"{run.folder} is finished; a larger --rounds goes on with it")
         return 0
     check_slurm(options)
     folder = job_folder(run)
     for job_id in unfinished([run], folder).values():
         raise ConfigError(f"{run.folder}: job {job_id} of this run has not ended; wait for it, or scancel {job_id}")
-    print_new = _tail(run.log)
+    say_new = _tail(run.log)
     jobs = submit([run], options, folder, None)
     job_id = jobs[0].job_id
-    print(f"submitted as job {job_id}; tail -F {run.log} follows it, scancel {job_id} ends it", flush=True)
+    say(f"submitted as job {job_id}; tail -F {run.log} follows it, scancel {job_id} ends it")
     if not wait:
         return 0
     try:
-        failed = follow(jobs, [run], print, print_new)
+        failed = follow(jobs, [run], say, say_new)
     except KeyboardInterrupt:
         print(f"\nthe job goes on; scancel {job_id} ends it", file=sys.stderr)
         return 1
@@ -117,21 +118,21 @@ def _plan_text(run: PlannedRun, options: SlurmOptions) -> str:
 
 
 def _tail(log: Path) -> Callable[[], None]:
-    """What prints the lines that were added to a log since its last call."""
+    """What says the lines that were added to a log since its last call."""
     place = log.stat().st_size if log.is_file() else 0
 
-    def print_new() -> None:
+    def say_new() -> None:
         nonlocal place
         if not log.is_file():
             return
         with log.open("rb") as file:
             file.seek(place)
-            whole = file.read().rpartition(b"\n")
-        new = b"".join(whole[:2])
-        place += len(new)
-        print(new.decode(errors="replace"), end="", flush=True)
+            lines, end, _ = file.read().rpartition(b"\n")
+        place += len(lines + end)
+        if end:
+            say(lines.decode(errors="replace"))
 
-    return print_new
+    return say_new
 
 
 if __name__ == "__main__":

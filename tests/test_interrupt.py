@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM: what was finished is saved, and the run goes on from there to the same bits."""
+"""Ctrl-C, SIGTERM and SIGUSR2: what was finished is saved, and the run goes on from there to the same bits."""
 
 from __future__ import annotations
 
@@ -46,7 +46,8 @@ def listens(launch: Launch) -> bool:
 
 
 @pytest.mark.parametrize(
-    ("ranks", "number"), [(1, signal.SIGINT), (1, signal.SIGTERM), (2, signal.SIGINT), (2, signal.SIGTERM)]
+    ("ranks", "number"),
+    [(1, signal.SIGINT), (1, signal.SIGTERM), (1, signal.SIGUSR2), (2, signal.SIGINT), (2, signal.SIGTERM)],
 )
 def test_stopped_run_saves_its_last_round_and_goes_on_to_the_same_bits(
     tmp_path: Path, uninterrupted: Numbers, ranks: int, number: int
