@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from fl_ddp.atomic_file import write_text
+from fl_ddp.atomic_file import write_text, writing
 from fl_ddp.errors import ConfigError, RunError
 from fl_ddp.stdout import say
 from launch import words
@@ -73,6 +73,8 @@ def _show(folders: Sequence[Path], metric: Metric, out: Path, command: str) -> N
     metrics = (metric, *(each for each in _beside(finds) if each.text != metric.text))
     results = Results(", ".join(map(str, folders)), grouping, metrics, finds)
     say(terminal(results))
+    with writing(out):
+        out.mkdir(parents=True, exist_ok=True)
     figures = _plots(grouping, metric, out)
     write_text(out / "results.csv", as_csv(results))
     write_text(out / "results.md", markdown(results, command, figures))

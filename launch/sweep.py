@@ -7,6 +7,7 @@ import shutil
 import sys
 from collections.abc import Sequence
 
+from fl_ddp.atomic_file import writing
 from fl_ddp.errors import ConfigError, RunError
 from fl_ddp.run_folder import RunFolder, is_held
 from fl_ddp.stdout import say
@@ -52,8 +53,8 @@ def _sweep(arguments: Arguments) -> int:
     for name, run in runs.items():
         if name in finished:
             sweep.set_failed(name, None)
-        elif not is_held(run.folder) and (why := reported_error(run.log)):
-            sweep.set_failed(name, why)  # nobody waited for its end
+        elif not (sweep.entries[name].failed or is_held(run.folder)) and (why := reported_error(run.log)):
+            sweep.set_failed(name, f"{why} ({run.log})")  # nobody waited for its end
     left = [name for name in chosen if name not in finished]
     now = [runs[name] for name in left if bool(sweep.entries[name].failed) == arguments.retry]
     say(f"{sweep.folder}: {len(chosen)} points, {len(chosen) - len(left)} are finished, {len(now)} to run")
@@ -72,7 +73,8 @@ def _make(runs: Sequence[PlannedRun], sweep: Sweep, executor: Executor) -> list[
 
     before = read_sweep(sweep.folder)
     is_new = not sweep.folder.exists()
-    sweep.folder.mkdir(parents=True, exist_ok=True)
+    with writing(sweep.folder):
+        sweep.folder.mkdir(parents=True, exist_ok=True)
     with RunFolder(sweep.folder):
         sweep.write()
         try:

@@ -146,6 +146,9 @@ def test_a_run_that_reported_its_failure_is_failed_without_a_sweep(show: Showing
     assert "failed" not in show("runs")[1]
     with RunFolder(run):
         assert table(Path("runs"))[0]["stopped"] == "1" and "running" in show("runs")[1]
+    assert show("runs", "--out", "made/anew")[0] == 0 and table(Path("made/anew"))
+    code, _, err = show("runs", "--out", "runs/a.log/x")
+    assert (code, err) == (1, "results: error: runs/a.log/x: cannot be written (Not a directory)\n")
 
 
 def groups_of(folder: Path, runs: Mapping[str, Written]) -> Grouping:

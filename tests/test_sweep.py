@@ -63,6 +63,7 @@ def test_a_sweep_runs_its_points_skips_them_and_tries_the_failed_ones_again(swee
     before, logs = files(FOLDER, (*good, *bad)), {file: file.read_bytes() for file in FOLDER.glob("*.log")}
     code, out, err = sweep(*grid)
     assert code == 1 and "2 are finished, 0 to run" in out and err.count("a smaller --lr usually helps") == 2
+    assert all(f"(sweeps/mine/{name}.log)" in err for name in bad)
     assert files(FOLDER, (*good, *bad)) == before
     code, out, err = sweep(*SWEEP, "--grid", "lr=0.05", "--grid", "seed=3..5")
     assert (code, err) == (0, "") and "3 points, 2 are finished, 1 to run" in out
@@ -165,6 +166,12 @@ def test_a_run_that_something_else_writes_is_left_alone(sweep: Sweeping) -> None
     assert not is_held(run)
     assert code == 1 and "another run is writing in its folder" in out and "stopped: 1 of 1 points" in err
     assert sweep(*SWEEP, "--grid", "seed=0")[0] == 0
+
+
+def test_a_folder_that_cannot_be_made_is_one_line(sweep: Sweeping) -> None:
+    Path("sweeps").touch()
+    code, _, err = sweep(*SWEEP, "--grid", "seed=0")
+    assert (code, err) == (1, "sweep: error: sweeps/mine: cannot be written (Not a directory)\n")
 
 
 def test_dry_run_prints_the_commands(sweep: Sweeping) -> None:
