@@ -13,6 +13,7 @@ from fl_ddp.config_file import written
 from fl_ddp.errors import ConfigError
 from launch.planned_run import PLACE, PlannedRun
 from launch.table import Row
+from launch.words import key_of
 
 
 @dataclass(frozen=True)
@@ -45,8 +46,8 @@ class RowRun:
         Raises:
             ConfigError: an option is unknown or impossible.
         """
-        has_place = not any(_key(each) in PLACE for each in self.extra) or "root" in self._parsed().data.init_args
-        extra = [each for each in self.extra if has_place or _key(each) not in PLACE]
+        has_place = not any(key_of(each) in PLACE for each in self.extra) or "root" in self._parsed().data.init_args
+        extra = [each for each in self.extra if has_place or key_of(each) not in PLACE]
         _ = self._parsed(*extra)
         return PlannedRun(self.label, self.folder, (*self.given, *extra))
 
@@ -75,7 +76,3 @@ def plan(rows: Iterable[Row], seeds: Sequence[int], *, small: bool, out: Path, e
             folder = out / f"{row.table}{'-small' if small else ''}" / f"{row.run}-seed{seed}"
             runs.append(RowRun(row, seed, folder, (f"--config={row.base}", *given, f"--seed={seed}"), tuple(extra)))
     return runs
-
-
-def _key(option: str) -> str:
-    return option.removeprefix("--").partition("=")[0]

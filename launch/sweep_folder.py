@@ -11,6 +11,7 @@ from fl_ddp.atomic_file import write_text
 from fl_ddp.errors import ConfigError
 from launch import fields
 from launch.points import Point, folder_name
+from launch.words import key_of
 
 FILE = "sweep.json"
 
@@ -89,14 +90,9 @@ def read_sweep(folder: Path) -> Sweep:
     return Sweep(folder, base, dict(_entry(each, f"{path}: points[{i}]") for i, each in enumerate(points)))
 
 
-def keys_of(base: Sequence[str]) -> set[str]:
-    """Keys of options written as --key=value or --key."""
-    return {each.removeprefix("--").partition("=")[0] for each in base}
-
-
 def over(before: Sequence[str], given: Sequence[str]) -> tuple[str, ...]:
     """Options of which the given ones take the place of those before."""
-    return (*(each for each in before if not keys_of([each]) & keys_of(given)), *given)
+    return (*(each for each in before if key_of(each) not in set(map(key_of, given))), *given)
 
 
 def _entry(given: object, where: str) -> tuple[str, Entry]:

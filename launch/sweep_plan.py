@@ -8,7 +8,8 @@ from dataclasses import replace
 from fl_ddp.errors import ConfigError
 from launch.planned_run import PlannedRun
 from launch.points import Axis, Point
-from launch.sweep_folder import Sweep, keys_of
+from launch.sweep_folder import Sweep
+from launch.words import key_of
 
 
 def plan(sweep: Sweep, axes: Sequence[Axis]) -> dict[str, PlannedRun]:
@@ -23,7 +24,7 @@ def plan(sweep: Sweep, axes: Sequence[Axis]) -> dict[str, PlannedRun]:
     """
     for axis in axes:
         for key in axis.keys:
-            if key in keys_of(sweep.base):
+            if key in map(key_of, sweep.base):
                 raise ConfigError(f"{axis.source}: --{key} is given to all runs already; leave one of the two out")
     runs: dict[str, PlannedRun] = {}
     seen: dict[str, str] = {}

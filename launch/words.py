@@ -82,6 +82,11 @@ def split(
     return Words(tuple(free), {key: tuple(each) for key, each in given.items()}, on, tuple(extra))
 
 
+def key_of(option: str) -> str:
+    """The key of an option that is written as --key=value or --key."""
+    return option.removeprefix("--").partition("=")[0]
+
+
 def whole_number(key: str, text: str, least: int = 1) -> int:
     """The value of an option that counts something.
 
