@@ -10,6 +10,7 @@ from pathlib import Path
 
 from torch import Tensor
 
+from fl_ddp.interrupt import StopRequest
 from fl_ddp.models.mlp import MLP
 
 
@@ -21,10 +22,17 @@ class Small(MLP):
 
 
 class Held(Small):
-    """Waits in every local step while there is a file `hold` in the working folder."""
+    """Waits in every local step while there is a file `hold` in the working folder.
+
+    Leaves a file `waits.<process>` there once it does, and `asked.<process>` once its run was asked to stop meanwhile.
+    """
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
         while Path("hold").exists():
+            Path(f"waits.{os.getpid()}").touch()
+            listener = getattr(signal.getsignal(signal.SIGINT), "__self__", None)
+            if isinstance(listener, StopRequest) and listener.asked:
+                Path(f"asked.{os.getpid()}").touch()
             time.sleep(0.02)
         return super().forward(x)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 from pathlib import Path
 
 import pytest
@@ -70,12 +69,12 @@ def test_second_ctrl_c_quits_at_once(tmp_path: Path) -> None:
     with launched({**HELD, "out": tmp_path}, 1, tmp_path) as launch:
         launch.until(lambda: checkpoints(run))
         (tmp_path / "hold").touch()
-        time.sleep(0.5)
+        launch.until(lambda: list(tmp_path.glob("waits.*")))
         send(launch, signal.SIGINT)
-        time.sleep(0.5)
+        launch.until(lambda: list(tmp_path.glob("asked.*")))
         assert launch.alive(), "the first one did not wait for the local step"
         send(launch, signal.SIGINT)
-        ended = launch.ended(5)
+        ended = launch.ended()
     assert ended.code == 130 and "Traceback" not in ended.err
     (tmp_path / "hold").unlink()
     assert numbers(resumed(run)) == numbers(simulated(HELD, tmp_path / "uninterrupted"))

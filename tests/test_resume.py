@@ -112,7 +112,7 @@ def test_rank_lost_in_the_first_round_is_told_once(tmp_path: Path) -> None:
     with launched({**own_model("Held"), "local_epochs": 20, "out": tmp_path}, 3, tmp_path) as launch:
         launch.until(lambda: "3 rank(s)" in launch.output())
         (tmp_path / "hold").touch()
-        time.sleep(0.2)
+        launch.until(lambda: list(tmp_path.glob("waits.*")))
         os.kill(launch.ranks()[0], signal.SIGKILL)
         ended = launch.ended(GONE)
     assert len(ended.ours) == 1, ended.err

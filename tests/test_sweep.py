@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -121,12 +120,12 @@ def test_a_second_ctrl_c_quits_at_once(tmp_path: Path) -> None:
     with launched(words, 1, tmp_path) as launch:
         launch.until(lambda: all(checkpoints(tmp_path / FOLDER / f"seed={seed}") for seed in (0, 1)))
         (tmp_path / "hold").touch()
-        time.sleep(0.5)
+        launch.until(lambda: len(list(tmp_path.glob("waits.*"))) == 2)
         launch.launcher.send_signal(signal.SIGINT)
-        time.sleep(0.5)
+        launch.until(lambda: len(list(tmp_path.glob("asked.*"))) == 2)
         assert len(launch.alive()) == 3, "the first one did not wait for the local steps"
         launch.launcher.send_signal(signal.SIGINT)
-        ended = launch.ended(10)
+        ended = launch.ended()
     assert ended.code == 1 and "stopped: 2 of 2 points" in ended.err
 
 
