@@ -65,17 +65,22 @@ def find_runs(folders: Sequence[Path]) -> Finds:
         ConfigError: there is none in one of them, or a file is not what a run writes.
     """
     failed: dict[Path, str] = {}
-    waiting: list[Path] = []
+    waiting: dict[Path, None] = {}
     places: dict[Path, None] = {}
     for folder in folders:
         if not folder.is_dir():
             raise ConfigError(f"{folder}: is no folder; accepted: that of a sweep, of a run or of several runs")
-        for sweep in sorted(path.parent for path in folder.rglob(FILE)):
+        sweeps = sorted(path.parent for path in folder.rglob(FILE))
+        points = 0
+        for sweep in sweeps:
             entries = read_sweep(sweep).entries
+            points += len(entries)
             failed |= {sweep / name: entry.failed for name, entry in entries.items() if entry.failed}
-            waiting += [sweep / name for name in entries if not (sweep / name / "config.yaml").is_file()]
-        inside = sorted(path.parent for path in folder.rglob("config.yaml"))
-        if not inside and not failed and not waiting:
+            waiting |= {sweep / name: None for name in entries if not (sweep / name / "config.yaml").is_file()}
+        inside = sorted(
+            path.parent for path in folder.rglob("config.yaml") if path.parent == folder or _begun(path.parent)
+        )
+        if not inside and not points:
             raise ConfigError(f"{folder}: holds no runs; accepted: the folder of a sweep, of a run or of several runs")
         places |= dict.fromkeys(inside)
     runs = [run for run in map(read_run, places) if run]
@@ -86,6 +91,11 @@ def find_runs(folders: Sequence[Path]) -> Finds:
             failed[run.folder] = why
     found = (FoundRun(run, _state(run, failed)) for run in runs)
     return Finds(tuple(found), failed, tuple(path for path in waiting if path not in failed))
+
+
+def _begun(folder: Path) -> bool:
+    """Whether a folder with a config.yaml is a run's; others may keep such a file, too."""
+    return (folder / "metrics.csv").exists() or (folder / ".lock").exists()
 
 
 def _state(run: Run, failed: Mapping[Path, str]) -> State:

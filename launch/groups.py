@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from fl_ddp.command_line import FREE_ON_RESUME
 from launch.found_runs import FoundRun, State
-from launch.metric import Metric, measure
+from launch.metric import Curve, Metric, measure
 from launch.runs import Run
 
 _SAME_RUN = ("seed", "name", "out", "resume", "device", "checkpoint_every", "keep_checkpoints")
@@ -45,14 +47,32 @@ class Group:
         order: tuple[State, ...] = ("finished", "running", "stopped", "failed")
         return {state: number[state] for state in order if number[state]}
 
+    @property
+    def compared(self) -> tuple[Run, ...]:
+        """Runs that count and have begun, all as they were after the last round that every one of them has."""
+        begun = [run for run in self.counted if run.rounds]
+        last = min((run.rounds for run in begun), default=0)
+        return tuple(replace(run, curves={k: _until(last, curve) for k, curve in run.curves.items()}) for run in begun)
+
     def numbers(self, metric: Metric) -> list[float]:
-        """A metric of the runs that count and have it; of runs that go on, where they are now."""
-        values = [measure(metric, run.curves, run.ended or metric.target is None) for run in self.counted]
-        return [value for value in values if value is not None]
+        """A metric of the compared runs that have it; rounds to a target only once each run that counts has told."""
+        if metric.target is None:
+            values = [measure(metric, run.curves, ended=True) for run in self.compared]
+            return [value for value in values if value is not None]
+        rounds = self._rounds_to(metric)
+        known = [each for each in rounds if each is not None]
+        return known if len(known) == len(rounds) else []
+
+    def reached(self, metric: Metric) -> int:
+        """How many of the runs that count have reached the target of a metric."""
+        return sum(each is not None and math.isfinite(each) for each in self._rounds_to(metric))
+
+    def _rounds_to(self, metric: Metric) -> list[float | None]:
+        return [measure(metric, run.curves, run.ended) for run in self.counted]
 
     def totals(self, column: str) -> list[float]:
-        """The sum of a column of metrics.csv over all rounds so far, for each run that counts."""
-        return [sum(value for _, value in run.curves.get(column, ())) for run in self.counted]
+        """The sum of a column of metrics.csv over all rounds, for each of the compared runs."""
+        return [sum(value for _, value in run.curves.get(column, ())) for run in self.compared]
 
     @property
     def seconds(self) -> list[float]:
@@ -81,13 +101,25 @@ class Grouping:
 
 def grouped(runs: Sequence[FoundRun]) -> Grouping:
     """Group runs by what differs among them."""
-    every = dict.fromkeys(key for run in runs for key in run.settings)
-    keys = tuple(key for key in every if key not in _SAME_RUN and _differs(key, runs))
+    keys = _varied(runs)
     by_values: dict[tuple[str, ...], list[FoundRun]] = {}
     for run in sorted(runs, key=lambda run: run.seed):
         by_values.setdefault(tuple(run.settings.get(key, "") for key in keys), []).append(run)
     ordered = sorted(by_values, key=lambda values: [in_order(value) for value in values])
     return Grouping(keys, tuple(Group(values, tuple(by_values[values])) for values in ordered))
+
+
+def _varied(runs: Sequence[FoundRun]) -> tuple[str, ...]:
+    """Options that set runs apart; those that are free on resume only where nothing else tells two runs apart."""
+    every = dict.fromkeys(key for run in runs for key in run.settings)
+    keys = tuple(key for key in every if key not in _SAME_RUN and _differs(key, runs))
+    fixed = tuple(key for key in keys if key not in FREE_ON_RESUME)
+    apart, seen = ({(run.seed, *(run.settings.get(key) for key in some)) for run in runs} for some in (fixed, keys))
+    return fixed if len(apart) == len(seen) else keys
+
+
+def _until(last: int, curve: Curve) -> Curve:
+    return [(number, value) for number, value in curve if number <= last]
 
 
 def _differs(key: str, runs: Sequence[FoundRun]) -> bool:
@@ -96,7 +128,7 @@ def _differs(key: str, runs: Sequence[FoundRun]) -> bool:
     by_class: dict[str, set[str]] = {}
     for run in runs:
         if key in run.settings:
-            by_class.setdefault("" if kind == key else run.settings[kind], set()).add(run.settings[key])
+            by_class.setdefault("" if kind == key else run.settings.get(kind, ""), set()).add(run.settings[key])
     return any(len(values) > 1 for values in by_class.values())
 
 

@@ -59,6 +59,16 @@ class Metric:
             return "ratio"
         return "percent" if self.target is None else "rounds"
 
+    @property
+    def of_loss(self) -> bool:
+        """Whether it reads a quantity of which less is better."""
+        return self.quantity == "forgetting"
+
+    @property
+    def less_is_better(self) -> bool:
+        """Whether it is the smallest number that is best: the fewest rounds to an accuracy, the least forgetting."""
+        return self.of_loss != (self.target is not None)
+
 
 def parse_metric(text: str) -> Metric:
     """Read a metric, such as running_mean@10, last10 of initial, rounds_to 0.85 of ema0.995, rounds_to 0.9 / fedavg.
@@ -88,8 +98,14 @@ def parse_metric(text: str) -> Metric:
 
 
 def quantity_name(metric: Metric) -> str:
-    """What is measured, in words: accuracy, initial accuracy or personalised accuracy."""
+    """What is measured, in words: accuracy, initial accuracy, personalised accuracy or forgetting."""
     return metric.quantity.replace("_", " ")
+
+
+def curve_name(metric: Metric) -> str:
+    """What is drawn over rounds, in words: such as accuracy or ema0.995 accuracy."""
+    statistic = metric.statistic.replace("_", " ") + (f"{metric.parameter:g}" if metric.parameter else "")
+    return quantity_name(metric) if metric.statistic == "final" else f"{statistic} {quantity_name(metric)}"
 
 
 def measure(metric: Metric, curves: Mapping[str, Curve], ended: bool) -> float | None:
@@ -124,7 +140,7 @@ def smoothed(metric: Metric, curve: Curve) -> list[float]:
     """
     values = [value for _, value in curve]
     if metric.statistic == "best":
-        return list(accumulate(values, max))
+        return list(accumulate(values, min if metric.of_loss else max))
     if metric.statistic == "running_mean":
         return [total / count for count, total in enumerate(accumulate(values), 1)]
     if metric.statistic == "last":

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
 
 from launch.figure_style import INK, legend, panels
-from launch.groups import Group, Grouping, as_number
+from launch.groups import Group, Grouping, as_number, in_order
 from launch.metric import Metric, quantity_name
 from launch.series import series
 from launch.spread import mean, spread
@@ -33,7 +33,7 @@ def metric_figure(grouping: Grouping, key: int, metric: Metric) -> Figure | None
         return None
     numbers = [as_number(group.values[key]) for group in known]
     numeric = all(number is not None and math.isfinite(number) for number in numbers)
-    names = list(dict.fromkeys(group.values[key] for group in known))
+    names = sorted({group.values[key] for group in known}, key=in_order)
     figure, (axes,) = panels(1)
     named = series(grouping, known, metric, key)
     rows = list(dict.fromkeys(named.labels.values()))

@@ -22,12 +22,12 @@ Reads all runs below the folders, finished or still going, and groups those that
 
   FOLDER                of a sweep, of a run, or of several of either
   --metric METRIC       final, best, running_mean, ema0.995, last10, each with @50 if wanted, rounds_to 0.85; of initial
-                        or of personalised accuracy: 'last10 of initial' [final]
+                        or of personalised accuracy or of forgetting: 'last10 of initial' [final]
   --out DIR             folder for results.csv, results.md and the plots [the first FOLDER]
   --help                print this and stop
 
-Leaves results.csv and results.md, curves.png and .svg (mean over seeds, band of one standard deviation), and a plot of
-the metric over each varied option.
+Leaves results.csv and results.md, curves.png and .svg (mean over seeds, band of one standard deviation; dotted where
+only some seeds are yet), and a plot of the metric over each varied option.
 Exit codes: 0 done, 1 a file cannot be written, 2 the input cannot be read."""
 
 
@@ -82,16 +82,17 @@ def _show(folders: Sequence[Path], metric: Metric, out: Path, command: str) -> N
 
 
 def _beside(finds: Finds) -> list[Metric]:
-    """Metrics that are shown beside the one that was asked for: the best accuracy, and the rounds to all targets."""
+    """Metrics beside the one that was asked for: the best accuracy, forgetting, and the rounds to all targets."""
     targets: dict[float, None] = {}
     for each in finds.runs:
         listed = each.run.config.get("targets")
         targets |= dict.fromkeys(listed if isinstance(listed, list) else [])
-    return [parse_metric("best"), *(parse_metric(f"rounds_to {target}") for target in sorted(targets))]
+    forgetting = ["final of forgetting"] if any("forgetting" in each.run.curves for each in finds.runs) else []
+    return [parse_metric(text) for text in ("best", *forgetting, *(f"rounds_to {each}" for each in sorted(targets)))]
 
 
 def _plots(grouping: Grouping, metric: Metric, out: Path) -> list[str]:
-    """Write all plots; the names of the .png files."""
+    """Write all plots, and remove those over options that no longer vary; the names of the .png files."""
     from launch.curve_figure import curve_figure  # take a second to import: a wrong option need not wait for them
     from launch.figure_style import paper_style, save
     from launch.metric_figure import metric_figure
@@ -100,7 +101,13 @@ def _plots(grouping: Grouping, metric: Metric, out: Path) -> list[str]:
         figures = {"curves": curve_figure(grouping, metric)}
         for index, key in enumerate(grouping.keys):
             figures[f"metric_over_{key}"] = metric_figure(grouping, index, metric)
-        return [save(figure, out / stem) for stem, figure in figures.items() if figure]
+        names = [save(figure, out / stem) for stem, figure in figures.items() if figure]
+    stems = {Path(name).stem for name in names}
+    with writing(out):
+        for old in (path for ending in ("png", "svg") for path in out.glob(f"metric_over_*.{ending}")):
+            if old.stem not in stems:
+                old.unlink()
+    return names
 
 
 if __name__ == "__main__":

@@ -8,8 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from fl_ddp.config_file import load_yaml
+from fl_ddp.config_file import flatten, load_yaml, written
 from fl_ddp.errors import ConfigError
+from fl_ddp.registry import KINDS
 from launch.metric import Curve
 
 
@@ -49,13 +50,25 @@ def read_run(folder: Path) -> Run | None:
     """
     if not (folder / "config.yaml").is_file():
         return None
-    config = load_yaml(folder / "config.yaml")
-    wanted = config.get("rounds") if isinstance(config, Mapping) else None
-    if not isinstance(config, Mapping) or not isinstance(wanted, int):
-        raise ConfigError(f"{folder / 'config.yaml'}: is not the configuration of a run")
+    config, wanted = _config(folder / "config.yaml")
     rounds, curves, seconds = _course(folder / "metrics.csv")
     summary = _summary(folder / "summary.json")
     return Run(folder, config, rounds, wanted, curves, seconds, summary if summary.get("rounds") == rounds else {})
+
+
+def _config(path: Path) -> tuple[Mapping[str, object], int]:
+    """The configuration of a run, with all that tells runs apart, and its rounds."""
+    config = load_yaml(path)
+    if not isinstance(config, Mapping):
+        raise ConfigError(f"{path}: is not the configuration of a run")
+    for key in ("rounds", "seed"):
+        if type(config.get(key)) is not int:
+            raise ConfigError(f"{path}: is not the configuration of a run ({key} is {written(config.get(key))})")
+    given = {each.key: each.value for each in flatten(config, f"{path}: ")}
+    for kind in KINDS:
+        if not isinstance(given.get(kind), str):
+            raise ConfigError(f"{path}: is not the configuration of a run ({kind} is {written(given.get(kind))})")
+    return config, config["rounds"]
 
 
 def log_beside(folder: Path) -> Path:

@@ -72,7 +72,7 @@ def series(grouping: Grouping, groups: Sequence[Group], metric: Metric, without:
 
 def _best(labels: Mapping[Group, str], metric: Metric) -> list[str]:
     """The names of the best groups, the best one first."""
-    sign = 1 if metric.target is None else -1
+    sign = -1 if metric.less_is_better else 1
     scores: dict[str, float] = {}
     for group, name in labels.items():
         value = mean(group.numbers(metric))

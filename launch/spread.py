@@ -33,4 +33,7 @@ def with_spread(values: Collection[float], unit: str) -> str:
     if math.isinf(middle):
         missed = sum(map(math.isinf, values))
         return "not reached" + (f" by {missed} of {len(values)}" if len(values) > 1 else "")
-    return shown(middle, unit) + ("" if deviation is None else f" ± {deviation:.{max(DIGITS[unit], 1)}f}")
+    if deviation is None:
+        return shown(middle, unit)
+    digits = max(DIGITS[unit], 1)
+    return f"{middle:.{digits}f} ± {deviation:.{digits}f}"

@@ -5,28 +5,24 @@ from __future__ import annotations
 import csv
 import json
 import math
+import shutil
 import statistics
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
 from itertools import product
 from pathlib import Path
 
 import numpy as np
 import pytest
+import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from launching import SMALL, options, simulated
 from PIL import Image
+from written_runs import Written, groups_of
 
-from fl_ddp.command_line import parse
-from fl_ddp.config_file import to_yaml
 from fl_ddp.run_folder import RunFolder
-from launch.curve_figure import curve_figure
-from launch.figure_style import paper_style
-from launch.found_runs import find_runs
-from launch.groups import Grouping, grouped, in_order
+from launch.groups import Grouping, in_order
 from launch.metric import parse_metric
-from launch.metric_figure import metric_figure
 from launch.results import main
 from launch.runs import read_run
 from launch.spread import mean, spread, with_spread
@@ -46,35 +42,6 @@ def show(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureF
         return (code, *capfd.readouterr())
 
     return call
-
-
-@dataclass(frozen=True)
-class Written:
-    """What a run would have left.
-
-    Attributes:
-        settings: of the run.
-        curve: accuracy of each round.
-        rounds: it was asked for; by default as many as it has.
-    """
-
-    settings: Mapping[str, object]
-    curve: Iterable[float]
-    rounds: int | None = None
-
-    def at(self, folder: Path) -> Path:
-        """Write it."""
-        curve = list(self.curve)
-        rounds = self.rounds or len(curve)
-        folder.mkdir(parents=True)
-        config = parse([*options(self.settings), f"--rounds={rounds}"]).config
-        (folder / "config.yaml").write_text(to_yaml(config))
-        head = "round,traffic_up_bytes,traffic_down_bytes,time_padded_lanes,accuracy,time_wall,time_training,time_other"
-        lines = [f"{r},1000000,2000000,0.5,{a!r},1700000000.0,1.5,0.5" for r, a in enumerate(curve, 1)]
-        (folder / "metrics.csv").write_text("\n".join([head, *lines]) + "\n")
-        if len(curve) == rounds:
-            (folder / "summary.json").write_text(json.dumps({"rounds": rounds}))
-        return folder
 
 
 def table(folder: Path) -> list[dict[str, str]]:
@@ -131,10 +98,74 @@ def test_running_stopped_and_waiting_runs_are_shown_with_what_they_have(show: Sh
     assert (code, err) == (0, "")
     first, second = table(place)
     assert [first[key] for key in ("finished", "running", "stopped", "rounds_least")] == ["0", "1", "1", "2"]
-    assert float(first["best_mean"]) == pytest.approx(55) and "(55.00 ± 21.21)" in out
+    assert float(first["best_mean"]) == pytest.approx(50) and "(50.00 ± 14.14)" in out  # both after round 2
+    assert [each["best_runs"] for each in (first, second)] == ["2", "1"]
     assert [second[key] for key in ("finished", "stopped", "best_mean")] == ["1", "1", "50.0"]
     assert "not begun: 1 runs" in out and "in brackets: so far" in out and "2..3 of 5" in out
     assert [row["seconds_mean"] for row in (first, second)] == ["5.0", "10.0"]
+
+
+def test_rounds_to_a_target_are_averaged_once_every_seed_has_told(show: Showing) -> None:
+    curves = {"a": [0.1, 0.6, 0.7], "b": [0.1], "c": [0.1, 0.2, 0.3]}
+    for seed, (name, curve) in enumerate(curves.items()):
+        Written({"seed": seed}, curve, rounds=5).at(Path("runs", name))
+    _, out, _ = show("runs", "--metric", "rounds_to 0.5")
+    assert "(reached by 1 of 3)" in out
+    (row,) = table(Path("runs"))
+    assert (row["rounds_to_0.5_mean"], row["rounds_to_0.5_runs"], row["best_mean"], row["best_runs"]) == (
+        ("", "0", "10.0", "3")
+    )
+    Written({"seed": 0}, [0.1, 0.6]).at(Path("all/a"))
+    Written({"seed": 1}, [0.1, 0.2, 0.3, 0.5], rounds=5).at(Path("all/b"))
+    assert "reached by" not in show("all", "--metric", "rounds_to 0.5")[1]
+    (row,) = table(Path("all"))
+    assert (row["rounds_to_0.5_mean"], row["rounds_to_0.5_runs"]) == ("2.0", "1")  # the finished run's alone
+
+
+@pytest.mark.parametrize(
+    ("metric", "best"),
+    [("final", "0.2"), ("final of forgetting", "0.1"), ("best of forgetting", "0.1"), ("rounds_to 0.5", "0.2")],
+)
+def test_the_best_group_has_a_star(show: Showing, metric: str, best: str) -> None:
+    Written({"lr": 0.1}, [0.1, 0.4], forgetting=[0.0, 0.1]).at(Path("runs/a"))
+    Written({"lr": 0.2}, [0.2, 0.6], forgetting=[0.2, 0.3]).at(Path("runs/b"))
+    out = show("runs", "--metric", metric)[1]
+    assert [line.split()[0] for line in out.splitlines() if " *" in line] == [best]
+    assert f"*: best by {metric}" in out
+
+
+def test_no_group_is_best_where_none_reaches_the_target(show: Showing) -> None:
+    for lr in (0.1, 0.2):
+        Written({"lr": lr}, [0.1, 0.4]).at(Path(f"runs/{lr}"))
+    assert "*" not in show("runs", "--metric", "rounds_to 0.5")[1]
+
+
+def test_the_best_forgetting_is_the_least_and_the_final_one_has_a_column(show: Showing) -> None:
+    Written({}, [0.1, 0.4, 0.3], forgetting=[0.1, 0.05, 0.25]).at(Path("runs/a"))
+    show("runs", "--metric", "best of forgetting")
+    (row,) = table(Path("runs"))
+    assert (row["best_of_forgetting_mean"], row["final_of_forgetting_mean"]) == ("5.0", "25.0")
+
+
+def test_a_sweep_whose_points_all_failed_before_they_began_says_so(show: Showing) -> None:
+    Path("sweeps/mine").mkdir(parents=True)
+    points = [{"folder": name, "options": {}, "failed": "it broke"} for name in "ab"]
+    Path("sweeps/mine/sweep.json").write_text(json.dumps({"base": [], "varied": [], "points": points}))
+    code, out, err = show("sweeps/mine")
+    assert (code, err) == (0, "") and out.count("it broke") == 2
+    page = Path("sweeps/mine/results.md").read_text()
+    for text in (out, page):
+        assert "no run has begun" in text and "seeds" not in text and "±" not in text
+
+
+def test_plots_over_options_that_no_longer_vary_are_removed(show: Showing) -> None:
+    Written({"lr": 0.1}, [0.1, 0.4]).at(Path("runs/a"))
+    other = Written({"lr": 0.2}, [0.2, 0.6]).at(Path("runs/b"))
+    show("runs")
+    assert {path.name for path in Path("runs").glob("metric_over_*")} == {"metric_over_lr.png", "metric_over_lr.svg"}
+    shutil.rmtree(other)
+    show("runs")
+    assert not list(Path("runs").glob("metric_over_*")) and Path("runs/curves.png").exists()
 
 
 def test_a_run_that_reported_its_failure_is_failed_without_a_sweep(show: Showing) -> None:
@@ -149,12 +180,6 @@ def test_a_run_that_reported_its_failure_is_failed_without_a_sweep(show: Showing
     assert show("runs", "--out", "made/anew")[0] == 0 and table(Path("made/anew"))
     code, _, err = show("runs", "--out", "runs/a.log/x")
     assert (code, err) == (1, "results: error: runs/a.log/x: cannot be written (Not a directory)\n")
-
-
-def groups_of(folder: Path, runs: Mapping[str, Written]) -> Grouping:
-    for name, run in runs.items():
-        run.at(folder / name)
-    return grouped(find_runs([folder]).runs)
 
 
 def test_runs_are_grouped_by_what_differs_and_nothing_else(tmp_path: Path) -> None:
@@ -176,6 +201,22 @@ def test_runs_are_grouped_by_what_differs_and_nothing_else(tmp_path: Path) -> No
     assert [[run.seed for run in group.runs] for group in grouping.groups] == [[0, 1]] * 4
 
 
+def test_more_rounds_of_some_seeds_do_not_set_them_apart(tmp_path: Path) -> None:
+    runs = {
+        f"{lr}{seed}": Written({"lr": lr, "seed": seed}, [0.5, 0.6, 0.7][: 2 + seed])
+        for lr in (0.1, 0.2)
+        for seed in (0, 1)
+    }
+    grouping = groups_of(tmp_path, runs)
+    assert grouping.keys == ("lr",)
+    assert [group.numbers(parse_metric("final")) for group in grouping.groups] == [[60, 60]] * 2
+
+
+def test_rounds_that_are_varied_set_runs_apart(tmp_path: Path) -> None:
+    runs = {f"{n}{seed}": Written({"seed": seed}, [0.5] * n) for n in (1, 2) for seed in (0, 1)}
+    assert groups_of(tmp_path, runs).keys == ("rounds",)
+
+
 def test_names_are_as_short_as_they_can_be_told_apart(tmp_path: Path) -> None:
     runs = {f"{seed}{lr}": Written({"partition.seed": seed, "lr": lr}, [0.5]) for seed in (1, 2) for lr in (0.1, 0.2)}
     assert groups_of(tmp_path, runs).names == ("seed", "lr")
@@ -195,6 +236,10 @@ def test_missed_targets_are_counted() -> None:
     assert (with_spread([math.inf], "rounds"), with_spread([], "percent")) == ("not reached", "-")
 
 
+def test_a_mean_has_as_many_digits_as_its_spread() -> None:
+    assert with_spread([26, 27], "rounds") == "26.5 ± 0.7" and with_spread([26], "rounds") == "26"
+
+
 @given(st.lists(st.one_of(st.floats(allow_nan=False).map(str), st.sampled_from(["FedAvg", "null"])), max_size=8))
 @settings(max_examples=50)
 def test_values_are_sorted_numbers_first(values: list[str]) -> None:
@@ -203,73 +248,6 @@ def test_values_are_sorted_numbers_first(values: list[str]) -> None:
     assert numbers == sorted(numbers)
     assert [v for v in ordered if v in ("FedAvg", "null")] == sorted(v for v in values if v in ("FedAvg", "null"))
     assert ordered[: len(numbers)] == [v for v in ordered if v not in ("FedAvg", "null")]
-
-
-def rising(top: float) -> list[float]:
-    return [top * r / 4 for r in range(1, 5)]
-
-
-def test_curves_show_mean_and_band_in_the_rounds_that_all_seeds_have(tmp_path: Path) -> None:
-    runs = {
-        "a": Written({"lr": 0.1, "seed": 0}, [0.1, 0.3, 0.5], rounds=9),
-        "b": Written({"lr": 0.1, "seed": 1}, [0.3, 0.5], rounds=9),
-        "c": Written({"lr": 0.2, "seed": 0}, [0.4, 0.8], rounds=9),
-    }
-    with paper_style():
-        figure = curve_figure(groups_of(tmp_path, runs), parse_metric("final"))
-    assert figure is not None
-    (axes,) = figure.axes
-    first, second = axes.lines
-    assert first.get_xydata() == pytest.approx(np.array([[1, 20], [2, 40]]))
-    assert second.get_xydata() == pytest.approx(np.array([[1, 40], [2, 80]]))
-    (band,) = axes.collections
-    heights = np.asarray(band.get_paths()[0].vertices)[:, 1]
-    deviation = statistics.stdev([10, 30])
-    assert (heights.min(), heights.max()) == pytest.approx((20 - deviation, 40 + deviation))
-
-
-def test_many_groups_are_spread_over_panels_or_the_best_are_coloured(tmp_path: Path) -> None:
-    two_keys = {
-        f"{m},{lr}": Written({"method": m, "lr": lr}, rising(lr))
-        for m in ("FedAvg", "Scaffold")
-        for lr in (0.1, 0.2, 0.3, 0.4, 0.5, 0.6)
-    }
-    one_key = {f"{lr}": Written({"lr": lr}, rising(lr)) for lr in [r / 16 for r in range(1, 13)]}
-    with paper_style():
-        panels = curve_figure(groups_of(tmp_path / "two", two_keys), parse_metric("final"))
-        single = curve_figure(groups_of(tmp_path / "one", one_key), parse_metric("final"))
-    assert panels is not None and single is not None
-    assert [axes.get_title() for axes in panels.axes] == ["method = FedAvg", "method = Scaffold"]
-    assert [len(axes.lines) for axes in panels.axes] == [6, 6]
-    assert len(single.axes[0].lines) == 12
-    named = [text.get_text() for text in single.legends[0].get_texts()]
-    assert len(named) == 9 and named[-1] == "4 others" and float(named[0]) == pytest.approx(12 / 16)
-
-
-@pytest.mark.parametrize(
-    ("values", "scale"), [((0.001, 0.1, 10), "log"), ((0, 0.1, 10), "symlog"), ((1, 2, 3), "linear")]
-)
-def test_axes_of_values_over_decades_are_logarithmic(tmp_path: Path, values: tuple[float, ...], scale: str) -> None:
-    runs = {f"{mu}": Written({"method": "FedProx", "method.mu": mu}, rising(0.5)) for mu in values}
-    with paper_style():
-        figure = metric_figure(groups_of(tmp_path, runs), 0, parse_metric("final"))
-    assert figure is not None
-    assert figure.axes[0].get_xscale() == scale
-    assert list(figure.axes[0].get_xticks()) == list(values)
-
-
-def test_a_metric_over_categories_names_them(tmp_path: Path) -> None:
-    tops = {"FedAvg": 0.5, "Scaffold": 0.75}
-    runs = {
-        f"{m}{seed}": Written({"method": m, "seed": seed}, rising(top)) for m, top in tops.items() for seed in (0, 1)
-    }
-    with paper_style():
-        figure = metric_figure(groups_of(tmp_path, runs), 0, parse_metric("final"))
-    assert figure is not None
-    (axes,) = figure.axes
-    assert [tick.get_text() for tick in axes.get_xticklabels()] == ["FedAvg", "Scaffold"]
-    heights = {float(np.ravel(line.get_ydata())[0]) for line in axes.lines}
-    assert heights == {50.0, 75.0} and axes.get_ylabel() == "final accuracy (%)"
 
 
 @pytest.mark.parametrize(
@@ -294,6 +272,42 @@ def test_bad_input_is_one_line(show: Showing, words: list[str], message: str) ->
     code, out, err = show(*words)
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert err.startswith("results: error: ") and message in err
+
+
+@pytest.mark.parametrize(
+    ("edit", "message"),
+    [
+        ({"seed": None}, "is not the configuration of a run (seed is null)"),
+        ({"seed": "abc"}, "is not the configuration of a run (seed is abc)"),
+        ({"rounds": 0.5}, "is not the configuration of a run (rounds is 0.5)"),
+        ({"method": None}, "is not the configuration of a run (method is null)"),
+        ({"model": {"init_args": {"hidden": 3}}}, "is not the configuration of a run (model is null)"),
+    ],
+)
+def test_a_configuration_that_is_no_run_s_is_one_line(show: Showing, edit: dict[str, object], message: str) -> None:
+    file = Written({}, [0.5]).at(Path("runs/a")) / "config.yaml"
+    file.write_text(yaml.safe_dump({**yaml.safe_load(file.read_text()), **edit}))
+    assert show("runs") == (2, "", f"results: error: runs/a/config.yaml: {message}\n")
+
+
+def test_a_config_yaml_that_no_run_left_is_passed_over(show: Showing) -> None:
+    Written({"lr": 0.1}, [0.5]).at(Path("work/runs/a"))
+    Path("work/configs").mkdir()
+    Path("work/configs/config.yaml").write_text("rounds: 3\n")
+    code, _, err = show("work")
+    assert (code, err) == (0, "") and [row["seeds"] for row in table(Path("work"))] == ["1"]
+    code, _, err = show("work/configs")
+    assert code == 2 and "work/configs/config.yaml: is not the configuration of a run (seed is null)" in err
+
+
+def test_every_folder_must_hold_runs(show: Showing) -> None:
+    Path("sweeps/mine").mkdir(parents=True)
+    points = [{"folder": "a", "options": {}, "failed": "it broke"}]
+    Path("sweeps/mine/sweep.json").write_text(json.dumps({"base": [], "varied": [], "points": points}))
+    Path("empty").mkdir()
+    for folders in (("sweeps/mine", "empty"), ("empty", "sweeps/mine")):
+        code, out, err = show(*folders)
+        assert (code, out) == (2, "") and err.startswith("results: error: empty: holds no runs")
 
 
 def test_numbers_of_a_real_run_are_those_it_reports(tmp_path: Path) -> None:

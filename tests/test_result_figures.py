@@ -1,0 +1,144 @@
+"""The plots of launch.results."""
+
+from __future__ import annotations
+
+import statistics
+from pathlib import Path
+
+import numpy as np
+import pytest
+from written_runs import Written, groups_of, rising
+
+from launch.curve_figure import curve_figure
+from launch.figure_style import paper_style
+from launch.metric import parse_metric
+from launch.metric_figure import metric_figure
+
+
+def test_curves_have_a_band_in_the_rounds_that_all_seeds_have_and_are_dotted_beyond(tmp_path: Path) -> None:
+    runs = {
+        "a": Written({"lr": 0.1, "seed": 0}, [0.1, 0.3, 0.5], rounds=9),
+        "b": Written({"lr": 0.1, "seed": 1}, [0.3, 0.5], rounds=9),
+        "c": Written({"lr": 0.2, "seed": 0}, [0.4, 0.8], rounds=9),
+    }
+    with paper_style():
+        figure = curve_figure(groups_of(tmp_path, runs), parse_metric("final"))
+    assert figure is not None
+    (axes,) = figure.axes
+    first, beyond, second = axes.lines
+    assert first.get_xydata() == pytest.approx(np.array([[1, 20], [2, 40]]))
+    assert beyond.get_xydata() == pytest.approx(np.array([[2, 40], [3, 50]])) and beyond.get_linestyle() == ":"
+    assert second.get_xydata() == pytest.approx(np.array([[1, 40], [2, 80]]))
+    (band,) = axes.collections
+    heights = np.asarray(band.get_paths()[0].vertices)[:, 1]
+    deviation = statistics.stdev([10, 30])
+    assert (heights.min(), heights.max()) == pytest.approx((20 - deviation, 40 + deviation))
+
+
+def test_many_groups_are_spread_over_panels_or_the_best_are_coloured(tmp_path: Path) -> None:
+    two_keys = {
+        f"{m},{lr}": Written({"method": m, "lr": lr}, rising(lr))
+        for m in ("FedAvg", "Scaffold")
+        for lr in (0.1, 0.2, 0.3, 0.4, 0.5, 0.6)
+    }
+    one_key = {f"{lr}": Written({"lr": lr}, rising(lr)) for lr in [r / 16 for r in range(1, 13)]}
+    with paper_style():
+        panels = curve_figure(groups_of(tmp_path / "two", two_keys), parse_metric("final"))
+        single = curve_figure(groups_of(tmp_path / "one", one_key), parse_metric("final"))
+    assert panels is not None and single is not None
+    assert [axes.get_title() for axes in panels.axes] == ["method = FedAvg", "method = Scaffold"]
+    assert [len(axes.lines) for axes in panels.axes] == [6, 6]
+    assert len(single.axes[0].lines) == 12
+    named = [text.get_text() for text in single.legends[0].get_texts()]
+    assert len(named) == 9 and named[-1] == "4 others" and float(named[0]) == pytest.approx(12 / 16)
+
+
+@pytest.mark.parametrize(
+    ("values", "scale"), [((0.001, 0.1, 10), "log"), ((0, 0.1, 10), "symlog"), ((1, 2, 3), "linear")]
+)
+def test_axes_of_values_over_decades_are_logarithmic(tmp_path: Path, values: tuple[float, ...], scale: str) -> None:
+    runs = {f"{mu}": Written({"method": "FedProx", "method.mu": mu}, rising(0.5)) for mu in values}
+    with paper_style():
+        figure = metric_figure(groups_of(tmp_path, runs), 0, parse_metric("final"))
+    assert figure is not None
+    assert figure.axes[0].get_xscale() == scale
+    assert list(figure.axes[0].get_xticks()) == list(values)
+
+
+def test_a_metric_over_categories_names_them(tmp_path: Path) -> None:
+    tops = {"FedAvg": 0.5, "Scaffold": 0.75}
+    runs = {
+        f"{m}{seed}": Written({"method": m, "seed": seed}, rising(top)) for m, top in tops.items() for seed in (0, 1)
+    }
+    with paper_style():
+        figure = metric_figure(groups_of(tmp_path, runs), 0, parse_metric("final"))
+    assert figure is not None
+    (axes,) = figure.axes
+    assert [tick.get_text() for tick in axes.get_xticklabels()] == ["FedAvg", "Scaffold"]
+    heights = {float(np.ravel(line.get_ydata())[0]) for line in axes.lines}
+    assert heights == {50.0, 75.0} and axes.get_ylabel() == "final accuracy (%)"
+
+
+def test_a_seed_that_began_late_leaves_the_curve_of_the_others(tmp_path: Path) -> None:
+    runs = {
+        "a": Written({"seed": 0}, rising(0.8), rounds=9),
+        "b": Written({"seed": 1}, [0.4], rounds=9),
+    }
+    with paper_style():
+        figure = curve_figure(groups_of(tmp_path, runs), parse_metric("final"))
+    assert figure is not None
+    common, beyond = figure.axes[0].lines
+    assert common.get_xydata() == pytest.approx(np.array([[1, 30]])) and common.get_marker() == "."
+    assert beyond.get_xydata() == pytest.approx(np.array([[1, 30], [2, 40], [3, 60], [4, 80]]))
+
+
+def test_a_single_round_is_a_point_over_a_whole_number(tmp_path: Path) -> None:
+    with paper_style():
+        figure = curve_figure(groups_of(tmp_path, {"a": Written({}, [0.5])}), parse_metric("final"))
+    assert figure is not None
+    (axes,) = figure.axes
+    (line,) = axes.lines
+    assert line.get_marker() == "."
+    low, high = axes.get_xlim()
+    assert [tick for tick in axes.get_xticks() if low <= tick <= high] == [1]
+
+
+@pytest.mark.parametrize(
+    ("metric", "label"),
+    [
+        ("final", "accuracy (%)"),
+        ("best", "best accuracy (%)"),
+        ("ema0.5", "ema0.5 accuracy (%)"),
+        ("rounds_to 0.5 of running_mean", "running mean accuracy (%)"),
+        ("last10 of forgetting", "last10 forgetting (%)"),
+    ],
+)
+def test_a_curve_s_axis_says_what_is_drawn(tmp_path: Path, metric: str, label: str) -> None:
+    run = Written({}, rising(0.8), forgetting=rising(0.2))
+    with paper_style():
+        figure = curve_figure(groups_of(tmp_path, {"a": run}), parse_metric(metric))
+    assert figure is not None and figure.axes[0].get_ylabel() == label
+
+
+def test_the_groups_that_forget_least_have_colours(tmp_path: Path) -> None:
+    lost = [r / 16 for r in range(1, 13)]
+    runs = {f"{each}": Written({"lr": each}, rising(0.5), forgetting=[each] * 4) for each in lost}
+    with paper_style():
+        figure = curve_figure(groups_of(tmp_path, runs), parse_metric("final of forgetting"))
+    assert figure is not None
+    named = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert list(map(float, named[:-1])) == lost[:8] and named[-1] == "4 others"
+
+
+def test_categories_are_sorted_where_the_grid_is_incomplete(tmp_path: Path) -> None:
+    points = [("FedAvg", 1), ("Scaffold", 1), ("FedDyn", 2), ("Scaffold", 2)]
+    runs = {
+        f"{m}{shards}": Written({"method": m, "partition.shards_per_client": shards}, rising(0.5))
+        for m, shards in points
+    }
+    grouping = groups_of(tmp_path, runs)
+    with paper_style():
+        figure = metric_figure(grouping, grouping.keys.index("method"), parse_metric("final"))
+    assert figure is not None
+    ticks = [tick.get_text() for tick in figure.axes[0].get_xticklabels()]
+    assert ticks == ["FedAvg", "FedDyn", "Scaffold"]
