@@ -6,6 +6,7 @@ import fcntl
 import os
 import re
 import socket
+import time
 from collections.abc import Iterator
 from datetime import datetime
 from difflib import get_close_matches
@@ -15,6 +16,9 @@ from types import TracebackType
 
 from fl_ddp.config import Config
 from fl_ddp.errors import ConfigError
+
+_LONGER_THAN_A_LOOK = 1.0
+"""Seconds after which another's lock counts as a writer's."""
 
 
 class FolderInUseError(ConfigError):
@@ -59,6 +63,18 @@ def is_held(path: Path) -> bool:
     return False
 
 
+def _lock_exclusively(file: int) -> None:
+    """Lock an open file; for a moment is_held() of another process may have it."""
+    end = time.monotonic() + _LONGER_THAN_A_LOOK
+    while True:
+        try:
+            return fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > end:
+                raise
+            time.sleep(0.05)
+
+
 class RunFolder:
     """A run's folder, held by one writer: rank 0 of one run.
 
@@ -81,7 +97,7 @@ class RunFolder:
         except OSError as error:
             raise ConfigError(f"{path}: this run folder cannot be written ({error.strerror})") from error
         try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _lock_exclusively(self._lock)
         except OSError as error:
             holder = os.read(self._lock, 1000).decode(errors="replace").strip()
             os.close(self._lock)

@@ -68,5 +68,7 @@ def _say(failure: Exception) -> int:
         print(f"fl_ddp: error: {failure}", file=sys.stderr, flush=True)
     else:
         traceback.print_exception(failure)
-        sys.stderr.flush()
+        first = str(failure).strip().partition("\n")[0]
+        words = f"{type(failure).__name__}: {first}"
+        print(f"fl_ddp: error: {words} (the traceback is above)", file=sys.stderr, flush=True)
     return 2 if isinstance(failure, ConfigError) else 1

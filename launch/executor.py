@@ -16,7 +16,7 @@ from launch.words import Words, whole_number
 
 EXECUTOR_HELP = f"""\
   --executor WHERE      local: here, each on GPUs of its own or its share of the cores; slurm: a job array [local]
-  --parallel N          most runs at once [{{parallel}}]
+  --parallel N          most runs at once, of each array with slurm [{{parallel}}]
   --ranks N             processes of each run, through torchrun; not with slurm, where --nodes ... say it [1]
 With --executor slurm:
   --wait                follow the jobs to their ends
@@ -76,7 +76,7 @@ class Executor:
         return "\n".join([*commands, *script])
 
 
-def job_folder(folder: Path) -> Path:
+def array_folder(folder: Path) -> Path:
     """Where in the folder of several runs the files of Slurm go; the array has its name."""
     return folder / f"{folder.name}.slurm"
 

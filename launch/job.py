@@ -7,9 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterable
 from io import FileIO
-from pathlib import Path
 from types import FrameType
 
 from submitit import JobEnvironment
@@ -17,11 +15,11 @@ from submitit.helpers import DelayedSubmission
 
 from fl_ddp.errors import ConfigError
 from fl_ddp.run_folder import FolderInUseError, RunFolder
+from launch.log_words import ERROR, heading, killed, words_of_job
 from launch.planned_run import PlannedRun
 from launch.runs import read_run
 from launch.slurm_queue import GONE, job_states
 
-_ERROR = "fl_ddp: error: "
 _LOST = "another rank is gone"
 _WARNING = 3.0
 """Seconds within which SIGUSR2 follows a SIGTERM that announces it."""
@@ -29,26 +27,6 @@ _PATIENCE = 600.0
 """Seconds for Slurm to find out that a node is lost; it is told to look every few minutes."""
 _STOPS = (-signal.SIGTERM, -signal.SIGUSR2, 0)
 """How a run ends that is stopped; by a signal if it came in its first moments."""
-
-
-def words_of_job(job_id: str, logs: Iterable[Path]) -> str | None:
-    """The line that says why a job's run failed, if it said so.
-
-    Args:
-        job_id: of the job; what earlier jobs, or earlier attempts of this one, wrote into a log does not count.
-        logs: of the run and of the job's tasks; the first that says something counts.
-    """
-    for log in logs:
-        text = log.read_text(encoding="utf-8", errors="replace") if log.is_file() else ""
-        said = [line for line in text.rpartition(_header(job_id))[2].splitlines() if line.startswith(_ERROR)]
-        if said:
-            return said[-1].removeprefix(_ERROR)
-    return None
-
-
-def _header(job_id: str) -> str:
-    """How a log's lines of one attempt begin."""
-    return f"fl_ddp: job {job_id}, "
 
 
 class Rank:
@@ -78,22 +56,22 @@ class Rank:
         with log.open("ab", buffering=0) as file:
             attempt = int(os.environ.get("SLURM_RESTART_COUNT", 0))
             nodes = os.environ["SLURM_STEP_NODELIST"]
-            file.write(f"{_header(task.job_id)}attempt {attempt}, {task.num_tasks} rank(s) on {nodes}\n".encode())
+            file.write(f"{heading(task.job_id)}attempt {attempt}, {task.num_tasks} rank(s) on {nodes}\n".encode())
             try:
                 if task.global_rank == 0:
                     self._free_folder(attempt > 0)
                 code = self._train(file)
             except ConfigError as error:
-                file.write(f"{_ERROR}{error}\n".encode())
+                file.write(f"{ERROR}{error}\n".encode())
                 code = 2
             if code not in _STOPS and code < 0:
-                file.write(f"{_ERROR}killed by {signal.Signals(-code).name}; out of memory?\n".encode())
+                file.write(f"{ERROR}{killed(code)}\n".encode())
         if code == 0 and (found := read_run(self._run.folder)) and found.ended:
             return
         if code in _STOPS:
             code = 0 if task.global_rank else self._stopped(task.job_id)
-        elif task.num_nodes > 1 and _LOST in (words_of_job(task.job_id, [log]) or _LOST):
-            time.sleep(_PATIENCE)  # the rank that is to blame ends this; where its node is lost, Slurm requeues the job
+        else:
+            self._failed(task, words_of_job(task.job_id, [log]))
         sys.exit(code if code >= 0 else 128 - code)
 
     def checkpoint(self) -> DelayedSubmission:
@@ -135,6 +113,23 @@ class Rank:
         # not reaped here: checkpoint(), which may interrupt this at any point, looks at it, too
         os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
         return child.wait()
+
+    def _failed(self, task: JobEnvironment, words: str | None) -> None:
+        """What a rank does when the run has failed: only the one that is to blame ends the job at once.
+
+        Of the others one says that a rank is gone, and the rest say nothing. They wait: where a node is lost Slurm
+        requeues the job.
+
+        Args:
+            task: of this rank.
+            words: that it ended with.
+        """
+        if words is not None and _LOST not in words:
+            if task.global_rank:
+                with self._run.log.open("a", encoding="utf-8") as log:
+                    log.write(f"{ERROR}{words}\n")
+        elif task.num_nodes > 1:
+            time.sleep(_PATIENCE)
 
     def _stopped(self, job_id: str) -> int:
         """What rank 0 does when the run was stopped: go on in a new job, unless Slurm is ending this one anyway."""

@@ -9,9 +9,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import FrameType, TracebackType
 
-_OURS = "fl_ddp: "
-_ERROR = f"{_OURS}error: "
-
 
 class Stop:
     """Ctrl-C and SIGTERM, handed on to the commands that are running; no other is started after them.
@@ -70,20 +67,3 @@ class Stop:
         if not self._running and self.asked:
             os._exit(128 + number)
         self.ask(number)
-
-
-def last_words(log: Path) -> str:
-    """The line of a log that says why its command failed."""
-    lines = _lines(log)
-    said = [line for line in lines if line.startswith(_ERROR)]
-    return (said or lines or ["it printed nothing"])[-1].removeprefix(_ERROR)
-
-
-def reported_error(log: Path) -> str | None:
-    """Why the last run that wrote into a log failed, if it said so itself, and nothing after it."""
-    said = [line for line in _lines(log) if line.startswith(_OURS)] if log.is_file() else []
-    return said[-1].removeprefix(_ERROR) if said and said[-1].startswith(_ERROR) else None
-
-
-def _lines(log: Path) -> list[str]:
-    return [line.strip() for line in log.read_text(encoding="utf-8", errors="replace").splitlines() if line.strip()]

@@ -12,7 +12,8 @@ from threading import Lock
 
 from fl_ddp.errors import ConfigError
 from fl_ddp.run_folder import is_held
-from launch.local import Stop, last_words
+from launch.local import Stop
+from launch.log_words import killed, last_words
 from launch.outcome import NOT_STARTED, Outcome
 from launch.planned_run import PlannedRun
 from launch.run_progress import RunProgress
@@ -80,6 +81,7 @@ def _make(run: PlannedRun, ranks: int, place: Mapping[str, str], stop: Stop, pro
             run.clear()
             command = run.command(ranks)
         progress.started(run)
+        size = run.log.stat().st_size if run.log.is_file() else 0
         code = stop.run(command, run.log, place)
         with _READING:
             found = run.found()
@@ -89,7 +91,8 @@ def _make(run: PlannedRun, ranks: int, place: Mapping[str, str], stop: Stop, pro
         return Outcome(run, "finished", "finished")
     if not code or (stop.asked and code == 130):  # 130: quit at once, by a second Ctrl-C
         return Outcome(run, "stopped", f"stopped after round {found.rounds if found else 0}; the same command goes on")
-    return Outcome(run, "failed", f"{last_words(run.log)} ({run.log})")
+    why = killed(code) if code < 0 else last_words(run.log, size)
+    return Outcome(run, "failed", f"{why} ({run.log})")
 
 
 def places_for(number: int, ranks: int, gpus: Sequence[str], cores: int) -> list[Mapping[str, str]]:

@@ -11,7 +11,7 @@ from fl_ddp.atomic_file import write_text
 from fl_ddp.errors import ConfigError, RunError
 from launch.arguments import HELP, Arguments, read_arguments
 from launch.comparison import Comparison, RunsBySeed, compare
-from launch.executor import Executor, job_folder
+from launch.executor import Executor, array_folder
 from launch.planned_run import PlannedRun
 from launch.recipe_list import recipe_list
 from launch.report import as_json, markdown, terminal
@@ -53,7 +53,7 @@ def _reproduce(arguments: Arguments, words: Sequence[str]) -> int:
         if "dry_run" in arguments.switches:
             _show_plan(wanted, arguments.executor, folder)
             return 0
-        outcomes = arguments.executor.make_all(wanted, job_folder(folder))
+        outcomes = arguments.executor.make_all(wanted, array_folder(folder))
         failed = {each.run.label: each.words for each in outcomes if each.state in ("stopped", "failed")}
         print()
     comparison = compare(table, _read_all(planned, failed), small=small)
@@ -67,7 +67,7 @@ def _show_plan(runs: Sequence[PlannedRun], executor: Executor, folder: Path) -> 
     finished = [run for run in runs if (found := run.found()) and found.ended]
     for run in finished:
         print(f"# {run.folder} is finished")
-    print(executor.plan([run for run in runs if run not in finished], job_folder(folder)))
+    print(executor.plan([run for run in runs if run not in finished], array_folder(folder)))
 
 
 def _read_all(runs: Sequence[RowRun], failed: dict[str, str]) -> dict[str, RunsBySeed]:

@@ -15,7 +15,9 @@ from submitit.slurm.slurm import SlurmExecutor
 
 from fl_ddp.atomic_file import write_text
 from fl_ddp.errors import ConfigError
-from launch.job import Rank, words_of_job
+from launch.job import Rank
+from launch.log_words import words_of_job
+from launch.made_folders import made_folders
 from launch.planned_run import PlannedRun
 from launch.slurm_options import SlurmOptions
 from launch.slurm_queue import GONE, JobState, job_states
@@ -31,10 +33,12 @@ class Failure(NamedTuple):
     Attributes:
         why: one line.
         code: exit code of fl_ddp.main; 1 where something else ended it.
+        state: how its job ended, as Slurm calls it; FAILED wherever the run itself complains.
     """
 
     why: str
     code: int
+    state: str
 
 
 def submit(runs: Sequence[PlannedRun], options: SlurmOptions, folder: Path, parallel: int | None) -> list[Job[None]]:
@@ -51,23 +55,24 @@ def submit(runs: Sequence[PlannedRun], options: SlurmOptions, folder: Path, para
 
     Raises:
         ConfigError: sbatch refuses; nothing is submitted.
+        RunError: a folder cannot be made.
     """
-    was_there = folder.exists()
     executor = _executor(runs, options, folder, parallel)
     try:
-        for place in {folder, *(run.folder.parent for run in runs)}:
-            place.mkdir(parents=True, exist_ok=True)
-        with redirect_stderr(io.StringIO()):  # submitit prints there what its error says, too
-            jobs = executor.submit_array([Rank(run, options.grace) for run in runs])
+        with made_folders({folder, *(run.folder.parent for run in runs)}):
+            before = _not_submitted(folder)
+            try:
+                with redirect_stderr(io.StringIO()):  # submitit prints there what its error says, too
+                    jobs = executor.submit_array([Rank(run, options.grace) for run in runs])
+            except BaseException:
+                for left in _not_submitted(folder) - before:
+                    left.unlink()
+                raise
     except OSError as error:
         raise ConfigError(f"{folder}: cannot be written ({error.strerror})") from error
     except RuntimeError as error:
-        for left in [*folder.glob("*.pkl"), *folder.glob(".submission_file_*.sh")]:
-            left.unlink()
-        if not was_there:
-            folder.rmdir()
         raise ConfigError(f"sbatch refuses: {' '.join(str(error).split())}; nothing is submitted") from error
-    newest = _submitted(folder) | {str(run.folder): job.job_id for run, job in zip(runs, jobs, strict=True)}
+    newest = _submitted(folder) | {_key(run): job.job_id for run, job in zip(runs, jobs, strict=True)}
     write_text(folder / _RECORD, json.dumps(newest, indent=1) + "\n")
     return jobs
 
@@ -88,7 +93,7 @@ def unfinished(runs: Sequence[PlannedRun], folder: Path) -> dict[str, str]:
         ConfigError: Slurm does not answer.
     """
     newest = _submitted(folder)
-    known = {run.label: newest[str(run.folder)] for run in runs if str(run.folder) in newest}
+    known = {run.label: newest[_key(run)] for run in runs if _key(run) in newest}
     states = job_states() if known else {}
     return {label: job_id for label, job_id in known.items() if not states.get(job_id, GONE).ended}
 
@@ -149,14 +154,24 @@ def _failure(job: Job[None], run: PlannedRun, state: JobState) -> Failure | None
     try:
         found = run.found()
     except ConfigError as error:
-        return Failure(str(error), 2)
+        return Failure(str(error), 2, "FAILED")
     if found and found.ended:
         return None
     words = words_of_job(job.job_id, [run.log, *sorted(job.paths.folder.glob(f"{job.job_id}_*_log.err"))])
     if words and state.name in ("FAILED", "COMPLETED", GONE.name):
-        return Failure(f"{words} ({run.log})", state.code or 1)
+        return Failure(f"{words} ({run.log})", state.code or 1, "FAILED")
     rounds = f"after round {found.rounds}" if found else "before its first round"
-    return Failure(f"{state.words} {rounds} (job {job.job_id}, {job.paths.folder})", 1)
+    return Failure(f"{state.words} {rounds} (job {job.job_id}, {job.paths.folder})", 1, state.name)
+
+
+def _not_submitted(folder: Path) -> set[Path]:
+    """Files that submitit writes before it asks Slurm; those of a job begin with its id."""
+    return {*folder.glob(f"{'[0-9a-f]' * 32}.pkl"), *folder.glob(".submission_file_*.sh")}
+
+
+def _key(run: PlannedRun) -> str:
+    """Of a run in the record, wherever the command is called."""
+    return str(run.folder.absolute())
 
 
 def _submitted(folder: Path) -> dict[str, str]:
@@ -190,7 +205,7 @@ def _executor(runs: Sequence[PlannedRun], options: SlurmOptions, folder: Path, p
     # since Slurm 22.05 srun does not take cpus_per_task from the job; a rank that dies takes the others with it
     cpus = [f"--cpus-per-task={options.cpus_per_task}"] if options.cpus_per_task else []
     executor.update_parameters(
-        job_name=runs[0].folder.name if len(runs) == 1 else folder.name,
+        job_name=runs[0].folder.name if len(runs) == 1 else folder.name.removesuffix(".slurm"),
         time=options.minutes,
         nodes=options.nodes,
         ntasks_per_node=options.ranks_per_node,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from fl_ddp.errors import ConfigError
@@ -31,6 +32,14 @@ SLURM_VALUES = (
 
 _CLOCK = re.compile(r"(?:(\d+)-)?(\d+)(?::(\d\d))?(?::(\d\d))?")
 _MOST_MINUTES = 366 * 24 * 60
+_OF_LAUNCHER: Mapping[str, str] = {
+    "nodes": "--nodes", "gpus-per-node": "--gpus_per_node", "ntasks-per-node": "--ranks_per_node",
+    "ntasks": "--nodes and --ranks_per_node", "cpus-per-task": "--cpus_per_task", "mem": "--mem", "time": "--time",
+    "signal": "--grace", "partition": "--slurm_partition", "account": "--account", "qos": "--qos",
+    "constraint": "--constraint", "array": "--parallel", "job-name": "--name", "output": "--out", "error": "--out",
+    "requeue": "--requeues", "no-requeue": "--requeues 0", "chdir": "--out", "wait": "--wait",
+}  # fmt: skip
+"""Options of sbatch that the launcher sets itself, and what the user gives instead."""
 
 
 @dataclass(frozen=True)
@@ -68,11 +77,6 @@ class SlurmOptions:
     constraint: str | None = None
     sbatch: tuple[tuple[str, str], ...] = ()
     setup: tuple[str, ...] = ()
-
-    @property
-    def ranks(self) -> int:
-        """Of a run."""
-        return self.nodes * self.ranks_per_node
 
 
 def read_slurm_options(words: Words) -> SlurmOptions:
@@ -146,4 +150,6 @@ def _sbatch(text: str) -> tuple[str, str]:
     key, _, value = text.removeprefix("--").partition("=")
     if not re.fullmatch(r"[a-z][a-z-]*", key) or "\n" in value:
         raise ConfigError(f"--sbatch: {text} is no option of sbatch; accepted: nodelist=n1, exclusive and the like")
+    if key in _OF_LAUNCHER:
+        raise ConfigError(f"--sbatch: {key} is not the user's to give here; give {_OF_LAUNCHER[key]}")
     return key, value

@@ -80,16 +80,18 @@ def check_slurm(options: SlurmOptions) -> None:
     """
     if not shutil.which("sbatch"):
         raise ConfigError("there is no Slurm on this machine: sbatch is not on PATH; log in to the cluster first")
-    name = options.slurm_partition
-    known = list(dict.fromkeys(_ask("sinfo", "--noheader", "--format=%R").split()))
-    if name is not None and name not in known:
+    known = list(dict.fromkeys(_ask("sinfo", "--all", "--noheader", "--format=%R").split()))
+    for name in (each for each in (options.slurm_partition or "").split(",") if each and each not in known):
         near = suggestion(name, known)
         hint = f"did you mean {near}?" if near else f"there are {', '.join(known)}"
         raise ConfigError(f"--slurm_partition: Slurm has no partition {name}; {hint}")
 
 
 def _ask(*command: str) -> str:
-    done = subprocess.run(command, capture_output=True, text=True)
+    try:
+        done = subprocess.run(command, capture_output=True, text=True)
+    except OSError as error:
+        raise ConfigError(f"Slurm does not answer: {command[0]} cannot be started ({error.strerror})") from error
     if done.returncode:
         raise ConfigError(f"Slurm does not answer: {' '.join(done.stderr.split()) or f'{command[0]} failed'}")
     return done.stdout

@@ -9,12 +9,14 @@ from pathlib import Path
 from submitit import SlurmJob
 
 from fl_ddp.stdout import say
-from launch.local import reported_error
 from launch.outcome import Outcome
 from launch.planned_run import PlannedRun
 from launch.slurm_jobs import Failure, follow, submit, unfinished
 from launch.slurm_options import SlurmOptions
 from launch.slurm_queue import check_slurm
+
+_CAN_GO_ON = ("CANCELLED", "GONE", "NODE_FAIL", "PREEMPTED", "TIMEOUT")
+"""States of jobs whose runs have no fault of their own."""
 
 
 def make_there(
@@ -80,6 +82,6 @@ def _outcome(run: PlannedRun, jobs: Mapping[str, str], failures: Mapping[str, Fa
         return Outcome(run, "submitted", f"job {jobs[run.label]}")
     if run.label not in failures:
         return Outcome(run, "finished", "finished")
-    # what was cancelled or lost can go on; what the run itself complains of would come again
+    # what was cancelled or lost can go on; all else would come again
     failure = failures[run.label]
-    return Outcome(run, "failed" if reported_error(run.log) else "stopped", failure.why)
+    return Outcome(run, "stopped" if failure.state in _CAN_GO_ON else "failed", failure.why)

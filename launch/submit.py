@@ -10,7 +10,7 @@ from datetime import datetime
 from pathlib import Path
 
 from fl_ddp.command_line import parse
-from fl_ddp.errors import ConfigError
+from fl_ddp.errors import ConfigError, RunError
 from fl_ddp.run_folder import name_is_taken, new_folders
 from fl_ddp.stdout import say
 from launch import words
@@ -53,9 +53,9 @@ def main(line: Sequence[str]) -> int:
             say(f"\n{sbatch_file([run], options, job_folder(run), None)}")
             return 0
         return _submit(run, options, wait="wait" in given.switches)
-    except ConfigError as error:
+    except (ConfigError, RunError) as error:
         print(f"submit: error: {error}", file=sys.stderr)
-        return 2
+        return 2 if isinstance(error, ConfigError) else 1
 
 
 def plan(options: Sequence[str], now: datetime) -> PlannedRun:

@@ -7,12 +7,12 @@ import shutil
 import sys
 from collections.abc import Sequence
 
-from fl_ddp.atomic_file import writing
 from fl_ddp.errors import ConfigError, RunError
 from fl_ddp.run_folder import RunFolder, is_held
 from fl_ddp.stdout import say
-from launch.executor import Executor, job_folder
-from launch.local import reported_error
+from launch.executor import Executor, array_folder
+from launch.log_words import reported_error
+from launch.made_folders import made_folders
 from launch.outcome import Outcome
 from launch.planned_run import PlannedRun
 from launch.points import combined
@@ -59,7 +59,7 @@ def _sweep(arguments: Arguments) -> int:
     now = [runs[name] for name in left if bool(sweep.entries[name].failed) == arguments.retry]
     say(f"{sweep.folder}: {len(chosen)} points, {len(chosen) - len(left)} are finished, {len(now)} to run")
     if arguments.dry_run:
-        say(arguments.executor.plan(now, job_folder(sweep.folder)))
+        say(arguments.executor.plan(now, array_folder(sweep.folder)))
         return 0
     return _report(sweep, chosen, _make(now, sweep, arguments.executor))
 
@@ -73,12 +73,10 @@ def _make(runs: Sequence[PlannedRun], sweep: Sweep, executor: Executor) -> list[
 
     before = read_sweep(sweep.folder)
     is_new = not sweep.folder.exists()
-    with writing(sweep.folder):
-        sweep.folder.mkdir(parents=True, exist_ok=True)
-    with RunFolder(sweep.folder):
+    with made_folders([sweep.folder]), RunFolder(sweep.folder):
         sweep.write()
         try:
-            return executor.make_all(runs, job_folder(sweep.folder), note)
+            return executor.make_all(runs, array_folder(sweep.folder), note)
         except ConfigError:  # nothing is submitted
             if is_new:
                 shutil.rmtree(sweep.folder)

@@ -72,7 +72,8 @@ def split(
         if key in values:
             value = left.pop(0) if takes else value
             if not value:
-                raise ConfigError(f"--{key}: needs a value")
+                hint = f"; one that begins with -- is written --{key}={left[0]}" if left and not equals else ""
+                raise ConfigError(f"--{key}: needs a value{hint}")
             given[key].append(value)
             continue
         if near := _misspelt(key, (*switches, *values)):

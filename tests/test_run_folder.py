@@ -1,7 +1,9 @@
+import fcntl
 import subprocess
 import sys
 from datetime import datetime
 from pathlib import Path
+from threading import Timer
 
 import pytest
 
@@ -13,6 +15,7 @@ NOW = datetime(2026, 11, 21, 10, 15)
 HOLD = """
 import sys, time
 from pathlib import Path
+from threading import Timer
 from fl_ddp.run_folder import RunFolder
 folder = RunFolder.reopen(Path(sys.argv[1]))
 print("held", flush=True)
@@ -82,3 +85,11 @@ def test_lock_of_another_process_names_it_and_ends_with_its_death(tmp_path: Path
             RunFolder.reopen(path)
         holder.kill()
     RunFolder.reopen(path).close()
+
+
+def test_a_look_at_the_lock_keeps_no_writer_out(tmp_path: Path) -> None:
+    path = finished_run(tmp_path)
+    with (path / ".lock").open() as looking:
+        fcntl.flock(looking, fcntl.LOCK_SH)
+        Timer(0.3, lambda: fcntl.flock(looking, fcntl.LOCK_UN)).start()
+        RunFolder.reopen(path).close()

@@ -34,6 +34,10 @@ def test_switches_work_bare_and_with_a_value(line: list[str], on: bool) -> None:
     ("line", "message"),
     [
         (["--time"], "--time: needs a value"),
+        (
+            ["--sbatch", "--nodelist=n1"],
+            "--sbatch: needs a value; one that begins with -- is written --sbatch=--nodelist=n1",
+        ),
         (["--tme", "5"], "--tme: unknown option; did you mean --time?"),
         (["--wait=5"], "--wait: 5 is unknown; accepted: true or false"),
         (["--name", "a"], "--name: is not the user's to give here; give --out"),
@@ -68,9 +72,9 @@ def test_other_times_are_refused(text: str) -> None:
 
 def test_a_rank_for_each_gpu() -> None:
     assert read() == SlurmOptions()
-    assert read("--nodes=2", "--gpus_per_node=8").ranks == 16
-    assert read("--nodes=2", "--gpus_per_node=8", "--ranks_per_node=2").ranks == 4
-    assert read("--nodes=3", "--ranks_per_node=4").ranks == 12
+    assert read("--nodes=2", "--gpus_per_node=8").ranks_per_node == 8
+    assert read("--nodes=2", "--gpus_per_node=8", "--ranks_per_node=2").ranks_per_node == 2
+    assert read("--nodes=3", "--ranks_per_node=4").ranks_per_node == 4
 
 
 def test_all_options_reach_slurm() -> None:
@@ -89,6 +93,9 @@ def test_all_options_reach_slurm() -> None:
         ("--gpus_per_node=-1", "--gpus_per_node: -1 is impossible; accepted: whole numbers from 0 up"),
         ("--mem=lots", "--mem: lots is no size; accepted: 500M"),
         ("--grace=18000", "--grace: 18000 seconds are not less than --time"),
+        ("--sbatch=nodes=4", "--sbatch: nodes is not the user's to give here; give --nodes"),
+        ("--sbatch=--array=0-9", "--sbatch: array is not the user's to give here; give --parallel"),
+        ("--sbatch=output=x", "--sbatch: output is not the user's to give here; give --out"),
         ("--sbatch=node list=n1", "--sbatch: node list=n1 is no option of sbatch"),
     ],
 )

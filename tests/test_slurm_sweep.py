@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from launching import SMALL, numbers, options, simulated
+from launching import SMALL, numbers, options, own_model, simulated
 from slurm_cluster import command, dev_cluster, ended, rounds_done, until
 from test_reproduce import BASE, TABLE
 
@@ -84,6 +84,21 @@ def test_points_in_the_queue_are_not_submitted_again_and_cancelled_ones_go_on(ca
     code, out, err = call(sweep.main, *longer, "--wait")
     assert (code, err) == (0, "")
     assert numbers(FOLDER / "seed=0") == numbers(simulated({**SMALL, "rounds": 40}, Path("alone")))
+
+
+def test_a_mistake_on_one_of_two_nodes_is_a_failure_at_once_and_is_not_tried_again(call: Calling) -> None:
+    settings = {key: value for key, value in own_model("FailsOnRankOne").items() if key != "name"}
+    words = [*options(settings), "--name", "mine", *SLURM, "--rounds=100000", "--nodes", "2", "--grid", "seed=0"]
+    assert call(sweep.main, *words)[0] == 0
+    (job,) = jobs().values()
+    until(lambda: rounds_done(FOLDER / "seed=0") >= 1, "a round")
+    Path("fail").touch()
+    assert ended(job) == "FAILED"
+    code, out, err = call(sweep.main, *words)  # nobody waited: the log says how it ended
+    assert code == 1 and "0 to run" in out
+    assert "failed: seed=0: ValueError: a mistake of the user's model (the traceback is above) (" in err
+    code, out, err = call(sweep.main, *words, "--retry", "--wait")
+    assert code == 1 and "[1/1] seed=0 failed: " in out and "stopped" not in err
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,94 @@
+"""Submitting to a Slurm that refuses; sbatch is a stand-in here."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from launching import SMALL, options
+
+from fl_ddp.errors import ConfigError
+from launch.planned_run import PlannedRun
+from launch.slurm_jobs import Failure, submit, unfinished
+from launch.slurm_options import SlurmOptions
+from launch.slurm_queue import check_slurm
+from launch.slurm_runs import make_there
+
+SBATCH = """#!/bin/sh
+[ -e {folder}/refuse ] && {{ echo "sbatch: error: no such account" >&2; exit 1; }}
+echo Submitted batch job 12
+"""
+
+
+@pytest.fixture(autouse=True)
+def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of commands that play Slurm, alone on PATH beside the system's."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    said = {
+        "sbatch": SBATCH.format(folder=folder),
+        "squeue": "#!/bin/sh\necho '12_0|PENDING|0|None|'\necho '12_1|RUNNING|0|None|'\n",
+        "sinfo": "#!/bin/sh\n[ \"$1\" = --all ] && printf 'main\\nlow\\n'\n",
+    }
+    for name, script in said.items():
+        (folder / name).write_text(script)
+        (folder / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
+    return folder
+
+
+def runs(out: Path, seeds: range) -> list[PlannedRun]:
+    return [PlannedRun(f"{seed}", out / f"{seed}", (*options({**SMALL, "seed": seed}),)) for seed in seeds]
+
+
+def test_a_refused_array_leaves_those_before_it_as_they_were(tmp_path: Path, slurm: Path) -> None:
+    folder = tmp_path / "out" / "out.slurm"
+    submit(runs(tmp_path / "out", range(2)), SlurmOptions(), folder, None)
+    before = {path: path.read_bytes() for path in folder.iterdir()}
+    assert sum(path.name.endswith("_submitted.pkl") for path in before) == 2
+    (slurm / "refuse").touch()
+    with pytest.raises(ConfigError, match=r"sbatch refuses: .*no such account; nothing is submitted"):
+        submit(runs(tmp_path / "out", range(2, 4)), SlurmOptions(), folder, None)
+    assert {path: path.read_bytes() for path in folder.iterdir()} == before
+
+
+def test_a_refused_job_leaves_no_folder_that_was_made_for_it(tmp_path: Path, slurm: Path) -> None:
+    (slurm / "refuse").touch()
+    (tmp_path / "kept").mkdir()
+    with pytest.raises(ConfigError, match="sbatch refuses"):
+        submit(runs(tmp_path / "kept" / "new" / "runs", range(1)), SlurmOptions(), tmp_path / "kept" / "files", None)
+    assert list((tmp_path / "kept").iterdir()) == []
+
+
+def test_jobs_are_known_from_every_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    submit(runs(Path("out"), range(2)), SlurmOptions(), Path("files"), None)
+    assert unfinished(runs(tmp_path / "out", range(2)), tmp_path / "files") == {"0": "12_0", "1": "12_1"}
+
+
+def test_several_partitions_are_each_looked_up() -> None:
+    check_slurm(SlurmOptions(slurm_partition="main,low"))
+    with pytest.raises(ConfigError, match="--slurm_partition: Slurm has no partition mian; did you mean main"):
+        check_slurm(SlurmOptions(slurm_partition="low,mian"))
+
+
+def test_a_missing_command_of_slurm_is_one_line(slurm: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (slurm / "sinfo").unlink()
+    monkeypatch.setenv("PATH", str(slurm))
+    with pytest.raises(ConfigError, match="Slurm does not answer: sinfo cannot be started"):
+        check_slurm(SlurmOptions())
+
+
+@pytest.mark.parametrize(
+    ("state", "outcome"),
+    [("FAILED", "failed"), ("OUT_OF_MEMORY", "failed"), ("COMPLETED", "failed"), ("CANCELLED", "stopped")]
+    + [(state, "stopped") for state in ("TIMEOUT", "NODE_FAIL", "PREEMPTED", "GONE")],
+)
+def test_only_what_has_no_fault_of_its_own_goes_on_with_the_same_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, state: str, outcome: str
+) -> None:
+    monkeypatch.setattr("launch.slurm_runs.follow", lambda *_: {"0": Failure("why", 1, state)})
+    (found,) = make_there(
+        runs(tmp_path, range(1)), SlurmOptions(), tmp_path / "files", None, wait=True, note=lambda _: None
+    )
+    assert (found.state, found.words) == (outcome, "why")
