@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 import subprocess
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from launching import SMALL, Numbers, numbers, options, simulated
+from launching import SMALL, Numbers, numbers, options, own_model, simulated
 from slurm_cluster import (
     PROJECT,
     SCRIPT,
@@ -54,10 +55,24 @@ def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> Numbers:
 
 
 def test_two_runs_at_once_on_the_same_two_nodes_give_the_bits_of_one_process(
-    tmp_path: Path, alone: Numbers, capfd: pytest.CaptureFixture[str]
+    tmp_path: Path, alone: Numbers, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first, job = submitted({**SMALL, "name": "first"}, tmp_path, "--nodes=2")
-    code = main([*options({**SMALL, "name": "second", "out": tmp_path}), "--nodes=2", "--wait"])
+    monkeypatch.chdir(tmp_path)
+    hold = tmp_path / "hold"
+    hold.touch()  # neither ends before both are there
+
+    def release() -> None:
+        running = ("squeue", "--noheader", "--states=RUNNING", "--format=%j")
+        try:
+            until(lambda: {"first", "second"} <= set(command(*running).split()), "both jobs")
+        finally:
+            hold.unlink()
+
+    first, job = submitted({**own_model("Held"), "name": "first"}, tmp_path, "--nodes=2")
+    with ThreadPoolExecutor(1) as threads:
+        released = threads.submit(release)
+        code = main([*options({**own_model("Held"), "name": "second", "out": tmp_path}), "--nodes=2", "--wait"])
+        released.result()
     out, err = capfd.readouterr()
     assert (code, err) == (0, "")
     assert "2 rank(s) on cpu" in out and "round 3/3" in out and out.rstrip().endswith("[1/1] second finished")
@@ -112,7 +127,7 @@ def interrupt_all(waiting: dict[Path, tuple[Callable[[str], None], str]]) -> Non
     def interrupt_next() -> bool:
         for run in [each for each in waiting if rounds_done(each) >= 2]:
             interrupt, job = waiting.pop(run)
-            assert state(job) == "RUNNING" and not (run / "summary.json").exists()
+            assert state(job) == "RUNNING" and rounds_done(run) < 30
             interrupt(job)
         return not waiting
 
@@ -192,6 +207,7 @@ def test_a_cancelled_run_is_told_and_can_be_resumed(
 def test_the_scripts_train_and_go_on(tmp_path: Path, uninterrupted: Numbers) -> None:
     words = ["--parsable", "--gpus-per-node=1", "--cpus-per-task=1", f"--chdir={tmp_path}", "--export=ALL,OUT=out"]
     jobs = {}
+    simulated({**LONG, "rounds": 1, "name": "train"}, tmp_path / "out")  # its summary is not that of all rounds
     for name in ("train", "train_multinode"):
         script = str(PROJECT / "slurm" / f"{name}.sbatch")
         job = command("sbatch", *words, script, name, *options({**LONG, "name": name})).strip()
