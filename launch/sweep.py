@@ -40,6 +40,7 @@ def main(words: Sequence[str]) -> int:
 
 def _sweep(arguments: Arguments) -> int:
     sweep = read_sweep(arguments.folder)
+    base = sweep.base
     if arguments.axes:
         chosen = sweep.add(combined(arguments.axes))
         sweep.base = arguments.base
@@ -61,7 +62,27 @@ def _sweep(arguments: Arguments) -> int:
     if arguments.dry_run:
         say(arguments.executor.plan(now, array_folder(sweep.folder)))
         return 0
+    if changed := ", ".join(sorted({*base} ^ {*sweep.base})):
+        _refuse_change(sweep, list(runs.values()), changed)
     return _report(sweep, chosen, _make(now, sweep, arguments.executor))
+
+
+def _refuse_change(sweep: Sweep, runs: Sequence[PlannedRun], changed: str) -> None:
+    """Keep the options of the points that wait or run as they were submitted.
+
+    Raises:
+        ConfigError: a job of one has not ended.
+    """
+    folder = array_folder(sweep.folder)
+    if not folder.is_dir():
+        return
+    from launch.slurm_jobs import unfinished  # imports submitit, which only this needs
+
+    for name, job_id in unfinished(runs, folder).items():
+        raise ConfigError(
+            f"{sweep.folder}: job {job_id} of the point {name} has not ended, and has other options ({changed}); wait "
+            f"for it, or scancel {job_id}"
+        )
 
 
 def _make(runs: Sequence[PlannedRun], sweep: Sweep, executor: Executor) -> list[Outcome]:

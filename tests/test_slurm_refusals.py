@@ -8,6 +8,7 @@ import pytest
 from launching import SMALL, options
 
 from fl_ddp.errors import ConfigError
+from launch import sweep
 from launch.planned_run import PlannedRun
 from launch.slurm_jobs import Failure, submit, unfinished
 from launch.slurm_options import SlurmOptions
@@ -64,6 +65,24 @@ def test_jobs_are_known_from_every_folder(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.chdir(tmp_path)
     submit(runs(Path("out"), range(2)), SlurmOptions(), Path("files"), None)
     assert unfinished(runs(tmp_path / "out", range(2)), tmp_path / "files") == {"0": "12_0", "1": "12_1"}
+
+
+def test_options_of_points_in_the_queue_are_not_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    base = options({key: value for key, value in SMALL.items() if key != "name"})
+    words = [*base, "--name=mine", "--executor=slurm", "--grid"]
+    assert sweep.main([*words, "seed=0..1"]) == 0
+    before = Path("sweeps/mine/sweep.json").read_bytes()
+    capfd.readouterr()
+    assert sweep.main([*words, "seed=2..3", "--lr=0.5"]) == 2
+    message = (
+        "sweep: error: sweeps/mine: job 12_0 of the point seed=0 has not ended, and has other options (--lr=0.5); "
+    )
+    assert capfd.readouterr().err == f"{message}wait for it, or scancel 12_0\n"
+    assert Path("sweeps/mine/sweep.json").read_bytes() == before
+    assert sweep.main([*words, "seed=0..1"]) == 0
 
 
 def test_several_partitions_are_each_looked_up() -> None:
