@@ -187,8 +187,8 @@ def test_dry_run_prints_the_file_for_slurm_where_there_is_none(sweep: Sweeping) 
     slurm = ["--executor", "slurm", "--time", "60", "--nodes=2", "--parallel=2"]
     code, out, err = sweep("--grid", "lr=0.1,1,2", "--dry_run", "--name", "mine", *slurm)
     assert (code, err) == (0, "") and "-m fl_ddp.main --lr=2 --out=sweeps/mine --name=lr=2" in out
-    for line in ("--array=0-2%2", "--nodes=2", "--time=60", "--job-name=mine.slurm"):
-        assert f"#SBATCH {line}" in out
+    for line in ("--array=0-2%2", "--nodes=2", "--time=60", "--job-name=mine"):
+        assert f"#SBATCH {line}\n" in out
     assert not Path("sweeps").exists()
 
 
