@@ -9,10 +9,14 @@ from typing import TypeVar, cast
 
 import torch
 from torch import Tensor
+from torch.torch_version import TorchVersion
 
 from fl_ddp.errors import ConfigError
 
 F = TypeVar("F", bound=Callable[..., object])
+
+FUSES_UPDATES = TorchVersion(torch.__version__) >= "2.15"
+"""Whether FuseUpdate is at work: torch 2.11 moves its writing operator before a reading; between was not tried."""
 
 
 def compiled(function: F, threads: int = 1) -> F:
@@ -35,9 +39,12 @@ def compiled(function: F, threads: int = 1) -> F:
     )
     options: dict[str, str | int | bool | Callable[..., object]] = {
         "guard_filter_fn": torch.compiler.skip_all_guards_unsafe,
-        "post_grad_custom_post_pass": FuseUpdate(),
         "cpp.threads": threads,
+        # torch 2.11 moves the writing of a parameter before a reading of it
+        "reorder_for_peak_memory": False,
     }
+    if FUSES_UPDATES:
+        options["post_grad_custom_post_pass"] = FuseUpdate()
     run = torch.compile(own, dynamic=False, fullgraph=True, options=options)
     lock, ready = Lock(), False
 
