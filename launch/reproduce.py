@@ -8,10 +8,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from fl_ddp.atomic_file import write_text
-from fl_ddp.errors import ConfigError, RunError
+from fl_ddp.errors import ConfigError
+from fl_ddp.stdout import say
 from launch.arguments import HELP, Arguments, read_arguments
 from launch.comparison import Comparison, RunsBySeed, compare
 from launch.executor import Executor, array_folder
+from launch.exit_code import exit_code
 from launch.planned_run import PlannedRun
 from launch.recipe_list import recipe_list
 from launch.report import as_json, markdown, terminal
@@ -26,17 +28,17 @@ def main(words: Sequence[str]) -> int:
     Returns:
         exit code: 0, 1 (a run failed or was stopped) or 2 (the input cannot be run).
     """
-    try:
-        arguments = read_arguments(words)
-        if "help" in arguments.switches:
-            print(HELP)
-        elif "list" in arguments.switches:
-            print(recipe_list([load_table(name) for name in table_names()]), end="")
-        else:
-            return _reproduce(arguments, words)
-    except (ConfigError, RunError) as error:
-        print(f"reproduce: error: {error}", file=sys.stderr)
-        return 2 if isinstance(error, ConfigError) else 1
+    return exit_code("reproduce", lambda: _answer(words))
+
+
+def _answer(words: Sequence[str]) -> int:
+    arguments = read_arguments(words)
+    if "help" in arguments.switches:
+        say(HELP)
+    elif "list" in arguments.switches:
+        say(recipe_list([load_table(name) for name in table_names()]).removesuffix("\n"))
+    else:
+        return _reproduce(arguments, words)
     return 0
 
 
@@ -55,7 +57,7 @@ def _reproduce(arguments: Arguments, words: Sequence[str]) -> int:
             return 0
         outcomes = arguments.executor.make_all(wanted, array_folder(folder))
         failed = {each.run.label: each.words for each in outcomes if each.state in ("stopped", "failed")}
-        print()
+        say("")
     comparison = compare(table, _read_all(planned, failed), small=small)
     _write(comparison, folder, shlex.join(["python", "-m", "launch.reproduce", *words]))
     for label, why in failed.items():
@@ -66,8 +68,8 @@ def _reproduce(arguments: Arguments, words: Sequence[str]) -> int:
 def _show_plan(runs: Sequence[PlannedRun], executor: Executor, folder: Path) -> None:
     finished = [run for run in runs if (found := run.found()) and found.ended]
     for run in finished:
-        print(f"# {run.folder} is finished")
-    print(executor.plan([run for run in runs if run not in finished], array_folder(folder)))
+        say(f"# {run.folder} is finished")
+    say(executor.plan([run for run in runs if run not in finished], array_folder(folder)))
 
 
 def _read_all(runs: Sequence[RowRun], failed: dict[str, str]) -> dict[str, RunsBySeed]:
@@ -86,11 +88,11 @@ def _read_all(runs: Sequence[RowRun], failed: dict[str, str]) -> dict[str, RunsB
 
 def _write(comparison: Comparison, folder: Path, command: str) -> None:
     """Print the comparison, and leave it beside the runs."""
-    print(terminal(comparison))
+    say(terminal(comparison))
     folder.mkdir(parents=True, exist_ok=True)
     write_text(folder / "results.md", markdown(comparison, command))
     write_text(folder / "results.json", as_json(comparison, command))
-    print(f"\n{folder / 'results.md'} and results.json hold this")
+    say(f"\n{folder / 'results.md'} and results.json hold this")
 
 
 if __name__ == "__main__":

@@ -8,9 +8,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from fl_ddp.atomic_file import write_text, writing
-from fl_ddp.errors import ConfigError, RunError
+from fl_ddp.errors import ConfigError
 from fl_ddp.stdout import say
 from launch import words
+from launch.exit_code import exit_code
 from launch.found_runs import Finds, find_runs
 from launch.groups import Grouping, grouped
 from launch.metric import Metric, parse_metric
@@ -37,22 +38,22 @@ def main(line: Sequence[str]) -> int:
     Returns:
         exit code: 0, 1 (a file cannot be written) or 2 (the input cannot be read).
     """
-    try:
-        split = words.split(line, ("metric", "out"), ("help",))
-        if "help" in split.switches:
-            say(HELP)
-            return 0
-        if split.extra:
-            raise ConfigError(f"{split.extra[0]}: unknown option; --help shows all")
-        if not split.free:
-            raise ConfigError("no folder is named; accepted: that of a sweep, of a run or of several runs")
-        folders = [Path(each) for each in split.free]
-        metric = _metric(split.last("metric", "final"))
-        command = shlex.join(["python", "-m", "launch.results", *line])
-        _show(folders, metric, Path(split.last("out", split.free[0])), command)
-    except (ConfigError, RunError) as error:
-        print(f"results: error: {error}", file=sys.stderr)
-        return 2 if isinstance(error, ConfigError) else 1
+    return exit_code("results", lambda: _results(line))
+
+
+def _results(line: Sequence[str]) -> int:
+    split = words.split(line, ("metric", "out"), ("help",))
+    if "help" in split.switches:
+        say(HELP)
+        return 0
+    if split.extra:
+        raise ConfigError(f"{split.extra[0]}: unknown option; --help shows all")
+    if not split.free:
+        raise ConfigError("no folder is named; accepted: that of a sweep, of a run or of several runs")
+    folders = [Path(each) for each in split.free]
+    metric = _metric(split.last("metric", "final"))
+    command = shlex.join(["python", "-m", "launch.results", *line])
+    _show(folders, metric, Path(split.last("out", split.free[0])), command)
     return 0
 
 

@@ -10,10 +10,11 @@ from datetime import datetime
 from pathlib import Path
 
 from fl_ddp.command_line import parse
-from fl_ddp.errors import ConfigError, RunError
+from fl_ddp.errors import ConfigError
 from fl_ddp.run_folder import name_is_taken, new_folders
 from fl_ddp.stdout import say
 from launch import words
+from launch.exit_code import exit_code
 from launch.planned_run import PlannedRun
 from launch.slurm_jobs import follow, job_folder, sbatch_file, submit, unfinished
 from launch.slurm_options import SLURM_HELP, SLURM_VALUES, SlurmOptions, read_slurm_options
@@ -39,23 +40,23 @@ _SWITCHES = ("dry_run", "wait", "help")
 
 def main(line: Sequence[str]) -> int:
     """Do what the command line asks for; the exit code is 0, 1 (the run failed) or 2 (the input cannot be run)."""
-    try:
-        given = words.split(line, SLURM_VALUES, _SWITCHES)
-        if "help" in given.switches:
-            say(HELP)
-            return 0
-        if given.free:
-            raise ConfigError(f"{given.free[0]}: belongs to no option; write --option value")
-        options = read_slurm_options(given)
-        run = plan(given.extra, datetime.now())
-        say(_plan_text(run, options))
-        if "dry_run" in given.switches:
-            say(f"\n{sbatch_file([run], options, job_folder(run), None)}")
-            return 0
-        return _submit(run, options, wait="wait" in given.switches)
-    except (ConfigError, RunError) as error:
-        print(f"submit: error: {error}", file=sys.stderr)
-        return 2 if isinstance(error, ConfigError) else 1
+    return exit_code("submit", lambda: _answer(line))
+
+
+def _answer(line: Sequence[str]) -> int:
+    given = words.split(line, SLURM_VALUES, _SWITCHES)
+    if "help" in given.switches:
+        say(HELP)
+        return 0
+    if given.free:
+        raise ConfigError(f"{given.free[0]}: belongs to no option; write --option value")
+    options = read_slurm_options(given)
+    run = plan(given.extra, datetime.now())
+    say(_plan_text(run, options))
+    if "dry_run" in given.switches:
+        say(f"\n{sbatch_file([run], options, job_folder(run), None)}")
+        return 0
+    return _submit(run, options, wait="wait" in given.switches)
 
 
 def plan(options: Sequence[str], now: datetime) -> PlannedRun:

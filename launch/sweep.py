@@ -7,10 +7,11 @@ import shutil
 import sys
 from collections.abc import Sequence
 
-from fl_ddp.errors import ConfigError, RunError
+from fl_ddp.errors import ConfigError
 from fl_ddp.run_folder import RunFolder, is_held
 from fl_ddp.stdout import say
 from launch.executor import Executor, array_folder
+from launch.exit_code import exit_code
 from launch.log_words import reported_error
 from launch.made_folders import made_folders
 from launch.outcome import Outcome
@@ -27,18 +28,13 @@ def main(words: Sequence[str]) -> int:
     Returns:
         exit code: 0, 1 (a run failed or was stopped) or 2 (the input cannot be run).
     """
-    try:
-        arguments = read_arguments(words)
-        if arguments.help:
-            say(HELP)
-            return 0
-        return _sweep(arguments)
-    except (ConfigError, RunError) as error:
-        print(f"sweep: error: {error}", file=sys.stderr)
-        return 2 if isinstance(error, ConfigError) else 1
+    return exit_code("sweep", lambda: _sweep(read_arguments(words)))
 
 
 def _sweep(arguments: Arguments) -> int:
+    if arguments.help:
+        say(HELP)
+        return 0
     sweep = read_sweep(arguments.folder)
     base = sweep.base
     if arguments.axes:

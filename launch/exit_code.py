@@ -1,0 +1,25 @@
+"""How every launcher ends: what cannot be done is told in one line, never by a traceback."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+
+from fl_ddp.errors import ConfigError, RunError
+
+
+def exit_code(command: str, work: Callable[[], int]) -> int:
+    """Do what a command line asks for.
+
+    Args:
+        command: name that errors are told under.
+        work: reads the command line and does it; its own exit code is 0, or 1 where a run failed or was stopped.
+
+    Returns:
+        that of the work; 1 for a RunError, or 2 for a ConfigError: the input cannot be run.
+    """
+    try:
+        return work()
+    except (ConfigError, RunError) as error:
+        print(f"{command}: error: {error}", file=sys.stderr)
+        return 2 if isinstance(error, ConfigError) else 1
