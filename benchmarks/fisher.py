@@ -28,6 +28,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.func import grad, vmap
+from written import write_results
 
 from fl_ddp import importance
 from fl_ddp.compilation import compiled
@@ -44,7 +45,6 @@ from fl_ddp.protocol import Batch, Leaves
 from fl_ddp.samples import Normaliser, Samples
 from fl_ddp.seeds import torch_seed
 from fl_ddp.step import Drawn
-from fl_ddp.summary import versions_and_hardware
 from fl_ddp.workers import one_torch_thread
 
 
@@ -237,9 +237,7 @@ def main() -> None:
         results[name] |= json.loads(done.stdout)
     print(table(results))
     if options.out:
-        content = {"command": " ".join(sys.argv), "results": results, "environment": versions_and_hardware()}
-        options.out.parent.mkdir(parents=True, exist_ok=True)
-        options.out.write_text(json.dumps(content, indent=2) + "\n")
+        write_results(options.out, results)
 
 
 if __name__ == "__main__":

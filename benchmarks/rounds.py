@@ -27,6 +27,7 @@ from pathlib import Path
 import numpy as np
 import torch
 from torch import nn
+from written import write_results
 
 from fl_ddp.collectives import Ranks, join
 from fl_ddp.command_line import from_mapping
@@ -36,7 +37,6 @@ from fl_ddp.interrupt import StopRequest
 from fl_ddp.records import Records
 from fl_ddp.registry import build
 from fl_ddp.simulation import Simulation
-from fl_ddp.summary import versions_and_hardware
 from fl_ddp.workers import one_torch_thread
 
 CLIENTS, COHORT, SAMPLES, BATCH = 100, 10, 600, 10
@@ -207,9 +207,7 @@ def main() -> None:
             results[f"{ranks} rank{'s' * (ranks > 1)}"] = json.loads(Path(folder, f"ranks{ranks}.json").read_text())
     print(table(results))
     if options.out:
-        content = {"command": " ".join(sys.argv), "results": results, "environment": versions_and_hardware()}
-        options.out.parent.mkdir(parents=True, exist_ok=True)
-        options.out.write_text(json.dumps(content, indent=2) + "\n")
+        write_results(options.out, results)
 
 
 if __name__ == "__main__":
