@@ -94,16 +94,16 @@ def test_monte_carlo_draws_a_class_for_each_sample_by_its_probability_and_key() 
     theta = b.model.init()
     g, p = gradients(b.model, theta, b.inputs(0)[0])
 
-    def counts(round_index: int) -> Tensor:
+    def counts(round_index: int) -> tuple[Tensor, Tensor]:
         group = Group(b.work, PLAN, np.array([0]), [np.zeros(n, np.int64)], 1, 7, round_index)
         found = fisher(group, theta, b.model, kind="mc")[0]
         share: Tensor = torch.linalg.lstsq(g[0].square().T, found).solution
         check_close(g[0].square().T @ share, found)
         torch.testing.assert_close((n * share).round(), n * share, rtol=0.0, atol=1e-6)
-        return (n * share).round()
+        return found, (n * share).round()
 
-    drawn = counts(0)
-    assert torch.equal(drawn, counts(0)) and not torch.equal(drawn, counts(1))
+    found, drawn = counts(0)
+    assert torch.equal(found, counts(0)[0]) and not torch.equal(drawn, counts(1)[1])
     first = drawn / n
     # four standard deviations of n independent draws
     assert ((first - p[0]).abs() < 4 * (p[0] * (1 - p[0]) / n).sqrt()).all() and first.min() > 0
