@@ -23,13 +23,14 @@ echo Submitted batch job 12
 
 @pytest.fixture(autouse=True)
 def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder of commands that play Slurm, alone on PATH beside the system's."""
+    """A folder of commands that play Slurm, before the system's on PATH; submitit wants to see srun, too."""
     folder = tmp_path / "bin"
     folder.mkdir()
     said = {
         "sbatch": SBATCH.format(folder=folder),
         "squeue": "#!/bin/sh\necho '12_0|PENDING|0|None|'\necho '12_1|RUNNING|0|None|'\n",
         "sinfo": "#!/bin/sh\n[ \"$1\" = --all ] && printf 'main\\nlow\\n'\n",
+        "srun": "#!/bin/sh\nexit 1\n",
     }
     for name, script in said.items():
         (folder / name).write_text(script)

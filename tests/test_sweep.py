@@ -115,7 +115,8 @@ def test_ctrl_c_stops_all_runs_and_the_same_command_goes_on(tmp_path: Path) -> N
 
 
 def test_a_second_ctrl_c_quits_at_once(tmp_path: Path) -> None:
-    settings = {key: value for key, value in own_model("Held").items() if key != "name"}
+    # so many rounds that no run is over before the other has begun
+    settings = {key: value for key, value in own_model("Held").items() if key != "name"} | {"rounds": 100_000}
     words = ["-m", "launch.sweep", *options(settings), "--name", "mine", "--grid", "seed=0..1", "--parallel", "2"]
     with launched(words, 1, tmp_path) as launch:
         launch.until(lambda: all(checkpoints(tmp_path / FOLDER / f"seed={seed}") for seed in (0, 1)))

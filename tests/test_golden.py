@@ -1,0 +1,24 @@
+"""Short runs of the main job and of every method end with the bits they always had."""
+
+from __future__ import annotations
+
+import golden
+import pytest
+
+from fl_ddp import registry
+
+RUNS = golden.runs()
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_golden_bits(name: str) -> None:
+    known = golden.stored().get(golden.machine())
+    if known is None:
+        pytest.skip(f"no bits are known for {golden.machine()}; python tests/golden.py writes them")
+    assert golden.bits(RUNS[name]) == known[name], "another change of numerics: CHANGELOG.md says why, or mend it"
+
+
+def test_every_method_has_golden_bits() -> None:
+    runs = {settings["method"] for name, settings in RUNS.items() if name != "main job"}
+    assert runs == set(registry.known("method"))
+    assert all(known.keys() == RUNS.keys() for known in golden.stored().values())
