@@ -30,22 +30,22 @@ from torch import Tensor, nn
 from torch.func import grad, vmap
 from written import write_results
 
-from fl_ddp import importance
-from fl_ddp.compilation import compiled
-from fl_ddp.coverage import coverage
-from fl_ddp.environment import prepare
-from fl_ddp.flat_model import FlatModel
-from fl_ddp.group import Group, Workplace
-from fl_ddp.importance import fisher
+from fl_ddp.engine.compilation import compiled
+from fl_ddp.engine.flat_model import FlatModel
+from fl_ddp.engine.group import Group, Workplace
+from fl_ddp.engine.plan import Plan
+from fl_ddp.engine.samples import Normaliser, Samples
+from fl_ddp.engine.seeds import torch_seed
+from fl_ddp.engine.step import Drawn
+from fl_ddp.host.environment import prepare
+from fl_ddp.importance import fisher as importance_pass
+from fl_ddp.importance.coverage import coverage
+from fl_ddp.importance.fisher import fisher
 from fl_ddp.models.cnn import FedKACNN, ImportanceCNN
 from fl_ddp.models.mlp import MLP
 from fl_ddp.models.resnet import ResNet18
-from fl_ddp.plan import Plan
 from fl_ddp.protocol import Batch, Leaves
-from fl_ddp.samples import Normaliser, Samples
-from fl_ddp.seeds import torch_seed
-from fl_ddp.step import Drawn
-from fl_ddp.workers import one_torch_thread
+from fl_ddp.ranks.threads import one_torch_thread
 
 
 class Workload(NamedTuple):
@@ -146,7 +146,7 @@ def measure_times(name: str, rounds: int, loop_samples: int, device: str) -> Num
     workload = WORKLOADS[name]
     module, model, groups = federation(workload, workload.samples, device)
     theta, data = model.init(), groups[0].workplace.samples
-    chunk = importance._chunk(coverage(model, workload.in_shape), 1)
+    chunk = importance_pass._chunk(coverage(model, workload.in_shape), 1)
     x, y = data.inputs(data.x[:loop_samples], torch.float32), data.y[:loop_samples]
     module.eval().requires_grad_()
     ways: dict[str, Pass] = {

@@ -29,15 +29,15 @@ import torch
 from torch import nn
 from written import write_results
 
-from fl_ddp.collectives import Ranks, join
-from fl_ddp.command_line import from_mapping
-from fl_ddp.environment import prepare
+from fl_ddp.config.command_line import from_mapping
+from fl_ddp.config.registry import build
 from fl_ddp.federation import Federation, found
-from fl_ddp.interrupt import StopRequest
+from fl_ddp.host.environment import prepare
+from fl_ddp.host.interrupt import StopRequest
+from fl_ddp.ranks.collectives import Ranks, join
+from fl_ddp.ranks.threads import one_torch_thread
 from fl_ddp.records import Records
-from fl_ddp.registry import build
 from fl_ddp.simulation import Simulation
-from fl_ddp.workers import one_torch_thread
 
 CLIENTS, COHORT, SAMPLES, BATCH = 100, 10, 600, 10
 STEPS = SAMPLES // BATCH

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from fl_ddp.summary import versions_and_hardware
+from fl_ddp.results.summary import versions_and_hardware
 
 
 def write_results(path: Path, results: Mapping[str, object]) -> None:

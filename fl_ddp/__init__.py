@@ -21,7 +21,7 @@ def simulate(config: object = None) -> dict[str, object]:
     Raises:
         ConfigError: the configuration cannot be run.
         RunError: the run failed.
-        InterruptedRunError: Ctrl-C or SIGTERM (fl_ddp.interrupt); the text names the folder and the finished rounds.
+        InterruptedRunError: Ctrl-C or SIGTERM (fl_ddp.errors); the text names the folder and the finished rounds.
     """
     from fl_ddp.simulation import simulate as start
 

@@ -1,4 +1,4 @@
-"""The two kinds of failure a run can end in."""
+"""How a run can end before its last round."""
 
 
 class ConfigError(Exception):
@@ -36,6 +36,10 @@ class RunError(Exception):
 
 class RankLostError(RunError):
     """Another rank does not answer any more."""
+
+
+class InterruptedRunError(Exception):
+    """The user or the launcher asked the run to stop; the text says what is saved where."""
 
 
 class ElsewhereError(Exception):

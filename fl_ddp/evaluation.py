@@ -10,11 +10,11 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from fl_ddp.collectives import Ranks
-from fl_ddp.exact_sum import LIMIT, exact_total
-from fl_ddp.flat_model import FlatModel
-from fl_ddp.samples import Samples
-from fl_ddp.workers import workers_on
+from fl_ddp.engine.flat_model import FlatModel
+from fl_ddp.engine.samples import Samples
+from fl_ddp.ranks.collectives import Ranks
+from fl_ddp.ranks.exact_sum import LIMIT, exact_total
+from fl_ddp.ranks.threads import workers_on
 
 BATCH = 1000
 """Samples per forward pass; fixed, so that neither ranks nor memory move a bit of the loss."""

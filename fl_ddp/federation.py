@@ -8,21 +8,21 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from fl_ddp import registry
-from fl_ddp.collectives import Ranks
-from fl_ddp.compilation import require_compiler
-from fl_ddp.config import Config
+from fl_ddp.config import registry
+from fl_ddp.config.settings import Config
 from fl_ddp.datasets.dataset import Arrays, Dataset
+from fl_ddp.engine.compilation import require_compiler
+from fl_ddp.engine.flat_model import FlatModel
+from fl_ddp.engine.plan import Plan
+from fl_ddp.engine.samples import Normaliser, Samples, Stored, channel_statistics
+from fl_ddp.engine.seeds import Purpose, generator, torch_seed
+from fl_ddp.engine.vmap_check import try_gradient
 from fl_ddp.errors import ConfigError
-from fl_ddp.flat_model import FlatModel
 from fl_ddp.methods.fedavg import FedAvg
 from fl_ddp.partitions.local_split import local_split
 from fl_ddp.partitions.partition import Partition
-from fl_ddp.plan import Plan
-from fl_ddp.population import auto_lanes
-from fl_ddp.samples import Normaliser, Samples, Stored, channel_statistics
-from fl_ddp.seeds import Purpose, generator, torch_seed
-from fl_ddp.trial import try_gradient
+from fl_ddp.ranks.cohort import auto_lanes
+from fl_ddp.ranks.collectives import Ranks
 
 Parts = list[npt.NDArray[np.int64]]
 

@@ -6,8 +6,8 @@ import os
 import sys
 from collections.abc import Sequence
 
-from fl_ddp.interrupt import die_with_launcher, listening
-from fl_ddp.slurm import rank_variables
+from fl_ddp.host.interrupt import die_with_launcher, listening
+from fl_ddp.ranks.slurm import rank_variables
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -15,28 +15,27 @@ import torch
 from safetensors.torch import save
 from torch import Tensor
 
-from fl_ddp import checkpoint
-from fl_ddp.absolute_paths import with_absolute_paths
-from fl_ddp.atomic_file import write_bytes, write_text
-from fl_ddp.collectives import Ranks
-from fl_ddp.config import Choice, Config
-from fl_ddp.config_file import to_yaml
+from fl_ddp.config.absolute_paths import with_absolute_paths
+from fl_ddp.config.settings import Choice, Config
+from fl_ddp.config.yaml_file import to_yaml
 from fl_ddp.errors import ConfigError
 from fl_ddp.evaluation import Scores
 from fl_ddp.federation import Federation, num_idle
-from fl_ddp.figures import confusion_figure
-from fl_ddp.memory import ClientMemory
-from fl_ddp.metrics import Record
-from fl_ddp.partition_plot import partition_figure
+from fl_ddp.host.atomic_file import write_bytes, write_text
+from fl_ddp.host.stdout import say
 from fl_ddp.partitions.partition_file import SavedPartition, read_partition, write_partition
-from fl_ddp.population import owner
-from fl_ddp.progress import Progress, result_table
 from fl_ddp.protocol import Tensors
-from fl_ddp.run_folder import RunFolder
-from fl_ddp.stdout import say
-from fl_ddp.stopwatch import PHASES
-from fl_ddp.summary import Summary, cpu_model, rounds_to_target, versions_and_hardware, write_summary
-from fl_ddp.tracking import Tracker
+from fl_ddp.ranks.cohort import owner
+from fl_ddp.ranks.collectives import Ranks
+from fl_ddp.ranks.memory import ClientMemory
+from fl_ddp.results import checkpoint
+from fl_ddp.results.figures import confusion_figure, partition_figure
+from fl_ddp.results.metrics import Record
+from fl_ddp.results.progress import Progress, result_table
+from fl_ddp.results.run_folder import RunFolder
+from fl_ddp.results.stopwatch import PHASES
+from fl_ddp.results.summary import Summary, cpu_model, rounds_to_target, versions_and_hardware, write_summary
+from fl_ddp.results.tracking import Tracker
 
 
 @dataclass(frozen=True)

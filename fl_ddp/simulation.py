@@ -12,25 +12,25 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fl_ddp.collectives import Ranks, join
-from fl_ddp.command_line import from_file, from_mapping
-from fl_ddp.config import Config
-from fl_ddp.environment import prepare
-from fl_ddp.errors import ElsewhereError, RankLostError, RunError
+from fl_ddp.config.command_line import from_file, from_mapping
+from fl_ddp.config.settings import Config
+from fl_ddp.engine.group import Group, Workplace
+from fl_ddp.engine.plan import Plan
+from fl_ddp.errors import ElsewhereError, InterruptedRunError, RankLostError, RunError
 from fl_ddp.evaluation import Scores, evaluate, evaluate_clients, own_accuracy
-from fl_ddp.exact_sum import CohortSum
 from fl_ddp.federation import Federation, Parts, found
-from fl_ddp.group import Group, Workplace
-from fl_ddp.interrupt import InterruptedRunError, StopRequest, listening
-from fl_ddp.memory import ClientMemory
-from fl_ddp.metrics import Record
-from fl_ddp.plan import Plan
-from fl_ddp.population import Ids, cohort, deal, owner
+from fl_ddp.host.environment import prepare
+from fl_ddp.host.interrupt import StopRequest, listening
 from fl_ddp.protocol import Info, Tensors, Term, Total, Upload
+from fl_ddp.ranks.cohort import Ids, cohort, deal, owner
+from fl_ddp.ranks.collectives import Ranks, join
+from fl_ddp.ranks.exact_sum import CohortSum
+from fl_ddp.ranks.memory import ClientMemory
+from fl_ddp.ranks.slurm import rank_variables
+from fl_ddp.ranks.threads import one_torch_thread, workers_on
 from fl_ddp.records import Records
-from fl_ddp.slurm import rank_variables
-from fl_ddp.stopwatch import Stopwatch
-from fl_ddp.workers import one_torch_thread, workers_on
+from fl_ddp.results.metrics import Record
+from fl_ddp.results.stopwatch import Stopwatch
 
 
 def simulate(config: object = None) -> dict[str, object]:

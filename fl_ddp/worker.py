@@ -8,12 +8,12 @@ import traceback
 from collections.abc import Sequence
 from contextlib import suppress
 
-from fl_ddp.collectives import Ranks, join
-from fl_ddp.command_line import parse
-from fl_ddp.config import Config
-from fl_ddp.environment import prepare
-from fl_ddp.errors import ConfigError, ElsewhereError, RankLostError, RunError
-from fl_ddp.interrupt import InterruptedRunError, StopRequest
+from fl_ddp.config.command_line import parse
+from fl_ddp.config.settings import Config
+from fl_ddp.errors import ConfigError, ElsewhereError, InterruptedRunError, RankLostError, RunError
+from fl_ddp.host.environment import prepare
+from fl_ddp.host.interrupt import StopRequest
+from fl_ddp.ranks.collectives import Ranks, join
 from fl_ddp.simulation import run
 
 

@@ -10,9 +10,9 @@ from functools import partial
 
 import numpy as np
 
+from fl_ddp.config.options import suggestion
+from fl_ddp.engine.seeds import Purpose, generator
 from fl_ddp.errors import ConfigError
-from fl_ddp.options import suggestion
-from fl_ddp.seeds import Purpose, generator
 from launch.points import Axis, Point, key_and_rest
 from launch.values import MOST, read_values, split
 

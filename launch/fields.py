@@ -6,8 +6,8 @@ import math
 import re
 from collections.abc import Collection, Mapping
 
+from fl_ddp.config.options import suggestion
 from fl_ddp.errors import ConfigError
-from fl_ddp.options import suggestion
 
 
 def mapping(value: object, where: str) -> dict[str, object]:

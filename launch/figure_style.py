@@ -15,7 +15,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from fl_ddp.atomic_file import write_bytes
+from fl_ddp.host.atomic_file import write_bytes
 
 # Okabe and Ito 2008, the dark ones first
 _PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8C6BB1")

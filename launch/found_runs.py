@@ -8,10 +8,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
-from fl_ddp.config_file import flatten, written
+from fl_ddp.config.registry import KINDS
+from fl_ddp.config.yaml_file import flatten, written
 from fl_ddp.errors import ConfigError
-from fl_ddp.registry import KINDS
-from fl_ddp.run_folder import is_held
+from fl_ddp.results.run_folder import is_held
 from launch.log_words import reported_error
 from launch.runs import Run, log_beside, read_run
 from launch.sweep_folder import FILE, read_sweep

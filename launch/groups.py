@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from fl_ddp.command_line import FREE_ON_RESUME
+from fl_ddp.config.command_line import FREE_ON_RESUME
 from launch.found_runs import FoundRun, State
 from launch.metric import Curve, Metric, measure
 from launch.runs import Run

@@ -14,7 +14,7 @@ from submitit import JobEnvironment
 from submitit.helpers import DelayedSubmission
 
 from fl_ddp.errors import ConfigError
-from fl_ddp.run_folder import FolderInUseError, RunFolder
+from fl_ddp.results.run_folder import FolderInUseError, RunFolder
 from launch.log_words import ERROR, heading, killed, words_of_job
 from launch.planned_run import PlannedRun
 from launch.runs import read_run

@@ -11,7 +11,7 @@ from queue import SimpleQueue
 from threading import Lock
 
 from fl_ddp.errors import ConfigError
-from fl_ddp.run_folder import is_held
+from fl_ddp.results.run_folder import is_held
 from launch.local import Stop
 from launch.log_words import killed, last_words
 from launch.outcome import NOT_STARTED, Outcome

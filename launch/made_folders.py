@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from fl_ddp.atomic_file import writing
+from fl_ddp.host.atomic_file import writing
 
 
 @contextmanager

@@ -8,12 +8,12 @@ from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
 
-from fl_ddp.absolute_paths import with_absolute_paths
-from fl_ddp.command_line import FREE_ON_RESUME, from_file, parse
-from fl_ddp.config import Choice, Config
-from fl_ddp.config_file import written
+from fl_ddp.config.absolute_paths import with_absolute_paths
+from fl_ddp.config.command_line import FREE_ON_RESUME, from_file, parse
+from fl_ddp.config.settings import Choice, Config
+from fl_ddp.config.yaml_file import written
 from fl_ddp.errors import ConfigError
-from fl_ddp.run_folder import RunFolder
+from fl_ddp.results.run_folder import RunFolder
 from launch.runs import Run, log_beside, read_run
 
 PLACE = ("data.root", "data.download")

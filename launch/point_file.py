@@ -6,7 +6,7 @@ import csv
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from fl_ddp.config_file import flatten, load_yaml, written
+from fl_ddp.config.yaml_file import flatten, load_yaml, written
 from fl_ddp.errors import ConfigError
 from launch import fields
 from launch.points import Axis, Point, check_key

@@ -7,9 +7,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from fl_ddp.atomic_file import write_text
 from fl_ddp.errors import ConfigError
-from fl_ddp.stdout import say
+from fl_ddp.host.atomic_file import write_text
+from fl_ddp.host.stdout import say
 from launch.arguments import HELP, Arguments, read_arguments
 from launch.comparison import Comparison, RunsBySeed, compare
 from launch.executor import Executor, array_folder

@@ -7,9 +7,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from fl_ddp.atomic_file import write_text, writing
 from fl_ddp.errors import ConfigError
-from fl_ddp.stdout import say
+from fl_ddp.host.atomic_file import write_text, writing
+from fl_ddp.host.stdout import say
 from launch import words
 from launch.exit_code import exit_code
 from launch.found_runs import Finds, find_runs

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from fl_ddp.command_line import parse
-from fl_ddp.config import Config
-from fl_ddp.config_file import written
+from fl_ddp.config.command_line import parse
+from fl_ddp.config.settings import Config
+from fl_ddp.config.yaml_file import written
 from fl_ddp.errors import ConfigError
 from launch.planned_run import PLACE, PlannedRun
 from launch.table import Row

@@ -9,8 +9,8 @@ from typing import Never
 
 from tqdm import tqdm
 
-from fl_ddp.progress import on_terminal
-from fl_ddp.stdout import say
+from fl_ddp.host.stdout import say
+from fl_ddp.results.progress import on_terminal
 from launch.outcome import Outcome
 from launch.planned_run import PlannedRun
 

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from fl_ddp.config_file import flatten, load_yaml, written
+from fl_ddp.config.registry import KINDS
+from fl_ddp.config.yaml_file import flatten, load_yaml, written
 from fl_ddp.errors import ConfigError
-from fl_ddp.registry import KINDS
 from launch.metric import Curve
 
 

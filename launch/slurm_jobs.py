@@ -13,8 +13,8 @@ from typing import NamedTuple
 from submitit import Job
 from submitit.slurm.slurm import SlurmExecutor
 
-from fl_ddp.atomic_file import write_text
 from fl_ddp.errors import ConfigError
+from fl_ddp.host.atomic_file import write_text
 from launch.job import Rank
 from launch.log_words import words_of_job
 from launch.made_folders import made_folders

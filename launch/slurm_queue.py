@@ -7,8 +7,8 @@ import shutil
 import subprocess
 from dataclasses import dataclass
 
+from fl_ddp.config.options import suggestion
 from fl_ddp.errors import ConfigError
-from fl_ddp.options import suggestion
 from launch.slurm_options import SlurmOptions
 
 _ENDED = {

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from submitit import SlurmJob
 
-from fl_ddp.stdout import say
+from fl_ddp.host.stdout import say
 from launch.outcome import Outcome
 from launch.planned_run import PlannedRun
 from launch.slurm_jobs import Failure, follow, submit, unfinished

@@ -9,10 +9,10 @@ from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
-from fl_ddp.command_line import parse
+from fl_ddp.config.command_line import parse
 from fl_ddp.errors import ConfigError
-from fl_ddp.run_folder import name_is_taken, new_folders
-from fl_ddp.stdout import say
+from fl_ddp.host.stdout import say
+from fl_ddp.results.run_folder import name_is_taken, new_folders
 from launch import words
 from launch.exit_code import exit_code
 from launch.planned_run import PlannedRun

@@ -8,8 +8,8 @@ import sys
 from collections.abc import Sequence
 
 from fl_ddp.errors import ConfigError
-from fl_ddp.run_folder import RunFolder, is_held
-from fl_ddp.stdout import say
+from fl_ddp.host.stdout import say
+from fl_ddp.results.run_folder import RunFolder, is_held
 from launch.executor import Executor, array_folder
 from launch.exit_code import exit_code
 from launch.log_words import reported_error

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from fl_ddp.atomic_file import write_text
 from fl_ddp.errors import ConfigError
+from fl_ddp.host.atomic_file import write_text
 from launch import fields
 from launch.points import Point, folder_name
 from launch.words import key_of

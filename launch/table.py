@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from fl_ddp.config.options import nearest_first, suggestion
 from fl_ddp.errors import ConfigError
-from fl_ddp.options import nearest_first, suggestion
 from launch.metric import Metric
 from launch.ordering import Ordering
 

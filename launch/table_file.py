@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import cast, get_args
 
-from fl_ddp.config_file import load_yaml
+from fl_ddp.config.yaml_file import load_yaml
 from fl_ddp.errors import ConfigError
 from launch import fields
 from launch.metric import parse_metric

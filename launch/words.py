@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from fl_ddp.config.options import suggestion
 from fl_ddp.errors import ConfigError
-from fl_ddp.options import suggestion
 
 _OTHERS_OF_MAIN = ("config", "print_config", "version")
 """Options of fl_ddp.main that are no settings of a run."""
@@ -101,8 +101,8 @@ def whole_number(key: str, text: str, least: int = 1) -> int:
 
 def _misspelt(key: str, ours: Sequence[str]) -> str | None:
     """The option of ours that an unknown one means, if it is none of fl_ddp.main's."""
-    from fl_ddp.config_layers import scalar_options  # takes seconds to import: only a run needs it
-    from fl_ddp.registry import KINDS
+    from fl_ddp.config.layers import scalar_options  # takes seconds to import: only a run needs it
+    from fl_ddp.config.registry import KINDS
 
     if key.partition(".")[0] in (*KINDS, *scalar_options().by_name, *_OTHERS_OF_MAIN):
         return None

@@ -10,8 +10,8 @@ from weakref import WeakKeyDictionary
 import torch
 from torch import Tensor
 
-from fl_ddp.flat_model import FlatModel
-from fl_ddp.group import Group
+from fl_ddp.engine.flat_model import FlatModel
+from fl_ddp.engine.group import Group
 from fl_ddp.methods.fedavg import FedAvg
 from fl_ddp.protocol import Info, Tensors, Term, Total, Upload
 

@@ -23,13 +23,15 @@ from matplotlib.figure import Figure
 from torch import Tensor
 from torch._dynamo.utils import counters
 
-from fl_ddp import checkpoint, records, registry
-from fl_ddp.collectives import Ranks, join
-from fl_ddp.command_line import from_mapping
-from fl_ddp.config import Config
-from fl_ddp.environment import prepare
-from fl_ddp.interrupt import StopRequest, die_with_launcher
+from fl_ddp import records
+from fl_ddp.config import registry
+from fl_ddp.config.command_line import from_mapping
+from fl_ddp.config.settings import Config
+from fl_ddp.host.environment import prepare
+from fl_ddp.host.interrupt import StopRequest, die_with_launcher
 from fl_ddp.methods.fedavg import FedAvg
+from fl_ddp.ranks.collectives import Ranks, join
+from fl_ddp.results import checkpoint
 from fl_ddp.simulation import run
 
 COMPILED_TOLERANCE = 1e-6

@@ -12,16 +12,16 @@ import torch
 from safetensors.torch import load_file
 from torch._dynamo.utils import counters
 
-from fl_ddp.collectives import Ranks
-from fl_ddp.command_line import from_mapping
+from fl_ddp.config.command_line import from_mapping
 from fl_ddp.evaluation import Scores
 from fl_ddp.federation import Federation, found
-from fl_ddp.interrupt import StopRequest
-from fl_ddp.memory import ClientMemory
-from fl_ddp.metrics import Record
-from fl_ddp.population import Ids
+from fl_ddp.host.interrupt import StopRequest
 from fl_ddp.protocol import Tensors
+from fl_ddp.ranks.cohort import Ids
+from fl_ddp.ranks.collectives import Ranks
+from fl_ddp.ranks.memory import ClientMemory
 from fl_ddp.records import Records
+from fl_ddp.results.metrics import Record
 from fl_ddp.simulation import Simulation
 
 ROUNDS = 3

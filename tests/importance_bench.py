@@ -10,11 +10,11 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from fl_ddp.flat_model import FlatModel
-from fl_ddp.group import Group, Workplace
-from fl_ddp.plan import Plan
-from fl_ddp.samples import Normaliser, Samples
-from fl_ddp.seeds import torch_seed
+from fl_ddp.engine.flat_model import FlatModel
+from fl_ddp.engine.group import Group, Workplace
+from fl_ddp.engine.plan import Plan
+from fl_ddp.engine.samples import Normaliser, Samples
+from fl_ddp.engine.seeds import torch_seed
 
 PLAN = Plan(10, 1.0, None, 0.1)
 

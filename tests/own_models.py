@@ -10,7 +10,7 @@ from pathlib import Path
 
 from torch import Tensor
 
-from fl_ddp.interrupt import StopRequest
+from fl_ddp.host.interrupt import StopRequest
 from fl_ddp.models.mlp import MLP
 
 

@@ -12,12 +12,25 @@ PACKAGE = Path(fl_ddp.__file__).parent
 TREES = {
     file.relative_to(PACKAGE).as_posix(): ast.parse(file.read_text(encoding="utf-8")) for file in PACKAGE.rglob("*.py")
 }
-ENGINE = [file for file in TREES if "/" not in file]
-MOST_LINES = 400
-# what knows of ranks, of the order of a round, or of files
-ABOVE_METHODS = ("torch.distributed", *(f"fl_ddp.{name}" for name in (
-    "collectives", "simulation", "worker", "main", "records", "population", "federation", "registry", "checkpoint",
-)))  # fmt: skip
+MOST_LINES, MOST_FILES = 400, 12
+KEPT = ("datasets", "methods", "models", "partitions")
+"""Folders whose names of classes stand in stored configurations."""
+FLOORS = (
+    ("main", "__init__"),
+    ("worker",),
+    ("simulation",),
+    ("records",),
+    ("federation",),
+    ("evaluation", "results"),
+    ("ranks",),
+    ("config",),
+    ("methods",),
+    ("importance",),
+    ("engine", "datasets", "models", "partitions"),
+    ("protocol", "host"),
+    ("errors", "version"),
+)
+"""Rooms of the package, files at its top and folders, from the story of a run down to what all of it stands on."""
 
 
 def imported(file: str) -> set[str]:
@@ -37,33 +50,66 @@ def reaches(name: str, module: str) -> bool:
     return f"{name}.".startswith(f"{module}.")
 
 
-def test_only_collectives_knows_of_ranks() -> None:
-    found = [file for file in TREES if any(reaches(name, "torch.distributed") for name in imported(file))]
-    assert found == ["collectives.py"]
+def room(name: str) -> str:
+    """The folder, or the file at the top of the package, that a file or an imported name belongs to."""
+    return name.removesuffix(".py").replace("/", ".").removeprefix("fl_ddp.").partition(".")[0]
 
 
-def test_engine_names_no_method_but_the_protocol() -> None:
-    found = {(file, name) for file in ENGINE for name in imported(file) if reaches(name, "fl_ddp.methods")}
-    assert found <= {("federation.py", "fl_ddp.methods.fedavg.FedAvg")}
-
-
-def test_methods_know_nothing_of_ranks_rounds_and_files() -> None:
-    files = [file for file in TREES if file.startswith("methods/")]
+def rooms_imported(folder: str) -> set[str]:
+    """The rooms that the files of a folder import, itself aside."""
+    files = [file for file in TREES if file.startswith(f"{folder}/")]
     assert len(files) > 1
-    assert [(f, n) for f in files for n in imported(f) if any(reaches(n, module) for module in ABOVE_METHODS)] == []
+    names = {name for file in files for name in imported(file) if reaches(name, "fl_ddp")}
+    return {room(name) for name in names} - {folder}
 
 
-def test_methods_import_no_other_method() -> None:
-    fedavg = "fl_ddp.methods.fedavg.FedAvg"
-    files = [file for file in TREES if file.startswith("methods/")]
-    found = [(f, n) for f in files for n in imported(f) if reaches(n, "fl_ddp.methods") and n != fedavg]
+def test_imports_only_go_down() -> None:
+    floor = {name: number for number, names in enumerate(FLOORS) for name in names}
+    assert floor.keys() == {room(file) for file in TREES}
+    found = [
+        (file, name)
+        for file in TREES
+        for name in imported(file)
+        if reaches(name, "fl_ddp") and room(name) not in (room(file), "version") and name != "fl_ddp.simulate"
+        if floor[room(name)] <= floor[room(file)]
+    ]
     assert found == []
 
 
+def test_only_collectives_knows_of_ranks() -> None:
+    found = [file for file in TREES if any(reaches(name, "torch.distributed") for name in imported(file))]
+    assert found == ["ranks/collectives.py"]
+
+
+def test_the_engine_knows_the_protocol_alone() -> None:
+    assert rooms_imported("engine") == {"errors", "protocol"}
+    assert rooms_imported("importance") <= {"errors", "protocol", "engine"}
+
+
+def test_nothing_names_a_method_but_the_protocol() -> None:
+    found = {(file, name) for file in TREES for name in imported(file) if reaches(name, "fl_ddp.methods")}
+    assert {name for file, name in found} == {"fl_ddp.methods.fedavg.FedAvg"}
+    assert {file for file, _ in found if not file.startswith("methods/")} == {"federation.py"}
+
+
+def test_methods_know_nothing_of_ranks_rounds_and_files() -> None:
+    assert rooms_imported("methods") == {"errors", "protocol", "engine", "importance"}
+
+
 def test_data_models_and_partitions_know_nothing_of_the_engine() -> None:
-    parts = [file for file in TREES if file.startswith(("datasets/", "models/", "partitions/"))]
-    above = [*ABOVE_METHODS, "fl_ddp.group", "fl_ddp.step", "fl_ddp.methods"]
-    assert [(f, n) for f in parts for n in imported(f) if any(reaches(n, module) for module in above)] == []
+    for folder in ("datasets", "models", "partitions"):
+        assert rooms_imported(folder) <= {"errors", "protocol", "host"}
+
+
+def test_no_folder_is_crowded_and_no_name_repeats_its_folders() -> None:
+    folders: dict[str, list[str]] = {}
+    for file in TREES:
+        folder, _, name = file.rpartition("/")
+        if name != "__init__.py":
+            folders.setdefault(folder, []).append(name)
+    assert {folder: len(names) for folder, names in folders.items() if len(names) > MOST_FILES} == {}
+    repeated = {(f, n) for f, names in folders.items() for n in names if f and f.rstrip("s") in n}
+    assert {folder for folder, _ in repeated} <= set(KEPT)
 
 
 def test_no_file_is_long() -> None:

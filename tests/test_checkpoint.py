@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
 
-from fl_ddp import checkpoint
 from fl_ddp.errors import ConfigError, RunError
 from fl_ddp.protocol import Tensors
+from fl_ddp.results import checkpoint
 
 SERVER: Tensors = {
     "theta": torch.arange(6.0).view(2, 3) / 7,

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fl_ddp.command_help import GROUPS
-from fl_ddp.command_line import from_file, from_mapping, parse
-from fl_ddp.config import Choice, Config
-from fl_ddp.config_file import to_yaml
+from fl_ddp.config.command_help import GROUPS
+from fl_ddp.config.command_line import from_file, from_mapping, parse
+from fl_ddp.config.settings import Choice, Config
+from fl_ddp.config.yaml_file import to_yaml
 from fl_ddp.errors import ConfigError
 from fl_ddp.version import __version__
 

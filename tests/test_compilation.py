@@ -11,8 +11,8 @@ import torch
 from torch import Tensor, fx
 from torch.profiler import ProfilerActivity, profile
 
-from fl_ddp.compilation import FUSES_UPDATES, compiled, layout
-from fl_ddp.fused_update import FuseUpdate
+from fl_ddp.engine.compilation import FUSES_UPDATES, compiled, layout
+from fl_ddp.engine.fused_update import FuseUpdate
 
 G, ROWS, COLUMNS, BATCH = 3, 17, 29, 5
 

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from fl_ddp.collectives import Ranks, Result
+from fl_ddp.engine.samples import Samples
 from fl_ddp.evaluation import BATCH, Scores, evaluate
-from fl_ddp.samples import Samples
+from fl_ddp.ranks.collectives import Ranks, Result
 
 CPU = torch.device("cpu")
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from fl_ddp.errors import RunError
-from fl_ddp.exact_sum import LIMIT, CohortSum, bins, exact_total
 from fl_ddp.protocol import Term
+from fl_ddp.ranks.exact_sum import LIMIT, CohortSum, bins, exact_total
 
 Sums = Mapping[str, Tensor | Term]
 # 16 of the largest with the largest weight stay below the limit of a sum

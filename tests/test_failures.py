@@ -17,7 +17,7 @@ from launching import SMALL, checkpoints, failed, launched, numbers, one_thread,
 from fl_ddp import simulate
 from fl_ddp.errors import ConfigError, RunError
 from fl_ddp.main import main
-from fl_ddp.run_folder import RunFolder
+from fl_ddp.results.run_folder import RunFolder
 
 USER, FAULT = 2, 1
 GONE = 15.0

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from fl_ddp.forgetting import average, forgetting
-from fl_ddp.metrics import Record
-from fl_ddp.tracking import History, Tracker
+from fl_ddp.results.forgetting import average, forgetting
+from fl_ddp.results.metrics import Record
+from fl_ddp.results.tracking import History, Tracker
 
 CLASSES = ("never lost", "lost", "lost and found", "not in the test set")
 ACCURACIES = {  # by round; round 0 is the initial model, whose luck counts for nothing

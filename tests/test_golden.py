@@ -5,7 +5,7 @@ from __future__ import annotations
 import golden
 import pytest
 
-from fl_ddp import registry
+from fl_ddp.config import registry
 
 RUNS = golden.runs()
 

@@ -12,14 +12,14 @@ from importance_bench import PLAN, Bench, bench, check_close, gradients
 from torch import Tensor, nn
 from torch._dynamo.utils import counters
 
-from fl_ddp import importance
-from fl_ddp.coverage import coverage
-from fl_ddp.flat_model import FlatModel
-from fl_ddp.group import Group, Workplace
-from fl_ddp.importance import fisher, importance_sum, mean_gradient_norm
-from fl_ddp.measure import Label, Measure
-from fl_ddp.samples import Samples
-from fl_ddp.workers import workers_on
+from fl_ddp.engine.flat_model import FlatModel
+from fl_ddp.engine.group import Group, Workplace
+from fl_ddp.engine.samples import Samples
+from fl_ddp.importance import fisher as importance_pass
+from fl_ddp.importance.coverage import coverage
+from fl_ddp.importance.fisher import fisher, importance_sum, mean_gradient_norm
+from fl_ddp.importance.measure import Label, Measure
+from fl_ddp.ranks.threads import workers_on
 
 SHAPE = (1, 6, 6)
 SIZES = (60, 1, 50, 7)
@@ -116,7 +116,7 @@ def test_monte_carlo_draws_alike_whatever_covers_a_parameter(
     b = bench(make, SHAPE, (20,))
     found = fisher(b.group([0]), b.model.init(), b.model, kind="mc")
     nothing = coverage(b.model, SHAPE)._replace(calls=(), others=tuple(range(len(b.model.names))))
-    monkeypatch.setattr(importance, "coverage", lambda *_: nothing)
+    monkeypatch.setattr(importance_pass, "coverage", lambda *_: nothing)
     check_close(found, fisher(b.group([0]), b.model.init(), b.model, kind="mc"))
 
 
@@ -320,7 +320,7 @@ def test_the_size_of_a_chunk_changes_rounding_alone(
 ) -> None:
     b = bench(make, SHAPE, (11, 3))
     whole = [fisher(b.group([0, 1]), b.theta(2), b.model, kind=kind) for kind in ("empirical", "exact")]
-    monkeypatch.setattr(importance, "_LARGEST", 1)
+    monkeypatch.setattr(importance_pass, "_LARGEST", 1)
     single = [fisher(b.group([0, 1]), b.theta(2), b.model, kind=kind) for kind in ("empirical", "exact")]
     check_close(torch.stack(single), torch.stack(whole))
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from launching import SMALL, Launch, Numbers, checkpoints, launched, numbers, own_model, resumed, simulated
 
-from fl_ddp.interrupt import InterruptedRunError
+from fl_ddp.errors import InterruptedRunError
 
 LONG = {**SMALL, "local_epochs": 3, "rounds": 8, "checkpoint_every": 5, "method": "Scaffold"}
 HELD = {**own_model("Held"), "rounds": 4}

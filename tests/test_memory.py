@@ -4,7 +4,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fl_ddp.memory import ClientMemory
+from fl_ddp.ranks.memory import ClientMemory
 
 CPU = torch.device("cpu")
 

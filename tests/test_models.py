@@ -14,13 +14,13 @@ from torch import Tensor, nn
 from torch.func import functional_call, grad, stack_module_state, vmap
 from torchvision.models import resnet18
 
+from fl_ddp.engine.seeds import torch_seed
 from fl_ddp.errors import ConfigError
 from fl_ddp.models.cnn import FedCLCIFAR, FedCLMNIST, FedCurvCNN, FedKACNN, ImportanceCNN, LeNet5, PflCNN
 from fl_ddp.models.filver import FilVerNet
 from fl_ddp.models.layers import MaxPool
 from fl_ddp.models.mlp import MLP
 from fl_ddp.models.resnet import ResNet18, ResNet50
-from fl_ddp.seeds import torch_seed
 
 MNIST, CIFAR, SMALL = (1, 28, 28), (3, 32, 32), (1, 8, 8)
 Model = Callable[..., nn.Module]

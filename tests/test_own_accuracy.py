@@ -7,11 +7,11 @@ import pytest
 import torch
 from conformance_runs import SETTINGS, SOLO, play
 
-from fl_ddp.command_line import from_mapping
+from fl_ddp.config.command_line import from_mapping
+from fl_ddp.engine.flat_model import FlatModel
+from fl_ddp.engine.samples import Samples
 from fl_ddp.evaluation import BATCH, evaluate_clients, own_accuracy
 from fl_ddp.federation import found
-from fl_ddp.flat_model import FlatModel
-from fl_ddp.samples import Samples
 
 ROWS = 2 * BATCH + 300
 GENERATOR = torch.Generator().manual_seed(4)

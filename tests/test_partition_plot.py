@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from matplotlib.collections import PathCollection
 
-from fl_ddp.partition_plot import partition_figure
+from fl_ddp.results.figures import partition_figure
 
 LABELS = np.array([0] * 80 + [1] * 20 + [2] * 50)
 CLIENTS = [np.arange(80), np.arange(80, 120), np.arange(120, 150)]

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from fl_ddp.plan import Plan
-from fl_ddp.seeds import keys
+from fl_ddp.engine.plan import Plan
+from fl_ddp.engine.seeds import keys
 
 Indices = npt.NDArray[np.int64]
 SIZES = st.lists(st.integers(0, 30), min_size=1, max_size=5)

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fl_ddp.population import auto_lanes, cohort, deal, owner
+from fl_ddp.ranks.cohort import auto_lanes, cohort, deal, owner
 
 
 def padded_share(size: int, lanes: int, num_ranks: int) -> float:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from conformance_runs import SETTINGS, SOLO, differences, play
 
-from fl_ddp.command_line import from_mapping
+from fl_ddp.config.command_line import from_mapping
 from fl_ddp.federation import Federation, found
 
 

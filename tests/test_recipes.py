@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from fl_ddp import registry
-from fl_ddp.command_line import from_file, from_mapping
-from fl_ddp.config_file import load_yaml
+from fl_ddp.config import registry
+from fl_ddp.config.command_line import from_file, from_mapping
+from fl_ddp.config.yaml_file import load_yaml
 from launch.recipe_list import recipe_list
 from launch.row_run import plan
 from launch.table import Row

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from fl_ddp import registry
-from fl_ddp.config import Choice
+from fl_ddp.config import registry
+from fl_ddp.config.settings import Choice
 from fl_ddp.errors import ConfigError
 
 NET = """

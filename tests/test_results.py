@@ -20,7 +20,7 @@ from launching import SMALL, options, simulated
 from PIL import Image
 from written_runs import Written, groups_of
 
-from fl_ddp.run_folder import RunFolder
+from fl_ddp.results.run_folder import RunFolder
 from launch.groups import Grouping, in_order
 from launch.metric import parse_metric
 from launch.results import main

@@ -30,7 +30,7 @@ from launching import (
 )
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from fl_ddp.command_line import from_file
+from fl_ddp.config.command_line import from_file
 from fl_ddp.errors import ConfigError
 
 LONG = {**SMALL, "rounds": 12, "local_epochs": 3}

@@ -7,16 +7,16 @@ from threading import Timer
 
 import pytest
 
-from fl_ddp.config import Choice, Config
+from fl_ddp.config.settings import Choice, Config
 from fl_ddp.errors import ConfigError
-from fl_ddp.run_folder import RunFolder, default_name
+from fl_ddp.results.run_folder import RunFolder, default_name
 
 NOW = datetime(2026, 11, 21, 10, 15)
 HOLD = """
 import sys, time
 from pathlib import Path
 from threading import Timer
-from fl_ddp.run_folder import RunFolder
+from fl_ddp.results.run_folder import RunFolder
 folder = RunFolder.reopen(Path(sys.argv[1]))
 print("held", flush=True)
 time.sleep(60)

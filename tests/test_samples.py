@@ -5,7 +5,7 @@ import numpy.typing as npt
 import pytest
 import torch
 
-from fl_ddp.samples import Normaliser, Samples, Stored, channel_statistics
+from fl_ddp.engine.samples import Normaliser, Samples, Stored, channel_statistics
 
 
 def pixels(*shape: int) -> npt.NDArray[np.uint8]:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch.func import vmap
 
-from fl_ddp.seeds import Purpose, generator, keys, shuffled, torch_seed, uniform
+from fl_ddp.engine.seeds import Purpose, generator, keys, shuffled, torch_seed, uniform
 
 WORDS = st.integers(-(2**63), 2**63 - 1)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fl_ddp.slurm import node_address, rank_variables
+from fl_ddp.ranks.slurm import node_address, rank_variables
 
 BATCH = {
     "SLURM_JOB_ID": "7", "SLURM_NTASKS": "4", "SLURM_NTASKS_PER_NODE": "2", "SLURM_PROCID": "0", "SLURM_LOCALID": "0",

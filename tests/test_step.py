@@ -13,14 +13,15 @@ from torch import Tensor, nn
 from torch._dynamo.utils import counters
 from torch.nn import functional as F
 
-from fl_ddp.flat_model import FlatModel
-from fl_ddp.group import Group, Workplace
-from fl_ddp.interrupt import InterruptedRunError, StopRequest
+from fl_ddp.engine.flat_model import FlatModel
+from fl_ddp.engine.group import Group, Workplace
+from fl_ddp.engine.plan import Plan
+from fl_ddp.engine.samples import Normaliser, Samples
+from fl_ddp.engine.seeds import Purpose, keys, torch_seed
+from fl_ddp.errors import InterruptedRunError
+from fl_ddp.host.interrupt import StopRequest
 from fl_ddp.methods.fedavg import FedAvg
-from fl_ddp.plan import Plan
 from fl_ddp.protocol import Tensors, Trained
-from fl_ddp.samples import Normaliser, Samples
-from fl_ddp.seeds import Purpose, keys, torch_seed
 
 SEED, ROUND, CLASSES = 5, 2, 3
 SIZES = (13, 1, 4, 7, 22)

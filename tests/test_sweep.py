@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from launching import SMALL, checkpoints, launched, numbers, options, own_model, simulated
 
-from fl_ddp.run_folder import RunFolder, is_held
+from fl_ddp.results.run_folder import RunFolder, is_held
 from launch.local_runs import places_for
 from launch.planned_run import PlannedRun
 from launch.points import folder_name

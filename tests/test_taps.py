@@ -13,9 +13,9 @@ from importance_bench import Bench, bench, check_close, gradients
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from fl_ddp import importance
-from fl_ddp.coverage import coverage
-from fl_ddp.importance import fisher
+from fl_ddp.importance import fisher as importance_pass
+from fl_ddp.importance.coverage import coverage
+from fl_ddp.importance.fisher import fisher
 from fl_ddp.models.cnn import FedCLCIFAR, FedCLMNIST, FedCurvCNN, FedKACNN, ImportanceCNN, LeNet5, PflCNN
 from fl_ddp.models.filver import FilVerNet
 from fl_ddp.models.mlp import MLP
@@ -64,7 +64,7 @@ def uncovered(b: Bench) -> set[str]:
 def test_every_shipped_model_is_covered_and_equals_a_loop(
     model: Model, in_shape: tuple[int, ...], options: dict[str, object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(importance, "_CHUNK", 2)  # padding costs time
+    monkeypatch.setattr(importance_pass, "_CHUNK", 2)  # padding costs time
     sizes = (1,) if model is ResNet18 else (3, 1)
     b = bench(lambda: model(in_shape=in_shape, num_classes=3, **options), in_shape, sizes)
     assert not uncovered(b)

@@ -17,11 +17,11 @@ from tensorboard.plugins.hparams.metadata import (
 )
 
 from fl_ddp.errors import ConfigError
-from fl_ddp.figures import confusion_figure
-from fl_ddp.metrics import Record
-from fl_ddp.progress import Progress, result_table
-from fl_ddp.summary import Summary, rounds_to_target, versions_and_hardware, write_summary
-from fl_ddp.tracking import Tracker
+from fl_ddp.results.figures import confusion_figure
+from fl_ddp.results.metrics import Record
+from fl_ddp.results.progress import Progress, result_table
+from fl_ddp.results.summary import Summary, rounds_to_target, versions_and_hardware, write_summary
+from fl_ddp.results.tracking import Tracker
 
 CLASSES = ("cat", "T-shirt/top", 'a "b", c')
 PHASES = ("training", "evaluation")

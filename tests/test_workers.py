@@ -10,8 +10,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from fl_ddp.flat_model import FlatModel
-from fl_ddp.workers import Workers
+from fl_ddp.engine.flat_model import FlatModel
+from fl_ddp.ranks.threads import Workers
 
 
 def test_results_come_in_the_order_of_the_items() -> None:

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from launching import options
 
-from fl_ddp.command_line import parse
-from fl_ddp.config_file import to_yaml
+from fl_ddp.config.command_line import parse
+from fl_ddp.config.yaml_file import to_yaml
 from launch.found_runs import find_runs
 from launch.groups import Grouping, grouped
 

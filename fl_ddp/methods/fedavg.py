@@ -12,8 +12,8 @@ from typing import ClassVar, Literal
 from torch import Tensor
 from torch.func import grad_and_value
 
-from fl_ddp.flat_model import FlatModel
-from fl_ddp.group import Group
+from fl_ddp.engine.flat_model import FlatModel
+from fl_ddp.engine.group import Group
 from fl_ddp.protocol import Batch, Info, Leaves, Tensors, Term, Total, Trained, Upload
 
 

@@ -14,10 +14,10 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor
 
+from fl_ddp.engine.group import Group
 from fl_ddp.errors import accept
-from fl_ddp.group import Group
+from fl_ddp.importance.fedcl_omega import Reading, omega_sum
 from fl_ddp.methods.fedavg import FedAvg
-from fl_ddp.omega import Reading, omega_sum
 from fl_ddp.protocol import Tensors, Term, Total, Upload
 
 

@@ -13,8 +13,8 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor
 
+from fl_ddp.engine.group import Group
 from fl_ddp.errors import ConfigError
-from fl_ddp.group import Group
 from fl_ddp.methods.fedavg import FedAvg
 from fl_ddp.protocol import Info, Tensors, Term, Total, Upload
 

@@ -12,8 +12,8 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from fl_ddp.engine.group import Group
 from fl_ddp.errors import ConfigError
-from fl_ddp.group import Group
 from fl_ddp.methods.fedavg import FedAvg
 from fl_ddp.protocol import Info, Tensors, Term, Total, Upload
 

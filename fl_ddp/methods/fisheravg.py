@@ -21,14 +21,14 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor
 
+from fl_ddp.engine.group import Group
 from fl_ddp.errors import accept
-from fl_ddp.group import Group
-from fl_ddp.importance import Reduction, fisher
-from fl_ddp.importance_scale import Norm, by_tensor_norm, of_largest
-from fl_ddp.measure import Label
+from fl_ddp.importance.fisher import Reduction, fisher
+from fl_ddp.importance.measure import Label
+from fl_ddp.importance.rwalk import rwalk_score, rwalk_window
+from fl_ddp.importance.scale import Norm, by_tensor_norm, of_largest
 from fl_ddp.methods.fedavg import FedAvg
 from fl_ddp.protocol import Info, Tensors, Term, Total, Upload
-from fl_ddp.rwalk import rwalk_score, rwalk_window
 
 
 @dataclass(frozen=True)

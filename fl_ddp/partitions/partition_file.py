@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from fl_ddp.atomic_file import write_text
 from fl_ddp.errors import ConfigError
+from fl_ddp.host.atomic_file import write_text
 from fl_ddp.partitions.partition import overlapping
 
 FORM = '{"clients": [[sample indices of client 0], ...]}'

@@ -16,15 +16,15 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from fl_ddp.exact_sum import CohortSum
-from fl_ddp.flat_model import FlatModel
-from fl_ddp.group import Group, Workplace
-from fl_ddp.memory import ClientMemory
+from fl_ddp.engine.flat_model import FlatModel
+from fl_ddp.engine.group import Group, Workplace
+from fl_ddp.engine.plan import Plan
+from fl_ddp.engine.samples import Samples
+from fl_ddp.engine.seeds import torch_seed
 from fl_ddp.methods.fedavg import FedAvg
-from fl_ddp.plan import Plan
 from fl_ddp.protocol import Batch, Info, Leaves, Tensors, Total
-from fl_ddp.samples import Samples
-from fl_ddp.seeds import torch_seed
+from fl_ddp.ranks.exact_sum import CohortSum
+from fl_ddp.ranks.memory import ClientMemory
 
 Floats = npt.NDArray[np.float64]
 

@@ -32,8 +32,8 @@ from quadratic import (
     uneven_clients,
 )
 
+from fl_ddp.engine.plan import Plan
 from fl_ddp.methods.fedavg import FedAvg
-from fl_ddp.plan import Plan
 
 Weights = Literal["data", "uniform"]
 WEIGHTS: tuple[Weights, ...] = ("data", "uniform")

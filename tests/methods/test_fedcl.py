@@ -28,12 +28,12 @@ from quadratic import (
 )
 from torch import Tensor, nn
 
+from fl_ddp.engine.flat_model import FlatModel
+from fl_ddp.engine.samples import Samples
 from fl_ddp.errors import ConfigError
-from fl_ddp.flat_model import FlatModel
 from fl_ddp.methods.fedavg import FedAvg
 from fl_ddp.methods.fedcl import FedCL
 from fl_ddp.methods.fedprox import FedProx
-from fl_ddp.samples import Samples
 
 COHORTS = [[0, 1, 2, 3, 4], [1, 2, 4], [0, 2, 3]]
 NEVER = 10**9

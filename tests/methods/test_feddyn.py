@@ -29,9 +29,9 @@ from quadratic import (
     uneven_clients,
 )
 
+from fl_ddp.engine.plan import Plan
 from fl_ddp.errors import ConfigError
 from fl_ddp.methods.feddyn import FedDyn
-from fl_ddp.plan import Plan
 
 ALPHA = 0.5
 COHORTS = st.lists(st.lists(st.integers(0, 2), min_size=1, max_size=3, unique=True), min_size=1, max_size=5)

@@ -28,11 +28,11 @@ from quadratic import (
     steps,
 )
 
+from fl_ddp.engine.plan import Plan
 from fl_ddp.errors import ConfigError
 from fl_ddp.methods.fedavg import FedAvg
 from fl_ddp.methods.fednova import FedNova
 from fl_ddp.methods.fedprox import FedProx
-from fl_ddp.plan import Plan
 
 Weights = Literal["data", "uniform"]
 WEIGHTS: tuple[Weights, ...] = ("data", "uniform")

@@ -30,7 +30,7 @@ from quadratic import (
 from torch import Tensor
 
 from fl_ddp.errors import ConfigError, RunError
-from fl_ddp.importance_scale import of_largest
+from fl_ddp.importance.scale import of_largest
 from fl_ddp.methods import fisheravg
 from fl_ddp.methods.fedavg import FedAvg
 from fl_ddp.methods.fisheravg import FisherAvg

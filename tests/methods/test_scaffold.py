@@ -30,9 +30,9 @@ from quadratic import (
     steps,
 )
 
+from fl_ddp.engine.plan import Plan
 from fl_ddp.methods.fedavg import FedAvg
 from fl_ddp.methods.scaffold import Scaffold
-from fl_ddp.plan import Plan
 
 COHORTS = st.lists(st.lists(st.integers(0, 2), min_size=1, max_size=3, unique=True), min_size=1, max_size=5)
 

@@ -1,0 +1,46 @@
+"""A configuration that means the same in every working folder."""
+
+from __future__ import annotations
+
+import importlib
+from dataclasses import replace
+from pathlib import Path
+
+from fl_ddp.config.registry import KINDS
+from fl_ddp.config.settings import Choice, Config
+
+PATHS = ("root", "path")
+"""Names of options of a choice that are paths."""
+
+
+def with_absolute_paths(config: Config) -> Config:
+    """A copy whose relative paths, and classes from files, start at the root instead of the working folder.
+
+    A path that is empty or starts with ~ stays, so does the import path of a class in a package.
+    """
+    choices = {kind: _anchored(getattr(config, kind)) for kind in KINDS}
+    return replace(config, out=_absolute(config.out), **choices)  # type: ignore[arg-type]
+
+
+def _anchored(choice: Choice) -> Choice:
+    values = {
+        name: _absolute(value) if name in PATHS and isinstance(value, str) else value
+        for name, value in choice.init_args.items()
+    }
+    return Choice(_class_path(choice.class_path), values)
+
+
+def _class_path(path: str) -> str:
+    file, _, name = path.rpartition(":")
+    if file:
+        return f"{_absolute(file)}:{name}"
+    module, _, name = path.rpartition(".")
+    if "." not in module and (found := importlib.import_module(module).__file__):
+        place = Path(found)
+        if place.parent == Path.cwd() and place.suffix == ".py" and place.name != "__init__.py":
+            return f"{place}:{name}"
+    return path
+
+
+def _absolute(path: str) -> str:
+    return path if not path or path.startswith("~") else str(Path(path).resolve())

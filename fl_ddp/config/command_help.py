@@ -1,0 +1,88 @@
+"""What --help and --method.help FedProx print."""
+
+from __future__ import annotations
+
+import inspect
+import textwrap
+
+import docstring_parser
+
+from fl_ddp.config import registry
+from fl_ddp.config.layers import default_choice, scalar_options
+from fl_ddp.config.options import Option, accepted_values
+from fl_ddp.config.registry import KINDS
+from fl_ddp.config.settings import Config
+from fl_ddp.config.yaml_file import written
+
+GROUPS = {
+    "choices (a class name in any case, or an import path such as my_file.MyClass)": KINDS,
+    "clients": ("clients", "participation", "cohort", "local_test"),
+    "training": (
+        "rounds", "local_epochs", "local_steps", "batch_size", "drop_last",
+        "lr", "lr_decay", "momentum", "weight_decay", "seed",
+    ),
+    "speed and numbers": ("lanes", "compile", "precision", "device", "reduction"),
+    "results": ("eval_every", "targets", "checkpoint_every", "keep_checkpoints", "name", "out", "resume"),
+}  # fmt: skip
+
+_OTHERS = {
+    "--config FILE": "YAML file of options; those of the command line go before it",
+    "--print_config": "print all options as YAML and stop",
+    "--method.help": "list all methods; --method.help FedProx shows the options of one; so for data, partition, model",
+    "--version": "print the version and stop",
+    "--help": "print this and stop",
+}
+
+
+def overview() -> str:
+    """Text of --help."""
+    lines = ["usage: python -m fl_ddp.main [--config FILE] [--option value ...]"]
+    documented = docstring_parser.parse(inspect.getdoc(Config) or "").params
+    about = {each.arg_name: " ".join((each.description or "").split()) for each in documented}
+    scalars = scalar_options().by_name
+    for title, keys in GROUPS.items():
+        lines += ["", title + ":"]
+        for key in keys:
+            default = default_choice(key).name if key in KINDS else written(scalars[key].default)
+            lines.append(_line(f"--{key}", f"{about[key].removesuffix('.')} [{default}]"))
+            if key in KINDS:
+                lines.append(_line("", ", ".join(registry.known(key))))
+    lines += ["", "others:", *(_line(option, text) for option, text in _OTHERS.items())]
+    return "\n".join(lines)
+
+
+def about_kind(kind: str) -> str:
+    """Text of --method.help without a name: all names, each with its one line."""
+    lines = [_line(name, _purpose(owner)) for name, owner in registry.known(kind).items()]
+    return "\n".join([f"--{kind}, one of:", *lines])
+
+
+def about_class(kind: str, name: str) -> str:
+    """Text of --method.help FedProx.
+
+    Raises:
+        ConfigError: there is no such class.
+    """
+    where = f"--{kind}.help"
+    owner = registry.load(kind, registry.class_path(kind, name, where), where)
+    options = registry.options(kind, owner).by_name
+    lines = [_line(f"--{kind}.{each}", _described(option)) for each, option in options.items()]
+    title = ": ".join(filter(None, (owner.__name__, _purpose(owner))))
+    return "\n".join([title, *(lines or ["  no options"])])
+
+
+def _described(option: Option) -> str:
+    about = option.help or accepted_values(option.type)
+    return f"{about.removesuffix('.')} [{'required' if option.required else written(option.default)}]"
+
+
+def _purpose(owner: type) -> str:
+    """The first line of the class's own docstring; neither its parent's nor the signature that dataclass puts there."""
+    own = vars(owner).get("__doc__") or ""
+    return "" if own.startswith(f"{owner.__name__}(") else inspect.cleandoc(own).partition("\n")[0]
+
+
+def _line(option: str, text: str) -> str:
+    return textwrap.fill(
+        f"{option:<21} {text}", 118, initial_indent="  ", subsequent_indent=" " * 24, break_on_hyphens=False
+    )

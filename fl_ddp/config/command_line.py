@@ -1,0 +1,173 @@
+"""The command line, a YAML file or a notebook's mapping, turned into a Config."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import NoReturn
+
+from fl_ddp.config import command_help
+from fl_ddp.config.absolute_paths import with_absolute_paths
+from fl_ddp.config.layers import Layer, layer, resolve, scalar_options
+from fl_ddp.config.options import Given
+from fl_ddp.config.registry import KINDS
+from fl_ddp.config.settings import Choice, Config
+from fl_ddp.config.yaml_file import flatten, read_yaml, to_yaml, written
+from fl_ddp.errors import ConfigError
+from fl_ddp.host.stdout import say
+from fl_ddp.version import __version__
+
+FREE_ON_RESUME = ("rounds", "eval_every", "checkpoint_every", "keep_checkpoints")
+"""What may differ from the stored configuration when a run goes on."""
+
+
+@dataclass(frozen=True)
+class Parsed:
+    """What a command line says.
+
+    Attributes:
+        config: all settings, checked; of the stored run where it is resumed.
+        explicit: keys that the user gave, on the command line or in its files.
+    """
+
+    config: Config
+    explicit: frozenset[str]
+
+
+def parse(argv: Sequence[str]) -> Parsed:
+    """Read a command line.
+
+    Args:
+        argv: the arguments, without the program's name.
+
+    Raises:
+        ConfigError: an option is unknown, malformed or impossible, or cannot be changed in a resumed run.
+        SystemExit: with 0, after --help, --version or --print_config was answered.
+    """
+    given = _tokens(argv)
+    for each in given:
+        _answer(each)
+    layers = [layer(read_yaml(_config_path(each))) for each in given if each.key == "config"]
+    layers.append(layer(each for each in given if each.key not in ("config", "print_config")))
+    config = _resolve_or_resume(layers)
+    if any(each.key == "print_config" for each in given):
+        _show(to_yaml(config).rstrip())
+    return Parsed(config, frozenset().union(*layers))
+
+
+def from_file(path: str | Path) -> Config:
+    """Read a YAML file of options.
+
+    Raises:
+        ConfigError: as parse.
+    """
+    return _resolve_or_resume([layer(read_yaml(Path(path)))])
+
+
+def from_mapping(content: Config | Mapping[str, object]) -> Config:
+    """Complete and check a configuration of a notebook.
+
+    Args:
+        content: a Config, or a mapping shaped like the YAML; nested or with dots in its keys.
+
+    Raises:
+        ConfigError: as parse.
+    """
+    if isinstance(content, Config):
+        values = {each.name: getattr(content, each.name) for each in fields(content)}
+        content = {name: value for name, value in values.items() if value != getattr(Config(), name)}
+    spelled = {name: _spelled(value) for name, value in content.items()}
+    return _resolve_or_resume([layer(flatten(spelled, ""))])
+
+
+def resumed(folder: Path, layers: Sequence[Layer]) -> Config:
+    """The configuration stored in a run's folder, with what may be changed.
+
+    Args:
+        folder: of the run.
+        layers: what the user gave.
+
+    Raises:
+        ConfigError: there is no stored configuration, or another option than those in FREE_ON_RESUME differs from it.
+    """
+    if not folder.is_dir():
+        raise ConfigError(f"--resume: {folder}: no such folder")
+    file = folder / "config.yaml"
+    if not file.is_file():
+        raise ConfigError(f"--resume: {folder} holds no config.yaml; give the folder of a run")
+    stored_layer = layer(read_yaml(file))
+    stored, wanted = resolve([stored_layer]), resolve([stored_layer, *layers])
+    there, here = with_absolute_paths(stored), with_absolute_paths(wanted)
+    for given in (given for each in layers for given in each.values()):
+        before, after = _value(stored, given.key), _value(wanted, given.key)
+        differ = _value(there, given.key) != _value(here, given.key)
+        if given.key not in (*FREE_ON_RESUME, "resume") and differ:
+            free = ", ".join(f"--{key}" for key in FREE_ON_RESUME)
+            change = f"{written(after)} is not {folder}'s {written(before)}"
+            raise ConfigError(f"{given.where}: {change}; with --resume only {free} may change")
+    return wanted
+
+
+def _tokens(argv: Sequence[str]) -> list[Given]:
+    """The options in a command line: --key value, --key=value, or --key alone."""
+    given: list[Given] = []
+    waiting = False
+    for word in argv:
+        if word.startswith("--") and len(word) > 2:
+            key, equals, value = word[2:].partition("=")
+            given.append(Given(key, value, "--", typed=False) if equals else Given(key, True, "--"))
+            waiting = not equals
+        elif word == "-h":
+            given.append(Given("help", True, "--"))
+            waiting = False
+        elif waiting:
+            given[-1] = Given(given[-1].key, word, "--", typed=False)
+            waiting = False
+        else:
+            raise ConfigError(f"{word}: belongs to no option; write --option value, and quote values with spaces")
+    return given
+
+
+def _answer(given: Given) -> None:
+    """Print what an option asks for, and stop."""
+    kind, _, rest = given.key.partition(".")
+    if given.key == "help":
+        _show(command_help.overview())
+    if given.key == "version":
+        _show(f"fl_ddp {__version__}")
+    if kind in KINDS and rest == "help":
+        _show(command_help.about_kind(kind) if given.bare else command_help.about_class(kind, str(given.value)))
+
+
+def _show(text: str) -> NoReturn:
+    if os.environ.get("RANK", "0") == "0":
+        say(text)
+    raise SystemExit(0)
+
+
+def _config_path(given: Given) -> Path:
+    if given.bare or not given.value:
+        raise ConfigError("--config: needs the path of a YAML file")
+    return Path(str(given.value))
+
+
+def _resolve_or_resume(layers: Sequence[Layer]) -> Config:
+    folder = None
+    for given in (each["resume"] for each in layers if "resume" in each):
+        folder = scalar_options().convert("resume", given)
+    return resolve(layers) if folder is None else resumed(Path(str(folder)), layers)
+
+
+def _value(config: Config, key: str) -> object:
+    kind, _, name = key.partition(".")
+    value = getattr(config, kind)
+    if not isinstance(value, Choice):
+        return value
+    return value.init_args.get(name) if name else value.class_path
+
+
+def _spelled(value: object) -> object:
+    """A value as YAML spells it."""
+    return {"class_path": value.class_path, "init_args": value.init_args} if isinstance(value, Choice) else value

@@ -1,0 +1,163 @@
+"""One configuration out of layers of options: defaults, then files, then the command line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from fl_ddp.config import registry
+from fl_ddp.config.options import Given, Options, options_of, suggestion
+from fl_ddp.config.registry import KINDS
+from fl_ddp.config.settings import Choice, Config
+from fl_ddp.config.yaml_file import plain
+from fl_ddp.errors import ConfigError
+
+Layer = Mapping[str, Given]
+"""Options of one origin, by key."""
+
+# Of each pair at most one may be given; one in a higher layer takes the place of the other in a lower one.
+_EITHER = {
+    "participation": "cohort", "cohort": "participation", "local_epochs": "local_steps", "local_steps": "local_epochs",
+}  # fmt: skip
+
+
+def scalar_options() -> Options:
+    """All options that are not choices."""
+    return options_of(Config, frozenset(KINDS))
+
+
+def default_choice(kind: str) -> Choice:
+    """What a kind is where nothing is given."""
+    choice: Choice = getattr(Config(), kind)
+    return choice
+
+
+def layer(given: Iterable[Given]) -> Layer:
+    """A layer of options as they were written; of those that stand twice the last one counts."""
+    by_key = {each.key: each for each in given}
+    data = by_key.get("data")
+    if data and isinstance(data.value, str) and data.value.endswith(".npz"):
+        by_key |= {"data": replace(data, value="Npz"), "data.path": replace(data, key="data.path")}
+    return by_key
+
+
+def resolve(layers: Sequence[Layer]) -> Config:
+    """The configuration that layers of options make, each over those before it.
+
+    Choices come out with full class paths and all their options. Where a layer chooses another class, options of the
+    layers below are kept if the new class has them too.
+
+    Raises:
+        ConfigError: an option or name is unknown, a value has the wrong type or is impossible, or is missing.
+    """
+    values = _scalars(layers)
+    for kind in KINDS:
+        values[kind] = _choice(kind, layers)
+    return Config(**values).checked()  # type: ignore[arg-type]
+
+
+def _scalars(layers: Sequence[Layer]) -> dict[str, object]:
+    options = scalar_options()
+    values: dict[str, object] = {}
+    for each in layers:
+        here = {}
+        for given in each.values():
+            if given.key.partition(".")[0] in KINDS:
+                continue
+            if given.key not in options.by_name:
+                raise ConfigError(f"{given.where}: unknown option{_hint(given)}")
+            here[given.key] = options.convert(given.key, given)
+        for key, value in here.items():
+            if value is not None:
+                values.pop(_EITHER.get(key, ""), None)
+        values |= here
+    return values
+
+
+def _choice(kind: str, layers: Sequence[Layer]) -> Choice:
+    choice = default_choice(kind)
+    path, values = choice.class_path, dict(choice.init_args)
+    owner = registry.load(kind, path)
+    for each in layers:
+        if kind in each:
+            path, before = _class_path(kind, each[kind]), owner
+            owner = registry.load(kind, path)
+            values = values if owner is before else _fitting(registry.options(kind, owner), values)
+        options = registry.options(kind, owner)
+        for given in each.values():
+            head, _, name = given.key.partition(".")
+            if head != kind or not name:
+                continue
+            if name not in options.by_name:
+                raise ConfigError(f"{given.where}: unknown option{_choice_hint(given, kind, owner)}")
+            values[name] = options.convert(name, given)
+    return Choice(path, _complete(kind, owner, values))
+
+
+def _class_path(kind: str, given: Given) -> str:
+    if not isinstance(given.value, str) or not given.value:
+        raise ConfigError(f"{given.where}: needs a name; known: {', '.join(registry.known(kind))}")
+    return registry.class_path(kind, given.value, given.where)
+
+
+def _fitting(options: Options, values: dict[str, object]) -> dict[str, object]:
+    """Those of another class's values that this class takes."""
+    kept = {}
+    for name in values.keys() & options.by_name.keys():
+        try:
+            kept[name] = options.convert(name, Given(name, plain(values[name])))
+        except (ConfigError, TypeError):
+            continue
+    return kept
+
+
+def _complete(kind: str, owner: type, values: dict[str, object]) -> dict[str, object]:
+    """Values of all options in the order of the constructor."""
+    complete = {}
+    for name, option in registry.options(kind, owner).by_name.items():
+        if name in values:
+            if not _is_plain(values[name]):
+                raise ConfigError(
+                    f"--{kind}.{name}: is an object, which options cannot give; accepted: what YAML holds"
+                )
+            complete[name] = values[name]
+        elif option.required:
+            about = f" ({option.help.removesuffix('.')})" if option.help else ""
+            raise ConfigError(f"--{kind}.{name}: is missing; {owner.__name__} needs it{about}")
+        elif _is_plain(option.default):
+            complete[name] = option.default
+    return complete
+
+
+def _is_plain(value: object) -> bool:
+    """Whether YAML can hold a value; a default that it cannot hold (a function, say) is left to the constructor."""
+    try:
+        plain(value)
+    except TypeError:
+        return False
+    return True
+
+
+def _hint(given: Given) -> str:
+    """What an unknown key was meant to be."""
+    near = suggestion(given.key, [*scalar_options().by_name, *KINDS])
+    head, dot, name = given.key.partition(".")
+    if dot and (kind := suggestion(head, KINDS)):
+        near = f"{kind}.{name}"
+    elif near is None:
+        # Perhaps the kind was left out: --mu for --method.mu.
+        takers = (kind for kind in KINDS for owner in registry.known(kind).values() if given.key in _names(kind, owner))
+        near = next((f"{kind}.{given.key}" for kind in takers), None)
+    return f"; did you mean {given.dashes}{near}?" if near else "; --help shows all"
+
+
+def _choice_hint(given: Given, kind: str, owner: type) -> str:
+    """What an unknown option of a choice was meant to be."""
+    names = _names(kind, owner)
+    if near := suggestion(given.key.removeprefix(f"{kind}."), names):
+        return f"; did you mean {given.dashes}{kind}.{near}?"
+    return f"; {owner.__name__} has {', '.join(names) or 'no options'}"
+
+
+def _names(kind: str, owner: type) -> list[str]:
+    return list(registry.options(kind, owner).by_name)

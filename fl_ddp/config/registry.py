@@ -1,0 +1,194 @@
+"""Finds the class that a name stands for; a class is known by being in a file of its subpackage."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+import re
+import sys
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+
+from fl_ddp.config.options import Options, nearest_first, options_of, suggestion
+from fl_ddp.config.settings import Choice
+from fl_ddp.errors import ConfigError
+
+KINDS = ("data", "partition", "model", "method")
+
+_PACKAGES = {
+    "data": "fl_ddp.datasets",
+    "partition": "fl_ddp.partitions",
+    "model": "fl_ddp.models",
+    "method": "fl_ddp.methods",
+}
+_BASES = {
+    "data": "fl_ddp.datasets.dataset.Dataset",
+    "partition": "fl_ddp.partitions.partition.Partition",
+    "model": "torch.nn.Module",
+    "method": "fl_ddp.methods.fedavg.FedAvg",
+}
+_IMPORT_PATH = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)+|.*\.py:\w+")
+# Arguments that the run knows: the user does not give them.
+_ENGINE_ARGUMENTS = {
+    "data": frozenset[str](),
+    "partition": frozenset[str](),
+    "model": frozenset({"in_shape", "num_classes"}),
+    "method": frozenset({"model"}),
+}
+
+
+@cache
+def base(kind: str) -> type:
+    """The class that all classes of a kind are subclasses of."""
+    module, _, name = _BASES[kind].rpartition(".")
+    found: type = getattr(importlib.import_module(module), name)
+    return found
+
+
+@cache
+def known(kind: str) -> dict[str, type]:
+    """All classes of a kind that come with the package, by name."""
+    package = importlib.import_module(_PACKAGES[kind])
+    found = {}
+    for info in pkgutil.iter_modules(package.__path__):
+        module = importlib.import_module(f"{package.__name__}.{info.name}")
+        for name, value in vars(module).items():
+            if inspect.isclass(value) and value.__module__ == module.__name__ and _offered(kind, value):
+                found[name] = value
+    return dict(sorted(found.items()))
+
+
+def options(kind: str, owner: type) -> Options:
+    """The options of a class of a kind that are the user's to give.
+
+    Raises:
+        ConfigError: the constructor's signature cannot be read.
+    """
+    try:
+        return options_of(owner, _ENGINE_ARGUMENTS[kind])
+    except (ValueError, TypeError, AttributeError) as error:
+        reason = " ".join(str(error).split())
+        raise ConfigError(f"--{kind}: the arguments of {owner.__name__} cannot be read: {reason}") from error
+
+
+def class_path(kind: str, name: str, where: str = "") -> str:
+    """The import path of the class that a name stands for.
+
+    Args:
+        kind: data, partition, model or method.
+        name: a class name in any case, an import path, or "my_file.py:MyClass".
+        where: what messages call the option; by default "--<kind>".
+
+    Raises:
+        ConfigError: there is no such class.
+    """
+    by_lower_name = {each.lower(): owner for each, owner in known(kind).items()}
+    if name.lower() in by_lower_name:
+        owner = by_lower_name[name.lower()]
+        return f"{owner.__module__}.{owner.__qualname__}"
+    where = where or f"--{kind}"
+    if _IMPORT_PATH.fullmatch(name):
+        load(kind, name, where)
+        return name
+    near = suggestion(name, known(kind))
+    raise ConfigError(
+        f"{where}: {name} is unknown; {f'did you mean {near}? ' if near else ''}"
+        f"known: {', '.join(nearest_first(name, known(kind)))}, or an import path such as my_file.MyClass"
+    )
+
+
+def load(kind: str, path: str, where: str = "") -> type:
+    """The class at an import path such as my_file.MyClass, or in a file such as folder/my_file.py:MyClass.
+
+    Raises:
+        ConfigError: there is none, or it is not of the kind.
+    """
+    where = where or f"--{kind}"
+    module, name = _module(path, where)
+    found = getattr(module, name, None)
+    if not inspect.isclass(found):
+        classes = [each for each, value in vars(module).items() if _is_usable(kind, value)]
+        has = f"; it has {', '.join(nearest_first(name, classes))}" if classes else ""
+        raise ConfigError(f"{where}: {path} is unknown; {module.__name__} has no class {name}{has}")
+    if not _is_usable(kind, found):
+        raise ConfigError(f"{where}: {path} is abstract or no subclass of {_BASES[kind]}")
+    return found
+
+
+def build(choice: Choice, **engine_arguments: object) -> object:
+    """Make the object of a choice.
+
+    Args:
+        choice: a class path and its arguments, as a checked configuration holds them.
+        engine_arguments: what the run knows (in_shape, num_classes, model); the constructor gets those it accepts.
+
+    Raises:
+        ConfigError: the constructor refuses a value; the message names the option if the constructor's does.
+    """
+    module, name = _module(choice.class_path, choice.class_path)
+    owner: type = getattr(module, name)
+    kind = next(kind for kind in KINDS if issubclass(owner, base(kind)))
+    wanted = {name: value for name, value in engine_arguments.items() if _accepts(owner, name)}
+    try:
+        return owner(**choice.init_args, **wanted)
+    except (TypeError, ValueError) as error:
+        reason = " ".join(str(error).split())
+        named = [name for name in choice.init_args if re.search(rf"\b{re.escape(name)}\b", reason)]
+        key = f"--{kind}.{named[0]}" if len(named) == 1 else f"--{kind} {choice.name}"
+        raise ConfigError(f"{key}: {reason}") from error
+
+
+def _offered(kind: str, owner: type) -> bool:
+    # Of the modules in fl_ddp.models, only whole networks take what the run knows; their parts do not.
+    is_part = kind == "model" and not all(_accepts(owner, name) for name in _ENGINE_ARGUMENTS[kind])
+    return _is_usable(kind, owner) and not owner.__name__.startswith("_") and not is_part
+
+
+def _is_usable(kind: str, value: object) -> bool:
+    return inspect.isclass(value) and issubclass(value, base(kind)) and not inspect.isabstract(value)
+
+
+def _accepts(owner: type, name: str) -> bool:
+    for parent in owner.__mro__:
+        if "__init__" in vars(parent):
+            parameters = inspect.signature(vars(parent)["__init__"]).parameters
+            if name in parameters:
+                return True
+            if not any(each.kind is inspect.Parameter.VAR_KEYWORD for each in parameters.values()):
+                return False
+    return False
+
+
+def _module(path: str, where: str) -> tuple[ModuleType, str]:
+    """The module of a class path, and the name of the class in it."""
+    file, _, name = path.rpartition(":")
+    if file:
+        return _import_file(Path(file), where), name
+    module_name, _, name = path.rpartition(".")
+    return _import(module_name, Path.cwd(), where), name
+
+
+def _import_file(file: Path, where: str) -> ModuleType:
+    if not file.is_file():
+        raise ConfigError(f"{where}: {file}: no such file")
+    module = _import(file.stem, file.parent, where)
+    if module.__file__ is None or not file.samefile(module.__file__):
+        raise ConfigError(f"{where}: {file} cannot be imported, {module.__file__} has its name; rename the file")
+    return module
+
+
+def _import(module_name: str, folder: Path, where: str) -> ModuleType:
+    """Import a module that is installed or lies in a folder."""
+    place = str(folder.resolve())
+    if place not in sys.path:
+        sys.path.append(place)
+    importlib.invalidate_caches()
+    try:
+        return importlib.import_module(module_name)
+    except Exception as error:  # a user's file may raise anything
+        if isinstance(error, ModuleNotFoundError) and error.name and f"{module_name}.".startswith(f"{error.name}."):
+            raise ConfigError(f"{where}: no module {module_name} is installed or in {place}") from error
+        reason = " ".join(str(error).split())
+        raise ConfigError(f"{where}: importing {module_name} failed: {type(error).__name__}: {reason}") from error

@@ -1,0 +1,138 @@
+"""A configuration as YAML, in both directions."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Hashable, Mapping
+from dataclasses import fields
+from pathlib import Path, PurePath
+
+import yaml
+
+from fl_ddp.config.options import Given
+from fl_ddp.config.registry import KINDS
+from fl_ddp.config.settings import Choice, Config
+from fl_ddp.errors import ConfigError
+
+
+def read_yaml(path: Path) -> list[Given]:
+    """The options in a YAML file.
+
+    Raises:
+        ConfigError: it cannot be read, is not YAML, or holds something else than options.
+    """
+    content = load_yaml(path)
+    if content is None:
+        return []
+    if not isinstance(content, Mapping):
+        raise ConfigError(f"{path}: holds no options; accepted: lines such as lr: 0.1")
+    return flatten({str(key): value for key, value in content.items()}, f"{path}: ")
+
+
+def load_yaml(path: Path) -> object:
+    """What a YAML file holds; a key that stands twice is refused.
+
+    Raises:
+        ConfigError: it cannot be read or is not YAML.
+    """
+    try:
+        return yaml.load(path.read_text(encoding="utf-8"), _Loader)
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path}: is not a text file in UTF-8") from error
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        line = f"line {mark.line + 1}: " if mark else ""
+        raise ConfigError(f"{path}: {line}not YAML: {error.problem or error.context}") from error
+    except yaml.YAMLError as error:
+        raise ConfigError(f"{path}: not YAML: {' '.join(str(error).split())}") from error
+
+
+def flatten(content: Mapping[str, object], source: str) -> list[Given]:
+    """The options in a mapping shaped like the YAML.
+
+    Args:
+        content: nested or with dots in its keys; a choice is a name, {class_path, init_args}, or {name, options ...}.
+        source: what messages put before a key.
+
+    Raises:
+        ConfigError: a choice is not shaped like one.
+    """
+    given = []
+    for key, value in content.items():
+        if key in KINDS and isinstance(value, Mapping):
+            for name, each in _choice(key, value, source).items():
+                inner = f"{key}.{name}" if name else key
+                given.append(Given(inner, each, source))
+        else:
+            given.append(Given(key, value, source))
+    return given
+
+
+def to_yaml(config: Config) -> str:
+    """All options of a configuration as YAML; read again, it gives the same configuration."""
+    content = {}
+    for each in fields(config):
+        value = getattr(config, each.name)
+        if isinstance(value, Choice):
+            value = {"class_path": value.class_path, "init_args": dict(value.init_args)}
+        content[each.name] = plain(value)
+    return yaml.safe_dump(content, sort_keys=False, default_flow_style=None, allow_unicode=True, width=10**9)
+
+
+def plain(value: object) -> object:
+    """A value in the types that YAML has.
+
+    Raises:
+        TypeError: there is no such form.
+    """
+    if isinstance(value, enum.Enum):
+        return value.name
+    if isinstance(value, PurePath):
+        return str(value)
+    if isinstance(value, Mapping):
+        return {plain(key): plain(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(each) for each in value]
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    raise TypeError(type(value).__name__)
+
+
+def written(value: object) -> str:
+    """A value as it is written on the command line."""
+    try:
+        value = plain(value)
+    except TypeError:
+        return str(getattr(value, "__name__", value))
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    return str(value).replace(" ", "") if isinstance(value, list) else str(value)
+
+
+def _choice(kind: str, content: Mapping[object, object], source: str) -> dict[str, object]:
+    """The options of a choice by name; that of the class itself is empty."""
+    rest = {str(key): value for key, value in content.items()}
+    init_args = rest.pop("init_args", None) or {}
+    if not isinstance(init_args, Mapping):
+        raise ConfigError(f"{source}{kind}.init_args: {init_args} is not a mapping of options")
+    selector = next((key for key in ("class_path", "name") if key in rest), None)
+    chosen = {} if selector is None else {"": rest.pop(selector)}
+    return chosen | rest | {str(key): value for key, value in init_args.items()}
+
+
+class _Loader(yaml.SafeLoader):
+    """The safe loader, which also refuses a key that stands twice."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, object]:
+        seen = set()
+        for key_node, _ in node.value:
+            if not isinstance(key_node, yaml.ScalarNode):
+                continue
+            if key_node.value in seen:
+                raise yaml.constructor.ConstructorError(
+                    problem=f"{key_node.value} stands here a second time", problem_mark=key_node.start_mark
+                )
+            seen.add(key_node.value)
+        return super().construct_mapping(node, deep)

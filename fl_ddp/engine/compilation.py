@@ -1,0 +1,92 @@
+"""Compiled functions that do not count against each other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from threading import Lock
+from types import FunctionType
+from typing import TypeVar, cast
+
+import torch
+from torch import Tensor
+from torch.torch_version import TorchVersion
+
+from fl_ddp.errors import ConfigError
+
+F = TypeVar("F", bound=Callable[..., object])
+
+FUSES_UPDATES = TorchVersion(torch.__version__) >= "2.15"
+"""Whether FuseUpdate is at work: torch 2.11 moves its writing operator before a reading; between was not tried."""
+
+
+def compiled(function: F, threads: int = 1) -> F:
+    """Compile a function into one graph per call of this, with a cache of its own; it uses so many threads on a CPU.
+
+    The result must be called with tensors of one layout only, and never with one tensor twice: it checks neither.
+
+    torch keeps compiled graphs by code object and fails at the ninth, so without a copy of the code the closures of one
+    function, such as the steps of several models in one process, would share those eight.
+    """
+    from fl_ddp.engine.fused_update import (
+        FuseUpdate,  # imports the compiler, which takes a second that eager runs can spare
+    )
+
+    assert isinstance(function, FunctionType)
+    own = FunctionType(
+        function.__code__.replace(),
+        function.__globals__,
+        function.__name__,
+        function.__defaults__,
+        function.__closure__,
+    )
+    options: dict[str, str | int | bool | Callable[..., object]] = {
+        "guard_filter_fn": torch.compiler.skip_all_guards_unsafe,
+        "cpp.threads": threads,
+        # torch 2.11 moves the writing of a parameter before a reading of it
+        "reorder_for_peak_memory": False,
+    }
+    if FUSES_UPDATES:
+        options["post_grad_custom_post_pass"] = FuseUpdate()
+    run = torch.compile(own, dynamic=False, fullgraph=True, options=options)
+    lock, ready = Lock(), False
+
+    def call(*given: object) -> object:
+        nonlocal ready
+        if ready:
+            return run(*given)
+        with lock:  # the first call compiles; other threads wait for it
+            result = run(*given)
+            ready = True
+        return result
+
+    return cast(F, call)
+
+
+def require_compiler() -> None:
+    """Refuse a machine without the C++ compiler that torch would use on a CPU.
+
+    Raises:
+        ConfigError: there is none.
+    """
+    from torch._inductor import config  # as above
+    from torch._inductor.cpp_builder import get_cpp_compiler
+    from torch._inductor.exc import InvalidCxxCompiler
+
+    try:
+        get_cpp_compiler()
+    except (InvalidCxxCompiler, OSError) as error:
+        cxx = config.cpp.cxx
+        looked_for = " or ".join(filter(None, cxx if isinstance(cxx, tuple) else (cxx,)))
+        raise ConfigError(
+            f"--compile: true needs a C++ compiler, and {looked_for} (the environment variable CXX names it) does not "
+            "work here; install g++, or give --compile false"
+        ) from error
+
+
+def layout(given: object) -> Hashable:
+    """Shape, strides, type and place of all tensors in a nest of tuples and dictionaries."""
+    if isinstance(given, Tensor):
+        return given.shape, given.stride(), given.dtype, given.device
+    if isinstance(given, dict):
+        return tuple((name, layout(given[name])) for name in given)
+    return tuple(layout(item) for item in given) if isinstance(given, tuple) else given

@@ -1,0 +1,240 @@
+"""A torch module as pure functions of one flat parameter vector theta [P]."""
+
+from __future__ import annotations
+
+import copy
+import threading
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call
+
+from fl_ddp.engine.seeds import uniform
+from fl_ddp.errors import ConfigError
+from fl_ddp.protocol import Batch, Leaves
+
+
+class KeyedDropout(nn.Module):
+    """Dropout whose mask is a function of the batch's key, not of a generator's state."""
+
+    key: Tensor
+
+    def __init__(self, p: float, stream: int) -> None:
+        super().__init__()
+        self.p, self.stream = p, stream
+        self.register_buffer("key", torch.zeros((), dtype=torch.int64), persistent=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Drop each element of x with probability p and scale the others by 1 / (1 - p)."""
+        if not self.training or self.p == 0:
+            return x
+        kept = uniform(self.key, self.stream, x.shape) >= self.p
+        # a layer that is called twice draws anew; functional_call undoes this at its end
+        self.key = self.key + 1
+        return torch.where(kept, x / (1 - self.p), torch.zeros_like(x))
+
+
+class _LastLinear(nn.Module):
+    """A linear layer that shows its input, the representation of a module that returns logits alone."""
+
+    def __init__(self, linear: nn.Linear) -> None:
+        super().__init__()
+        self.linear = linear
+        self.seen: Tensor | None = None
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.seen = x
+        out: Tensor = self.linear(x)
+        return out
+
+
+class _Modules(NamedTuple):
+    """A module in training and in evaluation mode, and their last linear layers by mode, where those are wrapped."""
+
+    train: nn.Module
+    eval: nn.Module
+    last: dict[bool, _LastLinear]
+
+
+class _ModulesOfThread(threading.local):
+    """Copies of the modules for each thread: functional_call swaps parameters in and out, so threads share none."""
+
+    def __init__(self, modules: _Modules) -> None:
+        self.modules = copy.deepcopy(modules)
+
+
+class FlatModel:
+    """A module as functions of theta [P] or of its leaves; made once per run.
+
+    Attributes:
+        names: the module's own parameter names, in the order of theta.
+        shapes: shape of each parameter.
+        num_params: P.
+        num_classes: C.
+        device: where parameters and data live.
+        dtype: of the parameters.
+        has_features: whether a representation is known.
+
+    Raises:
+        ConfigError: the module has BatchNorm or other running statistics, no parameters, or its output is not one row
+            of logits per sample.
+    """
+
+    def __init__(self, module: nn.Module, num_classes: int, example: Tensor) -> None:
+        """Take over a module.
+
+        Args:
+            module: returns logits [B, C], or (features [B, D], logits).
+            num_classes: C.
+            example: [1, ...] one input, on the device and in the dtype to work in.
+        """
+        _refuse_batch_statistics(module)
+        named = {name: p for name, p in module.named_parameters() if p.requires_grad}
+        if not named:
+            raise ConfigError(f"--model: {type(module).__name__} has no parameters to train")
+        self.names = tuple(named)
+        self.shapes = tuple(parameter.shape for parameter in named.values())
+        self._sizes = [parameter.numel() for parameter in named.values()]
+        self.num_params, self.num_classes = sum(self._sizes), num_classes
+        self.device, self.dtype = example.device, example.dtype
+        name_of = {id(parameter): name for name, parameter in named.items()}
+        own = module.state_dict(keep_vars=True)
+        self._saved_as = {name: name_of[id(t)] for name, t in own.items() if id(t) in name_of}
+        self._constants = {name: t.detach().clone() for name, t in own.items() if name not in self._saved_as}
+        self._initial = torch.cat([p.detach().reshape(-1) for p in named.values()]).to(self.device, self.dtype)
+        module = module.to(self.device, self.dtype).requires_grad_(False)
+        self._last: dict[bool, _LastLinear] = {}
+        self._eval = copy.deepcopy(module).eval()
+        self._train = module.train()
+        self._dropouts = _make_dropout_keyed(self._train)
+        self._renamed = dict(zip(self.names, self.names, strict=True))
+        self.has_features = self._find_features(example)
+        self._modules = _Modules(self._train, self._eval, self._last)
+        self._modules_of_thread = _ModulesOfThread(self._modules)
+
+    def init(self) -> Tensor:
+        """The module's initial parameters [P]."""
+        return self._initial.clone()
+
+    def in_float64(self, example: Tensor) -> FlatModel:
+        """The same functions in float64, for an input [1, ...]."""
+        module = copy.deepcopy(self._eval)
+        for name in self._renamed.values():
+            module.get_parameter(name).requires_grad_()
+        return FlatModel(module, self.num_classes, example.double())
+
+    def leaves(self, vector: Tensor) -> Leaves:
+        """Split [..., P] into one tensor per parameter, [..., *shape]; views."""
+        parts = torch.split(vector, self._sizes, -1)
+        return tuple(p.view(*vector.shape[:-1], *shape) for p, shape in zip(parts, self.shapes, strict=True))
+
+    def apply(self, theta: Tensor | Leaves, x: Tensor, key: Tensor | None = None) -> tuple[Tensor | None, Tensor]:
+        """Features [B, D] (None if not known) and logits [B, C] for x [B, ...].
+
+        Args:
+            theta: [P], or its leaves.
+            x: inputs.
+            key: [] turns dropout on and decides its masks; without it the module is in evaluation mode.
+        """
+        leaves = theta if isinstance(theta, tuple) else self.leaves(theta)
+        # tracing happens in one thread at a time, and cannot look into thread-local data
+        modules = self._modules if torch.compiler.is_compiling() else self._modules_of_thread.modules
+        module, last = (modules.eval, False) if key is None else (modules.train, True)
+        tensors = dict(zip(self._renamed.values(), leaves, strict=True))
+        if key is not None:
+            tensors |= dict.fromkeys(self._dropouts, key)
+        out = functional_call(module, tensors, (x,))
+        if isinstance(out, tuple):
+            return out[0], out[1]
+        if not self.has_features:
+            return None, out
+        features, modules.last[last].seen = modules.last[last].seen, None
+        return features, out
+
+    def logits(self, theta: Tensor | Leaves, x: Tensor, key: Tensor | None = None) -> Tensor:
+        """Logits [B, C] for x [B, ...]."""
+        return self.apply(theta, x, key)[1]
+
+    def nll(self, theta: Tensor | Leaves, x: Tensor, y: Tensor, key: Tensor | None = None) -> Tensor:
+        """Cross-entropy of each sample [B]."""
+        logits = self.logits(theta, x, key)
+        label = y[..., None] == torch.arange(self.num_classes, device=y.device)
+        return logits.logsumexp(-1) - torch.where(label, logits, torch.zeros_like(logits)).sum(-1)
+
+    def loss(self, theta: Tensor | Leaves, batch: Batch) -> Tensor:
+        """Mean cross-entropy over a batch's real samples []; dropout is on."""
+        nll = self.nll(theta, batch.x, batch.y, batch.key)
+        return (nll * batch.mask).sum() / batch.mask.sum().clamp_min(1)
+
+    def state_dict(self, theta: Tensor) -> dict[str, Tensor]:
+        """Copies of parameters and constants under the module's own names, as load_state_dict takes them."""
+        leaves = dict(zip(self.names, self.leaves(theta), strict=True))
+        return self._constants | {name: leaves[parameter].clone() for name, parameter in self._saved_as.items()}
+
+    def _find_features(self, example: Tensor) -> bool:
+        """Wrap the last Linear of a module that returns logits alone, if the logits are its output."""
+        try:
+            with torch.no_grad():
+                out = self._eval(example)
+        except Exception as error:  # a user's module may raise anything
+            name, reason = type(self._eval).__name__, " ".join(str(error).split())
+            raise ConfigError(f"--model: {name} fails on an input {list(example.shape)}: {reason}") from error
+        features_known = isinstance(out, tuple)
+        logits = out[1] if features_known else out
+        if not isinstance(logits, Tensor) or logits.shape != (1, self.num_classes):
+            shape = tuple(logits.shape) if isinstance(logits, Tensor) else type(logits).__name__
+            raise ConfigError(
+                f"--model: {type(self._eval).__name__} returns {shape} for one sample; "
+                f"accepted: logits (1, {self.num_classes}) or (features, logits)"
+            )
+        if features_known:
+            return True
+        last = next((n for n, m in reversed(list(self._eval.named_modules())) if isinstance(m, nn.Linear)), None)
+        if not last:
+            return False
+        seen: list[Tensor] = []
+        linear = self._eval.get_submodule(last)
+        hook = linear.register_forward_hook(lambda _, __, output: seen.append(output))
+        with torch.no_grad():
+            self._eval(example)
+        hook.remove()
+        if len(seen) != 1 or not torch.equal(seen[0], logits):
+            return False
+        for module in (self._train, self._eval):
+            linear = module.get_submodule(last)
+            wrapped = _LastLinear(linear)  # type: ignore[arg-type]
+            _replace(module, linear, wrapped)
+            self._last[module is self._train] = wrapped
+        renamed = {n: n.replace(f"{last}.", f"{last}.linear.") for n in self.names if n.startswith(f"{last}.")}
+        self._renamed |= renamed
+        return True
+
+
+def _refuse_batch_statistics(module: nn.Module) -> None:
+    norms = nn.modules.batchnorm
+    for name, child in module.named_modules():
+        running = isinstance(child, norms._NormBase) and child.track_running_stats
+        if running or isinstance(child, norms._BatchNorm):
+            raise ConfigError(
+                f"--model: {type(module).__name__} has {type(child).__name__} at {name!r}, whose statistics over "
+                "samples are not averaged right yet; use torch.nn.GroupNorm instead"
+            )
+
+
+def _replace(module: nn.Module, old: nn.Module, new: nn.Module) -> None:
+    """Put new where old is, under each of its names."""
+    for name in [n for n, m in module.named_modules(remove_duplicate=False) if m is old]:
+        module.set_submodule(name, new)
+
+
+def _make_dropout_keyed(module: nn.Module) -> Sequence[str]:
+    """Replace every dropout layer of a module in place; the names of their keys."""
+    found = [n for n, m in module.named_modules() if isinstance(m, nn.modules.dropout._DropoutNd)]
+    for stream, name in enumerate(found):
+        layer = module.get_submodule(name)
+        if type(layer) is not nn.Dropout:
+            raise ConfigError(f"--model: {type(layer).__name__} at {name!r} is not supported; use torch.nn.Dropout")
+        _replace(module, layer, KeyedDropout(layer.p, stream).to(next(module.parameters()).device))
+    return [f"{name}.key" for name in found]

@@ -1,0 +1,202 @@
+"""A group of clients side by side on one device."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from dataclasses import dataclass
+from math import prod
+from threading import Lock
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from fl_ddp.engine.compilation import layout
+from fl_ddp.engine.plan import Plan
+from fl_ddp.engine.samples import Samples
+from fl_ddp.engine.seeds import Keys, Purpose, keys, shuffled
+from fl_ddp.engine.step import Drawn, Objective, Rates, Split, State, Step, Variant, local_step
+from fl_ddp.protocol import Leaves, Tensors, Trained
+
+_ONE_AT_A_TIME = Lock()
+_AT_ONCE = 2**21
+"""Bytes of images copied out of the training set at once."""
+
+
+@dataclass(frozen=True)
+class Workplace:
+    """What all groups of a run share.
+
+    Attributes:
+        samples: the training set.
+        dtype: of the parameters.
+        bfloat16: whether local steps run under autocast.
+        compile: whether they are compiled.
+        check: called before every local step.
+        largest: the most samples that any client of the run has; no batch needs to be wider.
+    """
+
+    samples: Samples
+    dtype: torch.dtype
+    bfloat16: bool
+    compile: bool
+    check: Callable[[], None]
+    largest: int = 2**20
+
+
+class Group:
+    """G lanes, each a client with its samples; lanes without a client are padded and have no samples.
+
+    Attributes:
+        client: [G] ids, -1 for a padded lane.
+        n: [G] numbers of training samples.
+        real: [G] 1 for a client, 0 for a padded lane.
+        steps: [G] local steps of the plan.
+        plan: of local training in this round.
+        round: its index, from 0.
+    """
+
+    def __init__(
+        self,
+        workplace: Workplace,
+        plan: Plan,
+        clients: npt.NDArray[np.int64],
+        samples: list[npt.NDArray[np.int64]],
+        lanes: int,
+        seed: int,
+        round_index: int,
+    ) -> None:
+        """Put clients [<= lanes] with their sample indices into lanes."""
+        empty = lanes - len(clients)
+        assert empty >= 0
+        self.workplace, self.plan, self.round = workplace, plan, round_index
+        self.client = np.concatenate([clients, np.full(empty, -1, np.int64)])
+        self._samples = [*samples, *[np.zeros(0, np.int64)] * empty]
+        self._keys = keys(seed, round_index, Purpose.ORDER, self.client)
+        device = workplace.samples.x.device
+        counts = np.array([len(s) for s in self._samples], np.int64)
+        self.n = torch.from_numpy(counts).to(device, workplace.dtype)
+        self.real = torch.from_numpy(self.client >= 0).to(device, workplace.dtype)
+        self.steps = torch.from_numpy(plan.num_steps(counts)).to(device, workplace.dtype)
+
+    @property
+    def lanes(self) -> int:
+        """G."""
+        return len(self.client)
+
+    @property
+    def momentum_steps(self) -> Tensor:
+        """The sum [G] of momentum's weights on a client's gradients, float64; its steps where there is no momentum.
+
+        Source: Wang et al. 2020 (FedNova), ||a||_1 = (tau - rho (1 - rho^tau) / (1 - rho)) / (1 - rho).
+        """
+        rho, tau = self.plan.momentum, self.steps.double()
+        return (tau - rho * (1 - rho**tau) / (1 - rho)) / (1 - rho)
+
+    def train(
+        self,
+        start: Tensor,
+        objective: Objective,
+        server: Tensors,
+        memory: Tensors,
+        trace: Mapping[str, Tensor] | None = None,
+    ) -> Trained:
+        """Train every lane on its own samples.
+
+        Args:
+            start: [V] or [G, V] parameters to start from.
+            objective: loss and its changes; a tensor whose last dimension is V is a parameter vector.
+            server: what the clients received, seen by all lanes.
+            memory: [G, ...] what each client remembers.
+            trace: [V] or [G, V] vectors that the objective tracks from step to step, as they begin.
+
+        Returns:
+            theta [G, V], mean loss over a client's steps [G], the traces as they end [G, V].
+        """
+        work, plan = self.workplace, self.plan
+        variant = Variant(work.dtype, plan.momentum > 0, plan.weight_decay > 0, work.bfloat16, work.compile)
+        width = start.shape[-1]
+        state = self._state(objective, start, trace or {}, variant)
+        rates = Rates(*(self._scalar(value) for value in (plan.lr, plan.momentum, plan.weight_decay)))
+        received, remembered = _split(server, objective, width), _split(memory, objective, width)
+        with torch.no_grad():
+            step = None
+            for drawn in self._draws(self.plan.batches(self._keys, self._samples), self._keys):
+                work.check()
+                given = (state, drawn, work.samples.normaliser, received, remembered, rates)
+                step = step or _step(objective, variant, layout(given))
+                step(*given)
+        traces = {name: _joined(leaves) for name, leaves in state.trace.items()}
+        return Trained(_joined(state.theta), state.loss / self.steps.clamp_min(1), traces)
+
+    def _state(self, objective: Objective, start: Tensor, trace: Mapping[str, Tensor], variant: Variant) -> State:
+        def own(vector: Tensor) -> Leaves:
+            leaves = objective.leaves(vector.expand(self.lanes, start.shape[-1]))
+            return tuple(leaf.clone(memory_format=torch.contiguous_format) for leaf in leaves)
+
+        theta = own(start)
+        momentum = tuple(torch.zeros_like(leaf) for leaf in theta) if variant.momentum else ()
+        return State(theta, momentum, {name: own(t) for name, t in trace.items()}, torch.zeros_like(self.n))
+
+    def _scalar(self, value: float) -> Tensor:
+        return torch.tensor(value, dtype=self.workplace.dtype, device=self.n.device)
+
+    def once(self, batch_size: int, max_samples: int = 0) -> Iterator[Drawn]:
+        """Every sample of each lane once, in a random order of the client's in this round.
+
+        Args:
+            batch_size: samples of a lane in one batch; a client's last one may be smaller.
+            max_samples: of a client; the first in its order. 0 for all.
+        """
+        order_keys = keys(self._keys, Purpose.IMPORTANCE)
+        n = np.array([len(s) for s in self._samples], np.int64)
+        order = shuffled(order_keys, n, 0)
+        most = int(n.max(initial=0))
+        most = min(most, max_samples) if max_samples else most
+        batches = np.full((self.lanes, -(-most // batch_size) * batch_size), -1, np.int64)
+        for lane, samples in enumerate(self._samples):
+            batches[lane, : min(len(samples), most)] = samples[order[lane, : min(len(samples), most)]]
+        return self._draws(batches.reshape(self.lanes, -1, batch_size).swapaxes(0, 1), order_keys)
+
+    def _draws(self, indices: npt.NDArray[np.int64], lane_keys: Keys) -> Iterator[Drawn]:
+        """The samples of every step; images are copied row by row, which beats a compiled gather of single bytes.
+
+        Args:
+            indices: [steps, G, B] of the samples, -1 where padded.
+            lane_keys: [G] of the noise.
+        """
+        samples, device = self.workplace.samples, self.n.device
+        batches = torch.from_numpy(np.ascontiguousarray(indices)).to(device, non_blocking=True)
+        noise = keys(lane_keys[None], Purpose.NOISE, np.arange(len(batches))[:, None]) >> np.uint64(33)
+        noise_keys = torch.from_numpy(noise.astype(np.int64)).to(device, non_blocking=True)
+        mask, index = (batches >= 0).to(self.workplace.dtype), batches.clamp_min(0)
+        number = torch.arange(len(batches), device=device)
+        steps = zip(samples.y[index].unbind(), mask.unbind(), noise_keys.unbind(), number.unbind(), strict=True)
+        shape = (*batches.shape[1:], *samples.x.shape[1:])
+        at_once = max(1, _AT_ONCE // (prod(shape) * samples.x.element_size()))
+        for rows in torch.split(index, at_once):
+            images = samples.x.index_select(0, rows.flatten()).view(-1, *shape)
+            for x, drawn in zip(images.unbind(), steps, strict=False):
+                yield Drawn(x, *drawn)
+
+
+def _joined(leaves: Leaves) -> Tensor:
+    """Leaves [G, ...] as vectors [G, V]."""
+    return torch.cat([leaf.flatten(1) for leaf in leaves], 1)
+
+
+def _step(objective: Objective, variant: Variant, shapes: Hashable) -> Step:
+    """The step of these shapes, the same for all threads."""
+    with _ONE_AT_A_TIME:
+        return local_step(objective, variant, shapes)
+
+
+def _split(tensors: Tensors, objective: Objective, width: int) -> Split:
+    """Parameter vectors among the tensors as contiguous leaves, all as objects of their own for the compiled step."""
+    return {
+        name: tuple(leaf.contiguous() for leaf in objective.leaves(t))
+        if t.is_floating_point() and t.shape[-1:] == (width,)
+        else t.contiguous().view_as(t)
+        for name, t in tensors.items()
+    }

@@ -1,0 +1,73 @@
+"""How long and on which batches a client trains in one round."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from fl_ddp.engine.seeds import Keys, shuffled
+
+Counts = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Local training of one round; epochs or steps is given, the other None."""
+
+    batch_size: int
+    epochs: float | None
+    steps: int | None
+    lr: float
+    momentum: float = 0.0
+    weight_decay: float = 0.0
+    drop_last: bool = False
+
+    def num_steps(self, n: Counts) -> Counts:
+        """Local steps [G] of clients with n [G] samples."""
+        per_epoch = self._per_epoch(n)
+        if self.epochs is None:
+            return np.where(per_epoch > 0, self.steps or 0, 0)
+        whole = math.floor(self.epochs)
+        part = self._partial(n)
+        last = part // self.batch_size if self.drop_last else -(-part // self.batch_size)
+        return whole * per_epoch + last
+
+    def _per_epoch(self, n: Counts) -> Counts:
+        return n // self.batch_size if self.drop_last else -(-n // self.batch_size)
+
+    def _partial(self, n: Counts) -> Counts:
+        """Samples of the last epoch where it is a fraction; a client trains on at least one sample."""
+        assert self.epochs is not None
+        part: Counts = np.rint((self.epochs % 1) * n).astype(np.int64)
+        if self.epochs < 1:
+            part = np.maximum(part, np.minimum(n, 1))
+        return part
+
+    def batches(self, order_keys: Keys, samples: list[npt.NDArray[np.int64]]) -> npt.NDArray[np.int64]:
+        """The samples of every local step.
+
+        Args:
+            order_keys: [G] key of each client in this round.
+            samples: [G] arrays of each client's sample indices.
+
+        Returns:
+            [max steps, G, batch_size] sample indices, -1 where padded; in an epoch each sample of a client comes once.
+        """
+        n = np.array([len(s) for s in samples], np.int64)
+        num_steps, per_epoch, size = self.num_steps(n), self._per_epoch(n), self.batch_size
+        out = np.full((len(samples), int(num_steps.max(initial=0)), size), -1, np.int64)
+        epochs = -(-num_steps // np.maximum(per_epoch, 1))
+        partial = None if self.epochs is None else self._partial(n)
+        for epoch in range(int(epochs.max(initial=0))):
+            order = shuffled(order_keys, n, epoch)
+            for lane in np.flatnonzero(epoch < epochs):
+                first = epoch * per_epoch[lane]
+                count = int(min(num_steps[lane] - first, per_epoch[lane]))
+                whole = partial is None or epoch < math.floor(self.epochs or 0)
+                take = min(count * size, int(n[lane] if whole or partial is None else partial[lane]))
+                row = out[lane, first : first + count].reshape(-1)
+                row[:take] = samples[lane][order[lane, :take]]
+        return np.ascontiguousarray(out.swapaxes(0, 1))

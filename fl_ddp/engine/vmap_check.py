@@ -1,0 +1,54 @@
+"""One gradient of a model the way lanes compute it, before a run begins: what cannot be vectorised is told at once."""
+
+from __future__ import annotations
+
+import warnings
+
+import torch
+from torch import Tensor
+from torch.func import grad, vmap
+
+from fl_ddp.engine.flat_model import FlatModel
+from fl_ddp.errors import ConfigError
+from fl_ddp.protocol import Batch, Leaves
+
+# Part of what torch says, what it means in a user's module, and the way out; the first that fits counts.
+_MEANINGS = (
+    (
+        "random operation",
+        "draws random numbers that no seed of the run decides; use torch.nn.Dropout layers, not functional.dropout",
+    ),
+    ("dynamic shape", "has shapes that depend on values (such as x[x > 0] or nonzero); use torch.where"),
+    (
+        "calling .item()",
+        "depends on values outside of tensors (such as .item(), if, while, float() or one_hot); use torch.where",
+    ),
+    ("data pointer", "turns tensors into numbers or numpy arrays; use torch's functions of tensors alone"),
+)
+
+
+def try_gradient(model: FlatModel, example: Tensor, name: str) -> None:
+    """Compute the gradient for one lane with one sample, in training mode.
+
+    Args:
+        model: the network.
+        example: [1, ...] one input.
+        name: of the module, for the message.
+
+    Raises:
+        ConfigError: the module cannot train several clients side by side, or draws random numbers by itself.
+    """
+
+    def loss(theta: Leaves, batch: Batch) -> Tensor:
+        return model.loss(theta, batch)
+
+    ones = torch.ones(1, 1, dtype=example.dtype, device=example.device)
+    batch = Batch(x=example[None], y=ones.long() - 1, mask=ones, key=ones[0].long())
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # torch's advice on what is about to fail
+            vmap(grad(loss), randomness="error")(tuple(leaf[None] for leaf in model.leaves(model.init())), batch)
+    except Exception as error:  # a user's module may raise anything
+        reason = " ".join(str(error).split())
+        meaning = next((meaning for part, meaning in _MEANINGS if part in reason), f"fails under vmap: {reason}")
+        raise ConfigError(f"--model: {name}'s forward {meaning}") from error

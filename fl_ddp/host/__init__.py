@@ -1,0 +1,1 @@
+"""The process and the machine: signals, settings, output and whole files."""

@@ -1,0 +1,1 @@
+"""How much a client's data say about each parameter: Fisher information and its relatives."""

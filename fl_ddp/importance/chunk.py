@@ -1,0 +1,105 @@
+"""One chunk of an importance pass over all lanes: per-sample gradients, powers, sums; compiled."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from functools import lru_cache
+from typing import cast
+
+import torch
+from torch import Tensor
+from torch.func import grad, vjp, vmap
+
+from fl_ddp.engine.compilation import compiled
+from fl_ddp.engine.flat_model import FlatModel
+from fl_ddp.engine.samples import Normaliser
+from fl_ddp.engine.seeds import uniform
+from fl_ddp.engine.step import Drawn
+from fl_ddp.importance.coverage import Coverage
+from fl_ddp.importance.measure import Measure
+from fl_ddp.importance.taps import Part, powered, tapped
+from fl_ddp.protocol import Batch, Leaves
+
+NormStep = Callable[[Tensor, Leaves, Drawn, Normaliser], None]
+SumStep = Callable[[Leaves, Leaves, Drawn, Normaliser, Tensor], None]
+
+
+@lru_cache(maxsize=64)
+def sum_step(model: FlatModel, measure: Measure, covered: Coverage, compile: bool, shapes: Hashable) -> SumStep:
+    """One chunk's powers of gradients, added to total in place; shapes are part of the key as in local_step."""
+
+    def one(theta: Leaves, batch: Batch, classes: Tensor) -> dict[int, Part]:
+        def cotangents(logits: Tensor, y: Tensor, mask: Tensor, u: Tensor) -> Tensor:
+            return measure.cotangents(logits, y, u, classes) * mask[:, None]
+
+        given = (batch.y, batch.mask, uniform(batch.key, 0, batch.y.shape))
+        if measure.batch_mean and not measure.over_classes:
+            logits, pull = _vjp(lambda leaves: model.logits(leaves, batch.x), theta)
+            (mean,) = pull(cotangents(logits, *given)[0])
+            return {i: powered(g, measure.power) for i, g in enumerate(mean)}
+
+        def of_sample(x: Tensor, *given: Tensor) -> Leaves:
+            return _of_sample(model, theta, x, lambda z: cotangents(z, *(t[None] for t in given)), covered.others)
+
+        found = tapped(model, theta, batch.x, lambda z: cotangents(z, *given), covered.calls, measure.power)
+        if covered.others:
+            others = vmap(of_sample)(batch.x, *given)
+            sums = (powered(g, measure.power).sum((0, 1)) for g in others)
+            found |= zip(covered.others, sums, strict=True)
+        return found
+
+    lanes = vmap(one, in_dims=(0, 0, None))
+
+    def step(total: Leaves, theta: Leaves, drawn: Drawn, normaliser: Normaliser, classes: Tensor) -> None:
+        batch = Batch(normaliser.inputs(drawn.x, model.dtype), drawn.y, drawn.mask, drawn.key)
+        for leaf, part in lanes(theta, batch, classes).items():
+            sum_ = part if isinstance(part, Tensor) else part[0] @ part[1]
+            total[leaf].add_(sum_.view_as(total[leaf]))
+
+    return compiled(step) if compile else step
+
+
+def _vjp(function: Callable[[Leaves], Tensor], leaves: Leaves) -> tuple[Tensor, Callable[[Tensor], tuple[Leaves]]]:
+    """A function's value, and its gradient's products."""
+    return cast("tuple[Tensor, Callable[[Tensor], tuple[Leaves]]]", vjp(function, leaves))
+
+
+def _of_sample(
+    model: FlatModel, theta: Leaves, x: Tensor, cotangents: Callable[[Tensor], Tensor], chosen: tuple[int, ...]
+) -> Leaves:
+    """Gradients [K, *shape] of one sample's K losses in chosen leaves, whatever uses them.
+
+    Args:
+        model: in evaluation mode.
+        theta: one client's leaves.
+        x: [...] input.
+        cotangents: gives, for logits [1, C], the gradients [K, 1, C] of the losses in them.
+        chosen: leaves.
+    """
+
+    def forward(leaves: Leaves) -> Tensor:
+        replaced = list(theta)
+        for i, leaf in zip(chosen, leaves, strict=True):
+            replaced[i] = leaf
+        return model.logits(tuple(replaced), x[None])
+
+    logits, pull = _vjp(forward, tuple(theta[i] for i in chosen))
+    (found,) = vmap(pull)(cotangents(logits))
+    return found
+
+
+@lru_cache(maxsize=64)
+def norm_step(model: FlatModel, compile: bool, shapes: Hashable) -> NormStep:
+    """One chunk's gradient norms, added to total in place; shapes are part of the key as in local_step."""
+
+    def norm(theta: Leaves, x: Tensor, y: Tensor) -> Tensor:
+        g = grad(lambda leaves: model.nll(leaves, x[None], y[None])[0])(theta)
+        return torch.stack([leaf.square().sum() for leaf in g]).sum().sqrt()
+
+    lanes = vmap(vmap(norm, in_dims=(None, 0, 0)))
+
+    def step(total: Tensor, theta: Leaves, drawn: Drawn, normaliser: Normaliser) -> None:
+        norms = lanes(theta, normaliser.inputs(drawn.x, model.dtype), drawn.y)
+        total.add_((norms * drawn.mask).sum(1))
+
+    return compiled(step) if compile else step

@@ -1,0 +1,166 @@
+"""How much a client's data say about each parameter: diagonal Fisher information and its relatives.
+
+One pass over the clients' samples, all lanes of a group at once, in evaluation mode and in the model's own precision.
+Sums run in chunks whose size depends on the model alone, in the order that Group.once draws, and are accumulated in
+place; memory does not grow with the number of samples.
+
+Scaling: powers of every sample's gradient, summed or averaged over samples. Public code mostly squares the mean
+gradient of a batch instead (batch_mean), which near an optimum is smaller by about the batch size: E[batch_mean_sq(B)]
+= per_sample_mean / B + (1 - 1 / B) (mean gradient)^2 for batches drawn with replacement. A penalty's coefficient tuned
+on one must be converted for the other.
+"""
+
+from __future__ import annotations
+
+from threading import Lock
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from fl_ddp.engine.compilation import layout
+from fl_ddp.engine.flat_model import FlatModel
+from fl_ddp.engine.group import Group
+from fl_ddp.engine.step import Drawn
+from fl_ddp.importance.chunk import norm_step, sum_step
+from fl_ddp.importance.coverage import Coverage, coverage
+from fl_ddp.importance.measure import Label, Measure
+from fl_ddp.protocol import Leaves
+
+Reduction = Literal["per_sample_mean", "batch_mean_sq"]
+
+_CHUNK = 50
+"""Samples of a client at once, if memory allows; like the next two it orders sums, so it is part of the results."""
+_LARGEST = 2**24
+"""Numbers per lane in the largest temporary."""
+_CLASSES = 10
+"""Classes at once, at most, in the exact Fisher."""
+
+_ONE_AT_A_TIME = Lock()
+
+
+def importance_sum(
+    group: Group,
+    theta: Tensor,
+    model: FlatModel,
+    measure: Measure,
+    *,
+    batch_size: int | None = None,
+    max_samples: int = 0,
+) -> tuple[Tensor, Tensor]:
+    """Sum a measure over each client's samples, or batches where it is of batches' mean gradients.
+
+    Args:
+        group: the clients.
+        theta: [P] or [G, P], where the gradients are taken.
+        model: the network.
+        measure: what is summed.
+        batch_size: of the batches; only for measures of batches.
+        max_samples: of a client, drawn by seed, round and client; 0 for all.
+
+    Returns:
+        [G, P] sums in the model's type, zero for padded lanes, and [G] how many were summed.
+    """
+    assert measure.batch_mean == (batch_size is not None)
+    shape = tuple(group.workplace.samples.x.shape[1:])
+    with _ONE_AT_A_TIME:
+        covered = coverage(model, shape)
+    n = group.n.clamp(max=max_samples) if max_samples else group.n
+    batch_size = min(batch_size, group.workplace.largest) if batch_size else None
+    count = n if batch_size is None else (n / batch_size).ceil()
+    blocks = _class_blocks(model, measure)
+    of_batches = batch_size is not None and not measure.over_classes
+    size = batch_size if of_batches and batch_size else _chunk(covered, len(blocks[0]))
+    leaves, total = _leaves(group, theta, model), _nothing(group, model)
+    step = None
+    with torch.no_grad():
+        for index, drawn in enumerate(group.once(size, max_samples)):
+            if batch_size is not None:
+                drawn = drawn._replace(mask=drawn.mask / _batch_of(drawn, n, batch_size, index * size))
+            for classes in blocks:
+                group.workplace.check()
+                given = (total, leaves, drawn, group.workplace.samples.normaliser, classes)
+                if step is None:
+                    with _ONE_AT_A_TIME:  # the same step for all threads
+                        step = sum_step(model, measure, covered, group.workplace.compile, layout(given))
+                step(*given)
+    return torch.cat([t.flatten(1) for t in total], 1), count
+
+
+def fisher(
+    group: Group,
+    theta: Tensor,
+    model: FlatModel,
+    *,
+    kind: Label = "empirical",
+    reduction: Reduction = "per_sample_mean",
+    batch_size: int = 100,
+    max_samples: int = 0,
+) -> Tensor:
+    """Diagonal Fisher information of each client's data, from gradients of -log p(y | x).
+
+    Args:
+        group: the clients.
+        theta: [P] or [G, P], where the gradients are taken.
+        model: the network.
+        kind: the label y: empirical takes the data's, exact the expectation over classes by p, mc one draw of p.
+        reduction: per_sample_mean is the mean over samples of g^2, batch_mean_sq the mean over batches of the square of
+            the batch's mean g, smaller by up to the batch size (see the top of this file).
+        batch_size: samples in a batch of batch_mean_sq; the last one may be smaller.
+        max_samples: of a client, drawn by seed, round and client; 0 for all.
+
+    Returns:
+        [G, P], not negative, in the model's type; zero for padded lanes.
+
+    Source: Kirkpatrick et al. 2017, eq. 3; Kunstner et al. 2019 for the three kinds.
+    """
+    of_batches = reduction == "batch_mean_sq"
+    measure = Measure(kind, batch_mean=of_batches)
+    batch = batch_size if of_batches else None
+    total, count = importance_sum(group, theta, model, measure, batch_size=batch, max_samples=max_samples)
+    return total.div_(count.clamp_min(1)[:, None])
+
+
+def mean_gradient_norm(group: Group, theta: Tensor, model: FlatModel) -> Tensor:
+    """Mean over each client's samples of the 2-norm [G] of the whole gradient of -log p(y | x); 0 for padded lanes."""
+    leaves, total = _leaves(group, theta, model), torch.zeros_like(group.n)
+    step = None
+    with torch.no_grad():
+        for drawn in group.once(min(_CHUNK, max(1, _LARGEST // model.num_params))):
+            group.workplace.check()
+            given = (total, leaves, drawn, group.workplace.samples.normaliser)
+            if step is None:
+                with _ONE_AT_A_TIME:
+                    step = norm_step(model, group.workplace.compile, layout(given))
+            step(*given)
+    return total / group.n.clamp_min(1)
+
+
+def _leaves(group: Group, theta: Tensor, model: FlatModel) -> Leaves:
+    leaves = model.leaves(theta.expand(group.lanes, -1))
+    return tuple(leaf.clone(memory_format=torch.contiguous_format) for leaf in leaves)
+
+
+def _nothing(group: Group, model: FlatModel) -> Leaves:
+    return tuple(torch.zeros(group.lanes, *s, dtype=model.dtype, device=model.device) for s in model.shapes)
+
+
+def _class_blocks(model: FlatModel, measure: Measure) -> list[Tensor]:
+    """All classes in blocks of equal size, filled up with numbers from C up; any one if they do not matter."""
+    if not measure.over_classes:
+        return [torch.zeros(1, dtype=torch.int64, device=model.device)]
+    blocks = -(-model.num_classes // _CLASSES)
+    size = -(-model.num_classes // blocks)
+    return [torch.arange(i * size, (i + 1) * size, device=model.device) for i in range(blocks)]
+
+
+def _chunk(covered: Coverage, classes: int) -> int:
+    """Samples of a client at once."""
+    return max(1, min(_CHUNK, _LARGEST // covered.largest) // classes)
+
+
+def _batch_of(drawn: Drawn, n: Tensor, batch_size: int, first: int) -> Tensor:
+    """Number of samples [G, B] in the batch of each, a client's n [G] samples being cut into batches in their order."""
+    position = torch.arange(first, first + drawn.mask.shape[1], device=n.device)
+    last = n % batch_size
+    return torch.where(position < (n - last)[:, None], batch_size, last.clamp_min(1)[:, None])

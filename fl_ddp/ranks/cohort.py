@@ -1,0 +1,62 @@
+"""Which clients take part in a round, on which rank, and how many train side by side."""
+
+from __future__ import annotations
+
+from math import ceil
+
+import numpy as np
+import numpy.typing as npt
+
+from fl_ddp.engine.seeds import Purpose, generator
+
+Ids = npt.NDArray[np.int64]
+
+_MOST_LANES = {"cpu": 16, "cuda": 64}
+# what a group costs beside its lanes, in lanes: Python, launches and guards
+_GROUP_COST = {"cpu": 1, "cuda": 16}
+
+
+def cohort(seed: int, round_index: int, num_clients: int, size: int) -> Ids:
+    """Client ids of a round's cohort, ascending; uniform without replacement, a function of seed and round alone."""
+    if size == num_clients:
+        return np.arange(num_clients)
+    drawn = generator(seed, round_index, Purpose.COHORT).choice(num_clients, size, replace=False, shuffle=False)
+    return np.sort(drawn).astype(np.int64)
+
+
+def owner(client: Ids, num_ranks: int) -> Ids:
+    """The rank that keeps each client's memory, fixed for the whole run."""
+    return client % num_ranks
+
+
+def deal(ids: Ids, cost: npt.NDArray[np.int64], num_ranks: int) -> list[Ids]:
+    """Deal clients to ranks longest-first, each to the rank with the least work so far.
+
+    Args:
+        ids: [cohort] client ids.
+        cost: [cohort] local steps of each.
+        num_ranks: number of ranks.
+
+    Returns:
+        ids of each rank, longest first, so that groups cut from them in order have lanes of like length.
+    """
+    hands: list[list[int]] = [[] for _ in range(num_ranks)]
+    load = np.zeros(num_ranks, np.int64)
+    for i in np.argsort(-cost, kind="stable"):
+        rank = min(range(num_ranks), key=lambda r: (load[r], len(hands[r]), r))
+        hands[rank].append(int(ids[i]))
+        load[rank] += cost[i]
+    return [np.array(hand, np.int64) for hand in hands]
+
+
+def auto_lanes(cohort_size: int, device_type: str) -> int:
+    """Lanes that pad little on 1, 2 and 4 ranks; a function of cohort size and device type alone.
+
+    The number of lanes is part of a run's numbers, so it must not depend on ranks or load.
+    """
+
+    def cost(lanes: int) -> int:
+        groups = (ceil(ceil(cohort_size / ranks) / lanes) for ranks in (1, 2, 4))
+        return sum(g * (lanes + _GROUP_COST[device_type]) for g in groups)
+
+    return min(range(1, min(cohort_size, _MOST_LANES[device_type]) + 1), key=lambda lanes: (cost(lanes), -lanes))

@@ -1,0 +1,170 @@
+"""The only file that knows that ranks exist: whatever crosses them is a sum."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from itertools import count
+from typing import TypeVar, cast
+
+import torch
+import torch.distributed as dist  # noqa: TID251
+from torch import Tensor
+from torch.distributed import distributed_c10d  # noqa: TID251
+from torch.distributed.rendezvous import rendezvous  # noqa: TID251
+
+from fl_ddp.config.settings import Device
+from fl_ddp.errors import ConfigError, ElsewhereError, InterruptedRunError, RankLostError, RunError
+
+Result = TypeVar("Result")
+
+_TEXT = 4096
+_FINE, _STOPPED, _FAULT, _USER_ERROR = range(4)
+_MEETINGS = count()
+
+
+@dataclass(frozen=True)
+class Ranks:
+    """This process among the ranks of a run; without torchrun or Slurm there is one.
+
+    Attributes:
+        index: of this rank, from 0.
+        size: number of ranks.
+        device: where this rank trains.
+        store: small values of all ranks, kept by the launcher, so that it outlives a lost rank; None for a single rank.
+    """
+
+    index: int
+    size: int
+    device: torch.device
+    store: distributed_c10d.Store | None = None
+
+    @property
+    def is_main(self) -> bool:
+        """Whether this rank writes files and talks to the user."""
+        return self.index == 0
+
+    def add(self, buffer: Tensor) -> Tensor:
+        """The sum of all ranks' buffers; the given one may be overwritten.
+
+        Raises:
+            RankLostError: another rank is gone.
+        """
+        if self.size > 1:
+            try:
+                dist.all_reduce(buffer)
+            except RuntimeError as error:
+                raise RankLostError("another rank is gone (killed, out of memory, or its machine lost)") from error
+        return buffer
+
+    def agree(self, error: Exception | None) -> None:
+        """Go on only if no rank has an error; of several, the lowest rank's counts.
+
+        Raises:
+            the own error, on the rank whose error counts; ElsewhereError on the others.
+            InterruptedRunError: no rank has failed, but one was asked to stop.
+        """
+        if self.size == 1:
+            if error:
+                raise error
+            return
+        codes = torch.zeros(self.size, dtype=torch.float64, device=self.device)
+        codes[self.index] = _code(error)
+        codes = self.add(codes).cpu()
+        failed = (codes > _STOPPED).nonzero()
+        if len(failed):
+            rank = int(failed[0])
+            if rank == self.index and error is not None:
+                raise error
+            raise ElsewhereError(rank, user_error=int(codes[rank]) == _USER_ERROR) from error
+        if bool((codes == _STOPPED).any()):
+            raise InterruptedRunError
+
+    def together(self, work: Callable[[], Result]) -> Result:
+        """Do something on every rank and go on only if it failed on none; raises as agree() does."""
+        error, result = None, None
+        try:
+            result = work()
+        except RankLostError:
+            raise
+        except Exception as failure:
+            error = failure
+        self.agree(error)
+        return cast(Result, result)
+
+    def share(self, text: str) -> str:
+        """The text that rank 0 gives, on every rank; at most 4,096 bytes."""
+        row = torch.zeros(_TEXT, dtype=torch.float64, device=self.device)
+        if self.is_main:
+            encoded = torch.tensor(list(text.encode()), dtype=torch.float64, device=self.device)
+            row[: len(encoded)] = encoded
+        return bytes(int(b) for b in self.add(row).tolist() if b).decode()
+
+    def first_to_say(self) -> bool:
+        """Whether no rank asked this before: who tells the user of a loss, when ranks cannot agree any more."""
+        if self.store is None:
+            return True
+        try:
+            return self.store.add("said", 1) == 1
+        except RuntimeError:
+            return True
+
+    def wait(self) -> None:
+        """Return when all ranks have come here."""
+        self.add(torch.zeros(1, device=self.device)).cpu()
+
+    def close(self) -> None:
+        """Leave the process group."""
+        if self.size > 1:
+            dist.destroy_process_group()
+
+
+def _code(error: Exception | None) -> int:
+    if error is None:
+        return _FINE
+    if isinstance(error, InterruptedRunError):
+        return _STOPPED
+    return _USER_ERROR if isinstance(error, ConfigError) else _FAULT
+
+
+def join(device: Device) -> Ranks:
+    """Join the other ranks that torchrun or Slurm started: NCCL with one GPU per rank, else gloo.
+
+    Raises:
+        ConfigError: the device is not there, or there are more ranks than GPUs.
+        RunError: the ranks do not find each other.
+    """
+    index, size = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
+    local, local_size = int(os.environ.get("LOCAL_RANK", 0)), int(os.environ.get("LOCAL_WORLD_SIZE", size))
+    gpus = torch.cuda.device_count() if device != "cpu" else 0
+    if device == "cuda" and not gpus:
+        raise ConfigError("--device: cuda, but torch sees no GPU on this machine; accepted here: cpu or auto")
+    if gpus and local_size > gpus:
+        raise ConfigError(
+            f"--nproc_per_node: {local_size} ranks on this machine, but {gpus} GPU(s); "
+            f"give at most {gpus}, or --device cpu; tasks of Slurm must all see all GPUs of their node"
+        )
+    place = torch.device("cuda", local) if gpus else torch.device("cpu")
+    if gpus:
+        torch.cuda.set_device(place)
+    if size == 1:
+        return Ranks(index, size, place)
+    try:
+        # a second run of the same processes must not find the first one's addresses
+        store = distributed_c10d.PrefixStore(f"fl_ddp/{next(_MEETINGS)}", _launchers_store())
+    except dist.DistError as error:
+        place_to_meet = ":".join(os.environ.get(key, "") for key in ("MASTER_ADDR", "MASTER_PORT"))
+        why = str(error).partition("\n")[0]
+        raise RunError(f"the ranks do not meet at MASTER_ADDR:MASTER_PORT, {place_to_meet} ({why})") from error
+    dist.init_process_group(
+        "nccl" if gpus else "gloo", store=store, rank=index, world_size=size, device_id=place if gpus else None
+    )
+    return Ranks(index, size, place, store)
+
+
+@cache
+def _launchers_store() -> distributed_c10d.Store:
+    store: distributed_c10d.Store = next(rendezvous("env://"))[0]
+    return store

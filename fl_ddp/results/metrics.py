@@ -1,0 +1,198 @@
+"""metrics.csv: one row per finished round, the record everything else about a run's course is made from."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from fl_ddp.errors import ConfigError
+from fl_ddp.host.atomic_file import writing
+
+
+@dataclass(frozen=True)
+class Record:
+    """What one round brought; values of the test set are None in rounds without evaluation.
+
+    Attributes:
+        round: number of finished rounds; 0 is the initial model.
+        cohort: number of clients that took part.
+        traffic_up_bytes: sent by all clients of the round together.
+        traffic_down_bytes: received by them.
+        padded_lanes: share of the trained lanes that held no client: time lost, not part of the results.
+        train_loss: mean over the cohort's local steps.
+        accuracy: fraction of the test set.
+        loss: on the test set.
+        initial_accuracy: of the model the clients received, on each one's own test samples, mean over all clients.
+        personalised_accuracy: of the cohort's models after local training, each on its client's own test samples.
+        class_accuracy: in the order of the classes; nan for a class without test samples.
+        seconds: by phase; one that did not take place is left out.
+        wall: seconds since 1970.
+    """
+
+    round: int
+    cohort: int
+    traffic_up_bytes: int
+    traffic_down_bytes: int
+    padded_lanes: float
+    train_loss: float | None = None
+    accuracy: float | None = None
+    loss: float | None = None
+    initial_accuracy: float | None = None
+    personalised_accuracy: float | None = None
+    class_accuracy: tuple[float, ...] | None = None
+    seconds: Mapping[str, float] = field(default_factory=dict)
+    wall: float = 0.0
+
+
+class Metrics:
+    """The open metrics.csv of a run. Floats are written such that reading gives the same bits.
+
+    Columns: round, train_loss, cohort, traffic_up_bytes, traffic_down_bytes (of the round), time_padded_lanes,
+    accuracy, running_mean_accuracy, forgetting, loss, initial_accuracy, personalised_accuracy, accuracy/<class> ...,
+    and those of time, whose names all start with `time`.
+    """
+
+    def __init__(self, path: Path, classes: Sequence[str], phases: Sequence[str], kept: bytes = b"") -> None:
+        """Start a file, or cut an existing one back.
+
+        Args:
+            path: of the file.
+            classes: names of the labels, in their order.
+            phases: parts a round's time is split into.
+            kept: what stays of an existing file.
+
+        Raises:
+            RunError: it cannot be written.
+        """
+        self._path, self._classes, self._phases = path, tuple(classes), tuple(phases)
+        self._size, self._sha256 = len(kept), hashlib.sha256(kept)
+        with writing(path):
+            self._file = path.open("ab")
+            self._file.truncate(self._size)
+        if not kept:
+            self._append(_columns(classes, phases))
+
+    @classmethod
+    def resume(
+        cls, path: Path, classes: Sequence[str], phases: Sequence[str], state: Mapping[str, object]
+    ) -> tuple[Metrics, list[Record]]:
+        """Go on behind what a checkpoint knows; later rows are cut off.
+
+        Args:
+            path: of the file.
+            classes: as when the file was started.
+            phases: as when the file was started.
+            state: of the checkpoint, see state().
+
+        Returns:
+            the open file, the records it holds.
+
+        Raises:
+            ConfigError: the file does not begin with what the checkpoint knows.
+            RunError: it cannot be written.
+        """
+        size = state["bytes"]
+        assert isinstance(size, int)
+        try:
+            with path.open("rb") as file:
+                kept = file.read(size)
+        except OSError as error:
+            raise ConfigError(f"{path}: cannot be read ({error.strerror}), the run cannot go on without it") from error
+        if len(kept) < size:
+            raise ConfigError(f"{path}: was cut short, {len(kept)} bytes are left of the {size} the checkpoint knows")
+        header, *rows = csv.reader(io.StringIO(kept.decode(errors="replace"), newline=""))
+        if hashlib.sha256(kept).hexdigest() != state["sha256"] or tuple(header) != _columns(classes, phases):
+            raise ConfigError(f"{path}: was edited, its first {size} bytes are not those the checkpoint knows")
+        return cls(path, classes, phases, kept), [_record(row, len(classes), phases) for row in rows]
+
+    def append(self, record: Record, running_mean: float | None, forgetting: float | None) -> None:
+        """Add the row of a round.
+
+        Args:
+            record: of the round.
+            running_mean: of the accuracies up to it.
+            forgetting: average over the classes.
+
+        Raises:
+            RunError: it cannot be written.
+        """
+        assert record.seconds.keys() <= set(self._phases), record.seconds.keys()
+        classes = record.class_accuracy or (None,) * len(self._classes)
+        assert len(classes) == len(self._classes)
+        self._append(
+            (
+                *(record.round, record.train_loss, record.cohort, record.traffic_up_bytes, record.traffic_down_bytes),
+                *(record.padded_lanes, record.accuracy, running_mean, forgetting, record.loss),
+                *(record.initial_accuracy, record.personalised_accuracy, *classes),
+                *(record.wall, *(record.seconds.get(phase) for phase in self._phases)),
+            )
+        )
+
+    def state(self) -> dict[str, object]:
+        """What a checkpoint stores: the file's size in bytes and their sha256."""
+        return {"bytes": self._size, "sha256": self._sha256.hexdigest()}
+
+    def sync(self) -> None:
+        """Make what was appended survive a loss of power.
+
+        Raises:
+            RunError: it cannot be written.
+        """
+        with writing(self._path):
+            os.fsync(self._file.fileno())
+
+    def close(self) -> None:
+        """Close the file.
+
+        Raises:
+            RunError: it cannot be written.
+        """
+        with writing(self._path):
+            self._file.close()
+
+    def _append(self, cells: Sequence[object]) -> None:
+        text = io.StringIO()
+        csv.writer(text, lineterminator="\n").writerow(cells)
+        row = text.getvalue().encode()
+        with writing(self._path):
+            self._file.write(row)
+            # At once, so that a row that was reported survives a kill.
+            self._file.flush()
+        self._size += len(row)
+        self._sha256.update(row)
+
+
+def _columns(classes: Sequence[str], phases: Sequence[str]) -> tuple[str, ...]:
+    return (
+        *("round", "train_loss", "cohort", "traffic_up_bytes", "traffic_down_bytes", "time_padded_lanes"),
+        *("accuracy", "running_mean_accuracy", "forgetting", "loss", "initial_accuracy", "personalised_accuracy"),
+        *(f"accuracy/{name}" for name in classes),
+        *("time_wall", *(f"time_{phase}" for phase in phases)),
+    )
+
+
+def _record(row: Sequence[str], num_classes: int, phases: Sequence[str]) -> Record:
+    """A row read back; running mean and forgetting are left out, they follow from the rows before."""
+    end = 12 + num_classes
+    floats = (float(cell) if cell else None for cell in (row[1], row[6], *row[9:end]))
+    train_loss, accuracy, loss, initial, personalised, *classes = floats
+    return Record(
+        round=int(row[0]),
+        cohort=int(row[2]),
+        traffic_up_bytes=int(row[3]),
+        traffic_down_bytes=int(row[4]),
+        padded_lanes=float(row[5]),
+        train_loss=train_loss,
+        accuracy=accuracy,
+        loss=loss,
+        initial_accuracy=initial,
+        personalised_accuracy=personalised,
+        class_accuracy=tuple(c for c in classes if c is not None) or None,
+        seconds={phase: float(cell) for phase, cell in zip(phases, row[end + 1 :], strict=True) if cell},
+        wall=float(row[end]),
+    )

@@ -1,0 +1,147 @@
+"""What rank 0 prints: progress and the table of results."""
+
+from __future__ import annotations
+
+import math
+import os
+import shutil
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Never
+
+from tqdm import tqdm
+
+from fl_ddp.host.stdout import say
+from fl_ddp.results.metrics import Record
+from fl_ddp.results.summary import Summary
+
+_PAUSE = 5.0
+"""Seconds between two lines where there is no terminal."""
+
+
+class Progress:
+    """Rounds done and rounds to come: a bar on a terminal, else a line now and then."""
+
+    def __init__(self, done: int, rounds: int) -> None:
+        """Start.
+
+        Args:
+            done: finished rounds of earlier parts of the run.
+            rounds: of the whole run.
+        """
+        self._rounds, self._first = rounds, done + 1
+        self._accuracy = self._loss = "-"
+        self._timed_from: tuple[int, float] | None = None
+        self._next_line = 0.0
+        self._bar: tqdm[Never] | None = None
+        if on_terminal():
+            layout = "round {n_fmt}/{total_fmt} |{bar}| {desc}{rate_inv_fmt}, {remaining} left"
+            self._bar = tqdm(
+                total=rounds, initial=done, unit="round", bar_format=layout, dynamic_ncols=True, file=sys.stdout
+            )
+
+    def update(self, record: Record) -> None:
+        """Show a finished round."""
+        if record.accuracy is not None:
+            self._accuracy = f"{record.accuracy:.4f}"
+        loss = record.train_loss if record.loss is None else record.loss
+        self._loss = self._loss if loss is None else f"{loss:.4f}"
+        now = time.monotonic()
+        if self._bar is not None:
+            self._bar.set_description_str(f"accuracy {self._accuracy}, loss {self._loss}, ", refresh=False)
+            self._bar.update(record.round - self._bar.n)
+        elif record.round in (self._first, self._rounds) or now >= self._next_line:
+            self._next_line = now + _PAUSE
+            say(self._line(record, now))
+        # The first round compiles: it says nothing about the others.
+        self._timed_from = self._timed_from or (record.round, now)
+
+    def say(self, line: str) -> None:
+        """Print a line above the bar."""
+        if self._bar is None:
+            say(line)
+        else:
+            self._bar.write(line, file=sys.stdout)
+
+    def close(self) -> None:
+        """Leave the terminal in order."""
+        if self._bar is not None:
+            self._bar.close()
+
+    def _line(self, record: Record, now: float) -> str:
+        line = f"round {record.round}/{self._rounds}  accuracy {self._accuracy}  loss {self._loss}"
+        if self._timed_from is None:
+            return line
+        start, then = self._timed_from
+        pace = (now - then) / (record.round - start)
+        return f"{line}  {pace:.3g} s/round  {tqdm.format_interval(pace * (self._rounds - record.round))} left"
+
+
+def on_terminal() -> bool:
+    """Whether a bar would be seen; on a terminal without size, as some launchers make, it would not."""
+    return sys.stdout.isatty() and os.get_terminal_size(sys.stdout.fileno()).lines > 0
+
+
+def result_table(summary: Summary) -> str:
+    """The results as aligned text."""
+    rows = {
+        "rounds": str(summary.rounds),
+        "accuracy": _number(summary.accuracy),
+        "running mean": _number(summary.running_mean_accuracy),
+        "best accuracy": _number(summary.best_accuracy),
+        "forgetting": _forgetting(summary),
+        "test loss": _number(summary.loss),
+        **{
+            f"{name} accuracy": _number(value)
+            for name, value in (("initial", summary.initial_accuracy), ("personalised", summary.personalised_accuracy))
+            if value is not None
+        },
+        **{
+            f"rounds to {target}": f"{_round(reached)} (running mean: {_round(means.get(target))})"
+            for means in [summary.rounds_to_target.get("running_mean", {})]
+            for target, reached in summary.rounds_to_target.get("accuracy", {}).items()
+        },
+        "traffic": f"{summary.traffic_up_bytes / 1e6:,.1f} MB up, {summary.traffic_down_bytes / 1e6:,.1f} MB down",
+        "padded lanes": f"{summary.padded_lanes:.1%}",
+        "seconds": ", ".join(f"{phase} {seconds:.1f}" for phase, seconds in summary.seconds.items()),
+        "parameters": f"sha256 {summary.parameters_sha256[:16]}",
+        "folder": summary.folder,
+    }
+    width = max(map(len, rows))
+    lines = [f"{name:<{width}}  {value}" for name, value in rows.items()]
+    return "\n".join([*lines, "", *_class_table(summary.class_accuracy), "", tensorboard_line(summary.folder)])
+
+
+def tensorboard_line(folder: str) -> str:
+    """How to look at the curves of a run and its neighbours."""
+    return f"tensorboard --logdir {Path(folder).parent}"
+
+
+def _class_table(accuracy: Mapping[str, float]) -> list[str]:
+    """Accuracy per class, in as many columns as the terminal has room for."""
+    if not accuracy:
+        return []
+    name = max(map(len, accuracy))
+    cells = [f"{label:<{name}}  {value:.4f}" for label, value in accuracy.items()]
+    columns = max(1, min(5, shutil.get_terminal_size().columns // (name + 12)))
+    depth = -(-len(cells) // columns)
+    return ["accuracy per class", *("    ".join(cells[row::depth]) for row in range(depth))]
+
+
+def _forgetting(summary: Summary) -> str:
+    """The average and the class that lost most."""
+    lost = {name: value for name, value in summary.class_forgetting.items() if not math.isnan(value)}
+    if not lost:
+        return "-"
+    most = max(lost, key=lost.__getitem__)
+    return f"{_number(summary.forgetting)} (most: class {most}, {lost[most]:.4f})"
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.4f}"
+
+
+def _round(value: int | None) -> str:
+    return "not reached" if value is None else f"round {value}"

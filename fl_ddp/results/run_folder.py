@@ -1,0 +1,165 @@
+"""The folder of a run: its name, and the lock that keeps a second writer out."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import socket
+import time
+from collections.abc import Iterator
+from datetime import datetime
+from difflib import get_close_matches
+from itertools import chain, count
+from pathlib import Path
+from types import TracebackType
+
+from fl_ddp.config.settings import Config
+from fl_ddp.errors import ConfigError
+
+_LONGER_THAN_A_LOOK = 1.0
+"""Seconds after which another's lock counts as a writer's."""
+
+
+class FolderInUseError(ConfigError):
+    """Another run holds the folder."""
+
+
+def default_name(config: Config, now: datetime) -> str:
+    """data-method-seed-time, such as digits-FedAvg-seed0-20261121-101500."""
+    return f"{config.data.name.lower()}-{config.method.name}-seed{config.seed}-{now:%Y%m%d-%H%M%S}"
+
+
+def new_folders(config: Config, now: datetime) -> Iterator[Path]:
+    """Folders that a new run may have, the best first: that of --name alone, or of a default name and numbers after it.
+
+    Raises:
+        ConfigError: --name is no name of a folder.
+    """
+    if config.name is not None and (Path(config.name).name != config.name or config.name in ("", "..")):
+        raise ConfigError(f"--name: {config.name!r} is not the name of a folder; its place is given with --out")
+    # A class of the user's may be called anything; what a shell or TensorBoard would stumble over is replaced.
+    first = Path(config.out) / (config.name or re.sub(r"[^\w.-]", "-", default_name(config, now)))
+    return chain([first], (first.with_name(f"{first.name}-{attempt}") for attempt in count(2)))
+
+
+def name_is_taken(path: Path) -> ConfigError:
+    """What to tell a user who names a folder that is there."""
+    return ConfigError(f"--name: {path} exists already; go on with it by --resume {path}, or choose another name")
+
+
+def is_held(path: Path) -> bool:
+    """Whether a run is writing in a folder now."""
+    try:
+        lock = os.open(path / ".lock", os.O_RDONLY)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    finally:
+        os.close(lock)
+    return False
+
+
+def _lock_exclusively(file: int) -> None:
+    """Lock an open file; for a moment is_held() of another process may have it."""
+    end = time.monotonic() + _LONGER_THAN_A_LOOK
+    while True:
+        try:
+            return fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > end:
+                raise
+            time.sleep(0.05)
+
+
+class RunFolder:
+    """A run's folder, held by one writer: rank 0 of one run.
+
+    The lock belongs to the open file, so the system gives it back when the writer closes it or dies in any way.
+
+    Attributes:
+        path: the folder.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """Lock an existing folder.
+
+        Raises:
+            FolderInUseError: another run holds it.
+            ConfigError: it cannot be written.
+        """
+        self.path = path
+        try:
+            self._lock = os.open(path / ".lock", os.O_RDWR | os.O_CREAT, 0o666)
+        except OSError as error:
+            raise ConfigError(f"{path}: this run folder cannot be written ({error.strerror})") from error
+        try:
+            _lock_exclusively(self._lock)
+        except OSError as error:
+            holder = os.read(self._lock, 1000).decode(errors="replace").strip()
+            os.close(self._lock)
+            if isinstance(error, BlockingIOError):
+                raise FolderInUseError(
+                    f"{path}: another run is writing in this folder ({holder}); wait until it ends, or stop it"
+                ) from error
+            message = f"{path}: cannot be locked ({error.strerror}); choose another folder with --out"
+            raise ConfigError(message) from error
+        os.ftruncate(self._lock, 0)
+        os.pwrite(self._lock, f"host {socket.gethostname()}, process {os.getpid()}\n".encode(), 0)
+
+    @classmethod
+    def create(cls, config: Config, now: datetime) -> RunFolder:
+        """Make and lock the folder of a new run: --name in --out, or a default name nobody took.
+
+        Raises:
+            ConfigError: the name is taken or no name of a folder, or --out cannot be written.
+        """
+        out = Path(config.out)
+        paths = new_folders(config, now)
+        try:
+            out.mkdir(parents=True, exist_ok=True)
+            for path in paths:
+                try:
+                    path.mkdir()
+                    return cls(path)
+                except FileExistsError:
+                    if config.name is not None:
+                        raise name_is_taken(path) from None
+        except OSError as error:
+            raise ConfigError(
+                f"--out: {out} cannot be written ({error.strerror}); choose another folder with --out"
+            ) from error
+        raise AssertionError("there is always another name")
+
+    @classmethod
+    def reopen(cls, path: Path) -> RunFolder:
+        """Lock the folder of an earlier run.
+
+        Raises:
+            ConfigError: it is no run's folder, another run holds it, or it cannot be written.
+        """
+        if not (path / "config.yaml").is_file():
+            problem = "has no config.yaml, so it is not the folder of a run" if path.is_dir() else "does not exist"
+            runs = [file.parent.name for file in path.parent.glob("*/config.yaml")]
+            near = get_close_matches(path.name, runs, 1)
+            raise ConfigError(
+                f"--resume: {path} {problem}" + (f"; did you mean {path.parent / near[0]}?" if near else "")
+            )
+        return cls(path)
+
+    def close(self) -> None:
+        """Give the lock back; a second call does nothing."""
+        if self._lock >= 0:
+            os.close(self._lock)
+            self._lock = -1
+
+    def __enter__(self) -> RunFolder:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

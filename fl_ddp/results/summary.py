@@ -1,0 +1,128 @@
+"""summary.json: the result of a run on one page."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import platform
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from importlib.metadata import version
+from pathlib import Path
+
+import torch
+
+from fl_ddp.host.atomic_file import write_text
+from fl_ddp.version import __version__
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What summary.json holds; values of the test set are of the last evaluation.
+
+    Attributes:
+        folder: of the run.
+        rounds: finished rounds.
+        accuracy: fraction of the test set.
+        running_mean_accuracy: mean of the accuracies of all evaluated rounds.
+        best_accuracy: the highest one of any round.
+        forgetting: what the classes have lost since each one's best round, on average; None before round 1.
+        loss: on the test set.
+        initial_accuracy: of the model received, mean over the clients' own test samples; None without such.
+        personalised_accuracy: of the cohort's models after local training, likewise.
+        class_accuracy: by class name; nan for a class without test samples.
+        class_forgetting: likewise.
+        confusion: [C, C] numbers of test samples by label and prediction.
+        rounds_to_target: first round by metric (accuracy, running_mean) and target; None where it was not reached.
+        traffic_up_bytes: sent by all clients.
+        traffic_down_bytes: received by all clients.
+        padded_lanes: mean share of lanes without a client.
+        seconds: by phase, over all parts of a run that was resumed.
+        parameters_sha256: of the final parameters.
+        numerics: what decides the bits beside data, method and seed: lanes, compile, device, cpu, torch ...
+        environment: versions and hardware of the last part of the run.
+    """
+
+    folder: str
+    rounds: int
+    accuracy: float | None
+    running_mean_accuracy: float | None
+    best_accuracy: float | None
+    forgetting: float | None
+    loss: float | None
+    initial_accuracy: float | None
+    personalised_accuracy: float | None
+    class_accuracy: Mapping[str, float]
+    class_forgetting: Mapping[str, float]
+    confusion: Sequence[Sequence[int]]
+    rounds_to_target: Mapping[str, Mapping[str, int | None]]
+    traffic_up_bytes: int
+    traffic_down_bytes: int
+    padded_lanes: float
+    seconds: Mapping[str, float]
+    parameters_sha256: str
+    numerics: Mapping[str, object]
+    environment: Mapping[str, object]
+
+
+def write_summary(folder: Path, summary: Summary) -> dict[str, object]:
+    """Write summary.json in one step; a number that is not finite becomes null, JSON knows none.
+
+    Returns:
+        what the file holds.
+
+    Raises:
+        RunError: it cannot be written.
+    """
+    content: dict[str, object] = {key: _finite(value) for key, value in asdict(summary).items()}
+    text = json.dumps(content, indent=2, allow_nan=False)
+    # A row of numbers takes one line: a confusion matrix can be read.
+    text = re.sub(r"\[\n([^][{}\"]*)\n *\]", lambda row: f"[{' '.join(row[1].split())}]", text)
+    write_text(folder / "summary.json", text + "\n")
+    return content
+
+
+def rounds_to_target(rounds: Sequence[int], values: Sequence[float], targets: Sequence[float]) -> dict[str, int | None]:
+    """The first round whose value reaches each target, None where none does.
+
+    Args:
+        rounds: [n] ascending.
+        values: [n] accuracies or their running means.
+        targets: accuracies, fractions.
+    """
+    return {
+        str(target): next((r for r, value in zip(rounds, values, strict=True) if value >= target), None)
+        for target in targets
+    }
+
+
+def versions_and_hardware() -> dict[str, object]:
+    """What a number was computed with and on."""
+    return {
+        "fl_ddp": __version__,
+        "python": platform.python_version(),
+        **{package: version(package) for package in ("torch", "torchvision", "numpy", "scikit-learn", "safetensors")},
+        "cuda": torch.version.cuda,
+        "platform": platform.platform(),
+        "cpu": cpu_model(),
+        "cores": len(os.sched_getaffinity(0)),
+        "threads": torch.get_num_threads(),
+        "gpus": [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())],
+    }
+
+
+def cpu_model() -> str:
+    """The processor's name."""
+    info = Path("/proc/cpuinfo")
+    lines = info.read_text().splitlines() if info.exists() else []
+    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), platform.machine())
+
+
+def _finite(value: object) -> object:
+    if isinstance(value, Mapping):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,0 +1,211 @@
+"""What a run leaves for people: metrics.csv and TensorBoard, fed with one record per finished round on rank 0."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from matplotlib.figure import Figure
+
+from fl_ddp.results.forgetting import average, forgetting
+from fl_ddp.results.metrics import Metrics, Record
+from fl_ddp.results.tensorboard import EventFile
+
+
+class Standing(NamedTuple):
+    """What an evaluated round means in the light of those before it.
+
+    Attributes:
+        best: highest accuracy up to it; None before round 1, which everything is counted from.
+        running_mean: of the accuracies up to it, likewise.
+        forgetting: average over the classes, likewise.
+        class_forgetting: of each class, nan for one without test samples; empty before round 1.
+    """
+
+    best: float | None = None
+    running_mean: float | None = None
+    forgetting: float | None = None
+    class_forgetting: tuple[float, ...] = ()
+
+
+class History:
+    """The course of a run so far: a function of its records, so resume needs nothing but the rows of metrics.csv.
+
+    Attributes:
+        rounds: evaluated rounds, without round 0.
+        accuracies: of these rounds.
+        running_means: mean of the accuracies up to each of these rounds.
+        evaluated: the newest record with an accuracy.
+        standing: of that record.
+        traffic_up_bytes: sent by all clients so far.
+        traffic_down_bytes: received by all clients so far.
+        seconds: by phase, so far.
+    """
+
+    def __init__(self) -> None:
+        self.rounds: list[int] = []
+        self.accuracies: list[float] = []
+        self.running_means: list[float] = []
+        self.evaluated: Record | None = None
+        self.standing = Standing()
+        self.traffic_up_bytes = self.traffic_down_bytes = 0
+        self.seconds: dict[str, float] = {}
+        self._accuracy_sum = self._padded_sum = 0.0
+        self._best_of_class: tuple[float, ...] = ()
+        self._trained_rounds = 0
+
+    @property
+    def padded_lanes(self) -> float:
+        """Mean share of lanes without a client."""
+        return self._padded_sum / max(self._trained_rounds, 1)
+
+    def add(self, record: Record) -> Standing:
+        """Take in the next record; an empty standing, if it was not evaluated."""
+        self.traffic_up_bytes += record.traffic_up_bytes
+        self.traffic_down_bytes += record.traffic_down_bytes
+        for phase, seconds in record.seconds.items():
+            self.seconds[phase] = self.seconds.get(phase, 0.0) + seconds
+        if record.round > 0:
+            self._trained_rounds += 1
+            self._padded_sum += record.padded_lanes
+        if record.accuracy is None:
+            return Standing()
+        self.evaluated = record
+        if record.round == 0:
+            return self.standing
+        self._accuracy_sum += record.accuracy
+        self.rounds.append(record.round)
+        self.accuracies.append(record.accuracy)
+        self.running_means.append(self._accuracy_sum / len(self.rounds))
+        now = record.class_accuracy or ()
+        self._best_of_class = tuple(map(max, self._best_of_class, now)) if self._best_of_class else now
+        lost = forgetting(self._best_of_class, now)
+        best = max(self.standing.best or 0.0, record.accuracy)
+        self.standing = Standing(best, self.running_means[-1], average(lost), lost)
+        return self.standing
+
+
+class Tracker:
+    """Writes the course of a run. Rank 0 only.
+
+    Attributes:
+        history: what was recorded so far, over all parts of a run that was resumed.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        classes: Sequence[str],
+        phases: Sequence[str],
+        settings: Mapping[str, object],
+        state: Mapping[str, object] | None = None,
+    ) -> None:
+        """Start the records of a run, or go on with those a checkpoint knows; later ones are removed.
+
+        Args:
+            folder: of the run.
+            classes: names of the labels, in their order.
+            phases: parts a round's time is split into.
+            settings: of the run, for TensorBoard's table of hyper-parameters.
+            state: what state() gave to the checkpoint; None starts anew, whatever is in the folder.
+
+        Raises:
+            ConfigError: metrics.csv does not begin with what the checkpoint knows.
+            RunError: the folder cannot be written.
+        """
+        path = folder / "metrics.csv"
+        records: list[Record] = []
+        if state is None:
+            self._metrics = Metrics(path, classes, phases)
+        else:
+            self._metrics, records = Metrics.resume(path, classes, phases, state)
+        self._classes = tuple(classes)
+        self.history = History()
+        self._events = EventFile(folder, classes, settings, records[0].wall if records else time.time())
+        for record in records:
+            self._draw(record, self.history.add(record))
+        self._events.publish()
+
+    def record(self, record: Record) -> None:
+        """Add a finished round.
+
+        Raises:
+            RunError: it cannot be written.
+        """
+        standing = self.history.add(record)
+        self._metrics.append(record, standing.running_mean, standing.forgetting)
+        self._draw(record, standing)
+
+    def figure(self, tag: str, figure: Figure, step: int) -> None:
+        """Show a figure in TensorBoard; one from before a resume is gone, so draw it again.
+
+        Raises:
+            RunError: it cannot be written.
+        """
+        self._events.figure(tag, figure, step, time.time())
+
+    def state(self) -> dict[str, object]:
+        """What a checkpoint has to store."""
+        return self._metrics.state()
+
+    def sync(self) -> None:
+        """Make the records survive a loss of power; to be called before a checkpoint.
+
+        Raises:
+            RunError: they cannot be written.
+        """
+        self._metrics.sync()
+
+    def finish(self, rounds: int, rounds_to_target: Mapping[str, int | None]) -> None:
+        """Tell TensorBoard that the run has all its rounds.
+
+        Args:
+            rounds: their number.
+            rounds_to_target: first round by target accuracy; None where it was not reached.
+
+        Raises:
+            RunError: it cannot be written.
+        """
+        wall = time.time()
+        self._show(
+            {f"Results/rounds_to/{target}": reached for target, reached in rounds_to_target.items()}, rounds, wall
+        )
+        self._events.end(wall)
+
+    def close(self) -> None:
+        """Close all files.
+
+        Raises:
+            RunError: they cannot be written.
+        """
+        self._metrics.close()
+        self._events.close()
+
+    def _draw(self, record: Record, standing: Standing) -> None:
+        curves = {
+            # The table of hyper-parameters lists all curves by name and shows the first five: a capital comes first.
+            "Results/accuracy": record.accuracy,
+            "Results/accuracy/best": standing.best,
+            "Results/accuracy/running_mean": standing.running_mean,
+            "Results/forgetting": standing.forgetting,
+            "accuracy/global": record.accuracy,
+            "accuracy/initial": record.initial_accuracy,
+            "accuracy/personalised": record.personalised_accuracy,
+            **self._by_class("accuracy/class", record.class_accuracy or ()),
+            "forgetting/average": standing.forgetting,
+            **self._by_class("forgetting", standing.class_forgetting),
+            "loss/test": record.loss,
+            "loss/train": record.train_loss,
+            "traffic/up": self.history.traffic_up_bytes,
+            "traffic/down": self.history.traffic_down_bytes,
+            **{f"time/{phase}": seconds for phase, seconds in record.seconds.items()},
+        }
+        self._show(curves, record.round, record.wall)
+
+    def _by_class(self, group: str, values: Sequence[float]) -> dict[str, float]:
+        return {f"{group}/{name}": value for name, value in zip(self._classes, values, strict=False)}
+
+    def _show(self, curves: Mapping[str, float | None], step: int, wall: float) -> None:
+        self._events.scalars({tag: value for tag, value in curves.items() if value is not None}, step, wall)
