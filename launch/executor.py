@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fl_ddp.errors import ConfigError
-from launch.local_runs import make_here
-from launch.outcome import Outcome
-from launch.planned_run import PlannedRun
-from launch.slurm_options import SLURM_HELP, SLURM_VALUES, SlurmOptions, read_slurm_options
-from launch.words import Words, whole_number
+from launch.input.words import Words, whole_number
+from launch.local.runs import make_here
+from launch.run.outcome import Outcome
+from launch.run.planned import PlannedRun
+from launch.slurm.options import SLURM_HELP, SLURM_VALUES, SlurmOptions, read_slurm_options
 
 EXECUTOR_HELP = f"""\
   --executor WHERE      local: here, each on GPUs of its own or its share of the cores; slurm: a job array [local]
@@ -61,7 +61,7 @@ class Executor:
         """
         if self.slurm is None:
             return make_here(runs, ranks=self.ranks, parallel=self.parallel, note=note)
-        from launch.slurm_runs import make_there  # imports submitit, which only this needs
+        from launch.slurm.runs import make_there  # imports submitit, which only this needs
 
         return make_there(runs, self.slurm, folder, self.parallel, wait=self.wait, note=note)
 
@@ -69,7 +69,7 @@ class Executor:
         """What make_all() would do, as text; needs no Slurm."""
         if self.slurm is None:
             return "\n".join(shlex.join(["python", *run.command(self.ranks)[1:]]) for run in runs)
-        from launch.slurm_jobs import sbatch_file
+        from launch.slurm.jobs import sbatch_file
 
         commands = [shlex.join(["python", "-m", "fl_ddp.main", *run.options_now()]) for run in runs]
         script = [sbatch_file(runs, self.slurm, folder, self.parallel)] if runs else []

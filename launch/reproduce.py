@@ -10,16 +10,16 @@ from pathlib import Path
 from fl_ddp.errors import ConfigError
 from fl_ddp.host.atomic_file import write_text
 from fl_ddp.host.stdout import say
-from launch.arguments import HELP, Arguments, read_arguments
-from launch.comparison import Comparison, RunsBySeed, compare
 from launch.executor import Executor, array_folder
 from launch.exit_code import exit_code
-from launch.planned_run import PlannedRun
-from launch.recipe_list import recipe_list
-from launch.report import as_json, markdown, terminal
-from launch.row_run import RowRun, plan
-from launch.runs import Run
-from launch.table_file import load_table, table_names
+from launch.run.planned import PlannedRun
+from launch.run.stored import Run
+from launch.tables.arguments import HELP, Arguments, read_arguments
+from launch.tables.comparison import Comparison, RunsBySeed, compare
+from launch.tables.recipe_list import recipe_list
+from launch.tables.report import as_json, markdown, terminal
+from launch.tables.row_run import RowRun, plan
+from launch.tables.yaml_file import load_table, table_names
 
 
 def main(words: Sequence[str]) -> int:

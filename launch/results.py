@@ -10,12 +10,12 @@ from pathlib import Path
 from fl_ddp.errors import ConfigError
 from fl_ddp.host.atomic_file import write_text, writing
 from fl_ddp.host.stdout import say
-from launch import words
+from launch.compare.found_runs import Finds, find_runs
+from launch.compare.groups import Grouping, grouped
+from launch.compare.text import Results, as_csv, markdown, terminal
 from launch.exit_code import exit_code
-from launch.found_runs import Finds, find_runs
-from launch.groups import Grouping, grouped
-from launch.metric import Metric, parse_metric
-from launch.results_text import Results, as_csv, markdown, terminal
+from launch.input import words
+from launch.run.metric import Metric, parse_metric
 
 HELP = """usage: python -m launch.results FOLDER [FOLDER ...] [--option value ...]
 
@@ -94,9 +94,11 @@ def _beside(finds: Finds) -> list[Metric]:
 
 def _plots(grouping: Grouping, metric: Metric, out: Path) -> list[str]:
     """Write all plots, and remove those over options that no longer vary; the names of the .png files."""
-    from launch.curve_figure import curve_figure  # take a second to import: a wrong option need not wait for them
-    from launch.figure_style import paper_style, save
-    from launch.metric_figure import metric_figure
+    from launch.compare.curve_figure import (
+        curve_figure,  # take a second to import: a wrong option need not wait for them
+    )
+    from launch.compare.figure_style import paper_style, save
+    from launch.compare.metric_figure import metric_figure
 
     with paper_style():
         figures = {"curves": curve_figure(grouping, metric)}

@@ -13,12 +13,12 @@ from fl_ddp.config.command_line import parse
 from fl_ddp.errors import ConfigError
 from fl_ddp.host.stdout import say
 from fl_ddp.results.run_folder import name_is_taken, new_folders
-from launch import words
 from launch.exit_code import exit_code
-from launch.planned_run import PlannedRun
-from launch.slurm_jobs import follow, job_folder, sbatch_file, submit, unfinished
-from launch.slurm_options import SLURM_HELP, SLURM_VALUES, SlurmOptions, read_slurm_options
-from launch.slurm_queue import check_slurm
+from launch.input import words
+from launch.run.planned import PlannedRun
+from launch.slurm.jobs import follow, job_folder, sbatch_file, submit, unfinished
+from launch.slurm.options import SLURM_HELP, SLURM_VALUES, SlurmOptions, read_slurm_options
+from launch.slurm.queue import check_slurm
 
 HELP = f"""usage: python -m launch.submit [--option value ...] [options of fl_ddp.main]
 

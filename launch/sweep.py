@@ -12,14 +12,14 @@ from fl_ddp.host.stdout import say
 from fl_ddp.results.run_folder import RunFolder, is_held
 from launch.executor import Executor, array_folder
 from launch.exit_code import exit_code
-from launch.log_words import reported_error
-from launch.made_folders import made_folders
-from launch.outcome import Outcome
-from launch.planned_run import PlannedRun
-from launch.points import combined
-from launch.sweep_arguments import HELP, Arguments, read_arguments
-from launch.sweep_folder import Sweep, over, read_sweep
-from launch.sweep_plan import plan
+from launch.run.log import reported_error
+from launch.run.made_folders import made_folders
+from launch.run.outcome import Outcome
+from launch.run.planned import PlannedRun
+from launch.sweeps.arguments import HELP, Arguments, read_arguments
+from launch.sweeps.folder import Sweep, over, read_sweep
+from launch.sweeps.points import combined
+from launch.sweeps.runs import plan
 
 
 def main(words: Sequence[str]) -> int:
@@ -72,7 +72,7 @@ def _refuse_change(sweep: Sweep, runs: Sequence[PlannedRun], changed: str) -> No
     folder = array_folder(sweep.folder)
     if not folder.is_dir():
         return
-    from launch.slurm_jobs import unfinished  # imports submitit, which only this needs
+    from launch.slurm.jobs import unfinished  # imports submitit, which only this needs
 
     for name, job_id in unfinished(runs, folder).items():
         raise ConfigError(

@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fl_ddp.errors import ConfigError
-from launch.draws import draw, read_laws
-from launch.point_file import read_points
-from launch.points import Point, combined, folder_name, read_grid
-from launch.values import read_values
+from launch.input.values import read_values
+from launch.sweeps.draws import draw, read_laws
+from launch.sweeps.point_file import read_points
+from launch.sweeps.points import Point, combined, folder_name, read_grid
 
 PLAIN = st.text("abcXYZ0189_+-. /:", min_size=1, max_size=8).map(str.strip).filter(lambda v: v and ".." not in v)
 KEYS = st.sampled_from(["lr", "seed", "method.lam", "method.kind", "model.hidden"])

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from launch.log_words import heading, last_words, reported_error, words_of_job
+from launch.run.log import heading, last_words, reported_error, words_of_job
 
 BEFORE = f"{heading('7')}attempt 0, 1 rank(s) on n1\nfl_ddp: error: of an earlier job\n"
 

@@ -9,10 +9,10 @@ import pytest
 from fl_ddp.config import registry
 from fl_ddp.config.command_line import from_file, from_mapping
 from fl_ddp.config.yaml_file import load_yaml
-from launch.recipe_list import recipe_list
-from launch.row_run import plan
-from launch.table import Row
-from launch.table_file import CONFIGS, load_table, table_names
+from launch.tables.recipe_list import recipe_list
+from launch.tables.row_run import plan
+from launch.tables.rows import Row
+from launch.tables.yaml_file import CONFIGS, load_table, table_names
 
 TABLES = {name: load_table(name) for name in table_names()}
 BASES = sorted(path for path in CONFIGS.glob("*/*.yaml") if not path.name.endswith(".table.yaml"))

@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 from launching import checkpoints, launched
 
 from fl_ddp.errors import ConfigError
-from launch.arguments import read_arguments, read_seeds
-from launch.metric import Curve, measure, parse_metric
-from launch.ordering import Ordering, decide, parse_ordering
 from launch.reproduce import main
-from launch.runs import read_run
-from launch.table_file import load_table
+from launch.run.metric import Curve, measure, parse_metric
+from launch.run.stored import read_run
+from launch.tables.arguments import read_arguments, read_seeds
+from launch.tables.ordering import Ordering, decide, parse_ordering
+from launch.tables.yaml_file import load_table
 
 BASE = """
 data: Digits

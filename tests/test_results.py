@@ -21,11 +21,11 @@ from PIL import Image
 from written_runs import Written, groups_of
 
 from fl_ddp.results.run_folder import RunFolder
-from launch.groups import Grouping, in_order
-from launch.metric import parse_metric
+from launch.compare.groups import Grouping, in_order
 from launch.results import main
-from launch.runs import read_run
-from launch.spread import mean, spread, with_spread
+from launch.run.metric import parse_metric
+from launch.run.spread import mean, spread, with_spread
+from launch.run.stored import read_run
 from launch.sweep import main as sweep
 
 Showing = Callable[..., tuple[int, str, str]]

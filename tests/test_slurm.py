@@ -24,9 +24,9 @@ from slurm_cluster import (
     without_slurmd,
 )
 
-from launch.planned_run import PlannedRun
-from launch.slurm_jobs import follow, submit, unfinished
-from launch.slurm_options import SlurmOptions
+from launch.run.planned import PlannedRun
+from launch.slurm.jobs import follow, submit, unfinished
+from launch.slurm.options import SlurmOptions
 from launch.submit import main
 
 pytestmark = [pytest.mark.slurm, pytest.mark.timeout(600)]

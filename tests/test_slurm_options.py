@@ -7,8 +7,8 @@ import re
 import pytest
 
 from fl_ddp.errors import ConfigError
-from launch.slurm_options import SLURM_HELP, SLURM_VALUES, SlurmOptions, read_minutes, read_slurm_options
-from launch.words import split
+from launch.input.words import split
+from launch.slurm.options import SLURM_HELP, SLURM_VALUES, SlurmOptions, read_minutes, read_slurm_options
 
 
 def read(*line: str) -> SlurmOptions:

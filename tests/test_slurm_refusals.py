@@ -9,11 +9,11 @@ from launching import SMALL, options
 
 from fl_ddp.errors import ConfigError
 from launch import sweep
-from launch.planned_run import PlannedRun
-from launch.slurm_jobs import Failure, submit, unfinished
-from launch.slurm_options import SlurmOptions
-from launch.slurm_queue import check_slurm
-from launch.slurm_runs import make_there
+from launch.run.planned import PlannedRun
+from launch.slurm.jobs import Failure, submit, unfinished
+from launch.slurm.options import SlurmOptions
+from launch.slurm.queue import check_slurm
+from launch.slurm.runs import make_there
 
 SBATCH = """#!/bin/sh
 [ -e {folder}/refuse ] && {{ echo "sbatch: error: no such account" >&2; exit 1; }}
@@ -107,7 +107,7 @@ def test_a_missing_command_of_slurm_is_one_line(slurm: Path, monkeypatch: pytest
 def test_only_what_has_no_fault_of_its_own_goes_on_with_the_same_command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, state: str, outcome: str
 ) -> None:
-    monkeypatch.setattr("launch.slurm_runs.follow", lambda *_: {"0": Failure("why", 1, state)})
+    monkeypatch.setattr("launch.slurm.runs.follow", lambda *_: {"0": Failure("why", 1, state)})
     (found,) = make_there(
         runs(tmp_path, range(1)), SlurmOptions(), tmp_path / "files", None, wait=True, note=lambda _: None
     )

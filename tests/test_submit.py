@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from launching import SMALL, options, simulated
 
-from launch.slurm_options import SLURM_VALUES
+from launch.slurm.options import SLURM_VALUES
 from launch.submit import main
 
 

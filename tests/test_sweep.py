@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from launching import SMALL, checkpoints, launched, numbers, options, own_model, simulated
 
 from fl_ddp.results.run_folder import RunFolder, is_held
-from launch.local_runs import places_for
-from launch.planned_run import PlannedRun
-from launch.points import folder_name
-from launch.runs import read_run
+from launch.local.runs import places_for
+from launch.run.planned import PlannedRun
+from launch.run.stored import read_run
 from launch.sweep import main
-from launch.sweep_folder import over
+from launch.sweeps.folder import over
+from launch.sweeps.points import folder_name
 
 BASE = options({key: value for key, value in SMALL.items() if key != "name"})
 SWEEP = [*BASE, "--name", "mine"]

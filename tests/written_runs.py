@@ -11,8 +11,8 @@ from launching import options
 
 from fl_ddp.config.command_line import parse
 from fl_ddp.config.yaml_file import to_yaml
-from launch.found_runs import find_runs
-from launch.groups import Grouping, grouped
+from launch.compare.found_runs import find_runs
+from launch.compare.groups import Grouping, grouped
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,146 @@
+"""Runs that differ in their seeds alone, put together: a line of a table, a curve of a plot."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from fl_ddp.config.command_line import FREE_ON_RESUME
+from launch.compare.found_runs import FoundRun, State
+from launch.run.metric import Curve, Metric, measure
+from launch.run.stored import Run
+
+_SAME_RUN = ("seed", "name", "out", "resume", "device", "checkpoint_every", "keep_checkpoints")
+"""Settings that do not set runs apart."""
+
+
+@dataclass(frozen=True, eq=False)
+class Group:
+    """Runs with the same settings.
+
+    Attributes:
+        values: of the keys that vary, in their order; empty where a run has no such option.
+        runs: by seed.
+    """
+
+    values: tuple[str, ...]
+    runs: tuple[FoundRun, ...]
+
+    @property
+    def ended(self) -> bool:
+        """Whether there is a finished run; if there is none, numbers are those so far."""
+        return any(run.state == "finished" for run in self.runs)
+
+    @property
+    def counted(self) -> tuple[Run, ...]:
+        """Runs whose numbers count: the finished ones, or, if there are none, those that did not fail."""
+        return tuple(
+            each.run for each in self.runs if each.state == "finished" or not (self.ended or each.state == "failed")
+        )
+
+    @property
+    def states(self) -> dict[State, int]:
+        """How many runs are in which state, the finished ones first."""
+        number = Counter(run.state for run in self.runs)
+        order: tuple[State, ...] = ("finished", "running", "stopped", "failed")
+        return {state: number[state] for state in order if number[state]}
+
+    @property
+    def compared(self) -> tuple[Run, ...]:
+        """Runs that count and have begun, all as they were after the last round that every one of them has."""
+        begun = [run for run in self.counted if run.rounds]
+        last = min((run.rounds for run in begun), default=0)
+        return tuple(replace(run, curves={k: _until(last, curve) for k, curve in run.curves.items()}) for run in begun)
+
+    def numbers(self, metric: Metric) -> list[float]:
+        """A metric of the compared runs that have it; rounds to a target only once each run that counts has told."""
+        if metric.target is None:
+            values = [measure(metric, run.curves, ended=True) for run in self.compared]
+            return [value for value in values if value is not None]
+        rounds = self._rounds_to(metric)
+        known = [each for each in rounds if each is not None]
+        return known if len(known) == len(rounds) else []
+
+    def reached(self, metric: Metric) -> int:
+        """How many of the runs that count have reached the target of a metric."""
+        return sum(each is not None and math.isfinite(each) for each in self._rounds_to(metric))
+
+    def _rounds_to(self, metric: Metric) -> list[float | None]:
+        return [measure(metric, run.curves, run.ended) for run in self.counted]
+
+    def totals(self, column: str) -> list[float]:
+        """The sum of a column of metrics.csv over all rounds, for each of the compared runs."""
+        return [sum(value for _, value in run.curves.get(column, ())) for run in self.compared]
+
+    @property
+    def seconds(self) -> list[float]:
+        """How long each run that counts took so far."""
+        return [run.seconds for run in self.counted]
+
+
+@dataclass(frozen=True)
+class Grouping:
+    """All runs, grouped.
+
+    Attributes:
+        keys: options that differ among the runs, seed aside.
+        groups: sorted by their values, numbers by size.
+    """
+
+    keys: tuple[str, ...]
+    groups: tuple[Group, ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Keys as short as they can be told apart: lam for method.lam."""
+        last = [key.rpartition(".")[2] for key in self.keys]
+        return tuple(short if last.count(short) == 1 else key for key, short in zip(self.keys, last, strict=True))
+
+
+def grouped(runs: Sequence[FoundRun]) -> Grouping:
+    """Group runs by what differs among them."""
+    keys = _varied(runs)
+    by_values: dict[tuple[str, ...], list[FoundRun]] = {}
+    for run in sorted(runs, key=lambda run: run.seed):
+        by_values.setdefault(tuple(run.settings.get(key, "") for key in keys), []).append(run)
+    ordered = sorted(by_values, key=lambda values: [in_order(value) for value in values])
+    return Grouping(keys, tuple(Group(values, tuple(by_values[values])) for values in ordered))
+
+
+def _varied(runs: Sequence[FoundRun]) -> tuple[str, ...]:
+    """Options that set runs apart; those that are free on resume only where nothing else tells two runs apart."""
+    every = dict.fromkeys(key for run in runs for key in run.settings)
+    keys = tuple(key for key in every if key not in _SAME_RUN and _differs(key, runs))
+    fixed = tuple(key for key in keys if key not in FREE_ON_RESUME)
+    apart, seen = ({(run.seed, *(run.settings.get(key) for key in some)) for run in runs} for some in (fixed, keys))
+    return fixed if len(apart) == len(seen) else keys
+
+
+def _until(last: int, curve: Curve) -> Curve:
+    return [(number, value) for number, value in curve if number <= last]
+
+
+def _differs(key: str, runs: Sequence[FoundRun]) -> bool:
+    """Whether a key has several values; an option of a class, among the runs with the same class."""
+    kind = key.partition(".")[0]
+    by_class: dict[str, set[str]] = {}
+    for run in runs:
+        if key in run.settings:
+            by_class.setdefault("" if kind == key else run.settings.get(kind, ""), set()).add(run.settings[key])
+    return any(len(values) > 1 for values in by_class.values())
+
+
+def in_order(value: str) -> tuple[bool, float, str]:
+    """What sorts numbers by size, before all else."""
+    number = as_number(value)
+    return number is None, number or 0.0, value
+
+
+def as_number(value: str) -> float | None:
+    """A value as a number, if it is one."""
+    try:
+        return float(value)
+    except ValueError:
+        return None

@@ -1,0 +1,97 @@
+"""A metric over one varied key: means with the spread over seeds, and the seeds; hollow where no run is finished."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
+
+from launch.compare.figure_style import INK, legend, panels
+from launch.compare.groups import Group, Grouping, as_number, in_order
+from launch.compare.series import series
+from launch.run.metric import Metric, quantity_name
+from launch.run.spread import mean, spread
+
+_DECADES = 30.0
+"""Largest over smallest value from which an axis is logarithmic."""
+_MOST_TICKS = 8
+
+
+def metric_figure(grouping: Grouping, key: int, metric: Metric) -> Figure | None:
+    """Plot a metric over the values of a key, a line for each combination of the others; nothing if it has no values.
+
+    Args:
+        grouping: of the runs.
+        key: index of the key.
+        metric: to show; groups in which a run did not reach its target are left out.
+    """
+    known = [g for g in grouping.groups if (value := mean(g.numbers(metric))) is not None and math.isfinite(value)]
+    if not known:
+        return None
+    numbers = [as_number(group.values[key]) for group in known]
+    numeric = all(number is not None and math.isfinite(number) for number in numbers)
+    names = sorted({group.values[key] for group in known}, key=in_order)
+    figure, (axes,) = panels(1)
+    named = series(grouping, known, metric, key)
+    rows = list(dict.fromkeys(named.labels.values()))
+    joined = len(rows) < len(known)  # without two values of a key in a row there is nothing to join
+    for row, name in enumerate(rows):
+        groups = [group for group in known if named.labels[group] == name]
+        aside = 0.0 if numeric else 0.5 * ((row + 0.5) / len(rows) - 0.5)
+        places = [float(g.values[key]) if numeric else names.index(g.values[key]) + aside for g in groups]
+        shade = named.shade(groups[0]) if joined else INK
+        marker = named.marker(name) if joined else "o"
+        _draw(axes, places, groups, metric, colour=shade, marker=marker, line="-" if joined and numeric else "")
+    if numeric:
+        _scale(axes, sorted({float(group.values[key]) for group in known}))
+    else:
+        axes.set_xticks(range(len(names)), [name or "-" for name in names])
+        if sum(map(len, names)) > 40:
+            axes.tick_params("x", rotation=30)
+        axes.set_xlim(-0.5, len(names) - 0.5)
+    axes.set_xlabel(grouping.names[key])
+    axes.set_ylabel(metric_name(metric))
+    if joined and len(rows) > 1:
+        legend(figure, named.title, named.entries("-" if numeric else "", markers=True))
+    return figure
+
+
+def metric_name(metric: Metric) -> str:
+    """What an axis calls a metric."""
+    return (
+        metric.text if metric.target is not None else f"{metric.text.partition(' of ')[0]} {quantity_name(metric)} (%)"
+    )
+
+
+def _draw(
+    axes: Axes, places: Sequence[float], groups: Sequence[Group], metric: Metric, *, colour: str, marker: str, line: str
+) -> None:
+    values = [group.numbers(metric) for group in groups]
+    means, deviations = [mean(each) or 0.0 for each in values], [spread(each) or 0.0 for each in values]
+    axes.plot(places, means, color=colour, linestyle=line, zorder=2)
+    axes.errorbar(places, means, deviations, fmt="none", ecolor=colour, elinewidth=0.8, capsize=2, zorder=2)
+    for place, value, group in zip(places, means, groups, strict=True):
+        filling = colour if group.ended else "white"
+        axes.plot(place, value, color=colour, marker=marker, markerfacecolor=filling, zorder=3)
+    single = [(place, value) for place, each in zip(places, values, strict=True) for value in each if len(each) > 1]
+    if single:
+        axes.plot(*zip(*single, strict=True), ".", color=colour, alpha=0.4, markersize=3, zorder=2)
+
+
+def _scale(axes: Axes, values: Sequence[float]) -> None:
+    """A logarithmic axis where the values span decades, and ticks at the values where they are few."""
+    positive = [value for value in values if value > 0]
+    if values[0] >= 0 and positive and positive[-1] / positive[0] >= _DECADES:
+        if values[0] == 0:
+            axes.set_xscale("symlog", linthresh=positive[0], linscale=0.5)
+        else:
+            axes.set_xscale("log")
+    elif all(value.is_integer() for value in values):
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    if len(values) <= _MOST_TICKS:
+        axes.xaxis.set_major_locator(FixedLocator(list(values)))
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        axes.xaxis.set_minor_locator(NullLocator())

@@ -1,0 +1,167 @@
+"""Grouped runs as a table: for the terminal, as Markdown and as CSV."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from launch.compare.found_runs import Finds
+from launch.compare.groups import Group, Grouping
+from launch.run.metric import Metric
+from launch.run.spread import mean, spread, with_spread
+
+
+@dataclass(frozen=True)
+class Results:
+    """What is to be shown.
+
+    Attributes:
+        title: the folders that were read.
+        grouping: of all runs in them.
+        metrics: a column each; the first says which group is best.
+        finds: what else lies in the folders.
+    """
+
+    title: str
+    grouping: Grouping
+    metrics: tuple[Metric, ...]
+    finds: Finds
+
+    @property
+    def best(self) -> Group | None:
+        """The finished group with the best mean of the first metric, if there is another to compare it with."""
+        metric = self.metrics[0]
+        means = [(group, mean(group.numbers(metric))) for group in self.grouping.groups if group.ended]
+        known = [(value, group) for group, value in means if value is not None]
+        if len(known) < 2:
+            return None
+        value, group = (min if metric.less_is_better else max)(known, key=lambda each: each[0])
+        return group if math.isfinite(value) else None
+
+
+def terminal(results: Results) -> str:
+    """Aligned columns and a line for each group."""
+    if not results.grouping.groups:
+        return "\n".join([results.title, *_notes(results)])
+    head, *rows = _cells(results)
+    numeric = len(results.grouping.keys)
+    widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
+    lines = []
+    for row in (head, *rows):
+        padded = (c.ljust(w) if i < numeric else c.rjust(w) for i, (c, w) in enumerate(zip(row, widths, strict=True)))
+        lines.append("  ".join(padded).rstrip())
+    lines.insert(1, "-" * max(map(len, lines)))
+    return "\n".join([results.title, "", *lines, *_notes(results)])
+
+
+def markdown(results: Results, command: str, figures: Sequence[str]) -> str:
+    """The same as a page.
+
+    Args:
+        results: to show.
+        command: that made the page.
+        figures: names of image files beside it.
+    """
+    head, *rows = _cells(results)
+    align = ["---"] * len(results.grouping.keys) + ["---:"] * (len(head) - len(results.grouping.keys))
+    table = ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in (head, align, *rows)]
+    shown = [*table, ""] if rows else []
+    images = [line for name in figures for line in (f"![{Path(name).stem}]({name})", "")]
+    notes = [f"- {note}" for note in _notes(results) if note]
+    page = [f"# {results.title}", "", f"`{command}`", "", *shown, *notes, "", *images]
+    return "\n".join(page).rstrip() + "\n"
+
+
+def as_csv(results: Results) -> str:
+    """A line for each group, all digits; a mean is inf where a run that counts did not reach the target.
+
+    Beside a metric's mean and spread stands how many runs they are of.
+    """
+    counts = ("seeds", "finished", "running", "stopped", "failed", "rounds_least", "rounds_most")
+    totals = ("traffic_up_bytes", "traffic_down_bytes")
+    names = [metric.text.replace(" ", "_") for metric in results.metrics]
+    columns = [f"{name}_{part}" for name in names for part in ("mean", "spread", "runs")]
+    columns += [f"{name}_{part}" for name in (*totals, "seconds") for part in ("mean", "spread")]
+    text = io.StringIO()
+    table = csv.writer(text, lineterminator="\n")
+    table.writerow((*results.grouping.keys, *counts, *columns))
+    for group in results.grouping.groups:
+        rounds = [each.run.rounds for each in group.runs]
+        states = [group.states.get(state, 0) for state in ("finished", "running", "stopped", "failed")]
+        numbers = [group.numbers(metric) for metric in results.metrics]
+        parts = [part for values in numbers for part in (mean(values), spread(values), len(values))]
+        costs = [
+            part for values in (*map(group.totals, totals), group.seconds) for part in (mean(values), spread(values))
+        ]
+        table.writerow((*group.values, len(group.runs), *states, min(rounds), max(rounds), *parts, *costs))
+    return text.getvalue()
+
+
+def _cells(results: Results) -> list[list[str]]:
+    """The head, and a row for each group."""
+    names = [metric.text + (" %" if metric.unit == "percent" else "") for metric in results.metrics]
+    head = [*results.grouping.names, "seeds", "state", "rounds", *names, "MB up", "MB down", "time"]
+    best = results.best
+    rows = [head]
+    for group in results.grouping.groups:
+        numbers = [_number(group, metric) for metric in results.metrics]
+        numbers[0] += " *" if group is best else ""
+        traffic = [_megabytes(group.totals(column)) for column in ("traffic_up_bytes", "traffic_down_bytes")]
+        counts = [str(len(group.runs)), _state(group), _rounds(group)]
+        rows.append([*group.values, *counts, *numbers, *traffic, _time(group.seconds)])
+    return rows
+
+
+def _number(group: Group, metric: Metric) -> str:
+    """Mean and spread; in brackets those of a group without a finished run."""
+    text = with_spread(group.numbers(metric), metric.unit)
+    if metric.target is not None and text == "-" and (reached := group.reached(metric)):
+        text = f"reached by {reached} of {len(group.counted)}"
+    return text if group.ended or text == "-" else f"({text})"
+
+
+def _notes(results: Results) -> list[str]:
+    """What the columns mean, and what is not in the table."""
+    notes = ["", "mean ± standard deviation over seeds; traffic and time are means of one run"]
+    if not results.grouping.groups:
+        notes = ["", "no run has begun"]
+    if results.best:
+        notes.append(f"*: best by {results.metrics[0].text}")
+    if not all(group.ended for group in results.grouping.groups):
+        notes.append(
+            "in brackets: so far, no run of the group is finished; after the last round that all its runs have"
+        )
+    if any(group.ended and group.states.get("finished") != len(group.runs) for group in results.grouping.groups):
+        notes.append("where some runs of a group are finished, numbers are of these alone")
+    if results.finds.waiting:
+        notes.append(f"not begun: {len(results.finds.waiting)} runs")
+    return [*notes, *(f"failed: {folder.name}: {why}" for folder, why in results.finds.failed.items())]
+
+
+def _state(group: Group) -> str:
+    if len(group.states) == 1:
+        return next(iter(group.states))
+    return ", ".join(f"{number} {state}" for state, number in group.states.items())
+
+
+def _rounds(group: Group) -> str:
+    rounds, wanted = [each.run.rounds for each in group.runs], max(each.run.wanted for each in group.runs)
+    done = str(min(rounds)) if min(rounds) == max(rounds) else f"{min(rounds)}..{max(rounds)}"
+    return done if min(rounds) >= wanted else f"{done} of {wanted}"
+
+
+def _megabytes(values: Sequence[float]) -> str:
+    middle = mean(values)
+    return "-" if middle is None else f"{middle / 1e6:,.1f}"
+
+
+def _time(values: Sequence[float]) -> str:
+    middle = mean(values)
+    if middle is None:
+        return "-"
+    minutes, seconds = divmod(round(middle), 60)
+    return f"{minutes // 60}:{minutes % 60:02}:{seconds:02}"

@@ -1,0 +1,1 @@
+"""What users give: command lines, lists of values, the content of YAML files."""

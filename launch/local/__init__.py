@@ -1,0 +1,1 @@
+"""Runs made on this machine, each a process of its own."""

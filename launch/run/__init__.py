@@ -1,0 +1,1 @@
+"""One run, seen from outside: what starts it, what it left, the numbers read off it."""

@@ -1,0 +1,29 @@
+"""How the making of a run came out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from launch.run.planned import PlannedRun
+
+NOT_STARTED = "not started"
+"""Words of a run that a stop came before."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How it came out.
+
+    Attributes:
+        run: that was to be made.
+        state: finished; submitted to Slurm; stopped, so that the same command goes on; or failed, so that it would fail
+            again.
+        words: how that came.
+        seconds: it took.
+    """
+
+    run: PlannedRun
+    state: Literal["finished", "submitted", "stopped", "failed"]
+    words: str
+    seconds: float = 0.0

@@ -1,0 +1,117 @@
+"""A run that is to be made in a folder of its own: what starts it, and whether it is done."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
+from pathlib import Path
+
+from fl_ddp.config.absolute_paths import with_absolute_paths
+from fl_ddp.config.command_line import FREE_ON_RESUME, from_file, parse
+from fl_ddp.config.settings import Choice, Config
+from fl_ddp.config.yaml_file import written
+from fl_ddp.errors import ConfigError
+from fl_ddp.results.run_folder import RunFolder
+from launch.run.stored import Run, log_beside, read_run
+
+PLACE = ("data.root", "data.download")
+"""Options that say where data lie."""
+_OF_MACHINE = {*FREE_ON_RESUME, *PLACE, "device", "name", "out", "resume"}
+"""What may differ between a run in a folder and the one that is wanted there."""
+
+
+@dataclass(frozen=True)
+class PlannedRun:
+    """A run to be made.
+
+    Attributes:
+        label: what messages call it.
+        folder: of the run.
+        options: of fl_ddp.main, as --key=value or --key; without --name and --out.
+    """
+
+    label: str
+    folder: Path
+    options: tuple[str, ...]
+
+    @property
+    def log(self) -> Path:
+        """What the run prints."""
+        return log_beside(self.folder)
+
+    @cached_property
+    def config(self) -> Config:
+        """All settings of the run.
+
+        Raises:
+            ConfigError: an option is unknown or impossible.
+        """
+        return parse(self._first_options()).config
+
+    def options_now(self) -> tuple[str, ...]:
+        """Options of fl_ddp.main that start the run, or go on with what is in its folder."""
+        if (self.folder / "config.yaml").is_file():
+            free = (f"--{key}={written(getattr(self.config, key))}" for key in FREE_ON_RESUME)
+            return (f"--resume={self.folder}", *free)
+        return self._first_options()
+
+    def command(self, ranks: int) -> list[str]:
+        """The command that starts the run here, or goes on with what is in its folder.
+
+        Args:
+            ranks: number of processes.
+        """
+        launcher = ["-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={ranks}"] if ranks > 1 else []
+        return [sys.executable, *launcher, "-m", "fl_ddp.main", *self.options_now()]
+
+    def found(self) -> Run | None:
+        """What is in the folder: the run, finished or not, or nothing yet.
+
+        Raises:
+            ConfigError: it is not this run.
+        """
+        run = read_run(self.folder)
+        if run is None:
+            return None
+        different = _differences(from_file(self.folder / "config.yaml"), self.config)
+        if different:
+            change = "; ".join(f"{key} is {before}, not {after}" for key, before, after in different)
+            raise ConfigError(f"{self.folder}: holds another run ({change}); remove it, or choose another --out")
+        rounds = self.config.rounds  # a run that went on longer is read as if it had not
+        curves = {name: [(r, value) for r, value in curve if r <= rounds] for name, curve in run.curves.items()}
+        return replace(run, wanted=rounds, curves=curves)
+
+    def clear(self) -> None:
+        """Remove a folder whose run died before it had begun, so that it can begin anew.
+
+        Raises:
+            ConfigError: there is something in it, or a run is just beginning there.
+        """
+        if not self.folder.is_dir() or (self.folder / "config.yaml").is_file():
+            return
+        with RunFolder(self.folder):
+            if any(not path.name.startswith(".") for path in self.folder.iterdir()):
+                raise ConfigError(f"{self.folder}: is not the folder of a run; remove it, or choose another --out")
+            shutil.rmtree(self.folder)
+
+    def _first_options(self) -> tuple[str, ...]:
+        return (*self.options, f"--out={self.folder.parent}", f"--name={self.folder.name}")
+
+
+def _differences(stored: Config, wanted: Config) -> list[tuple[str, str, str]]:
+    """Key, stored and wanted value of what makes two runs different ones."""
+    before, after = _flat(with_absolute_paths(stored)), _flat(with_absolute_paths(wanted))
+    keys = [key for key in {**before, **after} if key not in _OF_MACHINE and before.get(key) != after.get(key)]
+    return [(key, written(before.get(key)), written(after.get(key))) for key in keys]
+
+
+def _flat(config: Config) -> dict[str, object]:
+    values: dict[str, object] = {}
+    for each in fields(config):
+        value = getattr(config, each.name)
+        values[each.name] = value.class_path if isinstance(value, Choice) else value
+        if isinstance(value, Choice):
+            values |= {f"{each.name}.{key}": option for key, option in value.init_args.items()}
+    return values

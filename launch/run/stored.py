@@ -1,0 +1,106 @@
+"""Runs as they lie on disk, finished or still going: their settings, curves and results."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from fl_ddp.config.registry import KINDS
+from fl_ddp.config.yaml_file import flatten, load_yaml, written
+from fl_ddp.errors import ConfigError
+from launch.run.metric import Curve
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run's folder.
+
+    Attributes:
+        folder: where it lies.
+        config: its config.yaml.
+        rounds: finished rounds.
+        wanted: rounds it was asked for.
+        curves: values of each column of metrics.csv by evaluated round, without round 0; those of time are left out.
+        seconds: that its finished rounds took.
+        summary: its summary.json; empty until it has one of its last round.
+    """
+
+    folder: Path
+    config: Mapping[str, object]
+    rounds: int
+    wanted: int
+    curves: Mapping[str, Curve]
+    seconds: float
+    summary: Mapping[str, object]
+
+    @property
+    def ended(self) -> bool:
+        """Whether it has all rounds and its results, or more rounds than it was asked for."""
+        return self.rounds > self.wanted or (self.rounds == self.wanted and bool(self.summary))
+
+
+def read_run(folder: Path) -> Run | None:
+    """What a run left so far; None where there is no run, or not yet.
+
+    Raises:
+        ConfigError: a file is not what a run writes.
+    """
+    if not (folder / "config.yaml").is_file():
+        return None
+    config, wanted = _config(folder / "config.yaml")
+    rounds, curves, seconds = _course(folder / "metrics.csv")
+    summary = _summary(folder / "summary.json")
+    return Run(folder, config, rounds, wanted, curves, seconds, summary if summary.get("rounds") == rounds else {})
+
+
+def _config(path: Path) -> tuple[Mapping[str, object], int]:
+    """The configuration of a run, with all that tells runs apart, and its rounds."""
+    config = load_yaml(path)
+    if not isinstance(config, Mapping):
+        raise ConfigError(f"{path}: is not the configuration of a run")
+    for key in ("rounds", "seed"):
+        if type(config.get(key)) is not int:
+            raise ConfigError(f"{path}: is not the configuration of a run ({key} is {written(config.get(key))})")
+    given = {each.key: each.value for each in flatten(config, f"{path}: ")}
+    for kind in KINDS:
+        if not isinstance(given.get(kind), str):
+            raise ConfigError(f"{path}: is not the configuration of a run ({kind} is {written(given.get(kind))})")
+    return config, config["rounds"]
+
+
+def log_beside(folder: Path) -> Path:
+    """The file for what a run prints; beside its folder, which does not exist before the run has begun."""
+    return folder.with_name(f"{folder.name}.log")
+
+
+def _course(path: Path) -> tuple[int, dict[str, Curve], float]:
+    """Finished rounds, curves, and seconds of all phases; a last row that is being written is left out."""
+    curves: dict[str, list[tuple[int, float]]] = {}
+    rounds, seconds = 0, 0.0
+    if not path.is_file():
+        return rounds, {}, seconds
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
+        for row in csv.DictReader(line for line in lines if line.endswith("\n")):
+            rounds = int(row["round"])
+            for name, cell in row.items():
+                if cell and name.startswith("time_") and name not in ("time_wall", "time_padded_lanes"):
+                    seconds += float(cell)
+                elif cell and rounds > 0 and name != "round" and not name.startswith("time"):
+                    curves.setdefault(name, []).append((rounds, float(cell)))
+    except (OSError, KeyError, TypeError, ValueError) as error:
+        raise ConfigError(f"{path}: is not what a run writes ({error or type(error).__name__})") from error
+    return rounds, dict(curves), seconds
+
+
+def _summary(path: Path) -> Mapping[str, object]:
+    if not path.is_file():
+        return {}
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"{path}: is not what a run writes ({error})") from error
+    return content if isinstance(content, Mapping) else {}

@@ -1,0 +1,1 @@
+"""Runs made by Slurm, through submitit."""

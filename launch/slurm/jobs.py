@@ -1,0 +1,217 @@
+"""Runs as jobs of Slurm, through submitit: submitted all together or not at all, and followed to their ends."""
+
+from __future__ import annotations
+
+import io
+import json
+import time
+from collections.abc import Callable, Sequence
+from contextlib import redirect_stderr
+from pathlib import Path
+from typing import NamedTuple
+
+from submitit import Job
+from submitit.slurm.slurm import SlurmExecutor
+
+from fl_ddp.errors import ConfigError
+from fl_ddp.host.atomic_file import write_text
+from launch.run.log import words_of_job
+from launch.run.made_folders import made_folders
+from launch.run.planned import PlannedRun
+from launch.slurm.options import SlurmOptions
+from launch.slurm.queue import GONE, JobState, job_states
+from launch.slurm.rank import Rank
+
+_LONGEST_PAUSE = 10.0
+_RECORD = "jobs.json"
+"""Holds the newest job of every run that was submitted with a folder."""
+
+
+class Failure(NamedTuple):
+    """How a run failed.
+
+    Attributes:
+        why: one line.
+        code: exit code of fl_ddp.main; 1 where something else ended it.
+        state: how its job ended, as Slurm calls it; FAILED wherever the run itself complains.
+    """
+
+    why: str
+    code: int
+    state: str
+
+
+def submit(runs: Sequence[PlannedRun], options: SlurmOptions, folder: Path, parallel: int | None) -> list[Job[None]]:
+    """Submit one job, or one job array.
+
+    Args:
+        runs: an element of the array each.
+        options: what every job asks for.
+        folder: for the files of submitit and of Slurm; seen by all nodes.
+        parallel: most jobs at once; None leaves it to Slurm.
+
+    Returns:
+        the jobs, in the order of the runs.
+
+    Raises:
+        ConfigError: sbatch refuses; nothing is submitted.
+        RunError: a folder cannot be made.
+    """
+    executor = _executor(runs, options, folder, parallel)
+    try:
+        with made_folders({folder, *(run.folder.parent for run in runs)}):
+            before = _not_submitted(folder)
+            try:
+                with redirect_stderr(io.StringIO()):  # submitit prints there what its error says, too
+                    jobs = executor.submit_array([Rank(run, options.grace) for run in runs])
+            except BaseException:
+                for left in _not_submitted(folder) - before:
+                    left.unlink()
+                raise
+    except OSError as error:
+        raise ConfigError(f"{folder}: cannot be written ({error.strerror})") from error
+    except RuntimeError as error:
+        raise ConfigError(f"sbatch refuses: {' '.join(str(error).split())}; nothing is submitted") from error
+    newest = _submitted(folder) | {_key(run): job.job_id for run, job in zip(runs, jobs, strict=True)}
+    write_text(folder / _RECORD, json.dumps(newest, indent=1) + "\n")
+    return jobs
+
+
+def job_folder(run: PlannedRun) -> Path:
+    """For the files of a run's own job; beside its folder, which does not exist before the run has begun."""
+    return run.folder.with_name(f"{run.folder.name}.slurm")
+
+
+def unfinished(runs: Sequence[PlannedRun], folder: Path) -> dict[str, str]:
+    """Ids of jobs that wait or run, by label of the run.
+
+    Args:
+        runs: of which some may have been submitted before.
+        folder: that they were submitted with.
+
+    Raises:
+        ConfigError: Slurm does not answer.
+    """
+    newest = _submitted(folder)
+    known = {run.label: newest[_key(run)] for run in runs if _key(run) in newest}
+    states = job_states() if known else {}
+    return {label: job_id for label, job_id in known.items() if not states.get(job_id, GONE).ended}
+
+
+def sbatch_file(runs: Sequence[PlannedRun], options: SlurmOptions, folder: Path, parallel: int | None) -> str:
+    """The file that submit() would give to sbatch; needs no Slurm."""
+    executor = _executor(runs, options, folder, parallel)
+    if len(runs) > 1:
+        executor.parameters["map_count"] = len(runs)
+    return executor._make_submission_file_text(executor._submitit_command_str, "")
+
+
+def follow(
+    jobs: Sequence[Job[None]],
+    runs: Sequence[PlannedRun],
+    say: Callable[[str], None],
+    meanwhile: Callable[[], None] = lambda: None,
+) -> dict[str, Failure]:
+    """Wait until all jobs have ended.
+
+    Args:
+        jobs: that submit() returned.
+        runs: that they are for.
+        say: is told of every run that ends, and why a single one waits.
+        meanwhile: is called every few seconds.
+
+    Returns:
+        failures by label of the run.
+    """
+    left = dict(zip((job.job_id for job in jobs), zip(jobs, runs, strict=True), strict=True))
+    failed: dict[str, Failure] = {}
+    start, silent, waits = time.monotonic(), False, ""
+    while left:
+        try:
+            states, silent = job_states(), False
+        except ConfigError as error:  # slurmctld is restarted now and then
+            states = dict.fromkeys(left, JobState("UNKNOWN"))
+            if not silent:
+                say(f"{error}; asking on")
+            silent = True
+        meanwhile()
+        if len(jobs) == 1 and waits != (waits := states.get(jobs[0].job_id, GONE).waits) and waits:
+            say(f"{runs[0].label} waits: {waits}")
+        for job_id in [each for each in left if states.get(each, GONE).ended]:
+            job, run = left.pop(job_id)
+            failure = _failure(job, run, states.get(job_id, GONE))
+            how = f"failed: {failure.why}" if failure else "finished"
+            say(f"[{len(jobs) - len(left)}/{len(jobs)}] {run.label} {how}")
+            if failure:
+                failed[run.label] = failure
+        if left:
+            time.sleep(min(_LONGEST_PAUSE, 1 + (time.monotonic() - start) / 30))
+    return failed
+
+
+def _failure(job: Job[None], run: PlannedRun, state: JobState) -> Failure | None:
+    """What is wrong with a run whose job has ended; what lies in its folder counts, whatever Slurm says."""
+    try:
+        found = run.found()
+    except ConfigError as error:
+        return Failure(str(error), 2, "FAILED")
+    if found and found.ended:
+        return None
+    words = words_of_job(job.job_id, [run.log, *sorted(job.paths.folder.glob(f"{job.job_id}_*_log.err"))])
+    if words and state.name in ("FAILED", "COMPLETED", GONE.name):
+        return Failure(f"{words} ({run.log})", state.code or 1, "FAILED")
+    rounds = f"after round {found.rounds}" if found else "before its first round"
+    return Failure(f"{state.words} {rounds} (job {job.job_id}, {job.paths.folder})", 1, state.name)
+
+
+def _not_submitted(folder: Path) -> set[Path]:
+    """Files that submitit writes before it asks Slurm; those of a job begin with its id."""
+    return {*folder.glob(f"{'[0-9a-f]' * 32}.pkl"), *folder.glob(".submission_file_*.sh")}
+
+
+def _key(run: PlannedRun) -> str:
+    """Of a run in the record, wherever the command is called."""
+    return str(run.folder.absolute())
+
+
+def _submitted(folder: Path) -> dict[str, str]:
+    file = folder / _RECORD
+    content: dict[str, str] = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
+    return content
+
+
+class _Executor(SlurmExecutor):
+    """Submitit's, which can also be asked for its sbatch file where there is no Slurm."""
+
+    @classmethod
+    def affinity(cls) -> int:
+        """Available, as far as this is concerned: check_slurm() has looked."""
+        return 2
+
+
+def _executor(runs: Sequence[PlannedRun], options: SlurmOptions, folder: Path, parallel: int | None) -> SlurmExecutor:
+    executor = _Executor(folder, max_num_timeout=options.requeues)
+    asked: dict[str, object] = {
+        "partition": options.slurm_partition,
+        "account": options.account,
+        "qos": options.qos,
+        "constraint": options.constraint,
+        "mem": options.mem,
+        "gpus_per_node": options.gpus_per_node or None,
+        "cpus_per_task": options.cpus_per_task,
+        "setup": list(options.setup) or None,
+        "array_parallelism": parallel,
+    }
+    # since Slurm 22.05 srun does not take cpus_per_task from the job; a rank that dies takes the others with it
+    cpus = [f"--cpus-per-task={options.cpus_per_task}"] if options.cpus_per_task else []
+    executor.update_parameters(
+        job_name=runs[0].folder.name if len(runs) == 1 else folder.name.removesuffix(".slurm"),
+        time=options.minutes,
+        nodes=options.nodes,
+        ntasks_per_node=options.ranks_per_node,
+        signal_delay_s=options.grace,
+        srun_args=["--kill-on-bad-exit=1", *cpus],
+        additional_parameters={"requeue": True} | {key: value or True for key, value in options.sbatch},
+        **{key: value for key, value in asked.items() if value is not None},
+    )
+    return executor

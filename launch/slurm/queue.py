@@ -1,0 +1,97 @@
+"""The state of jobs, as Slurm's queue tells it: it needs no accounting, which not every cluster has."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from dataclasses import dataclass
+
+from fl_ddp.config.options import suggestion
+from fl_ddp.errors import ConfigError
+from launch.slurm.options import SlurmOptions
+
+_ENDED = {
+    "BOOT_FAIL": "its node did not start",
+    "CANCELLED": "cancelled",
+    "COMPLETED": "ended",
+    "DEADLINE": "not done by its deadline",
+    "FAILED": "failed",
+    "GONE": "ended, and Slurm has forgotten how",
+    "NODE_FAIL": "its node failed",
+    "OUT_OF_MEMORY": "out of memory",
+    "PREEMPTED": "preempted, and not requeued",
+    "REVOKED": "revoked",
+    "TIMEOUT": "at its time limit",
+}
+
+
+@dataclass(frozen=True)
+class JobState:
+    """What Slurm says of a job.
+
+    Attributes:
+        name: RUNNING, say; GONE where Slurm has forgotten the job.
+        code: exit code, once it has ended by itself.
+        reason: why it waits.
+    """
+
+    name: str
+    code: int = 0
+    reason: str = ""
+
+    @property
+    def ended(self) -> bool:
+        """Whether it will not run any more."""
+        return self.name in _ENDED
+
+    @property
+    def waits(self) -> str:
+        """Why it waits, as Slurm puts it; empty if it does not."""
+        return self.reason if self.name == "PENDING" and self.reason != "None" else ""
+
+    @property
+    def words(self) -> str:
+        """How it ended, for messages."""
+        return _ENDED.get(self.name, self.name.lower())
+
+
+GONE = JobState("GONE")
+"""Of a job that Slurm does not remember."""
+
+
+def job_states() -> dict[str, JobState]:
+    """All of the user's jobs that Slurm remembers, by id; elements of arrays as 12_3.
+
+    Raises:
+        ConfigError: Slurm does not answer.
+    """
+    table = _ask("squeue", "--noheader", "--array", "--states=all", f"--user={os.getuid()}",
+                 "--Format=JobArrayID:|,State:|,exit_code:|,Reason:|")  # fmt: skip
+    rows = (line.split("|") for line in table.splitlines())
+    return {row[0]: JobState(row[1], os.waitstatus_to_exitcode(int(row[2] or 0)), row[3]) for row in rows}
+
+
+def check_slurm(options: SlurmOptions) -> None:
+    """See whether there is a Slurm here, and the partition that is asked for.
+
+    Raises:
+        ConfigError: there is no Slurm, it does not answer, or has no such partition.
+    """
+    if not shutil.which("sbatch"):
+        raise ConfigError("there is no Slurm on this machine: sbatch is not on PATH; log in to the cluster first")
+    known = list(dict.fromkeys(_ask("sinfo", "--all", "--noheader", "--format=%R").split()))
+    for name in (each for each in (options.slurm_partition or "").split(",") if each and each not in known):
+        near = suggestion(name, known)
+        hint = f"did you mean {near}?" if near else f"there are {', '.join(known)}"
+        raise ConfigError(f"--slurm_partition: Slurm has no partition {name}; {hint}")
+
+
+def _ask(*command: str) -> str:
+    try:
+        done = subprocess.run(command, capture_output=True, text=True)
+    except OSError as error:
+        raise ConfigError(f"Slurm does not answer: {command[0]} cannot be started ({error.strerror})") from error
+    if done.returncode:
+        raise ConfigError(f"Slurm does not answer: {' '.join(done.stderr.split()) or f'{command[0]} failed'}")
+    return done.stdout

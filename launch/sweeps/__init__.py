@@ -1,0 +1,1 @@
+"""The points of a sweep, their folder and their runs."""

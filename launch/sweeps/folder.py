@@ -1,0 +1,104 @@
+"""The folder of a sweep: sweep.json, which knows its points, beside the folders of their runs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from fl_ddp.errors import ConfigError
+from fl_ddp.host.atomic_file import write_text
+from launch.input import fields
+from launch.input.words import key_of
+from launch.sweeps.points import Point, folder_name
+
+FILE = "sweep.json"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A point of a sweep.
+
+    Attributes:
+        point: its options.
+        failed: why its run failed; None while it did not.
+    """
+
+    point: Point
+    failed: str | None = None
+
+
+@dataclass
+class Sweep:
+    """What sweep.json holds.
+
+    Attributes:
+        folder: of the sweep.
+        base: options of fl_ddp.main that all its runs have.
+        entries: its points, by the names of their folders.
+    """
+
+    folder: Path
+    base: tuple[str, ...] = ()
+    entries: dict[str, Entry] = field(default_factory=dict)
+
+    def add(self, points: Iterable[Point]) -> list[str]:
+        """Take in the points that it does not have yet; the names of all that are given."""
+        names = []
+        for point in points:
+            names.append(folder_name(point))
+            self.entries.setdefault(names[-1], Entry(point))
+        return names
+
+    def set_failed(self, name: str, why: str | None) -> None:
+        """Note why a point's run failed, or that it did not."""
+        self.entries[name] = replace(self.entries[name], failed=why)
+
+    def write(self) -> None:
+        """Replace the file in one step.
+
+        Raises:
+            RunError: it cannot be written.
+        """
+        points = [
+            {"folder": name, "options": dict(entry.point)} | ({"failed": entry.failed} if entry.failed else {})
+            for name, entry in self.entries.items()
+        ]
+        varied = dict.fromkeys(key for entry in self.entries.values() for key in entry.point)
+        content = {"base": list(self.base), "varied": list(varied), "points": points}
+        write_text(self.folder / FILE, json.dumps(content, indent=2) + "\n")
+
+
+def read_sweep(folder: Path) -> Sweep:
+    """What is known of a sweep; nothing yet where there is none.
+
+    Raises:
+        ConfigError: there is a file that is not a sweep's.
+    """
+    path = folder / FILE
+    if not path.is_file():
+        return Sweep(folder)
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"{path}: is not what a sweep writes ({error})") from error
+    held = fields.mapping(content, f"{path}")
+    fields.keys(held, ("base", "varied", "points"), (), f"{path}: ")
+    base = tuple(fields.text(each, f"{path}: base") for each in fields.listing(held["base"], f"{path}: base"))
+    points = fields.listing(held["points"], f"{path}: points")
+    return Sweep(folder, base, dict(_entry(each, f"{path}: points[{i}]") for i, each in enumerate(points)))
+
+
+def over(before: Sequence[str], given: Sequence[str]) -> tuple[str, ...]:
+    """Options of which the given ones take the place of those before."""
+    return (*(each for each in before if key_of(each) not in set(map(key_of, given))), *given)
+
+
+def _entry(given: object, where: str) -> tuple[str, Entry]:
+    content = fields.mapping(given, where)
+    fields.keys(content, ("folder", "options"), ("failed",), f"{where}.")
+    options = fields.mapping(content["options"], f"{where}.options")
+    point = {key: fields.text(value, f"{where}.options.{key}") for key, value in options.items()}
+    failed = fields.text(content["failed"], f"{where}.failed") if "failed" in content else None
+    return fields.text(content["folder"], f"{where}.folder"), Entry(point, failed)

@@ -1,0 +1,64 @@
+"""Points of a sweep listed in a file: a CSV table with a head of keys, or a YAML list of mappings."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from fl_ddp.config.yaml_file import flatten, load_yaml, written
+from fl_ddp.errors import ConfigError
+from launch.input import fields
+from launch.sweeps.points import Axis, Point, check_key
+
+
+def read_points(path: Path) -> Axis:
+    """The points that a file lists.
+
+    Args:
+        path: of a .csv file, in which an empty cell leaves its key as it is, or of a .yaml file.
+
+    Raises:
+        ConfigError: it cannot be read, is malformed, or lists nothing or a point twice.
+    """
+    source = f"--points {path}"
+    if path.suffix not in (".csv", ".yaml", ".yml"):
+        raise ConfigError(f"{source}: is no list of points; accepted: a .csv or .yaml file")
+    seen: dict[str, str] = {}
+    points = []
+    for where, point in _table(path, source) if path.suffix == ".csv" else _listing(path, source):
+        if not point:
+            raise ConfigError(f"{where}: names no option; accepted: lines such as lr: 0.1")
+        text = ", ".join(f"{check_key(key, where)}={value}" for key, value in sorted(point.items()))
+        if text in seen:
+            raise ConfigError(f"{where}: {text} is {seen[text].removeprefix(source).lstrip(': ')} already")
+        seen[text] = where
+        points.append(point)
+    if not points:
+        raise ConfigError(f"{source}: lists no points")
+    return Axis(source, tuple(points))
+
+
+def _table(path: Path, source: str) -> Iterator[tuple[str, Point]]:
+    try:
+        lines = path.read_text(encoding="utf-8-sig").splitlines()
+    except OSError as error:
+        raise ConfigError(f"{source}: cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{source}: is not a text file in UTF-8") from error
+    rows = csv.reader(lines, skipinitialspace=True)
+    head = [check_key(cell.strip(), f"{source}: line 1") for cell in next(rows, [])]
+    if len(set(head)) < len(head):
+        raise ConfigError(f"{source}: line 1: a key stands there twice")
+    for row in (row for row in rows if any(map(str.strip, row))):
+        where = f"{source}: line {rows.line_num}"
+        if len(row) != len(head):
+            raise ConfigError(f"{where}: has {len(row)} cells; accepted: {len(head)}, as the first line")
+        yield where, {key: cell.strip() for key, cell in zip(head, row, strict=True) if cell.strip()}
+
+
+def _listing(path: Path, source: str) -> Iterator[tuple[str, Mapping[str, str]]]:
+    for number, each in enumerate(fields.listing(load_yaml(path), source), 1):
+        where = f"{source}: point {number}"
+        given = flatten(fields.mapping(each, where), f"{where}: ")
+        yield where, {one.key: written(one.value) for one in given}

@@ -1,0 +1,1 @@
+"""A paper's tables: their rows, the runs behind them, our numbers beside the paper's."""

@@ -1,0 +1,152 @@
+"""Our numbers beside a paper's: mean and spread over seeds, difference, and the verdict on each ordering."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from launch.run.metric import Metric, measure
+from launch.run.spread import mean, spread
+from launch.run.stored import Run
+from launch.tables.ordering import Ordering, Verdict, decide
+from launch.tables.rows import Column, Row, Table
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """One metric of one row.
+
+    Attributes:
+        metric: what was read.
+        by_seed: of the seeds that have it; infinite where a target was not reached.
+    """
+
+    metric: Metric
+    by_seed: Mapping[int, float]
+
+    @property
+    def mean(self) -> float | None:
+        """Over seeds; infinite if one did not reach the target."""
+        return mean(self.by_seed.values())
+
+    @property
+    def spread(self) -> float | None:
+        """Standard deviation over seeds, of two at least."""
+        return spread(self.by_seed.values())
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One column of one row.
+
+    Attributes:
+        column: its name.
+        paper: the paper's number, if it gives one.
+        numbers: by metric; the first is compared with the paper's.
+    """
+
+    column: str
+    paper: float | None
+    numbers: tuple[Numbers, ...]
+
+    @property
+    def ours(self) -> float | None:
+        """Mean of the compared metric."""
+        return self.numbers[0].mean
+
+    @property
+    def difference(self) -> float | None:
+        """Ours less the paper's."""
+        ours = self.ours
+        return None if self.paper is None or ours is None or math.isinf(ours) else ours - self.paper
+
+
+@dataclass(frozen=True)
+class Line:
+    """One row of the table.
+
+    Attributes:
+        row: as the table has it.
+        cells: in the order of the columns.
+        seeds: whose runs have ended.
+    """
+
+    row: Row
+    cells: tuple[Cell, ...]
+    seeds: tuple[int, ...]
+
+    @property
+    def started(self) -> bool:
+        """Whether there is anything to show."""
+        return any(numbers.by_seed for cell in self.cells for numbers in cell.numbers)
+
+
+@dataclass(frozen=True)
+class Judged:
+    """One ordering in one group."""
+
+    ordering: Ordering
+    group: str
+    verdict: Verdict
+    why: str
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A table with our numbers in it.
+
+    Attributes:
+        table: as in the file.
+        small: whether the scaled-down twins ran: then only orderings can be compared.
+        lines: of all rows.
+        judged: of all orderings.
+    """
+
+    table: Table
+    small: bool
+    lines: tuple[Line, ...]
+    judged: tuple[Judged, ...]
+
+
+RunsBySeed = Mapping[int, Run]
+
+
+def compare(table: Table, runs: Mapping[str, RunsBySeed], *, small: bool) -> Comparison:
+    """Read all numbers off the runs there are.
+
+    Args:
+        table: whose rows were run.
+        runs: by full name of the row and seed; those that have not ended give what they can.
+        small: whether they are the scaled-down twins.
+    """
+    columns = table.small_columns if small else table.columns
+    lines = tuple(_line(row, columns, runs, small) for row in table.rows)
+    by_row = {line.row.full_name: {cell.column: cell.ours for cell in line.cells} for line in lines}
+    judged = []
+    for ordering in table.orderings:
+        for group in ordering.groups if ordering.small or not small else ():
+            values = {row: by_row[f"{group}/{row}"][ordering.column] for row in ordering.rows}
+            judged.append(Judged(ordering, group, *decide(ordering, values)))
+    return Comparison(table, small, lines, tuple(judged))
+
+
+def _line(row: Row, columns: Sequence[Column], runs: Mapping[str, RunsBySeed], small: bool) -> Line:
+    mine = runs.get(row.full_name, {})
+    cells = []
+    for column in columns:
+        numbers = []
+        for metric in column.metrics:
+            others = runs.get(f"{row.group}/{metric.relative_to}", {}) if metric.relative_to else mine
+            read = {seed: _read(metric, run, others.get(seed)) for seed, run in mine.items()}
+            numbers.append(Numbers(metric, {seed: value for seed, value in read.items() if value is not None}))
+        cells.append(Cell(column.name, None if small else row.expected.get(column.name), tuple(numbers)))
+    return Line(row, tuple(cells), tuple(seed for seed, run in mine.items() if run.ended))
+
+
+def _read(metric: Metric, run: Run, other: Run | None) -> float | None:
+    value = measure(metric, run.curves, run.ended)
+    if not metric.relative_to or value is None:
+        return value
+    unit = measure(metric, other.curves, other.ended) if other else None
+    return None if not unit or math.isinf(unit) else value / unit

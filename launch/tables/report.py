@@ -1,0 +1,130 @@
+"""A comparison as text for the terminal, as Markdown and as JSON."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+
+from launch.run.spread import DIGITS, shown, with_spread
+from launch.tables.comparison import Cell, Comparison
+
+_HEADER = ("row", "variant", "column", "paper", "ours", "difference", "seeds", "metric", "also")
+
+
+def terminal(comparison: Comparison) -> str:
+    """Aligned columns, a line for each row and column, and a line for each ordering; rows without a run are named."""
+    rows = _cells(comparison)
+    widths = [max(map(len, column)) for column in zip(_HEADER, *rows, strict=True)]
+    lines = ["  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in (_HEADER, *rows)]
+    lines.insert(1, "-" * len(lines[0]))
+    return "\n".join([_title(comparison), "", *lines, "", *_verdicts(comparison)])
+
+
+def markdown(comparison: Comparison, command: str) -> str:
+    """The same as a page.
+
+    Args:
+        comparison: what to show.
+        command: that made the runs.
+    """
+    table = comparison.table
+    rows = ["| " + " | ".join(row) + " |" for row in (_HEADER, ["---"] * len(_HEADER), *_cells(comparison))]
+    verdicts = [f"- {line.removeprefix('ordering ')}" for line in _verdicts(comparison)]
+    note = [table.note, ""] if table.note else []
+    page = [f"# {_title(comparison)}", "", f"{table.paper}", "", f"`{command}`", "", *note, *rows, "", *verdicts]
+    return "\n".join(page).rstrip() + "\n"
+
+
+def as_json(comparison: Comparison, command: str) -> str:
+    """All numbers, those of each seed too; one that is not finite is null: the target was not reached."""
+    content = {
+        "table": comparison.table.name,
+        "id": comparison.table.id,
+        "small": comparison.small,
+        "command": command,
+        "rows": [
+            {
+                "group": line.row.group,
+                "row": line.row.name,
+                "variant": line.row.variant,
+                "run": f"{line.row.table}/{line.row.run}",
+                "seeds": list(line.seeds),
+                "columns": {cell.column: _cell_content(cell) for cell in line.cells},
+            }
+            for line in comparison.lines
+        ],
+        "orderings": [
+            {
+                "order": judged.ordering.text,
+                "column": judged.ordering.column,
+                "tolerance": judged.ordering.tolerance,
+                "group": judged.group,
+                "verdict": judged.verdict,
+                "why": judged.why,
+            }
+            for judged in comparison.judged
+        ],
+    }
+    return json.dumps(content, indent=2, allow_nan=False) + "\n"
+
+
+def _title(comparison: Comparison) -> str:
+    table = comparison.table
+    twin = " (scaled-down twin: only orderings can be compared with the paper)" if comparison.small else ""
+    return f"{table.name}: {table.item}, {table.title}{twin}"
+
+
+def _cells(comparison: Comparison) -> list[list[str]]:
+    rows = []
+    for line in comparison.lines:
+        for cell in line.cells if line.started else ():
+            compared, *others = cell.numbers
+            unit = compared.metric.unit
+            rows.append([
+                line.row.full_name,
+                line.row.variant,
+                cell.column,
+                "" if cell.paper is None else shown(cell.paper, unit),
+                with_spread(compared.by_seed.values(), unit),
+                "" if cell.difference is None else f"{cell.difference:+.{DIGITS[unit]}f}",
+                str(len(compared.by_seed)),
+                compared.metric.text,
+                ", ".join(
+                    f"{each.metric.text} {with_spread(each.by_seed.values(), each.metric.unit)}"
+                    for each in others
+                    if each.by_seed
+                ),
+            ])  # fmt: skip
+    return rows
+
+
+def _verdicts(comparison: Comparison) -> Sequence[str]:
+    left_out = [line.row.full_name for line in comparison.lines if not line.started]
+    lines = [f"without a run: {', '.join(left_out)}"] if left_out else []
+    begun = {line.row.group for line in comparison.lines if line.started}
+    for judged in (each for each in comparison.judged if each.group in begun):
+        order = judged.ordering
+        slack = f", tolerance {order.tolerance:g}" if order.tolerance else ""
+        why = f" ({judged.why})" if judged.why else ""
+        lines.append(f"ordering {judged.group}: {order.text} [{order.column}{slack}]: {judged.verdict}{why}")
+    return lines
+
+
+def _cell_content(cell: Cell) -> dict[str, object]:
+    return {
+        "paper": cell.paper,
+        "difference": cell.difference,
+        "metrics": {
+            numbers.metric.text: {
+                "mean": _finite(numbers.mean),
+                "spread": numbers.spread,
+                "by_seed": {str(seed): _finite(value) for seed, value in numbers.by_seed.items()},
+            }
+            for numbers in cell.numbers
+        },
+    }
+
+
+def _finite(value: float | None) -> float | None:
+    return None if value is None or math.isinf(value) else value

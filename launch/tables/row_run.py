@@ -1,0 +1,78 @@
+"""The run of one row with one seed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from fl_ddp.config.command_line import parse
+from fl_ddp.config.settings import Config
+from fl_ddp.config.yaml_file import written
+from fl_ddp.errors import ConfigError
+from launch.input.words import key_of
+from launch.run.planned import PLACE, PlannedRun
+from launch.tables.rows import Row
+
+
+@dataclass(frozen=True)
+class RowRun:
+    """A run of a table.
+
+    Attributes:
+        row: of the table.
+        seed: of the run.
+        folder: of the run.
+        given: options of fl_ddp.main that the row and its seed ask for.
+        extra: options over those, as --key=value or --key.
+    """
+
+    row: Row
+    seed: int
+    folder: Path
+    given: tuple[str, ...]
+    extra: tuple[str, ...]
+
+    @property
+    def label(self) -> str:
+        """What messages call it."""
+        return f"{self.row.full_name} seed {self.seed}"
+
+    @cached_property
+    def planned(self) -> PlannedRun:
+        """The run itself; data that come with the package need no place, so it is not told them.
+
+        Raises:
+            ConfigError: an option is unknown or impossible.
+        """
+        has_place = not any(key_of(each) in PLACE for each in self.extra) or "root" in self._parsed().data.init_args
+        extra = [each for each in self.extra if has_place or key_of(each) not in PLACE]
+        _ = self._parsed(*extra)
+        return PlannedRun(self.label, self.folder, (*self.given, *extra))
+
+    def _parsed(self, *over: str) -> Config:
+        try:
+            return parse((*self.given, *over)).config
+        except ConfigError as error:
+            raise ConfigError(f"{self.row.table}: {self.row.run.replace('-', '/')}: {error}") from error
+
+
+def plan(rows: Iterable[Row], seeds: Sequence[int], *, small: bool, out: Path, extra: Sequence[str]) -> list[RowRun]:
+    """The runs of some rows, all seeds of one after another.
+
+    Args:
+        rows: of a table.
+        seeds: of the runs.
+        small: the scaled-down twins.
+        out: folder of all papers.
+        extra: options for every run, over those of its row.
+    """
+    runs = []
+    for row in rows:
+        options = {**row.options, **(row.small if small else {})}
+        given = [f"--{key}={written(value)}" for key, value in options.items()]
+        for seed in seeds:
+            folder = out / f"{row.table}{'-small' if small else ''}" / f"{row.run}-seed{seed}"
+            runs.append(RowRun(row, seed, folder, (f"--config={row.base}", *given, f"--seed={seed}"), tuple(extra)))
+    return runs

@@ -1,0 +1,201 @@
+"""Tables as files: configs/<paper>/<table>.table.yaml, read and checked strictly."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import cast, get_args
+
+from fl_ddp.config.yaml_file import load_yaml
+from fl_ddp.errors import ConfigError
+from launch.input import fields
+from launch.run.metric import parse_metric
+from launch.tables.ordering import Ordering, parse_ordering
+from launch.tables.rows import Column, Content, Row, Table, Variant, meant
+
+CONFIGS = Path(__file__).parents[2] / "configs"
+ENDING = ".table.yaml"
+
+_TEXTS = ("id", "paper", "item", "title", "cost")
+
+
+def table_names(configs: Path = CONFIGS) -> list[str]:
+    """All tables of a folder of papers, by name: figure2 comes before figure10."""
+    names = (file.relative_to(configs).as_posix().removesuffix(ENDING) for file in configs.glob(f"*/*{ENDING}"))
+    return sorted(names, key=lambda name: [int(part) if part.isdigit() else part for part in re.split(r"(\d+)", name)])
+
+
+def load_table(name: str) -> Table:
+    """Read a table.
+
+    Args:
+        name: paper/table of those that come with the project, or the path of a file.
+
+    Raises:
+        ConfigError: there is none, or it is not written as a table is; the message names file and key.
+    """
+    if name.endswith(ENDING):
+        return _table(Path(name))
+    known = table_names()
+    if not known:
+        raise ConfigError(f"{name}: no tables come with this installation; accepted: the path of a *{ENDING} file")
+    if name not in known:
+        raise ConfigError(f"{name}: there is no such table; {meant(name, known)}, or the path of a *{ENDING} file")
+    return _table(CONFIGS / f"{name}{ENDING}")
+
+
+def _table(path: Path) -> Table:
+    content = _content(path)
+    small = fields.mapping(content.get("small", {}), f"{path}: small")
+    fields.keys(small, (), ("options", "columns"), f"{path}: small.")
+    columns = _columns(content["columns"], f"{path}: columns")
+    replaced = _columns(small.get("columns", {}), f"{path}: small.columns")
+    for column in replaced:
+        _known_column(column.name, columns, f"{path}: small.columns")
+    rows = tuple(_rows(path, content, follow=True))
+    note = fields.text(content.get("note", ""), f"{path}: note").strip()
+    table = Table(
+        _name(path),
+        **{key: fields.text(content[key], f"{path}: {key}") for key in _TEXTS},
+        note=note,
+        columns=columns,
+        small_columns=tuple({each.name: each for each in (*columns, *replaced)}.values()),
+        rows=rows,
+        orderings=(),
+    )
+    for row in rows:
+        for column_name in row.expected:
+            _known_column(column_name, columns, f"{path}: groups.{row.group}.rows.{row.name}.expect")
+    for metric in (metric for column in (*columns, *replaced) for metric in column.metrics):
+        if metric.relative_to and metric.relative_to not in {row.name for row in rows}:
+            raise ConfigError(f"{path}: columns: {metric.text!r}: there is no row {metric.relative_to}")
+    listed = fields.listing(content.get("orderings", []), f"{path}: orderings")
+    orderings = (_ordering(each, f"{path}: orderings[{i}]", table) for i, each in enumerate(listed))
+    return replace(table, orderings=tuple(orderings))
+
+
+def _name(path: Path) -> str:
+    return f"{path.resolve().parent.name}/{path.name.removesuffix(ENDING)}"
+
+
+def _content(path: Path) -> dict[str, object]:
+    content = fields.mapping(load_yaml(path), f"{path}")
+    fields.keys(content, (*_TEXTS, "columns", "groups"), ("note", "small", "orderings"), f"{path}: ")
+    return content
+
+
+def _columns(content: object, where: str) -> tuple[Column, ...]:
+    columns = []
+    for name, given in fields.mapping(content, where).items():
+        texts = given if isinstance(given, list) else [given]
+        try:
+            metrics = tuple(parse_metric(fields.text(text, f"{where}.{name}")) for text in texts)
+        except ConfigError as error:
+            message = str(error)
+            raise ConfigError(message if message.startswith(where) else f"{where}.{name}: {message}") from error
+        if not metrics:
+            raise ConfigError(f"{where}.{name}: names no metric")
+        columns.append(Column(name, metrics))
+    return tuple(columns)
+
+
+def _known_column(name: str, columns: tuple[Column, ...], where: str) -> None:
+    known = [column.name for column in columns]
+    if name not in known:
+        raise ConfigError(f"{where}.{name}: there is no such column; {meant(name, known)}")
+
+
+def _rows(path: Path, content: Content, *, follow: bool) -> Iterator[Row]:
+    """The rows of all groups; those that are runs of other tables only if they are to be followed."""
+    small = fields.mapping(content.get("small", {}), f"{path}: small").get("options", {})
+    twin = fields.mapping(small, f"{path}: small.options")
+    for group, given in fields.mapping(content["groups"], f"{path}: groups").items():
+        where = f"{path}: groups.{group}"
+        fields.name(group, where)
+        settings = fields.mapping(given, where)
+        fields.keys(settings, ("rows",), ("base", "variant", "options", "small"), f"{where}.")
+        start = _start(path, group, settings, twin, where)
+        for name, each in fields.mapping(settings["rows"], f"{where}.rows").items():
+            here = f"{where}.rows.{name}"
+            fields.name(name, here)
+            row = fields.mapping(each, here)
+            if "run" not in row:
+                if "base" not in settings:
+                    raise ConfigError(f"{where}.base: is missing; rows without run: need the configuration they change")
+                yield _row(start, name, row, here)
+            elif follow:
+                fields.keys(row, ("run",), ("expect",), f"{here}.")
+                found = _elsewhere(path, fields.text(row["run"], f"{here}.run"), f"{here}.run")
+                yield replace(found, group=group, name=name, expected=_expected(row, here))
+
+
+def _start(path: Path, group: str, settings: Content, twin: Content, where: str) -> Row:
+    """What the rows of a group have in common."""
+    base = path.with_name(fields.text(settings.get("base", path.name), f"{where}.base"))
+    if not base.is_file():
+        raise ConfigError(f"{where}.base: {base} does not exist; accepted: a configuration beside the table")
+    variant = settings.get("variant", "paper")
+    if variant not in get_args(Variant):
+        raise ConfigError(f"{where}.variant: {variant} is unknown; accepted: {' or '.join(get_args(Variant))}")
+    options, small = (fields.mapping(settings.get(key, {}), f"{where}.{key}") for key in ("options", "small"))
+    return Row(group, "", cast(Variant, variant), _name(path), "", base, options, {**twin, **small}, {})
+
+
+def _row(start: Row, name: str, content: Content, where: str) -> Row:
+    own = {key: value for key, value in content.items() if key not in ("expect", "small")}
+    small = fields.mapping(content.get("small", {}), f"{where}.small")
+    return replace(
+        start,
+        name=name,
+        run=f"{start.group}-{name}",
+        options={**start.options, **own},
+        small={**start.small, **small},
+        expected=_expected(content, where),
+    )
+
+
+def _expected(content: Content, where: str) -> Mapping[str, float]:
+    given = fields.mapping(content.get("expect", {}), f"{where}.expect")
+    return {column: fields.number(value, f"{where}.expect.{column}") for column, value in given.items()}
+
+
+def _elsewhere(path: Path, text: str, where: str) -> Row:
+    """The row of another table of the same paper, as table1/group/row."""
+    file, _, full_name = text.partition("/")
+    other = path.with_name(f"{file}{ENDING}")
+    if not full_name or not other.is_file() or other == path:
+        raise ConfigError(f"{where}: {text} is no run; accepted: table/group/row of another table beside this one")
+    own = {row.full_name: row for row in _rows(other, _content(other), follow=False)}
+    if full_name not in own:
+        raise ConfigError(f"{where}: {other} has no run {full_name} of its own; {meant(full_name, own)}")
+    return own[full_name]
+
+
+def _ordering(given: object, where: str, table: Table) -> Ordering:
+    content = fields.mapping(given, where)
+    fields.keys(content, ("order", "column"), ("tolerance", "groups", "small"), f"{where}.")
+    text = fields.text(content["order"], f"{where}.order")
+    try:
+        names, relations = parse_ordering(text)
+    except ConfigError as error:
+        raise ConfigError(f"{where}.order: {error}") from error
+    column = fields.text(content["column"], f"{where}.column")
+    _known_column(column, table.columns, f"{where}.column")
+    tolerance = fields.number(content.get("tolerance", 0), f"{where}.tolerance")
+    if tolerance < 0:
+        raise ConfigError(f"{where}.tolerance: {tolerance} is impossible; accepted: numbers from 0 up")
+    of_group = {group: {row.name for row in table.rows if row.group == group} for group in table.groups}
+    fitting = [group for group, rows in of_group.items() if rows >= set(names)]
+    named = fields.listing(content.get("groups", fitting), f"{where}.groups")
+    for group in named:
+        if group not in of_group:
+            raise ConfigError(f"{where}.groups: there is no group {group}; {meant(str(group), of_group)}")
+        if group not in fitting:
+            lacking = ", ".join(name for name in names if name not in of_group[str(group)])
+            raise ConfigError(f"{where}.order: group {group} has no row {lacking}")
+    if not named:
+        raise ConfigError(f"{where}.order: no group has all of the rows {', '.join(dict.fromkeys(names))}")
+    small = fields.switch(content.get("small", False), f"{where}.small")
+    return Ordering(text, names, relations, column, tolerance, tuple(str(each) for each in named), small)
