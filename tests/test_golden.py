@@ -14,7 +14,7 @@ RUNS = golden.runs()
 def test_golden_bits(name: str) -> None:
     known = golden.stored().get(golden.machine())
     if known is None:
-        pytest.skip(f"no bits are known for {golden.machine()}; python tests/golden.py writes them")
+        pytest.skip(f"no bits are known for {golden.machine()}; python tests/support/golden.py writes them")
     assert golden.bits(RUNS[name]) == known[name], "another change of numerics: CHANGELOG.md says why, or mend it"
 
 

@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 from launching import (
     SMALL,
+    SUPPORT,
     Ended,
     Launch,
     Numbers,
@@ -222,7 +223,7 @@ def test_run_of_relative_paths_goes_on_from_another_folder(tmp_path: Path, monke
         (tmp_path / folder).mkdir()
     monkeypatch.chdir(tmp_path / "here")
     monkeypatch.setattr(sys, "path", list(sys.path))
-    shutil.copy(Path(__file__).with_name("own_models.py"), "own_small.py")
+    shutil.copy(SUPPORT / "own_models.py", "own_small.py")
     rng = np.random.default_rng(0)
     x, y = rng.random((60, 5), np.float32), np.arange(60) % 3
     np.savez("mine.npz", x_train=x, y_train=y, x_test=x, y_test=y)

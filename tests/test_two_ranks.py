@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from launching import SMALL, Numbers, finished, launched, numbers, simulated
+from launching import SMALL, SUPPORT, Numbers, finished, launched, numbers, simulated
 from safetensors.torch import load_file
 
 from fl_ddp import simulate
@@ -65,7 +65,7 @@ def several(settings: Sequence[Mapping[str, object]], ranks: int, folder: Path) 
     """Numbers by name of runs that one script makes under one torchrun."""
     runs = folder / "runs.json"
     runs.write_text(json.dumps([{**each, "out": str(folder)} for each in settings]))
-    script = Path(__file__).with_name("several_runs.py")
+    script = SUPPORT / "several_runs.py"
     with launched([str(script), str(runs)], ranks, folder) as launch:
         ended = launch.ended()
     assert ended.code == 0, ended.err[-3000:]

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from launching import SMALL, numbers, options, own_model, simulated
 from slurm_cluster import command, dev_cluster, ended, rounds_done, until
-from test_reproduce import BASE, TABLE
+from tiny_table import BASE, TABLE
 
 from launch import reproduce, sweep
 

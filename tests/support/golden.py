@@ -1,7 +1,7 @@
 """The bits that short runs end with, kept in golden.json so that no change of them goes unseen.
 
-`python tests/golden.py` writes those of this machine anew; the changelog says why. They hold on one type of processor
-and for one version of torch: a file of several holds those of each.
+`python tests/support/golden.py` writes those of this machine anew; the changelog says why. They hold on one type of
+processor and for one version of torch; a file of several holds those of each.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import torch
 
 from fl_ddp import simulate
 
-FILE = Path(__file__).with_name("golden.json")
+FILE = Path(__file__).parents[1] / "golden.json"
 
 MAIN: Mapping[str, object] = {"rounds": 5, "compile": False, "device": "cpu"}
 """The main job: defaults, but for its length."""

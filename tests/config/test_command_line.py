@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import fl_ddp
 from fl_ddp.config.command_help import GROUPS
 from fl_ddp.config.command_line import from_file, from_mapping, parse
 from fl_ddp.config.settings import Choice, Config
@@ -501,7 +502,7 @@ def test_an_argument_that_is_an_object_cannot_be_given(tmp_path: Path, monkeypat
     )
 
 
-CONFIGS = sorted((Path(__file__).parents[1] / "configs").rglob("*.yaml"))
+CONFIGS = sorted((Path(fl_ddp.__file__).parents[1] / "configs").rglob("*.yaml"))
 
 
 @pytest.mark.parametrize(

@@ -29,6 +29,7 @@ SMALL: Mapping[str, object] = {
 }  # fmt: skip
 """Ragged clients, of which a part takes part, in rounds of a fraction of a second."""
 
+SUPPORT = Path(__file__).parent
 PATIENCE = 180.0
 """Seconds after which a run counts as hung, whatever else the machine does."""
 
@@ -58,7 +59,7 @@ def numbers(folder: Path) -> Numbers:
 
 def own_model(name: str) -> dict[str, object]:
     """SMALL with a model of own_models.py."""
-    model = {"model": f"{Path(__file__).with_name('own_models.py')}:{name}"}
+    model = {"model": f"{SUPPORT / 'own_models.py'}:{name}"}
     return {key: value for key, value in SMALL.items() if key != "model.hidden"} | model
 
 

@@ -172,7 +172,7 @@ def test_a_run_goes_on_elsewhere_once_its_lost_node_lets_go_of_it(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     held = {key: value for key, value in LONG.items() if key != "model.hidden"}
-    held |= {"model": f"{Path(__file__).with_name('own_models.py')}:Held", "name": "lost"}
+    held |= {"model": own_model("Held")["model"], "name": "lost"}
     run, job = submitted(held, tmp_path)
     log = run.with_name("lost.log")
     until(lambda: rounds_done(run) >= 6, "a checkpoint")

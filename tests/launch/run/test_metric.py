@@ -1,0 +1,93 @@
+"""Numbers read off the curves of a run."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fl_ddp.errors import ConfigError
+from launch.run.metric import Curve, measure, parse_metric
+
+CURVE: Curve = [(2, 0.1), (4, 0.5), (6, 0.3), (8, 0.7)]
+"""Of a run that evaluates every second round."""
+
+
+def read(text: str, curve: Curve = CURVE, ended: bool = True) -> float | None:
+    return measure(parse_metric(text), {"accuracy": curve, "initial_accuracy": [(r, v / 2) for r, v in curve]}, ended)
+
+
+@pytest.mark.parametrize(
+    ("metric", "expected"),
+    [
+        ("final", 70),
+        ("final@4", 50),
+        ("final@5", 50),
+        ("best@6", 50),
+        ("running_mean", 40),
+        ("running_mean@6", 30),
+        ("last4", 50),
+        ("last5@8", 50),
+        ("last10@6 of initial", 15),
+        ("initial", 35),
+        ("generic", 70),
+        ("rounds_to 0.5", 4),
+        ("rounds_to 0.6", 8),
+        ("rounds_to 0.3 of running_mean", 4),
+        ("rounds_to 0.3 of initial", 8),
+        ("rounds_to 0.9", math.inf),
+        ("ema0.5@4", 100 * (0.25 * 0.1 + 0.5) / 1.25),
+    ],
+)
+def test_metrics_are_read_off_the_evaluated_rounds(metric: str, expected: float) -> None:
+    assert read(metric) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("metric", ["final@9", "final@1", "personalised", "rounds_to 0.1 of personalised"])
+def test_metrics_say_nothing_where_the_run_says_nothing(metric: str) -> None:
+    assert read(metric) is None
+
+
+def test_metrics_of_a_run_that_goes_on_give_what_cannot_change_any_more() -> None:
+    assert [read(text, ended=False) for text in ("final", "rounds_to 0.9")] == [None, None]
+    assert [read(text, ended=False) for text in ("final@8", "rounds_to 0.5")] == [70, 4]
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=30), st.floats(0.01, 0.999))
+@settings(max_examples=50, deadline=None)
+def test_ema_is_the_debiased_recursion(values: list[float], weight: float) -> None:
+    biased = 0.0
+    for value in values:
+        biased = weight * biased + (1 - weight) * value
+    found = read(f"ema{weight:.10f}", list(enumerate(values, 1)))
+    assert found == pytest.approx(100 * biased / (1 - weight ** len(values)), rel=1e-6, abs=1e-9)
+
+
+@given(st.floats(0, 1), st.lists(st.integers(1, 5), min_size=1, max_size=10))
+@settings(max_examples=30, deadline=None)
+def test_every_smoothing_of_a_constant_is_the_constant(value: float, gaps: list[int]) -> None:
+    curve = [(sum(gaps[: i + 1]), value) for i in range(len(gaps))]
+    for text in ("final", "best", "running_mean", "ema0.995", "last3"):
+        assert read(text, curve) == pytest.approx(100 * value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "finale",
+        "last0",
+        "ema1.5",
+        "final@",
+        "rounds_to",
+        "rounds_to 85",
+        "rounds_to 0.5@3",
+        "final of of",
+        "final / ",
+    ],
+)
+def test_malformed_metrics_are_refused(text: str) -> None:
+    with pytest.raises(ConfigError, match="accepted"):
+        parse_metric(text)

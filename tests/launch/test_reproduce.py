@@ -1,0 +1,153 @@
+"""launch.reproduce: a paper's table run, read and judged."""
+
+from __future__ import annotations
+
+import json
+import math
+import signal
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from launching import checkpoints, launched
+from tiny_table import write_table
+
+from launch.reproduce import main
+from launch.run.stored import read_run
+
+
+@pytest.fixture
+def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A table of three rows, in the working directory."""
+    monkeypatch.chdir(tmp_path)
+    return write_table(tmp_path)
+
+
+def reproduce(capfd: pytest.CaptureFixture[str], words: Sequence[str]) -> tuple[int, str, str]:
+    code = main(words)
+    out, err = capfd.readouterr()
+    return code, out, err
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([], "no table is named"),
+        (["importance/tabel3"], "importance/tabel3: there is no such table; did you mean importance/table3?"),
+        (["nowhere.table.yaml"], "nowhere.table.yaml: cannot be read"),
+        (["TABLE", "--row", "fedavgg"], "has no row or group fedavgg; did you mean fedavg?"),
+        (["TABLE", "--seeds", "2..0"], "--seeds: 2..0 are no seeds; accepted: 0..2, or 0,3,5"),
+        (["TABLE", "--seeds", "a"], "--seeds: a are no seeds"),
+        (["TABLE", "--seeds"], "--seeds: needs a value"),
+        (["TABLE", "--ranks", "0"], "--ranks: 0 is impossible"),
+        (["TABLE", "--seed", "1"], "--seed: is not the user's to give here; give --seeds"),
+        (["TABLE", "--smal"], "--smal: unknown option; did you mean --small?"),
+        (["TABLE", "--small=maybe"], "--small: maybe is unknown; accepted: true or false"),
+        (["TABLE", "other"], "other: belongs to no option"),
+        (["TABLE", "--mu", "1"], "--mu: unknown option; did you mean --method.mu?"),
+        (["TABLE", "--lr", "fast"], "--lr: fast has the wrong type; accepted: a number"),
+    ],
+)
+def test_bad_input_is_one_line_and_runs_nothing(
+    table: str, capfd: pytest.CaptureFixture[str], words: Sequence[str], message: str
+) -> None:
+    code, out, err = reproduce(capfd, [table if word == "TABLE" else word for word in words])
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert err.startswith("reproduce: error: ") and message in err
+    assert not Path("reproduce").exists()
+
+
+def test_help_tells_of_every_option(capfd: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = reproduce(capfd, ["--help"])
+    assert code == 0
+    for option in ("row", "small", "seeds", "ranks", "out", "dry_run", "report", "list"):
+        assert f"--{option} " in out
+
+
+def test_dry_run_prints_the_commands(table: str, capfd: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = reproduce(
+        capfd, [table, "--row", "slow", "--small", "--dry_run", "--ranks", "2", "--eval_every", "2"]
+    )
+    assert code == 0 and out.splitlines() == [
+        "python -m torch.distributed.run --standalone --nproc_per_node=2 -m fl_ddp.main --config=tiny/base.yaml "
+        "--lr=0.0001 --rounds=1 --clients=3 --seed=0 --eval_every=2 "
+        "--out=reproduce/tiny/table1-small --name=digits-slow-seed0"
+    ]
+    assert not Path("reproduce").exists()
+
+
+@pytest.mark.slow
+def test_a_table_is_run_skipped_resumed_and_judged(table: str, capfd: pytest.CaptureFixture[str]) -> None:
+    folder = Path("reproduce/tiny/table1")
+    died_before_it_began = folder / "digits-fedavg-seed0" / ".lock"
+    died_before_it_began.parent.mkdir(parents=True)
+    died_before_it_began.touch()
+    code, out, err = reproduce(capfd, [table, "--row", "fedavg", "--row", "slow", "--seeds", "0..1", "--rounds", "2"])
+    assert (code, err) == (0, "")
+    assert [f"digits/{row} seed {seed} finished" in out for row in ("fedavg", "slow") for seed in (0, 1)] == [True] * 4
+    assert "not decided (no number of broken)" in out
+    parameters = [json.loads(file.read_text())["parameters_sha256"] for file in sorted(folder.glob("*/summary.json"))]
+
+    # a second call with the table's own three rounds: what has two goes on, what is finished is skipped
+    code, out, err = reproduce(capfd, [table, "--row", "slow", "--seeds", "0"])
+    assert code == 0 and "digits/slow seed 0 finished" in out
+    assert "going on after round 2" in (folder / "digits-slow-seed0.log").read_text()
+    before = {file: file.stat().st_mtime_ns for file in folder.glob("digits-slow-seed0/*")}
+    code, out, err = reproduce(capfd, [table, "--row", "slow", "--row", "broken", "--seeds", "0"])
+    assert code == 1 and "digits/slow seed 0 was finished" in out
+    assert {file: file.stat().st_mtime_ns for file in folder.glob("digits-slow-seed0/*")} == before
+    assert err.startswith("failed: digits/broken seed 0: ") and "a smaller --lr usually helps" in err
+
+    results = json.loads((folder / "results.json").read_text())
+    rows = {row["row"]: row["columns"] for row in results["rows"]}
+    slow = read_run(folder / "digits-slow-seed0")
+    assert slow is not None and slow.ended and slow.rounds == 3
+    accuracies = [value for _, value in slow.curves["accuracy"]]
+    measured = rows["slow"]["early"]["metrics"]["running_mean@2"]
+    assert measured["mean"] == pytest.approx(50 * sum(accuracies[:2])) and measured["spread"] is None
+    assert rows["broken"]["end"]["metrics"]["final"]["by_seed"] == {}
+
+    # both seeds again, of which the first one's mean and difference are checked by hand
+    code, out, err = reproduce(capfd, [table, "--seeds", "0..1", "--rounds", "2", "--report", "--row", "fedavg"])
+    assert code == 0
+    results = json.loads((folder / "results.json").read_text())
+    cell = {row["row"]: row["columns"] for row in results["rows"]}["fedavg"]["end"]
+    first, second = cell["metrics"]["final"]["by_seed"].values()
+    assert cell["metrics"]["final"]["mean"] == pytest.approx((first + second) / 2)
+    assert cell["metrics"]["final"]["spread"] == pytest.approx(abs(first - second) / math.sqrt(2))
+    assert cell["difference"] == pytest.approx((first + second) / 2 - 50)
+    assert [each["verdict"] for each in results["orderings"]] == ["holds", "does not hold", "not decided"]
+    assert "| digits/fedavg | paper | end | 50.00 |" in (folder / "results.md").read_text()
+    assert len(set(parameters)) == 4
+
+    # a run that went on longer than it is asked for is read at that round
+    main([table, "--row", "slow", "--seeds", "0", "--rounds", "2", "--report"])
+    cell = json.loads((folder / "results.json").read_text())["rows"][1]["columns"]["end"]
+    assert cell["metrics"]["final"]["mean"] == pytest.approx(100 * accuracies[1])
+
+    # another run than the row's is never counted as the row's
+    capfd.readouterr()
+    code, out, err = reproduce(capfd, [table, "--row", "slow", "--seeds", "0", "--lr", "0.5", "--report"])
+    assert code == 1 and "digits-slow-seed0: holds another run (lr is 0.0001, not 0.5); remove it" in err
+
+
+def test_ctrl_c_saves_the_run_and_the_same_command_goes_on(table: str, tmp_path: Path) -> None:
+    run = tmp_path / "reproduce" / "tiny" / "table1" / "digits-slow-seed0"
+    words = ["-m", "launch.reproduce", table, "--row", "slow", "--seeds", "0..1", "--checkpoint_every", "1"]
+    with launched([*words, "--rounds", "100000"], 1, tmp_path) as launch:
+        launch.until(lambda: checkpoints(run))
+        launch.launcher.send_signal(signal.SIGINT)
+        ended = launch.ended()
+    assert ended.code == 1 and "the same command goes on" in ended.err
+    assert "digits/slow seed 1: not started" in ended.err
+    stopped = read_run(run)
+    assert stopped is not None and not stopped.ended and checkpoints(run)[-1] == f"round_{stopped.rounds:06}"
+
+
+def test_a_folder_that_holds_no_run_is_left_alone(table: str, capfd: pytest.CaptureFixture[str]) -> None:
+    precious = Path("reproduce/tiny/table1-small/digits-slow-seed0/thesis.tex")
+    precious.parent.mkdir(parents=True)
+    precious.touch()
+    code, out, err = reproduce(capfd, [table, "--row", "slow", "--small"])
+    assert code == 1 and "scaled-down twin" in out and "is not the folder of a run" in err
+    assert precious.exists()
