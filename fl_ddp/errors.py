@@ -1,8 +1,25 @@
 """How a run can end before its last round."""
 
+from __future__ import annotations
+
+from pathlib import Path
+from typing import ClassVar
+
 
 class ConfigError(Exception):
-    """The user's input cannot be run; one line names the key or file, the value and what is accepted (exit code 2)."""
+    """The user's input cannot be run (exit code 2); one line says where, what is wrong, and what would be accepted.
+
+    Attributes:
+        where: the option as the user wrote it (--lr, or file and key), the file or the word that it is about.
+        what: is wrong with it.
+        accepted: in its place; empty where the text of `what` says it, or nothing is.
+    """
+
+    exit_code: ClassVar[int] = 2
+
+    def __init__(self, where: str | Path, what: str, accepted: str = "") -> None:
+        self.where, self.what, self.accepted = str(where), what, accepted
+        super().__init__(f"{where}: {what}" + (f"; accepted: {accepted}" if accepted else ""))
 
 
 def accept(
@@ -27,15 +44,26 @@ def accept(
         if not (low and (most is None or value <= most)):
             bounds = {"at least": least, "above": above, "at most": most}
             accepted = ", ".join(f"{word} {bound:.10g}" for word, bound in bounds.items() if bound is not None)
-            raise ConfigError(f"--method.{name}: {value} is impossible; accepted: {accepted}")
+            raise ConfigError(f"--method.{name}", f"{value} is impossible", accepted)
 
 
 class RunError(Exception):
     """The run failed while it was going on: a loss that is not finite, a lost rank, a full disk (exit code 1)."""
 
+    exit_code: ClassVar[int] = 1
+
+
+class DivergedError(RunError):
+    """A number of a client or of the server is not finite or out of range."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(f"{what}; a smaller --lr usually helps")
+
 
 class RankLostError(RunError):
-    """Another rank does not answer any more."""
+    """Another rank does not answer any more (exit code 3: this one has no fault)."""
+
+    exit_code = 3
 
 
 class InterruptedRunError(Exception):
@@ -47,4 +75,4 @@ class ElsewhereError(Exception):
 
     def __init__(self, rank: int, user_error: bool) -> None:
         super().__init__(f"rank {rank} failed")
-        self.user_error = user_error
+        self.exit_code = ConfigError.exit_code if user_error else RunError.exit_code

@@ -67,8 +67,12 @@ def found(config: Config, ranks: Ranks) -> Federation:
     """
     if ranks.size > config.cohort_size:
         raise ConfigError(
-            f"--nproc_per_node: {ranks.size} ranks, but a cohort of {config.cohort_size} clients leaves ranks without "
-            f"clients; give at most {config.cohort_size} ranks, or a larger --participation or --cohort"
+            "--nproc_per_node",
+            (
+                f"{ranks.size} ranks, but a cohort of {config.cohort_size} clients leaves ranks without "
+                f"clients; give at most {config.cohort_size} ranks, or a larger --participation or "
+                "--cohort"
+            ),
         )
     device = ranks.device
     if config.compile and device.type == "cpu":
@@ -124,7 +128,7 @@ def _divide(config: Config, labels: npt.NDArray[np.int64]) -> tuple[Parts, Parts
     clients = partition.split(labels, config.clients, generator(seed, Purpose.PARTITION))
     empty = [i for i, samples in enumerate(clients) if not len(samples)]
     if empty:
-        raise ConfigError(f"--partition: client {empty[0]} has no samples; accepted: at least one for every client")
+        raise ConfigError("--partition", f"client {empty[0]} has no samples", "at least one for every client")
     test = [np.zeros(0, np.int64)] * len(clients)
     if config.local_test > 0 and (aside := partition.local_test()):
         test = aside
@@ -132,8 +136,12 @@ def _divide(config: Config, labels: npt.NDArray[np.int64]) -> tuple[Parts, Parts
         clients, test = local_split(clients, config.local_test, generator(seed, Purpose.LOCAL_TEST))
     if num_idle(config, clients) == len(clients):
         raise ConfigError(
-            f"--drop_last: no client has a full batch of {config.batch_size}, the largest has "
-            f"{max(map(len, clients))} training samples; accepted: a smaller --batch_size, or more --local_epochs"
+            "--drop_last",
+            (
+                f"no client has a full batch of {config.batch_size}, the largest has "
+                f"{max(map(len, clients))} training samples"
+            ),
+            "a smaller --batch_size, or more --local_epochs",
         )
     return clients, test, seed
 

@@ -11,7 +11,11 @@ from fl_ddp.ranks.slurm import rank_variables
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run what the command line asks for; the exit code is 0, 1 (the run failed) or 2 (the input cannot be run)."""
+    """Run what the command line asks for.
+
+    Returns:
+        exit code: 0, 1 (the run failed), 2 (the input cannot be run) or 3 (another rank is lost).
+    """
     die_with_launcher()
     with listening() as stop:
         stop.nothing_to_save = True

@@ -280,8 +280,11 @@ class Records:
             stored = read_partition(self.path / "partition.json").clients
             if not all(np.array_equal(a, b) for a, b in zip(stored, federation.clients, strict=True)):
                 raise ConfigError(
-                    f"{self.path / 'partition.json'}: the run was started with another division of the data; "
-                    "restore the file or the data set it was made from"
+                    self.path / "partition.json",
+                    (
+                        "the run was started with another division of the data; restore the file or the data set "
+                        "it was made from"
+                    ),
                 )
         write_text(self.path / "config.yaml", to_yaml(with_absolute_paths(replace(config, resume=None))))
         write_partition(self.path / "partition.json", saved)

@@ -16,7 +16,7 @@ from fl_ddp.config.command_line import from_file, from_mapping
 from fl_ddp.config.settings import Config
 from fl_ddp.engine.group import Group, Workplace
 from fl_ddp.engine.plan import Plan
-from fl_ddp.errors import ElsewhereError, InterruptedRunError, RankLostError, RunError
+from fl_ddp.errors import DivergedError, ElsewhereError, InterruptedRunError, RankLostError, RunError
 from fl_ddp.evaluation import Scores, evaluate, evaluate_clients, own_accuracy
 from fl_ddp.federation import Federation, Parts, found
 from fl_ddp.host.environment import prepare
@@ -101,7 +101,7 @@ def _with_way_out(error: Exception, simulation: Simulation, records: Records) ->
         return None
     if not isinstance(error, RunError):
         return error
-    stiff = "--lr" in str(error) and simulation.explicit_prior
+    stiff = isinstance(error, DivergedError) and simulation.explicit_prior
     text = f"{error}, so does --method.penalty_step proximal" if stiff else str(error)
     if simulation.finished:
         text += f"; round {simulation.finished} is saved in {records.path / 'checkpoints'}"
@@ -291,7 +291,7 @@ class Simulation:
 
     def _finite(self, server: Tensors, index: int) -> Tensors:
         if not all(_is_finite(t) for t in server.values()):
-            raise RunError(f"round {index + 1}: the server's state is not finite; a smaller --lr usually helps")
+            raise DivergedError(f"round {index + 1}: the server's state is not finite")
         return server
 
     def _hands(self, ids: Ids) -> list[Ids]:

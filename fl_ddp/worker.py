@@ -21,7 +21,7 @@ def work(argv: Sequence[str], stop: StopRequest) -> int:
     """Run what the command line asks for and tell the user how it failed, once for all ranks.
 
     Returns:
-        exit code: 0, 1 (the run failed) or 2 (the input cannot be run).
+        exit code: 0, 1 (the run failed), 2 (the input cannot be run) or 3 (another rank is lost).
     """
     prepare()
     try:
@@ -39,7 +39,7 @@ def work(argv: Sequence[str], stop: StopRequest) -> int:
         if ranks.first_to_say():
             _say(lost)
         time.sleep(0.5)
-        return 1
+        return lost.exit_code
     except Exception as failure:
         stop.nothing_to_save = False
         code = _say(failure)
@@ -63,12 +63,12 @@ def _read(argv: Sequence[str]) -> tuple[Config | None, Ranks, Exception | None]:
 def _say(failure: Exception) -> int:
     """Tell the user why the run ends; the exit code."""
     if isinstance(failure, ElsewhereError):
-        return 2 if failure.user_error else 1
+        return failure.exit_code
     if isinstance(failure, ConfigError | RunError):
         print(f"fl_ddp: error: {failure}", file=sys.stderr, flush=True)
-    else:
-        traceback.print_exception(failure)
-        first = str(failure).strip().partition("\n")[0]
-        words = f"{type(failure).__name__}: {first}"
-        print(f"fl_ddp: error: {words} (the traceback is above)", file=sys.stderr, flush=True)
-    return 2 if isinstance(failure, ConfigError) else 1
+        return failure.exit_code
+    traceback.print_exception(failure)
+    first = str(failure).strip().partition("\n")[0]
+    words = f"{type(failure).__name__}: {first}"
+    print(f"fl_ddp: error: {words} (the traceback is above)", file=sys.stderr, flush=True)
+    return RunError.exit_code

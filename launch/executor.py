@@ -93,13 +93,13 @@ def read_executor(split: Words, parallel: int | None) -> Executor:
     """
     where = split.last("executor", "local")
     if where not in ("local", "slurm"):
-        raise ConfigError(f"--executor: {where} is unknown; accepted: local or slurm")
+        raise ConfigError("--executor", f"{where} is unknown", "local or slurm")
     given = [*(key for key in SLURM_VALUES if split.values[key]), *split.switches.intersection(EXECUTOR_SWITCHES)]
     if where == "local" and given:
-        raise ConfigError(f"--{given[0]}: says nothing about runs on this machine; give --executor slurm with it")
+        raise ConfigError(f"--{given[0]}", "says nothing about runs on this machine; give --executor slurm with it")
     if where == "slurm" and split.values["ranks"]:
         raise ConfigError(
-            "--ranks: is of runs on this machine; with --executor slurm give --nodes and --ranks_per_node"
+            "--ranks", "is of runs on this machine; with --executor slurm give --nodes and --ranks_per_node"
         )
     at_once = whole_number("parallel", split.last("parallel", "")) if split.values["parallel"] else None
     return Executor(

@@ -22,4 +22,4 @@ def exit_code(command: str, work: Callable[[], int]) -> int:
         return work()
     except (ConfigError, RunError) as error:
         print(f"{command}: error: {error}", file=sys.stderr)
-        return 2 if isinstance(error, ConfigError) else 1
+        return error.exit_code

@@ -56,7 +56,7 @@ def _reproduce(arguments: Arguments, words: Sequence[str]) -> int:
             _show_plan(wanted, arguments.executor, folder)
             return 0
         outcomes = arguments.executor.make_all(wanted, array_folder(folder))
-        failed = {each.run.label: each.words for each in outcomes if each.state in ("stopped", "failed")}
+        failed = {each.run.label: each.words for each in outcomes if each.state in ("not started", "stopped", "failed")}
         say("")
     comparison = compare(table, _read_all(planned, failed), small=small)
     _write(comparison, folder, shlex.join(["python", "-m", "launch.reproduce", *words]))

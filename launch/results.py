@@ -47,9 +47,9 @@ def _results(line: Sequence[str]) -> int:
         say(HELP)
         return 0
     if split.extra:
-        raise ConfigError(f"{split.extra[0]}: unknown option; --help shows all")
+        raise ConfigError(split.extra[0], "unknown option; --help shows all")
     if not split.free:
-        raise ConfigError("no folder is named; accepted: that of a sweep, of a run or of several runs")
+        raise ConfigError("FOLDER", "is missing", "that of a sweep, of a run or of several runs")
     folders = [Path(each) for each in split.free]
     metric = _metric(split.last("metric", "final"))
     command = shlex.join(["python", "-m", "launch.results", *line])
@@ -58,12 +58,9 @@ def _results(line: Sequence[str]) -> int:
 
 
 def _metric(text: str) -> Metric:
-    try:
-        metric = parse_metric(text)
-    except ConfigError as error:
-        raise ConfigError(f"--metric: {error}") from error
+    metric = parse_metric(text)
     if metric.relative_to:
-        raise ConfigError(f"--metric: {text}: there are no rows to divide by; accepted: {text.partition(' / ')[0]}")
+        raise ConfigError("--metric", f"{text}: there are no rows to divide by", text.partition(" / ")[0])
     return metric
 
 

@@ -49,7 +49,7 @@ def _answer(line: Sequence[str]) -> int:
         say(HELP)
         return 0
     if given.free:
-        raise ConfigError(f"{given.free[0]}: belongs to no option; write --option value")
+        raise ConfigError(given.free[0], "belongs to no option; write --option value")
     options = read_slurm_options(given)
     run = plan(given.extra, datetime.now())
     say(_plan_text(run, options))
@@ -90,7 +90,7 @@ def _submit(run: PlannedRun, options: SlurmOptions, *, wait: bool) -> int:
     check_slurm(options)
     folder = job_folder(run)
     for job_id in unfinished([run], folder).values():
-        raise ConfigError(f"{run.folder}: job {job_id} of this run has not ended; wait for it, or scancel {job_id}")
+        raise ConfigError(run.folder, f"job {job_id} of this run has not ended; wait for it, or scancel {job_id}")
     say_new = _tail(run.log)
     jobs = submit([run], options, folder, None)
     job_id = jobs[0].job_id

@@ -44,7 +44,7 @@ def _sweep(arguments: Arguments) -> int:
         chosen = list(sweep.entries)
         sweep.base = over(sweep.base, arguments.base)
     if not chosen:
-        raise ConfigError(f"{sweep.folder}: has no points yet; give --grid, --points or --random")
+        raise ConfigError(sweep.folder, "has no points yet; give --grid, --points or --random")
     runs = plan(sweep, arguments.axes)
     finished = {name for name, run in runs.items() if (found := run.found()) and found.ended}
     for name, run in runs.items():
@@ -76,8 +76,11 @@ def _refuse_change(sweep: Sweep, runs: Sequence[PlannedRun], changed: str) -> No
 
     for name, job_id in unfinished(runs, folder).items():
         raise ConfigError(
-            f"{sweep.folder}: job {job_id} of the point {name} has not ended, and has other options ({changed}); wait "
-            f"for it, or scancel {job_id}"
+            sweep.folder,
+            (
+                f"job {job_id} of the point {name} has not ended, and has other options ({changed}); wait "
+                f"for it, or scancel {job_id}"
+            ),
         )
 
 
@@ -104,7 +107,7 @@ def _make(runs: Sequence[PlannedRun], sweep: Sweep, executor: Executor) -> list[
 
 def _report(sweep: Sweep, chosen: Sequence[str], outcomes: Sequence[Outcome]) -> int:
     """Say what is not finished, and where the numbers are to be had; the exit code."""
-    stopped = [outcome.run.label for outcome in outcomes if outcome.state == "stopped"]
+    stopped = [outcome.run.label for outcome in outcomes if outcome.state in ("not started", "stopped")]
     failed = {name: why for name in chosen if (why := sweep.entries[name].failed)}
     say(f"python -m launch.results {shlex.quote(str(sweep.folder))} shows the numbers")
     for name, why in failed.items():

@@ -93,10 +93,10 @@ def resumed(folder: Path, layers: Sequence[Layer]) -> Config:
         ConfigError: there is no stored configuration, or another option than those in FREE_ON_RESUME differs from it.
     """
     if not folder.is_dir():
-        raise ConfigError(f"--resume: {folder}: no such folder")
+        raise ConfigError("--resume", f"{folder}: no such folder")
     file = folder / "config.yaml"
     if not file.is_file():
-        raise ConfigError(f"--resume: {folder} holds no config.yaml; give the folder of a run")
+        raise ConfigError("--resume", f"{folder} holds no config.yaml; give the folder of a run")
     stored_layer = layer(read_yaml(file))
     stored, wanted = resolve([stored_layer]), resolve([stored_layer, *layers])
     there, here = with_absolute_paths(stored), with_absolute_paths(wanted)
@@ -106,7 +106,7 @@ def resumed(folder: Path, layers: Sequence[Layer]) -> Config:
         if given.key not in (*FREE_ON_RESUME, "resume") and differ:
             free = ", ".join(f"--{key}" for key in FREE_ON_RESUME)
             change = f"{written(after)} is not {folder}'s {written(before)}"
-            raise ConfigError(f"{given.where}: {change}; with --resume only {free} may change")
+            raise ConfigError(given.where, f"{change}; with --resume only {free} may change")
     return wanted
 
 
@@ -126,7 +126,7 @@ def _tokens(argv: Sequence[str]) -> list[Given]:
             given[-1] = Given(given[-1].key, word, "--", typed=False)
             waiting = False
         else:
-            raise ConfigError(f"{word}: belongs to no option; write --option value, and quote values with spaces")
+            raise ConfigError(word, "belongs to no option; write --option value, and quote values with spaces")
     return given
 
 
@@ -149,7 +149,7 @@ def _show(text: str) -> NoReturn:
 
 def _config_path(given: Given) -> Path:
     if given.bare or not given.value:
-        raise ConfigError("--config: needs the path of a YAML file")
+        raise ConfigError("--config", "needs the path of a YAML file")
     return Path(str(given.value))
 
 

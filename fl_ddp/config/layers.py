@@ -65,7 +65,7 @@ def _scalars(layers: Sequence[Layer]) -> dict[str, object]:
             if given.key.partition(".")[0] in KINDS:
                 continue
             if given.key not in options.by_name:
-                raise ConfigError(f"{given.where}: unknown option{_hint(given)}")
+                raise ConfigError(given.where, f"unknown option{_hint(given)}")
             here[given.key] = options.convert(given.key, given)
         for key, value in here.items():
             if value is not None:
@@ -89,14 +89,14 @@ def _choice(kind: str, layers: Sequence[Layer]) -> Choice:
             if head != kind or not name:
                 continue
             if name not in options.by_name:
-                raise ConfigError(f"{given.where}: unknown option{_choice_hint(given, kind, owner)}")
+                raise ConfigError(given.where, f"unknown option{_choice_hint(given, kind, owner)}")
             values[name] = options.convert(name, given)
     return Choice(path, _complete(kind, owner, values))
 
 
 def _class_path(kind: str, given: Given) -> str:
     if not isinstance(given.value, str) or not given.value:
-        raise ConfigError(f"{given.where}: needs a name; known: {', '.join(registry.known(kind))}")
+        raise ConfigError(given.where, f"needs a name; known: {', '.join(registry.known(kind))}")
     return registry.class_path(kind, given.value, given.where)
 
 
@@ -117,13 +117,11 @@ def _complete(kind: str, owner: type, values: dict[str, object]) -> dict[str, ob
     for name, option in registry.options(kind, owner).by_name.items():
         if name in values:
             if not _is_plain(values[name]):
-                raise ConfigError(
-                    f"--{kind}.{name}: is an object, which options cannot give; accepted: what YAML holds"
-                )
+                raise ConfigError(f"--{kind}.{name}", "is an object, which options cannot give", "what YAML holds")
             complete[name] = values[name]
         elif option.required:
             about = f" ({option.help.removesuffix('.')})" if option.help else ""
-            raise ConfigError(f"--{kind}.{name}: is missing; {owner.__name__} needs it{about}")
+            raise ConfigError(f"--{kind}.{name}", f"is missing; {owner.__name__} needs it{about}")
         elif _is_plain(option.default):
             complete[name] = option.default
     return complete

@@ -94,11 +94,11 @@ class Options:
                     return self.convert(name, alone)
             accepted = accepted_values(hint)
             if given.bare:
-                raise ConfigError(f"{given.where}: needs a value; accepted: {accepted}") from error
+                raise ConfigError(given.where, "needs a value", accepted) from error
             shown = "null" if given.value is None else given.value
-            raise ConfigError(f"{given.where}: {shown} has the wrong type; accepted: {accepted}") from error
+            raise ConfigError(given.where, f"{shown} has the wrong type", accepted) from error
         if not _finite(value):
-            raise ConfigError(f"{given.where}: {given.value} is not a finite number")
+            raise ConfigError(given.where, f"{given.value} is not a finite number")
         return value
 
 

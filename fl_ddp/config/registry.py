@@ -70,7 +70,7 @@ def options(kind: str, owner: type) -> Options:
         return options_of(owner, _ENGINE_ARGUMENTS[kind])
     except (ValueError, TypeError, AttributeError) as error:
         reason = " ".join(str(error).split())
-        raise ConfigError(f"--{kind}: the arguments of {owner.__name__} cannot be read: {reason}") from error
+        raise ConfigError(f"--{kind}", f"the arguments of {owner.__name__} cannot be read: {reason}") from error
 
 
 def class_path(kind: str, name: str, where: str = "") -> str:
@@ -94,8 +94,11 @@ def class_path(kind: str, name: str, where: str = "") -> str:
         return name
     near = suggestion(name, known(kind))
     raise ConfigError(
-        f"{where}: {name} is unknown; {f'did you mean {near}? ' if near else ''}"
-        f"known: {', '.join(nearest_first(name, known(kind)))}, or an import path such as my_file.MyClass"
+        where,
+        (
+            f"{name} is unknown; {(f'did you mean {near}? ' if near else '')}known: "
+            f"{', '.join(nearest_first(name, known(kind)))}, or an import path such as my_file.MyClass"
+        ),
     )
 
 
@@ -111,9 +114,9 @@ def load(kind: str, path: str, where: str = "") -> type:
     if not inspect.isclass(found):
         classes = [each for each, value in vars(module).items() if _is_usable(kind, value)]
         has = f"; it has {', '.join(nearest_first(name, classes))}" if classes else ""
-        raise ConfigError(f"{where}: {path} is unknown; {module.__name__} has no class {name}{has}")
+        raise ConfigError(where, f"{path} is unknown; {module.__name__} has no class {name}{has}")
     if not _is_usable(kind, found):
-        raise ConfigError(f"{where}: {path} is abstract or no subclass of {_BASES[kind]}")
+        raise ConfigError(where, f"{path} is abstract or no subclass of {_BASES[kind]}")
     return found
 
 
@@ -137,7 +140,7 @@ def build(choice: Choice, **engine_arguments: object) -> object:
         reason = " ".join(str(error).split())
         named = [name for name in choice.init_args if re.search(rf"\b{re.escape(name)}\b", reason)]
         key = f"--{kind}.{named[0]}" if len(named) == 1 else f"--{kind} {choice.name}"
-        raise ConfigError(f"{key}: {reason}") from error
+        raise ConfigError(key, reason) from error
 
 
 def _offered(kind: str, owner: type) -> bool:
@@ -172,10 +175,10 @@ def _module(path: str, where: str) -> tuple[ModuleType, str]:
 
 def _import_file(file: Path, where: str) -> ModuleType:
     if not file.is_file():
-        raise ConfigError(f"{where}: {file}: no such file")
+        raise ConfigError(where, f"{file}: no such file")
     module = _import(file.stem, file.parent, where)
     if module.__file__ is None or not file.samefile(module.__file__):
-        raise ConfigError(f"{where}: {file} cannot be imported, {module.__file__} has its name; rename the file")
+        raise ConfigError(where, f"{file} cannot be imported, {module.__file__} has its name; rename the file")
     return module
 
 
@@ -189,6 +192,6 @@ def _import(module_name: str, folder: Path, where: str) -> ModuleType:
         return importlib.import_module(module_name)
     except Exception as error:  # a user's file may raise anything
         if isinstance(error, ModuleNotFoundError) and error.name and f"{module_name}.".startswith(f"{error.name}."):
-            raise ConfigError(f"{where}: no module {module_name} is installed or in {place}") from error
+            raise ConfigError(where, f"no module {module_name} is installed or in {place}") from error
         reason = " ".join(str(error).split())
-        raise ConfigError(f"{where}: importing {module_name} failed: {type(error).__name__}: {reason}") from error
+        raise ConfigError(where, f"importing {module_name} failed: {type(error).__name__}: {reason}") from error

@@ -123,38 +123,36 @@ class Config:
         for key, low in least.items():
             value = getattr(self, key)
             if value is not None and value < low:
-                raise ConfigError(f"--{key}: {value} is impossible; accepted: whole numbers from {low} up")
+                raise ConfigError(f"--{key}", f"{value} is impossible", f"whole numbers from {low} up")
             bits = 63 if key == "seed" else 31
             if value is not None and value >= 2**bits:
-                raise ConfigError(f"--{key}: {value} is impossible; accepted: whole numbers below 2**{bits}")
+                raise ConfigError(f"--{key}", f"{value} is impossible", f"whole numbers below 2**{bits}")
         if self.lanes != "auto" and not 1 <= self.lanes < 2**31:
-            raise ConfigError(
-                f"--lanes: {self.lanes} is impossible; accepted: auto or whole numbers from 1 up to 2**31 - 1"
-            )
+            raise ConfigError("--lanes", f"{self.lanes} is impossible", "auto or whole numbers from 1 up to 2**31 - 1")
         if self.participation is not None and not 0 < self.participation <= 1:
-            raise ConfigError(f"--participation: {self.participation} is impossible; accepted: 0 < participation <= 1")
+            raise ConfigError("--participation", f"{self.participation} is impossible", "0 < participation <= 1")
         if self.participation is not None and self.cohort is not None:
-            raise ConfigError("--participation and --cohort are both given; give one of them")
+            raise ConfigError("--participation and --cohort", "are both given; give one of them")
         if self.local_epochs is not None and self.local_steps is not None:
-            raise ConfigError("--local_epochs and --local_steps are both given; give one of them")
+            raise ConfigError("--local_epochs and --local_steps", "are both given; give one of them")
         if self.cohort is not None and self.cohort > self.clients:
-            raise ConfigError(f"--cohort: {self.cohort} is more than the {self.clients} clients there are")
+            raise ConfigError("--cohort", f"{self.cohort} is more than the {self.clients} clients there are")
         if self.local_epochs is not None and not (0 < self.local_epochs < 2**31):
-            raise ConfigError(f"--local_epochs: {self.local_epochs} is impossible; accepted: 0 < local_epochs < 2**31")
+            raise ConfigError("--local_epochs", f"{self.local_epochs} is impossible", "0 < local_epochs < 2**31")
         for key, low_open in {"lr": True, "lr_decay": True, "momentum": False, "weight_decay": False}.items():
             value = getattr(self, key)
             if not math.isfinite(value) or value < 0 or (low_open and value == 0):
                 accepted = "numbers above 0" if low_open else "numbers from 0 up"
-                raise ConfigError(f"--{key}: {value} is impossible; accepted: {accepted}")
+                raise ConfigError(f"--{key}", f"{value} is impossible", accepted)
         if self.momentum >= 1:
-            raise ConfigError(f"--momentum: {self.momentum} is impossible; accepted: 0 <= momentum < 1")
+            raise ConfigError("--momentum", f"{self.momentum} is impossible", "0 <= momentum < 1")
         if not 0 <= self.local_test < 1:
-            raise ConfigError(f"--local_test: {self.local_test} is impossible; accepted: 0 <= local_test < 1")
+            raise ConfigError("--local_test", f"{self.local_test} is impossible", "0 <= local_test < 1")
         if any(not 0 < target <= 1 for target in self.targets):
-            raise ConfigError(f"--targets: {list(self.targets)} is impossible; accepted: accuracies in (0, 1]")
+            raise ConfigError("--targets", f"{list(self.targets)} is impossible", "accuracies in (0, 1]")
         for key, kind in {"precision": Precision, "device": Device, "reduction": Reduction}.items():
             if getattr(self, key) not in get_args(kind):
-                raise ConfigError(f"--{key}: {getattr(self, key)!r} is unknown; accepted: {', '.join(get_args(kind))}")
+                raise ConfigError(f"--{key}", f"{getattr(self, key)!r} is unknown", ", ".join(get_args(kind)))
         return self
 
     def with_changes(self, **changes: object) -> Config:

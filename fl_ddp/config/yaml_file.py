@@ -25,7 +25,7 @@ def read_yaml(path: Path) -> list[Given]:
     if content is None:
         return []
     if not isinstance(content, Mapping):
-        raise ConfigError(f"{path}: holds no options; accepted: lines such as lr: 0.1")
+        raise ConfigError(path, "holds no options", "lines such as lr: 0.1")
     return flatten({str(key): value for key, value in content.items()}, f"{path}: ")
 
 
@@ -38,15 +38,15 @@ def load_yaml(path: Path) -> object:
     try:
         return yaml.load(path.read_text(encoding="utf-8"), _Loader)
     except OSError as error:
-        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
+        raise ConfigError(path, f"cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
-        raise ConfigError(f"{path}: is not a text file in UTF-8") from error
+        raise ConfigError(path, "is not a text file in UTF-8") from error
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = f"line {mark.line + 1}: " if mark else ""
-        raise ConfigError(f"{path}: {line}not YAML: {error.problem or error.context}") from error
+        raise ConfigError(path, f"{line}not YAML: {error.problem or error.context}") from error
     except yaml.YAMLError as error:
-        raise ConfigError(f"{path}: not YAML: {' '.join(str(error).split())}") from error
+        raise ConfigError(path, f"not YAML: {' '.join(str(error).split())}") from error
 
 
 def flatten(content: Mapping[str, object], source: str) -> list[Given]:
@@ -116,7 +116,7 @@ def _choice(kind: str, content: Mapping[object, object], source: str) -> dict[st
     rest = {str(key): value for key, value in content.items()}
     init_args = rest.pop("init_args", None) or {}
     if not isinstance(init_args, Mapping):
-        raise ConfigError(f"{source}{kind}.init_args: {init_args} is not a mapping of options")
+        raise ConfigError(f"{source}{kind}.init_args", f"{init_args} is not a mapping of options")
     selector = next((key for key in ("class_path", "name") if key in rest), None)
     chosen = {} if selector is None else {"": rest.pop(selector)}
     return chosen | rest | {str(key): value for key, value in init_args.items()}

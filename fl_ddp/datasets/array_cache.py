@@ -41,7 +41,7 @@ def cached(name: str, build: Callable[[], Arrays]) -> Arrays:
                 _save(path, arrays)
         return arrays
     except OSError as error:
-        raise ConfigError(f"{path}: cannot be written ({error}); set XDG_CACHE_HOME to a folder that can") from None
+        raise ConfigError(path, f"cannot be written ({error}); set XDG_CACHE_HOME to a folder that can") from None
 
 
 def _load(path: Path) -> Arrays | None:

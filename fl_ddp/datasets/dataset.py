@@ -73,34 +73,37 @@ class Dataset(ABC):
         """What is asked of every source: samples with labels, of one shape, finite, with distinct names."""
         if len(set(arrays.classes)) < len(arrays.classes):
             twice = next(name for name in arrays.classes if arrays.classes.count(name) > 1)
-            raise ConfigError(f"--data {type(self).__name__}: two classes are named {twice!r}; names must be distinct")
+            raise ConfigError(
+                f"--data {type(self).__name__}", f"two classes are named {twice!r}; names must be distinct"
+            )
         for name in arrays.classes:
             if any(unicodedata.category(character) in UNSHOWN for character in name):
                 raise ConfigError(
-                    f"--data {type(self).__name__}: a class is named {name!a}; names stand in tables and tags, "
-                    "accepted: text of one line without control characters"
+                    f"--data {type(self).__name__}",
+                    (
+                        f"a class is named {name!a}; names stand in tables and tags, accepted: text of one line "
+                        "without control characters"
+                    ),
                 )
         for split in ("train", "test"):
             x, y = getattr(arrays, f"x_{split}"), getattr(arrays, f"y_{split}")
             images, labels = self.origin(f"x_{split}"), self.origin(f"y_{split}")
             if x.dtype not in (np.uint8, np.float32) or x.ndim < 2 or (x.dtype == np.uint8 and x.ndim != 4):
                 wanted = "uint8 pixels [N, channels, height, width] or float32 features [N, ...]"
-                raise ConfigError(f"{images}: {x.dtype} of shape {list(x.shape)} is no input; accepted: {wanted}")
+                raise ConfigError(images, f"{x.dtype} of shape {list(x.shape)} is no input", wanted)
             if y.dtype != np.int64 or y.ndim != 1:
-                raise ConfigError(f"{labels}: {y.dtype} of shape {list(y.shape)} is not a list of labels [N]")
+                raise ConfigError(labels, f"{y.dtype} of shape {list(y.shape)} is not a list of labels [N]")
             if len(x) != len(y):
-                raise ConfigError(f"{labels}: {len(y)} labels do not fit the {len(x)} samples of {images}")
+                raise ConfigError(labels, f"{len(y)} labels do not fit the {len(x)} samples of {images}")
             if x.size == 0:
-                raise ConfigError(
-                    f"{images}: shape {list(x.shape)} holds no data; a run needs training and test samples"
-                )
+                raise ConfigError(images, f"shape {list(x.shape)} holds no data; a run needs training and test samples")
             if y.min() < 0 or y.max() >= len(arrays.classes):
                 wrong = y.min() if y.min() < 0 else y.max()
-                raise ConfigError(f"{labels}: label {wrong} is not one of the {len(arrays.classes)} classes from 0 up")
+                raise ConfigError(labels, f"label {wrong} is not one of the {len(arrays.classes)} classes from 0 up")
             if x.dtype == np.float32 and not np.isfinite(x).all():
                 sample = int(np.flatnonzero(~np.isfinite(x.reshape(len(x), -1)).all(axis=1))[0])
-                raise ConfigError(f"{images}: sample {sample} is not finite (NaN or infinity)")
+                raise ConfigError(images, f"sample {sample} is not finite (NaN or infinity)")
         if arrays.x_train.shape[1:] != arrays.x_test.shape[1:] or arrays.x_train.dtype != arrays.x_test.dtype:
             ours = f"{arrays.x_test.dtype} of shape {list(arrays.x_test.shape[1:])}"
             theirs = f"{arrays.x_train.dtype} of shape {list(arrays.x_train.shape[1:])}"
-            raise ConfigError(f"{self.origin('x_test')}: samples are {ours}, those of the training set {theirs}")
+            raise ConfigError(self.origin("x_test"), f"samples are {ours}, those of the training set {theirs}")

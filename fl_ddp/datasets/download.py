@@ -73,14 +73,17 @@ class Downloadable(Dataset):
             self._download()
         if missing := self._missing():
             raise ConfigError(
-                f"--data {type(self).__name__}: looked for {', '.join(missing)} in {self.folder}, not found; "
-                "get it with --data.download true, or name the folder that holds it with --data.root"
+                f"--data {type(self).__name__}",
+                (
+                    f"looked for {', '.join(missing)} in {self.folder}, not found; get it with "
+                    "--data.download true, or name the folder that holds it with --data.root"
+                ),
             )
         return self.parse()
 
     def damaged(self, path: Path, what: str) -> ConfigError:
         """The error for a file that is not what it should be."""
-        return ConfigError(f"{path}: {what}; delete it and fetch it anew with --data.download true")
+        return ConfigError(path, f"{what}; delete it and fetch it anew with --data.download true")
 
     def _missing(self) -> list[str]:
         return [name for name in self.files if self.find(name) is None]
@@ -100,8 +103,11 @@ class Downloadable(Dataset):
         except (*BROKEN_ARCHIVE, RuntimeError, http.client.HTTPException) as error:
             reason = " ".join(str(error).split()) or type(error).__name__
             raise ConfigError(
-                f"--data.download: {type(self).__name__} could not be fetched ({reason}); "
-                f"without internet, put {', '.join(self.files)} into {self.folder}"
+                "--data.download",
+                (
+                    f"{type(self).__name__} could not be fetched ({reason}); without internet, put "
+                    f"{', '.join(self.files)} into {self.folder}"
+                ),
             ) from None
 
 

@@ -35,17 +35,17 @@ class FileTree:
         self._root, self._archive = root, None
         accepted = f"accepted: a directory, or a .zip of one, with {inner}/<class>/<image>"
         if not root.exists():
-            raise ConfigError(f"--data.root: {root} does not exist; {accepted}")
+            raise ConfigError("--data.root", f"{root} does not exist; {accepted}")
         try:
             if not root.is_dir():
                 self._archive = zipfile.ZipFile(root)
             stamps = dict(_walk(root, "") if self._archive is None else _members(self._archive))
         except UNREADABLE as error:
-            raise ConfigError(f"--data.root: {root} cannot be read ({error}); {accepted}") from None
+            raise ConfigError("--data.root", f"{root} cannot be read ({error}); {accepted}") from None
         self._prefix = _outer_folder(stamps, inner)
         self.stamps = {name.removeprefix(self._prefix): stamps[name] for name in sorted(stamps)}
         if not any(name.startswith(f"{inner}/") for name in self.stamps):
-            raise ConfigError(f"--data.root: {root} has no folder {inner}/ with files in it; {accepted}")
+            raise ConfigError("--data.root", f"{root} has no folder {inner}/ with files in it; {accepted}")
 
     def read(self, name: str) -> bytes:
         """The bytes of a file, by its path in stamps; several threads may read.
@@ -58,7 +58,7 @@ class FileTree:
                 return self._archive.read(self._prefix + name)
             return (self._root / self._prefix / name).read_bytes()
         except UNREADABLE as error:
-            raise ConfigError(f"{self._root}: {name} cannot be read ({error})") from None
+            raise ConfigError(self._root, f"{name} cannot be read ({error})") from None
 
 
 def _walk(folder: Path, prefix: str) -> Iterator[tuple[str, str]]:

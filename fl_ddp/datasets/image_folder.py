@@ -53,7 +53,7 @@ class ImageFolder(Dataset):
             ConfigError: no such folder, a class without a training folder, an image damaged or of another size.
         """
         if self.size is not None and self.size < 1:
-            raise ConfigError(f"--data.size: {self.size} is impossible; accepted: whole numbers from 1 up, or null")
+            raise ConfigError("--data.size", f"{self.size} is impossible", "whole numbers from 1 up, or null")
         root = Path(self.root).expanduser()
         tree = FileTree(root, "train")
         train = _in_class_folders(tree, "train")
@@ -74,7 +74,7 @@ class ImageFolder(Dataset):
     ) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
         """Pixels [N, 3, H, W] and labels [N]."""
         if not images:
-            raise ConfigError(f"{self.root}: has no training images; accepted: {', '.join(sorted(IMAGE_SUFFIXES))}")
+            raise ConfigError(self.root, "has no training images", ", ".join(sorted(IMAGE_SUFFIXES)))
         first = self._decode(tree, images[0][0])
         x = np.empty((len(images), *first.shape), np.uint8)
 
@@ -84,7 +84,8 @@ class ImageFolder(Dataset):
             if pixels.shape != first.shape:
                 ours, others = (f"{shape[2]} x {shape[1]}" for shape in (pixels.shape, first.shape))
                 raise ConfigError(
-                    f"{self.root}: {name} is {ours} pixels, {images[0][0]} is {others}; resize all with --data.size N"
+                    self.root,
+                    f"{name} is {ours} pixels, {images[0][0]} is {others}; resize all with --data.size N",
                 )
             x[index] = pixels
 
@@ -104,7 +105,7 @@ class ImageFolder(Dataset):
                 pixels = image.convert("RGB")
         except UNDECODABLE as error:
             reason = "no image format known" if isinstance(error, UnidentifiedImageError) else str(error)
-            raise ConfigError(f"{self.root}: {name} cannot be decoded ({reason})") from None
+            raise ConfigError(self.root, f"{name} cannot be decoded ({reason})") from None
         if self.size is not None and pixels.size != (self.size, self.size):
             pixels = pixels.resize((self.size, self.size), Image.Resampling.BILINEAR)
         return np.asarray(pixels, np.uint8).transpose(2, 0, 1)
@@ -125,12 +126,12 @@ def _test_images(tree: FileTree, root: Path, folders: Sequence[str]) -> Labelled
             continue
         for name, folder in images:
             if folder not in known:
-                raise ConfigError(f"{root}: {name} is of class {folder!r}, which has no folder train/{folder}")
+                raise ConfigError(root, f"{name} is of class {folder!r}, which has no folder train/{folder}")
         return images
     if ANNOTATIONS in tree.stamps:
         return _annotated(tree, root, known)
     wanted = "test/<class>/ or val/<class>/ with the class names of train/, or val/images/ with val_annotations.txt"
-    raise ConfigError(f"{root}: has no labelled test images; looked for {wanted}")
+    raise ConfigError(root, f"has no labelled test images; looked for {wanted}")
 
 
 def _annotated(tree: FileTree, root: Path, known: set[str]) -> Labelled:
@@ -141,7 +142,7 @@ def _annotated(tree: FileTree, root: Path, known: set[str]) -> Labelled:
         path, folder = f"val/images/{name}", rest.partition("\t")[0]
         if folder not in known or path not in tree.stamps:
             wrong = f"{path} does not exist" if folder in known else f"class {folder!r} has no folder in train/"
-            raise ConfigError(f"{root}: {ANNOTATIONS}, line {number}: {wrong}")
+            raise ConfigError(root, f"{ANNOTATIONS}, line {number}: {wrong}")
         images.append((path, folder))
     return images
 

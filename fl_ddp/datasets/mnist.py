@@ -126,7 +126,7 @@ class EMNIST(MNIST):
             ConfigError: there is no such split, or see MNIST.
         """
         if self.split not in get_args(Split):
-            raise ConfigError(f"--data.split: {self.split!r} is unknown; accepted: {', '.join(get_args(Split))}")
+            raise ConfigError("--data.split", f"{self.split!r} is unknown", ", ".join(get_args(Split)))
         return super().read()
 
     def parse(self) -> Arrays:

@@ -42,7 +42,7 @@ class Npz(Dataset):
             ConfigError: it is missing, no .npz, without one of the keys, or an array is of a kind not accepted.
         """
         if not self.path:
-            raise ConfigError(f"--data.path: no file is named; accepted: a .npz file with {', '.join(KEYS)}")
+            raise ConfigError("--data.path", "no file is named", f"a .npz file with {', '.join(KEYS)}")
         raw = _read_raw(Path(self.path).expanduser())
         x_train, x_test = (self._inputs(raw[key], key) for key in ("x_train", "x_test"))
         y_train, y_test = (self._labels(raw[key], key) for key in ("y_train", "y_test"))
@@ -59,30 +59,30 @@ class Npz(Dataset):
         if x.dtype == np.uint8 and x.ndim == 4 and x.shape[3] in CHANNELS:
             return np.ascontiguousarray(x.transpose(0, 3, 1, 2), np.uint8)
         raise ConfigError(
-            f"{self.origin(key)}: {x.dtype} of shape {list(x.shape)} is no input; accepted: uint8 pixels [N, H, W], "
-            "[N, C, H, W] or [N, H, W, C] with C = 1 or 3, or floats [N, ...]"
+            self.origin(key),
+            f"{x.dtype} of shape {list(x.shape)} is no input",
+            "uint8 pixels [N, H, W], [N, C, H, W] or [N, H, W, C] with C = 1 or 3, or floats [N, ...]",
         )
 
     def _labels(self, y: npt.NDArray[np.generic], key: str) -> npt.NDArray[np.int64]:
         if y.dtype.kind not in "iu" or y.ndim != 1:
             wanted = "whole numbers from 0 up, [N]"
-            raise ConfigError(
-                f"{self.origin(key)}: {y.dtype} of shape {list(y.shape)} are no labels; accepted: {wanted}"
-            )
+            raise ConfigError(self.origin(key), f"{y.dtype} of shape {list(y.shape)} are no labels", wanted)
         return y.astype(np.int64)
 
     def _classes(self, names: npt.NDArray[np.generic] | None, y_train: npt.NDArray[np.int64]) -> tuple[str, ...]:
         if names is not None:
             if names.ndim != 1:
-                raise ConfigError(
-                    f"{self.origin('classes')}: shape {list(names.shape)} is no list of names; accepted: [C]"
-                )
+                raise ConfigError(self.origin("classes"), f"shape {list(names.shape)} is no list of names", "[C]")
             return tuple(name.decode(errors="replace") if isinstance(name, bytes) else str(name) for name in names)
         highest = int(y_train.max(initial=-1))
         if highest >= max(len(y_train), 1):
             raise ConfigError(
-                f"{self.origin('y_train')}: label {highest} among {len(y_train)} samples; labels count from 0 up, "
-                "or the key classes names them all"
+                self.origin("y_train"),
+                (
+                    f"label {highest} among {len(y_train)} samples; labels count from 0 up, or the key "
+                    "classes names them all"
+                ),
             )
         return tuple(str(label) for label in range(highest + 1))
 
@@ -93,20 +93,18 @@ def _read_raw(path: Path) -> dict[str, npt.NDArray[np.generic]]:
         with path.open("rb") as file:
             start = file.read(6)
         if not start.startswith((b"PK", b"\x93NUMPY")):  # numpy would take it for a pickle
-            raise ConfigError(
-                f"{path}: is not a .npz file; accepted: one with {', '.join(KEYS)}, written by numpy.savez"
-            )
+            raise ConfigError(path, "is not a .npz file", f"one with {', '.join(KEYS)}, written by numpy.savez")
         archive = np.load(path, allow_pickle=False)
         if not isinstance(archive, np.lib.npyio.NpzFile):
-            raise ConfigError(f"{path}: is a single array; accepted: a .npz file with {', '.join(KEYS)}")
+            raise ConfigError(path, "is a single array", f"a .npz file with {', '.join(KEYS)}")
         with archive:
             missing = [key for key in KEYS if key not in archive.files]
             if missing:
                 held = ", ".join(archive.files) or "nothing"
-                raise ConfigError(f"{path}: has no {', '.join(missing)}; needed: {', '.join(KEYS)}; it holds {held}")
+                raise ConfigError(path, f"has no {', '.join(missing)}; needed: {', '.join(KEYS)}; it holds {held}")
             return {key: archive[key] for key in (*KEYS, "classes") if key in archive.files}
     except FileNotFoundError:
-        raise ConfigError(f"--data.path: {path} does not exist; accepted: a .npz file with {', '.join(KEYS)}") from None
+        raise ConfigError("--data.path", f"{path} does not exist", f"a .npz file with {', '.join(KEYS)}") from None
     except UNREADABLE as error:
         reason = " ".join(str(error).split())
-        raise ConfigError(f"{path}: cannot be read as .npz of plain arrays ({reason})") from None
+        raise ConfigError(path, f"cannot be read as .npz of plain arrays ({reason})") from None

@@ -78,8 +78,11 @@ def require_compiler() -> None:
         cxx = config.cpp.cxx
         looked_for = " or ".join(filter(None, cxx if isinstance(cxx, tuple) else (cxx,)))
         raise ConfigError(
-            f"--compile: true needs a C++ compiler, and {looked_for} (the environment variable CXX names it) does not "
-            "work here; install g++, or give --compile false"
+            "--compile",
+            (
+                f"true needs a C++ compiler, and {looked_for} (the environment variable CXX names it) "
+                "does not work here; install g++, or give --compile false"
+            ),
         ) from error
 
 

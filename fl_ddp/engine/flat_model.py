@@ -93,7 +93,7 @@ class FlatModel:
         _refuse_batch_statistics(module)
         named = {name: p for name, p in module.named_parameters() if p.requires_grad}
         if not named:
-            raise ConfigError(f"--model: {type(module).__name__} has no parameters to train")
+            raise ConfigError("--model", f"{type(module).__name__} has no parameters to train")
         self.names = tuple(named)
         self.shapes = tuple(parameter.shape for parameter in named.values())
         self._sizes = [parameter.numel() for parameter in named.values()]
@@ -180,14 +180,15 @@ class FlatModel:
                 out = self._eval(example)
         except Exception as error:  # a user's module may raise anything
             name, reason = type(self._eval).__name__, " ".join(str(error).split())
-            raise ConfigError(f"--model: {name} fails on an input {list(example.shape)}: {reason}") from error
+            raise ConfigError("--model", f"{name} fails on an input {list(example.shape)}: {reason}") from error
         features_known = isinstance(out, tuple)
         logits = out[1] if features_known else out
         if not isinstance(logits, Tensor) or logits.shape != (1, self.num_classes):
             shape = tuple(logits.shape) if isinstance(logits, Tensor) else type(logits).__name__
             raise ConfigError(
-                f"--model: {type(self._eval).__name__} returns {shape} for one sample; "
-                f"accepted: logits (1, {self.num_classes}) or (features, logits)"
+                "--model",
+                f"{type(self._eval).__name__} returns {shape} for one sample",
+                f"logits (1, {self.num_classes}) or (features, logits)",
             )
         if features_known:
             return True
@@ -218,8 +219,11 @@ def _refuse_batch_statistics(module: nn.Module) -> None:
         running = isinstance(child, norms._NormBase) and child.track_running_stats
         if running or isinstance(child, norms._BatchNorm):
             raise ConfigError(
-                f"--model: {type(module).__name__} has {type(child).__name__} at {name!r}, whose statistics over "
-                "samples are not averaged right yet; use torch.nn.GroupNorm instead"
+                "--model",
+                (
+                    f"{type(module).__name__} has {type(child).__name__} at {name!r}, whose statistics over "
+                    "samples are not averaged right yet; use torch.nn.GroupNorm instead"
+                ),
             )
 
 
@@ -235,6 +239,6 @@ def _make_dropout_keyed(module: nn.Module) -> Sequence[str]:
     for stream, name in enumerate(found):
         layer = module.get_submodule(name)
         if type(layer) is not nn.Dropout:
-            raise ConfigError(f"--model: {type(layer).__name__} at {name!r} is not supported; use torch.nn.Dropout")
+            raise ConfigError("--model", f"{type(layer).__name__} at {name!r} is not supported; use torch.nn.Dropout")
         _replace(module, layer, KeyedDropout(layer.p, stream).to(next(module.parameters()).device))
     return [f"{name}.key" for name in found]

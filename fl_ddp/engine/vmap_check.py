@@ -51,4 +51,4 @@ def try_gradient(model: FlatModel, example: Tensor, name: str) -> None:
     except Exception as error:  # a user's module may raise anything
         reason = " ".join(str(error).split())
         meaning = next((meaning for part, meaning in _MEANINGS if part in reason), f"fails under vmap: {reason}")
-        raise ConfigError(f"--model: {name}'s forward {meaning}") from error
+        raise ConfigError("--model", f"{name}'s forward {meaning}") from error

@@ -36,7 +36,7 @@ class FedDyn(FedAvg):
     def __post_init__(self) -> None:
         if self.alpha <= 0:
             raise ConfigError(
-                f"--method.alpha: {self.alpha} is impossible; FedDyn divides by alpha, accepted: numbers above 0"
+                "--method.alpha", f"{self.alpha} is impossible; FedDyn divides by alpha, accepted: numbers above 0"
             )
 
     def init(self) -> Tensors:

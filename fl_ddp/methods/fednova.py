@@ -39,7 +39,7 @@ class FedNova(FedAvg):
         if self.mu == 0:
             return group.momentum_steps
         if group.plan.momentum > 0:
-            raise ConfigError("--method.mu: FedNova has no rule for a proximal term with momentum; set --momentum 0")
+            raise ConfigError("--method.mu", "FedNova has no rule for a proximal term with momentum; set --momentum 0")
         shrink = group.plan.lr * self.mu
         return (1 - (1 - shrink) ** group.steps.double()) / shrink
 

@@ -67,9 +67,7 @@ class FilVerNet(nn.Module):
     ) -> None:
         one_of("--model.embedding", embedding, get_args(Embedding))
         if embedding_size < 1:
-            raise ConfigError(
-                f"--model.embedding_size: {embedding_size} is impossible; accepted: whole numbers from 1 up"
-            )
+            raise ConfigError("--model.embedding_size", f"{embedding_size} is impossible", "whole numbers from 1 up")
         super().__init__()
         stages = (Stage(32, padding=2), Stage(64, padding=2))
         body = convnet(type(self).__name__, in_shape, stages, (1000, 1000))

@@ -101,13 +101,14 @@ def image_shape(model: str, in_shape: tuple[int, ...], least: int) -> tuple[int,
     """
     if len(in_shape) != 3:
         raise ConfigError(
-            f"--model {model}: a sample of shape {in_shape} is no image; accepted: (channels, height, width), "
-            "or --model MLP for any shape"
+            f"--model {model}",
+            f"a sample of shape {in_shape} is no image",
+            "(channels, height, width), or --model MLP for any shape",
         )
     channels, height, width = in_shape
     if min(height, width) < least:
         raise ConfigError(
-            f"--model {model}: images of {height} x {width} pixels are too small; accepted: at least {least} x {least}"
+            f"--model {model}", f"images of {height} x {width} pixels are too small", f"at least {least} x {least}"
         )
     return channels, height, width
 
@@ -119,7 +120,7 @@ def one_of(key: str, value: str, accepted: Sequence[str]) -> None:
         ConfigError: the value is not one of the accepted.
     """
     if value not in accepted:
-        raise ConfigError(f"{key}: {value!r} is unknown; accepted: {', '.join(accepted)}")
+        raise ConfigError(key, f"{value!r} is unknown", ", ".join(accepted))
 
 
 def linear_layers(in_features: int, hidden: Sequence[int], dropout: float = 0.0) -> list[nn.Module]:
@@ -129,9 +130,9 @@ def linear_layers(in_features: int, hidden: Sequence[int], dropout: float = 0.0)
         ConfigError: a width is below 1 or the dropout no probability below 1.
     """
     if min(hidden, default=1) < 1:
-        raise ConfigError(f"--model.hidden: {list(hidden)} is impossible; accepted: widths from 1 up")
+        raise ConfigError("--model.hidden", f"{list(hidden)} is impossible", "widths from 1 up")
     if not 0 <= dropout < 1:
-        raise ConfigError(f"--model.dropout: {dropout} is impossible; accepted: 0 <= dropout < 1")
+        raise ConfigError("--model.dropout", f"{dropout} is impossible", "0 <= dropout < 1")
     layers: list[nn.Module] = []
     for width in hidden:
         layers += [nn.Linear(in_features, width), nn.ReLU()]

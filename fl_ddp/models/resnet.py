@@ -34,7 +34,7 @@ class _ResNet(Classifier):
 
         one_of("--model.stem", stem, get_args(Stem))
         if groups < 1 or 64 % groups:
-            raise ConfigError(f"--model.groups: {groups} is impossible; accepted: divisors of 64, from 1 to 64")
+            raise ConfigError("--model.groups", f"{groups} is impossible", "divisors of 64, from 1 to 64")
         channels, height, width = image_shape(type(self).__name__, in_shape, least=8)
         if stem == "auto":
             stem = "small" if min(height, width) < 64 else "imagenet"

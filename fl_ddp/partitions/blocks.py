@@ -35,15 +35,16 @@ class Blocks(Partition):
         num_samples, wanted = len(labels), num_clients * self.blocks_per_client
         if not 1 <= self.blocks_per_client <= num_samples // num_clients:
             raise ConfigError(
-                f"--partition.blocks_per_client: {self.blocks_per_client} is impossible; accepted: 1 to "
-                f"{num_samples // num_clients} ({num_samples} training samples for {num_clients} clients)"
+                "--partition.blocks_per_client",
+                f"{self.blocks_per_client} is impossible",
+                (f"1 to {num_samples // num_clients} ({num_samples} training samples for {num_clients} clients)"),
             )
         per_class = np.bincount(labels)
         largest = _largest_size(per_class, wanted)
         size = largest if self.block_size is None else self.block_size
         if not 1 <= size <= largest:
             raise ConfigError(
-                f"--partition.block_size: {size} is impossible; accepted: 1 to {largest} for {wanted} blocks, or null"
+                "--partition.block_size", f"{size} is impossible", f"1 to {largest} for {wanted} blocks, or null"
             )
         blocks = per_class // size
         holder = np.full(blocks.sum(), -1)

@@ -32,14 +32,14 @@ class FromFile(Partition):
         """See Partition.split."""
         saved = self._read()
         if len(saved.clients) != num_clients:
-            raise ConfigError(f"{self.path}: divides among {len(saved.clients)} clients, --clients is {num_clients}")
+            raise ConfigError(self.path, f"divides among {len(saved.clients)} clients, --clients is {num_clients}")
         if saved.num_samples is not None and saved.num_samples != len(labels):
             raise ConfigError(
-                f"{self.path}: divides {saved.num_samples} samples (num_samples), the training set has {len(labels)}"
+                self.path, f"divides {saved.num_samples} samples (num_samples), the training set has {len(labels)}"
             )
         highest = max((int(part[-1]) for part in [*saved.clients, *(saved.local_test or [])] if len(part)), default=0)
         if highest >= len(labels):
-            raise ConfigError(f"{self.path}: sample {highest} does not exist; accepted: 0 to {len(labels) - 1}")
+            raise ConfigError(self.path, f"sample {highest} does not exist", f"0 to {len(labels) - 1}")
         return saved.clients
 
     def local_test(self) -> list[npt.NDArray[np.int64]] | None:
@@ -48,5 +48,5 @@ class FromFile(Partition):
 
     def _read(self) -> SavedPartition:
         if not self.path:
-            raise ConfigError(f"--partition.path: no file is named; accepted: a JSON file {FORM}")
+            raise ConfigError("--partition.path", "no file is named", f"a JSON file {FORM}")
         return read_partition(Path(self.path).expanduser())

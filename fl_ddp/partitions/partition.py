@@ -32,7 +32,7 @@ class Partition(ABC):
             ConfigError: it is negative or has more than 63 bits.
         """
         if self.seed is not None and not 0 <= self.seed < 2**63:
-            raise ConfigError(f"--partition.seed: {self.seed} is impossible; accepted: 0 to 2**63 - 1, or null")
+            raise ConfigError("--partition.seed", f"{self.seed} is impossible", "0 to 2**63 - 1, or null")
 
     def split(
         self, labels: npt.NDArray[np.int64], num_clients: int, rng: np.random.Generator
@@ -51,18 +51,21 @@ class Partition(ABC):
             ConfigError: no such division exists (the message names the option).
         """
         if self.min_size < 1:
-            raise ConfigError(f"--partition.min_size: {self.min_size} is impossible; accepted: whole numbers from 1 up")
+            raise ConfigError("--partition.min_size", f"{self.min_size} is impossible", "whole numbers from 1 up")
         if num_clients * self.min_size > len(labels):
             needed = f"{num_clients} clients of at least {self.min_size} (--partition.min_size)"
-            raise ConfigError(f"--clients: {needed} need more than the {len(labels)} training samples there are")
+            raise ConfigError("--clients", f"{needed} need more than the {len(labels)} training samples there are")
         parts = self.divide(labels, num_clients, rng)
         assert len(parts) == num_clients
         sizes = np.array([len(part) for part in parts])
         smallest = int(sizes.argmin())
         if sizes[smallest] < self.min_size:
             raise ConfigError(
-                f"--partition.min_size: {type(self).__name__} gives client {smallest} only {sizes[smallest]} samples, "
-                f"fewer than {self.min_size}"
+                "--partition.min_size",
+                (
+                    f"{type(self).__name__} gives client {smallest} only {sizes[smallest]} samples, fewer "
+                    f"than {self.min_size}"
+                ),
             )
         return parts
 
@@ -84,7 +87,7 @@ def check_alpha(alpha: float, accepted: str = "numbers above 0") -> None:
         ConfigError: it is not above 0, or not finite.
     """
     if not 0 < alpha < math.inf:
-        raise ConfigError(f"--partition.alpha: {alpha} is impossible; accepted: {accepted}")
+        raise ConfigError("--partition.alpha", f"{alpha} is impossible", accepted)
 
 
 def overlapping(parts: Sequence[npt.NDArray[np.int64]]) -> bool:

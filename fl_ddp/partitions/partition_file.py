@@ -65,13 +65,13 @@ def read_partition(path: Path) -> SavedPartition:
         content = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
         reason = " ".join(str(error).split())
-        raise ConfigError(f"{path}: cannot be read as JSON ({reason}); accepted: {FORM}") from None
+        raise ConfigError(path, f"cannot be read as JSON ({reason})", FORM) from None
     if not isinstance(content, dict) or "clients" not in content:
-        raise ConfigError(f"{path}: has no key clients; accepted: {FORM}")
+        raise ConfigError(path, "has no key clients", FORM)
     clients = _indices(path, "clients", content["clients"])
     local_test = None if content.get("local_test") is None else _indices(path, "local_test", content["local_test"])
     if local_test is not None and len(local_test) != len(clients):
-        raise ConfigError(f"{path}: local_test has {len(local_test)} clients where clients has {len(clients)}")
+        raise ConfigError(path, f"local_test has {len(local_test)} clients where clients has {len(clients)}")
     kind, seed, num_samples, overlap = (content.get(key) for key in ("kind", "seed", "num_samples", "overlap"))
     for key, value, accepted in (
         ("kind", kind, str),
@@ -80,7 +80,7 @@ def read_partition(path: Path) -> SavedPartition:
         ("overlap", overlap, bool),
     ):
         if value is not None and type(value) is not accepted:
-            raise ConfigError(f"{path}: {key} is {value!r}; accepted: {accepted.__name__}, or null")
+            raise ConfigError(path, f"{key} is {value!r}", f"{accepted.__name__}, or null")
     _check_distinct(path, clients, local_test or [], bool(overlap))
     return SavedPartition(clients, local_test, kind, seed, num_samples)
 
@@ -88,11 +88,11 @@ def read_partition(path: Path) -> SavedPartition:
 def _indices(path: Path, key: str, lists: object) -> list[npt.NDArray[np.int64]]:
     """The lists as ascending arrays."""
     if not isinstance(lists, list) or not all(isinstance(part, list) for part in lists):
-        raise ConfigError(f"{path}: {key} is not a list of lists; accepted: {FORM}")
+        raise ConfigError(path, f"{key} is not a list of lists", FORM)
     for client, part in enumerate(lists):
         wrong: Sequence[object] = [index for index in part if type(index) is not int or not 0 <= index < 2**62]
         if wrong:
-            raise ConfigError(f"{path}: {key}: client {client} has {wrong[0]!r}; accepted: whole numbers from 0 up")
+            raise ConfigError(path, f"{key}: client {client} has {wrong[0]!r}", "whole numbers from 0 up")
     return [np.sort(np.array(part, np.int64)) for part in lists]
 
 
@@ -114,4 +114,4 @@ def _check_once(path: Path, indices: npt.NDArray[np.int64], accepted: str) -> No
     ordered = np.sort(indices)
     twice = ordered[1:][ordered[1:] == ordered[:-1]]
     if len(twice):
-        raise ConfigError(f"{path}: sample {twice[0]} is given twice; accepted: {accepted}")
+        raise ConfigError(path, f"sample {twice[0]} is given twice", accepted)

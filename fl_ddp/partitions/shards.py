@@ -32,8 +32,9 @@ class Shards(Partition):
         num_samples, num_shards = len(labels), num_clients * self.shards_per_client
         if not 1 <= self.shards_per_client <= num_samples // num_clients:
             raise ConfigError(
-                f"--partition.shards_per_client: {self.shards_per_client} is impossible; accepted: 1 to "
-                f"{num_samples // num_clients} ({num_samples} training samples for {num_clients} clients)"
+                "--partition.shards_per_client",
+                f"{self.shards_per_client} is impossible",
+                (f"1 to {num_samples // num_clients} ({num_samples} training samples for {num_clients} clients)"),
             )
         holder = rng.permutation(num_shards) % num_clients
         owner = np.empty(num_samples, np.int64)

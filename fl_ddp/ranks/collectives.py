@@ -140,11 +140,14 @@ def join(device: Device) -> Ranks:
     local, local_size = int(os.environ.get("LOCAL_RANK", 0)), int(os.environ.get("LOCAL_WORLD_SIZE", size))
     gpus = torch.cuda.device_count() if device != "cpu" else 0
     if device == "cuda" and not gpus:
-        raise ConfigError("--device: cuda, but torch sees no GPU on this machine; accepted here: cpu or auto")
+        raise ConfigError("--device", "cuda, but torch sees no GPU on this machine; accepted here: cpu or auto")
     if gpus and local_size > gpus:
         raise ConfigError(
-            f"--nproc_per_node: {local_size} ranks on this machine, but {gpus} GPU(s); "
-            f"give at most {gpus}, or --device cpu; tasks of Slurm must all see all GPUs of their node"
+            "--nproc_per_node",
+            (
+                f"{local_size} ranks on this machine, but {gpus} GPU(s); give at most {gpus}, or --device "
+                "cpu; tasks of Slurm must all see all GPUs of their node"
+            ),
         )
     place = torch.device("cuda", local) if gpus else torch.device("cpu")
     if gpus:

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from fl_ddp.engine.compilation import compiled, layout
-from fl_ddp.errors import RunError
+from fl_ddp.errors import DivergedError, RunError
 from fl_ddp.protocol import Term
 
 LIMIT = 2.0**27
@@ -100,7 +100,7 @@ class CohortSum:
                 parts = [_summands(*flat, real).float().sum(0)]
                 largest = parts[0].abs().amax()
             if not bool(largest < LIMIT):
-                raise RunError(_blame(name, _summands(*flat, real), names))
+                raise _blame(name, _summands(*flat, real), names)
             self._add(name, _Sum(tuple(parts), largest, term.value.shape[1:]))
 
     def buffer(self) -> Tensor:
@@ -120,7 +120,7 @@ class CohortSum:
             total = next(parts) + next(parts) if self.exact else next(parts).double()
             least, most = total.aminmax()
             if not bool((least > -LIMIT) & (most < LIMIT)):
-                raise RunError(_too_large(name, LIMIT))
+                raise _too_large(name, LIMIT)
             out[name] = total.view(group.shape)
         return out
 
@@ -131,7 +131,7 @@ class CohortSum:
             more = _Sum(parts, old.largest + more.largest, old.shape)
         # an upper bound of all that was reached on the way, so that no partial sum was inexact
         if not bool(more.largest < self._limit):
-            raise RunError(_too_large(name, self._limit))
+            raise _too_large(name, self._limit)
         self._of[name] = more
 
 
@@ -152,15 +152,16 @@ def _summands(value: Tensor, minus: Tensor | None, weight: Tensor | None, real: 
     return torch.where(real[:, None] > 0, d, 0.0)
 
 
-def _blame(name: str, summands: Tensor, names: Sequence[str]) -> str:
+def _blame(name: str, summands: Tensor, names: Sequence[str]) -> RunError:
+    """What to say of a group whose summands are not finite, or too large alone or together."""
     bad = ~(summands.abs() < LIMIT / len(summands))
     lane = int(bad.any(1).to(torch.int64).argmax())
     if not bad.any():
         return _too_large(name, LIMIT)
     culprit = summands[lane][bad[lane]][0].item()
     what = "not finite" if culprit != culprit or abs(culprit) == float("inf") else f"out of range ({culprit:.3g})"
-    return f"{names[lane]}: {name!r} is {what}; a smaller --lr usually helps"
+    return DivergedError(f"{names[lane]}: {name!r} is {what}")
 
 
-def _too_large(name: str, limit: float) -> str:
-    return f"the sum of {name!r} over the cohort is above {limit:.0f}; scale the method's summands down"
+def _too_large(name: str, limit: float) -> RunError:
+    return RunError(f"the sum of {name!r} over the cohort is above {limit:.0f}; scale the method's summands down")

@@ -212,10 +212,11 @@ def load(run: Path, round: int) -> Checkpoint:
     Raises:
         ConfigError: it is not there.
     """
+    folder = run / "checkpoints" / f"round_{round:06d}"
     try:
-        return _read(run / "checkpoints" / f"round_{round:06d}")
+        return _read(folder)
     except _CutShortError as error:
-        raise ConfigError(f"{error}; do all ranks see the same run folder?") from error
+        raise ConfigError(folder, f"cannot be used ({error}); do all ranks see the same run folder?") from error
 
 
 def _write(path: Path, tensors: Tensors) -> None:
@@ -260,7 +261,7 @@ def _reading(file: Path) -> Iterator[None]:
     try:
         yield
     except (OSError, SafetensorError) as error:
-        raise ConfigError(f"{file}: cannot be read ({error})") from error
+        raise ConfigError(file, f"cannot be read ({error})") from error
 
 
 def _check(file: Path, found: Tensors, like: Tensors) -> None:
@@ -271,7 +272,7 @@ def _check(file: Path, found: Tensors, like: Tensors) -> None:
     for name in sorted(ours.keys() | theirs.keys()):
         if ours.get(name) != theirs.get(name):
             has, needs = (_spelled(listing.get(name)) for listing in (theirs, ours))
-            raise ConfigError(f"{file}: tensor {name!r} is {has}; this run needs {needs}; it is not a file of this run")
+            raise ConfigError(file, f"tensor {name!r} is {has}; this run needs {needs}; it is not a file of this run")
 
 
 def _spelled(kind: tuple[torch.Size, torch.dtype] | None) -> str:
@@ -316,18 +317,18 @@ def _document(folder: Path) -> dict[str, object]:
     except FileNotFoundError:
         raise _CutShortError(f"{folder} has no state.json") from None
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{file}: cannot be read ({error})") from error
+        raise ConfigError(file, f"cannot be read ({error})") from error
     if not text.endswith("}\n"):
         raise _CutShortError(f"{file} is cut short")
     try:
         document = json.loads(text)
     except json.JSONDecodeError as error:
-        raise ConfigError(f"{file}: was edited or damaged ({error}); remove {folder} to use the one before") from error
+        raise ConfigError(file, f"was edited or damaged ({error}); remove {folder} to use the one before") from error
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         version = document.get("format") if isinstance(document, dict) else None
-        raise ConfigError(f"{file}: format {version} is unknown; this version of fl_ddp reads format {FORMAT}")
+        raise ConfigError(file, f"format {version} is unknown; this version of fl_ddp reads format {FORMAT}")
     if document.pop("sha256", None) != _digest(document) or document["round"] != _round(folder):
-        raise ConfigError(f"{file}: was edited or damaged (sha256); remove {folder} to use the checkpoint before")
+        raise ConfigError(file, f"was edited or damaged (sha256); remove {folder} to use the checkpoint before")
     return document
 
 
@@ -351,4 +352,4 @@ def _verify(folder: Path) -> None:
         with _reading(file), file.open("rb") as content:
             digest = hashlib.file_digest(content, "sha256").hexdigest()
         if digest != recorded["sha256"]:
-            raise ConfigError(f"{file}: was edited or damaged (sha256); remove {folder} to use the checkpoint before")
+            raise ConfigError(file, f"was edited or damaged (sha256); remove {folder} to use the checkpoint before")

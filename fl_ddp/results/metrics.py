@@ -102,12 +102,12 @@ class Metrics:
             with path.open("rb") as file:
                 kept = file.read(size)
         except OSError as error:
-            raise ConfigError(f"{path}: cannot be read ({error.strerror}), the run cannot go on without it") from error
+            raise ConfigError(path, f"cannot be read ({error.strerror}), the run cannot go on without it") from error
         if len(kept) < size:
-            raise ConfigError(f"{path}: was cut short, {len(kept)} bytes are left of the {size} the checkpoint knows")
+            raise ConfigError(path, f"was cut short, {len(kept)} bytes are left of the {size} the checkpoint knows")
         header, *rows = csv.reader(io.StringIO(kept.decode(errors="replace"), newline=""))
         if hashlib.sha256(kept).hexdigest() != state["sha256"] or tuple(header) != _columns(classes, phases):
-            raise ConfigError(f"{path}: was edited, its first {size} bytes are not those the checkpoint knows")
+            raise ConfigError(path, f"was edited, its first {size} bytes are not those the checkpoint knows")
         return cls(path, classes, phases, kept), [_record(row, len(classes), phases) for row in rows]
 
     def append(self, record: Record, running_mean: float | None, forgetting: float | None) -> None:

@@ -37,7 +37,7 @@ def new_folders(config: Config, now: datetime) -> Iterator[Path]:
         ConfigError: --name is no name of a folder.
     """
     if config.name is not None and (Path(config.name).name != config.name or config.name in ("", "..")):
-        raise ConfigError(f"--name: {config.name!r} is not the name of a folder; its place is given with --out")
+        raise ConfigError("--name", f"{config.name!r} is not the name of a folder; its place is given with --out")
     # A class of the user's may be called anything; what a shell or TensorBoard would stumble over is replaced.
     first = Path(config.out) / (config.name or re.sub(r"[^\w.-]", "-", default_name(config, now)))
     return chain([first], (first.with_name(f"{first.name}-{attempt}") for attempt in count(2)))
@@ -45,7 +45,7 @@ def new_folders(config: Config, now: datetime) -> Iterator[Path]:
 
 def name_is_taken(path: Path) -> ConfigError:
     """What to tell a user who names a folder that is there."""
-    return ConfigError(f"--name: {path} exists already; go on with it by --resume {path}, or choose another name")
+    return ConfigError("--name", f"{path} exists already; go on with it by --resume {path}, or choose another name")
 
 
 def is_held(path: Path) -> bool:
@@ -95,7 +95,7 @@ class RunFolder:
         try:
             self._lock = os.open(path / ".lock", os.O_RDWR | os.O_CREAT, 0o666)
         except OSError as error:
-            raise ConfigError(f"{path}: this run folder cannot be written ({error.strerror})") from error
+            raise ConfigError(path, f"this run folder cannot be written ({error.strerror})") from error
         try:
             _lock_exclusively(self._lock)
         except OSError as error:
@@ -103,10 +103,9 @@ class RunFolder:
             os.close(self._lock)
             if isinstance(error, BlockingIOError):
                 raise FolderInUseError(
-                    f"{path}: another run is writing in this folder ({holder}); wait until it ends, or stop it"
+                    path, f"another run is writing in this folder ({holder}); wait until it ends, or stop it"
                 ) from error
-            message = f"{path}: cannot be locked ({error.strerror}); choose another folder with --out"
-            raise ConfigError(message) from error
+            raise ConfigError(path, f"cannot be locked ({error.strerror}); choose another folder with --out") from error
         os.ftruncate(self._lock, 0)
         os.pwrite(self._lock, f"host {socket.gethostname()}, process {os.getpid()}\n".encode(), 0)
 
@@ -130,7 +129,7 @@ class RunFolder:
                         raise name_is_taken(path) from None
         except OSError as error:
             raise ConfigError(
-                f"--out: {out} cannot be written ({error.strerror}); choose another folder with --out"
+                "--out", f"{out} cannot be written ({error.strerror}); choose another folder with --out"
             ) from error
         raise AssertionError("there is always another name")
 
@@ -145,9 +144,8 @@ class RunFolder:
             problem = "has no config.yaml, so it is not the folder of a run" if path.is_dir() else "does not exist"
             runs = [file.parent.name for file in path.parent.glob("*/config.yaml")]
             near = get_close_matches(path.name, runs, 1)
-            raise ConfigError(
-                f"--resume: {path} {problem}" + (f"; did you mean {path.parent / near[0]}?" if near else "")
-            )
+            hint = f"; did you mean {path.parent / near[0]}?" if near else ""
+            raise ConfigError("--resume", f"{path} {problem}{hint}")
         return cls(path)
 
     def close(self) -> None:

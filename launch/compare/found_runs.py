@@ -69,7 +69,7 @@ def find_runs(folders: Sequence[Path]) -> Finds:
     places: dict[Path, None] = {}
     for folder in folders:
         if not folder.is_dir():
-            raise ConfigError(f"{folder}: is no folder; accepted: that of a sweep, of a run or of several runs")
+            raise ConfigError(folder, "is no folder", "that of a sweep, of a run or of several runs")
         sweeps = sorted(path.parent for path in folder.rglob(FILE))
         points = 0
         for sweep in sweeps:
@@ -81,7 +81,7 @@ def find_runs(folders: Sequence[Path]) -> Finds:
             path.parent for path in folder.rglob("config.yaml") if path.parent == folder or _begun(path.parent)
         )
         if not inside and not points:
-            raise ConfigError(f"{folder}: holds no runs; accepted: the folder of a sweep, of a run or of several runs")
+            raise ConfigError(folder, "holds no runs", "the folder of a sweep, of a run or of several runs")
         places |= dict.fromkeys(inside)
     runs = [run for run in map(read_run, places) if run]
     for run in runs:

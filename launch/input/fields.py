@@ -13,42 +13,42 @@ from fl_ddp.errors import ConfigError
 def mapping(value: object, where: str) -> dict[str, object]:
     """A mapping with texts as keys."""
     if not isinstance(value, Mapping):
-        raise ConfigError(f"{where}: {_shown(value)} is not a mapping; accepted: lines such as key: value")
+        raise ConfigError(where, f"{_shown(value)} is not a mapping", "lines such as key: value")
     return {str(key): each for key, each in value.items()}
 
 
 def listing(value: object, where: str) -> list[object]:
     """A list."""
     if not isinstance(value, list):
-        raise ConfigError(f"{where}: {_shown(value)} is not a list; accepted: lines that begin with -")
+        raise ConfigError(where, f"{_shown(value)} is not a list", "lines that begin with -")
     return value
 
 
 def text(value: object, where: str) -> str:
     """A text."""
     if not isinstance(value, str):
-        raise ConfigError(f"{where}: {_shown(value)} is not a text")
+        raise ConfigError(where, f"{_shown(value)} is not a text")
     return value
 
 
 def number(value: object, where: str) -> float:
     """A finite number."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise ConfigError(f"{where}: {_shown(value)} is not a number")
+        raise ConfigError(where, f"{_shown(value)} is not a number")
     return float(value)
 
 
 def switch(value: object, where: str) -> bool:
     """True or false."""
     if not isinstance(value, bool):
-        raise ConfigError(f"{where}: {_shown(value)} is unknown; accepted: true or false")
+        raise ConfigError(where, f"{_shown(value)} is unknown", "true or false")
     return value
 
 
 def name(value: str, where: str) -> None:
     """Check a name that stands in orderings and in the names of folders."""
     if not re.fullmatch(r"[A-Za-z0-9_.]+", value):
-        raise ConfigError(f"{where}: {value!r} is no name; accepted: letters, digits, _ and .")
+        raise ConfigError(where, f"{value!r} is no name", "letters, digits, _ and .")
 
 
 def keys(content: Mapping[str, object], required: Collection[str], optional: Collection[str], where: str) -> None:
@@ -65,10 +65,10 @@ def keys(content: Mapping[str, object], required: Collection[str], optional: Col
         if key not in known:
             near = suggestion(key, known)
             hint = f"did you mean {near}?" if near else f"accepted: {', '.join(known)}"
-            raise ConfigError(f"{where}{key}: unknown key; {hint}")
+            raise ConfigError(f"{where}{key}", f"unknown key; {hint}")
     for key in required:
         if key not in content:
-            raise ConfigError(f"{where}{key}: is missing")
+            raise ConfigError(f"{where}{key}", "is missing")
 
 
 def _shown(value: object) -> str:

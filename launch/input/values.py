@@ -28,10 +28,10 @@ def read_values(text: str, where: str) -> tuple[str, ...]:
     """
     values = tuple(value for item in split(text, where) for value in _values(item.strip(), where))
     if len(values) > MOST:
-        raise ConfigError(f"{where}: these are {len(values)} values; accepted: {MOST} at most")
+        raise ConfigError(where, f"these are {len(values)} values", f"{MOST} at most")
     value, times = Counter(values).most_common(1)[0]
     if times > 1:
-        raise ConfigError(f"{where}: {value} stands there {times} times")
+        raise ConfigError(where, f"{value} stands there {times} times")
     return values
 
 
@@ -54,24 +54,24 @@ def split(text: str, where: str) -> list[str]:
         elif not in_quotes and (sign in _CLOSING or sign in "'\""):
             open_now.append(_CLOSING.get(sign, sign))
         elif not in_quotes and sign in _CLOSING.values():
-            raise ConfigError(f"{where}: {sign} closes nothing")
+            raise ConfigError(where, f"{sign} closes nothing")
     if open_now:
-        raise ConfigError(f"{where}: {open_now[-1]} is missing")
+        raise ConfigError(where, f"{open_now[-1]} is missing")
     return parts
 
 
 def _values(item: str, where: str) -> Iterable[str]:
     if not item:
-        raise ConfigError(f"{where}: a value is missing; accepted: values with commas between them, or 0..4")
+        raise ConfigError(where, "a value is missing", "values with commas between them, or 0..4")
     if item[0] in "'\"" and item.find(item[0], 1) == len(item) - 1:
         return [item[1:-1]]
     if match := _RANGE.fullmatch(item):
         first, last = int(match[1]), int(match[2])
         if first > last:
-            raise ConfigError(f"{where}: {item} is an empty range; accepted: a..b with a <= b")
+            raise ConfigError(where, f"{item} is an empty range", "a..b with a <= b")
         if last - first >= MOST:
-            raise ConfigError(f"{where}: {item} are {last - first + 1} values; accepted: {MOST} at most")
+            raise ConfigError(where, f"{item} are {last - first + 1} values", f"{MOST} at most")
         return map(str, range(first, last + 1))
     if ".." in item and "/" not in item:
-        raise ConfigError(f"{where}: {item} is no range; accepted: whole numbers a..b, or the text in quotes")
+        raise ConfigError(where, f"{item} is no range", "whole numbers a..b, or the text in quotes")
     return [item]

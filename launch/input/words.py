@@ -60,12 +60,12 @@ def split(
             continue
         key, equals, value = word[2:].partition("=")
         if refused and key in refused:
-            raise ConfigError(f"--{key}: is not the user's to give here; give {refused[key]}")
+            raise ConfigError(f"--{key}", f"is not the user's to give here; give {refused[key]}")
         if key in switches:
             if not equals and left and left[0].lower() in ("true", "false"):
                 value = left.pop(0)
             if value.lower() not in ("", "true", "false"):
-                raise ConfigError(f"--{key}: {value} is unknown; accepted: true or false")
+                raise ConfigError(f"--{key}", f"{value} is unknown", "true or false")
             are_on[key] = value.lower() != "false"
             continue
         takes = not equals and left and not left[0].startswith("--")
@@ -73,11 +73,11 @@ def split(
             value = left.pop(0) if takes else value
             if not value:
                 hint = f"; one that begins with -- is written --{key}={left[0]}" if left and not equals else ""
-                raise ConfigError(f"--{key}: needs a value{hint}")
+                raise ConfigError(f"--{key}", f"needs a value{hint}")
             given[key].append(value)
             continue
         if near := _misspelt(key, (*switches, *values)):
-            raise ConfigError(f"--{key}: unknown option; did you mean --{near}?")
+            raise ConfigError(f"--{key}", f"unknown option; did you mean --{near}?")
         extra.append(f"{word}={left.pop(0)}" if takes else word)
     on = frozenset(key for key, is_on in are_on.items() if is_on)
     return Words(tuple(free), {key: tuple(each) for key, each in given.items()}, on, tuple(extra))
@@ -95,7 +95,7 @@ def whole_number(key: str, text: str, least: int = 1) -> int:
         ConfigError: it is no whole number, or too small.
     """
     if not (text.isascii() and text.isdigit()) or int(text) < least:
-        raise ConfigError(f"--{key}: {text} is impossible; accepted: whole numbers from {least} up")
+        raise ConfigError(f"--{key}", f"{text} is impossible", f"whole numbers from {least} up")
     return int(text)
 
 

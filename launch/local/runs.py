@@ -15,7 +15,7 @@ from fl_ddp.results.run_folder import is_held
 from launch.local.processes import Stop
 from launch.local.progress import RunProgress
 from launch.run.log import killed, last_words
-from launch.run.outcome import NOT_STARTED, Outcome
+from launch.run.outcome import Outcome
 from launch.run.planned import PlannedRun
 
 _READING = Lock()
@@ -58,7 +58,7 @@ def make_here(
                 for future in as_completed([threads.submit(make, run) for run in runs]):
                     outcome = future.result()
                     outcomes[outcome.run] = outcome
-                    if outcome.words != NOT_STARTED:
+                    if outcome.state != "not started":
                         note(outcome)
                         progress.show(outcome)
             except BaseException:
@@ -75,7 +75,7 @@ def _make(run: PlannedRun, ranks: int, place: Mapping[str, str], stop: Stop, pro
             if found and found.ended:
                 return Outcome(run, "finished", "was finished")
             if stop.asked:
-                return Outcome(run, "stopped", NOT_STARTED)
+                return Outcome(run, "not started", "not started")
             if is_held(run.folder):
                 return Outcome(run, "stopped", "another run is writing in its folder; wait until it ends")
             run.clear()

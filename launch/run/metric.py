@@ -70,13 +70,17 @@ class Metric:
         return self.of_loss != (self.target is not None)
 
 
-def parse_metric(text: str) -> Metric:
+def parse_metric(text: str, where: str = "--metric") -> Metric:
     """Read a metric, such as running_mean@10, last10 of initial, rounds_to 0.85 of ema0.995, rounds_to 0.9 / fedavg.
 
+    Args:
+        text: the metric.
+        where: it stands, for messages.
+
     Raises:
-        ConfigError: it is none; without the place where it stands.
+        ConfigError: it is none.
     """
-    unknown = ConfigError(f"{text!r} is no metric; accepted: {FORMS}, and / <row> for a ratio")
+    unknown = ConfigError(where, f"{text!r} is no metric", f"{FORMS}, and / <row> for a ratio")
     formula, slash, relative_to = text.partition(" / ")
     parts = formula.split(" of ")
     target = None
@@ -86,7 +90,7 @@ def parse_metric(text: str) -> Metric:
         except ValueError:
             raise unknown from None
         if not 0 < target <= 1:
-            raise ConfigError(f"{text!r}: the target {target} is impossible; accepted: accuracies in (0, 1]")
+            raise ConfigError(where, f"{text!r}: the target {target} is impossible", "accuracies in (0, 1]")
     quantity = QUANTITIES[parts.pop()] if parts and parts[-1] in QUANTITIES else "accuracy"
     match = _STATISTIC.fullmatch(parts[0] if parts else "final")
     if match is None or len(parts) > 1 or (target and match["round"]) or (slash and not relative_to.strip()):

@@ -7,8 +7,7 @@ from typing import Literal
 
 from launch.run.planned import PlannedRun
 
-NOT_STARTED = "not started"
-"""Words of a run that a stop came before."""
+State = Literal["finished", "submitted", "not started", "stopped", "failed"]
 
 
 @dataclass(frozen=True)
@@ -17,13 +16,13 @@ class Outcome:
 
     Attributes:
         run: that was to be made.
-        state: finished; submitted to Slurm; stopped, so that the same command goes on; or failed, so that it would fail
-            again.
+        state: finished; submitted to Slurm; not started, as a stop came before it; stopped, so that the same command
+            goes on; or failed, so that it would fail again.
         words: how that came.
         seconds: it took.
     """
 
     run: PlannedRun
-    state: Literal["finished", "submitted", "stopped", "failed"]
+    state: State
     words: str
     seconds: float = 0.0

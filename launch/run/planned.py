@@ -78,7 +78,7 @@ class PlannedRun:
         different = _differences(from_file(self.folder / "config.yaml"), self.config)
         if different:
             change = "; ".join(f"{key} is {before}, not {after}" for key, before, after in different)
-            raise ConfigError(f"{self.folder}: holds another run ({change}); remove it, or choose another --out")
+            raise ConfigError(self.folder, f"holds another run ({change}); remove it, or choose another --out")
         rounds = self.config.rounds  # a run that went on longer is read as if it had not
         curves = {name: [(r, value) for r, value in curve if r <= rounds] for name, curve in run.curves.items()}
         return replace(run, wanted=rounds, curves=curves)
@@ -93,7 +93,7 @@ class PlannedRun:
             return
         with RunFolder(self.folder):
             if any(not path.name.startswith(".") for path in self.folder.iterdir()):
-                raise ConfigError(f"{self.folder}: is not the folder of a run; remove it, or choose another --out")
+                raise ConfigError(self.folder, "is not the folder of a run; remove it, or choose another --out")
             shutil.rmtree(self.folder)
 
     def _first_options(self) -> tuple[str, ...]:

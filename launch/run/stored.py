@@ -60,14 +60,14 @@ def _config(path: Path) -> tuple[Mapping[str, object], int]:
     """The configuration of a run, with all that tells runs apart, and its rounds."""
     config = load_yaml(path)
     if not isinstance(config, Mapping):
-        raise ConfigError(f"{path}: is not the configuration of a run")
+        raise ConfigError(path, "is not the configuration of a run")
     for key in ("rounds", "seed"):
         if type(config.get(key)) is not int:
-            raise ConfigError(f"{path}: is not the configuration of a run ({key} is {written(config.get(key))})")
+            raise ConfigError(path, f"is not the configuration of a run ({key} is {written(config.get(key))})")
     given = {each.key: each.value for each in flatten(config, f"{path}: ")}
     for kind in KINDS:
         if not isinstance(given.get(kind), str):
-            raise ConfigError(f"{path}: is not the configuration of a run ({kind} is {written(given.get(kind))})")
+            raise ConfigError(path, f"is not the configuration of a run ({kind} is {written(given.get(kind))})")
     return config, config["rounds"]
 
 
@@ -92,7 +92,7 @@ def _course(path: Path) -> tuple[int, dict[str, Curve], float]:
                 elif cell and rounds > 0 and name != "round" and not name.startswith("time"):
                     curves.setdefault(name, []).append((rounds, float(cell)))
     except (OSError, KeyError, TypeError, ValueError) as error:
-        raise ConfigError(f"{path}: is not what a run writes ({error or type(error).__name__})") from error
+        raise ConfigError(path, f"is not what a run writes ({error or type(error).__name__})") from error
     return rounds, dict(curves), seconds
 
 
@@ -102,5 +102,5 @@ def _summary(path: Path) -> Mapping[str, object]:
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise ConfigError(f"{path}: is not what a run writes ({error})") from error
+        raise ConfigError(path, f"is not what a run writes ({error})") from error
     return content if isinstance(content, Mapping) else {}

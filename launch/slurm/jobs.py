@@ -69,9 +69,9 @@ def submit(runs: Sequence[PlannedRun], options: SlurmOptions, folder: Path, para
                     left.unlink()
                 raise
     except OSError as error:
-        raise ConfigError(f"{folder}: cannot be written ({error.strerror})") from error
+        raise ConfigError(folder, f"cannot be written ({error.strerror})") from error
     except RuntimeError as error:
-        raise ConfigError(f"sbatch refuses: {' '.join(str(error).split())}; nothing is submitted") from error
+        raise ConfigError("sbatch refuses", f"{' '.join(str(error).split())}; nothing is submitted") from error
     newest = _submitted(folder) | {_key(run): job.job_id for run, job in zip(runs, jobs, strict=True)}
     write_text(folder / _RECORD, json.dumps(newest, indent=1) + "\n")
     return jobs

@@ -98,10 +98,10 @@ def read_slurm_options(words: Words) -> SlurmOptions:
     gpus = number("gpus_per_node", 0, least=0)
     ranks = number("ranks_per_node", gpus or 1)
     if gpus and ranks > gpus:
-        raise ConfigError(f"--ranks_per_node: {ranks} ranks for {gpus} GPU(s); accepted: at most one for each GPU")
+        raise ConfigError("--ranks_per_node", f"{ranks} ranks for {gpus} GPU(s)", "at most one for each GPU")
     minutes, grace = read_minutes(words.last("time", "4:00:00")), number("grace", 90)
     if grace >= 60 * minutes:
-        raise ConfigError(f"--grace: {grace} seconds are not less than --time; accepted: 1 to {60 * minutes - 1}")
+        raise ConfigError("--grace", f"{grace} seconds are not less than --time", f"1 to {60 * minutes - 1}")
     return SlurmOptions(
         nodes=number("nodes", 1),
         gpus_per_node=gpus,
@@ -135,13 +135,13 @@ def read_minutes(text: str) -> int:
         hours, mins, seconds = (*numbers, 0, 0)[:3] if days or len(numbers) == 3 else (0, *numbers, 0)[:3]
         minutes = -(-(((int(days or 0) * 24 + hours) * 60 + mins) * 60 + seconds) // 60)
     if not 0 < minutes <= _MOST_MINUTES:
-        raise ConfigError(f"--time: {text} is no time; accepted: minutes, 4:00:00 or 1-12:00:00, up to a year")
+        raise ConfigError("--time", f"{text} is no time", "minutes, 4:00:00 or 1-12:00:00, up to a year")
     return minutes
 
 
 def _memory(text: str | None) -> str | None:
     if text is not None and not re.fullmatch(r"\d+[KMGT]?", text):
-        raise ConfigError(f"--mem: {text} is no size; accepted: 500M, 32G and the like")
+        raise ConfigError("--mem", f"{text} is no size", "500M, 32G and the like")
     return text
 
 
@@ -149,7 +149,7 @@ def _sbatch(text: str) -> tuple[str, str]:
     """Name and value; a bare name has none."""
     key, _, value = text.removeprefix("--").partition("=")
     if not re.fullmatch(r"[a-z][a-z-]*", key) or "\n" in value:
-        raise ConfigError(f"--sbatch: {text} is no option of sbatch; accepted: nodelist=n1, exclusive and the like")
+        raise ConfigError("--sbatch", f"{text} is no option of sbatch", "nodelist=n1, exclusive and the like")
     if key in _OF_LAUNCHER:
-        raise ConfigError(f"--sbatch: {key} is not the user's to give here; give {_OF_LAUNCHER[key]}")
+        raise ConfigError("--sbatch", f"{key} is not the user's to give here; give {_OF_LAUNCHER[key]}")
     return key, value

@@ -79,19 +79,19 @@ def check_slurm(options: SlurmOptions) -> None:
         ConfigError: there is no Slurm, it does not answer, or has no such partition.
     """
     if not shutil.which("sbatch"):
-        raise ConfigError("there is no Slurm on this machine: sbatch is not on PATH; log in to the cluster first")
+        raise ConfigError("there is no Slurm on this machine", "sbatch is not on PATH; log in to the cluster first")
     known = list(dict.fromkeys(_ask("sinfo", "--all", "--noheader", "--format=%R").split()))
     for name in (each for each in (options.slurm_partition or "").split(",") if each and each not in known):
         near = suggestion(name, known)
         hint = f"did you mean {near}?" if near else f"there are {', '.join(known)}"
-        raise ConfigError(f"--slurm_partition: Slurm has no partition {name}; {hint}")
+        raise ConfigError("--slurm_partition", f"Slurm has no partition {name}; {hint}")
 
 
 def _ask(*command: str) -> str:
     try:
         done = subprocess.run(command, capture_output=True, text=True)
     except OSError as error:
-        raise ConfigError(f"Slurm does not answer: {command[0]} cannot be started ({error.strerror})") from error
+        raise ConfigError("Slurm does not answer", f"{command[0]} cannot be started ({error.strerror})") from error
     if done.returncode:
-        raise ConfigError(f"Slurm does not answer: {' '.join(done.stderr.split()) or f'{command[0]} failed'}")
+        raise ConfigError("Slurm does not answer", " ".join(done.stderr.split()) or f"{command[0]} failed")
     return done.stdout

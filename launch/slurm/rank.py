@@ -13,14 +13,13 @@ from types import FrameType
 from submitit import JobEnvironment
 from submitit.helpers import DelayedSubmission
 
-from fl_ddp.errors import ConfigError
+from fl_ddp.errors import ConfigError, RankLostError
 from fl_ddp.results.run_folder import FolderInUseError, RunFolder
 from launch.run.log import ERROR, heading, killed, words_of_job
 from launch.run.planned import PlannedRun
 from launch.run.stored import read_run
 from launch.slurm.queue import GONE, job_states
 
-_LOST = "another rank is gone"
 _WARNING = 3.0
 """Seconds within which SIGUSR2 follows a SIGTERM that announces it."""
 _PATIENCE = 600.0
@@ -71,7 +70,7 @@ class Rank:
         if code in _STOPS:
             code = 0 if task.global_rank else self._stopped(task.job_id)
         else:
-            self._failed(task, words_of_job(task.job_id, [log]))
+            self._failed(task, code, words_of_job(task.job_id, [log]))
         sys.exit(code if code >= 0 else 128 - code)
 
     def checkpoint(self) -> DelayedSubmission:
@@ -114,7 +113,7 @@ class Rank:
         os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
         return child.wait()
 
-    def _failed(self, task: JobEnvironment, words: str | None) -> None:
+    def _failed(self, task: JobEnvironment, code: int, words: str | None) -> None:
         """What a rank does when the run has failed: only the one that is to blame ends the job at once.
 
         Of the others one says that a rank is gone, and the rest say nothing. They wait: where a node is lost Slurm
@@ -122,9 +121,10 @@ class Rank:
 
         Args:
             task: of this rank.
+            code: exit code of its process.
             words: that it ended with.
         """
-        if words is not None and _LOST not in words:
+        if words is not None and code != RankLostError.exit_code:
             if task.global_rank:
                 with self._run.log.open("a", encoding="utf-8") as log:
                     log.write(f"{ERROR}{words}\n")

@@ -70,7 +70,7 @@ def read_arguments(line: Sequence[str]) -> Arguments:
     """
     split = words.split(line, (*_VALUES, *EXECUTOR_VALUES), (*_SWITCHES, *EXECUTOR_SWITCHES), _OURS)
     if split.free:
-        raise ConfigError(f"{split.free[0]}: belongs to no option; write --option value")
+        raise ConfigError(split.free[0], "belongs to no option; write --option value")
     return Arguments(
         axes=() if "help" in split.switches else _axes(split),
         folder=Path(split.last("out", "sweeps")) / _name(split),
@@ -89,7 +89,7 @@ def _axes(split: words.Words) -> tuple[Axis, ...]:
     number = split.last("random", "")
     for key in ("draw", "draw_seed"):
         if split.values[key] and not number:
-            raise ConfigError(f"--{key}: says what to draw, but not how often; give --random N")
+            raise ConfigError(f"--{key}", "says what to draw, but not how often; give --random N")
     drawn = []
     if number:
         seed = words.whole_number("draw_seed", split.last("draw_seed", "0"), least=0)
@@ -105,7 +105,7 @@ def _name(split: words.Words) -> str:
     configs = [each.removeprefix("--config=") for each in split.extra if each.startswith("--config=")]
     name = split.last("name", Path(configs[-1]).stem if configs else "")
     if not name and "help" not in split.switches:
-        raise ConfigError("--name: is missing; the sweep needs a name, or a --config that lends it one")
+        raise ConfigError("--name", "is missing; the sweep needs a name, or a --config that lends it one")
     if name and (Path(name).name != name or name == ".."):
-        raise ConfigError(f"--name: {name!r} is not the name of a folder; its place is given with --out")
+        raise ConfigError("--name", f"{name!r} is not the name of a folder; its place is given with --out")
     return name

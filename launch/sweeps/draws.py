@@ -36,18 +36,18 @@ def draw(number: int, laws: Mapping[str, Law], seed: int) -> Axis:
     """
     source = f"--random {number}"
     if not 1 <= number <= MOST:
-        raise ConfigError(f"{source}: is impossible; accepted: whole numbers from 1 to {MOST}")
+        raise ConfigError(source, "is impossible", f"whole numbers from 1 to {MOST}")
     if not 0 <= seed < 2**63:
-        raise ConfigError(f"--draw_seed: {seed} is impossible; accepted: whole numbers from 0 up to 2**63 - 1")
+        raise ConfigError("--draw_seed", f"{seed} is impossible", "whole numbers from 0 up to 2**63 - 1")
     if not laws:
-        raise ConfigError(f"{source}: of what? accepted: one --draw or more, such as --draw lr={_FORMS['uniform']}")
+        raise ConfigError(source, f"of what? accepted: one --draw or more, such as --draw lr={_FORMS['uniform']}")
     found: dict[tuple[str, ...], Point] = {}
     for index in range(100 * number + 1000):
         point = {key: law(generator(seed, index, Purpose.DRAW, zlib.crc32(key.encode()))) for key, law in laws.items()}
         found.setdefault(tuple(point.values()), point)
         if len(found) == number:
             return Axis(source, tuple(found.values()))
-    raise ConfigError(f"{source}: the draws give {len(found)} different points only; accepted: {len(found)} at most")
+    raise ConfigError(source, f"the draws give {len(found)} different points only", f"{len(found)} at most")
 
 
 def read_laws(texts: Sequence[str]) -> dict[str, Law]:
@@ -61,7 +61,7 @@ def read_laws(texts: Sequence[str]) -> dict[str, Law]:
         source = f"--draw {text}"
         key, law = key_and_rest(text, source, _ACCEPTED)
         if key in laws:
-            raise ConfigError(f"{source}: {key} is drawn already")
+            raise ConfigError(source, f"{key} is drawn already")
         laws[key] = _law(law, source)
     return laws
 
@@ -69,22 +69,22 @@ def read_laws(texts: Sequence[str]) -> dict[str, Law]:
 def _law(text: str, source: str) -> Law:
     match = re.fullmatch(r"\s*(\w+)\s*\((.*)\)\s*", text)
     if not match:
-        raise ConfigError(f"{source}: {text} is no law; accepted: {_ACCEPTED}")
+        raise ConfigError(source, f"{text} is no law", _ACCEPTED)
     name, arguments = match[1], match[2]
     if name == "choice":
         return partial(_one_of, read_values(arguments, source))
     if name not in _FORMS:
         near = suggestion(name, _FORMS)
         raise ConfigError(
-            f"{source}: {name} is unknown; {f'did you mean {near}? ' if near else ''}accepted: {_ACCEPTED}"
+            source, f"{name} is unknown; {(f'did you mean {near}? ' if near else '')}accepted: {_ACCEPTED}"
         )
     try:
         low, high = (float(each) for each in split(arguments, source))
     except ValueError:
-        raise ConfigError(f"{source}: ({arguments}) are no bounds; accepted: {_FORMS[name]}") from None
+        raise ConfigError(source, f"({arguments}) are no bounds", _FORMS[name]) from None
     if not (math.isfinite(low) and math.isfinite(high) and low < high) or (name == "loguniform" and low <= 0):
         positive = "0 < low < high" if name == "loguniform" else "low < high"
-        raise ConfigError(f"{source}: ({arguments}) are no bounds; accepted: {positive}, as in {_FORMS[name]}")
+        raise ConfigError(source, f"({arguments}) are no bounds", f"{positive}, as in {_FORMS[name]}")
     return partial(_log_between if name == "loguniform" else _between, low, high)
 
 

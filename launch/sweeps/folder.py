@@ -82,7 +82,7 @@ def read_sweep(folder: Path) -> Sweep:
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise ConfigError(f"{path}: is not what a sweep writes ({error})") from error
+        raise ConfigError(path, f"is not what a sweep writes ({error})") from error
     held = fields.mapping(content, f"{path}")
     fields.keys(held, ("base", "varied", "points"), (), f"{path}: ")
     base = tuple(fields.text(each, f"{path}: base") for each in fields.listing(held["base"], f"{path}: base"))

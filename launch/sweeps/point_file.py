@@ -23,19 +23,19 @@ def read_points(path: Path) -> Axis:
     """
     source = f"--points {path}"
     if path.suffix not in (".csv", ".yaml", ".yml"):
-        raise ConfigError(f"{source}: is no list of points; accepted: a .csv or .yaml file")
+        raise ConfigError(source, "is no list of points", "a .csv or .yaml file")
     seen: dict[str, str] = {}
     points = []
     for where, point in _table(path, source) if path.suffix == ".csv" else _listing(path, source):
         if not point:
-            raise ConfigError(f"{where}: names no option; accepted: lines such as lr: 0.1")
+            raise ConfigError(where, "names no option", "lines such as lr: 0.1")
         text = ", ".join(f"{check_key(key, where)}={value}" for key, value in sorted(point.items()))
         if text in seen:
-            raise ConfigError(f"{where}: {text} is {seen[text].removeprefix(source).lstrip(': ')} already")
+            raise ConfigError(where, f"{text} is {seen[text].removeprefix(source).lstrip(': ')} already")
         seen[text] = where
         points.append(point)
     if not points:
-        raise ConfigError(f"{source}: lists no points")
+        raise ConfigError(source, "lists no points")
     return Axis(source, tuple(points))
 
 
@@ -43,17 +43,17 @@ def _table(path: Path, source: str) -> Iterator[tuple[str, Point]]:
     try:
         lines = path.read_text(encoding="utf-8-sig").splitlines()
     except OSError as error:
-        raise ConfigError(f"{source}: cannot be read: {error.strerror}") from error
+        raise ConfigError(source, f"cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
-        raise ConfigError(f"{source}: is not a text file in UTF-8") from error
+        raise ConfigError(source, "is not a text file in UTF-8") from error
     rows = csv.reader(lines, skipinitialspace=True)
     head = [check_key(cell.strip(), f"{source}: line 1") for cell in next(rows, [])]
     if len(set(head)) < len(head):
-        raise ConfigError(f"{source}: line 1: a key stands there twice")
+        raise ConfigError(source, "line 1: a key stands there twice")
     for row in (row for row in rows if any(map(str.strip, row))):
         where = f"{source}: line {rows.line_num}"
         if len(row) != len(head):
-            raise ConfigError(f"{where}: has {len(row)} cells; accepted: {len(head)}, as the first line")
+            raise ConfigError(where, f"has {len(row)} cells", f"{len(head)}, as the first line")
         yield where, {key: cell.strip() for key, cell in zip(head, row, strict=True) if cell.strip()}
 
 

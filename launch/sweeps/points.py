@@ -57,7 +57,7 @@ def key_and_rest(text: str, source: str, accepted: str) -> tuple[str, str]:
     """
     key, equals, rest = text.partition("=")
     if not equals or not rest:
-        raise ConfigError(f"{source}: has no value; accepted: {accepted}")
+        raise ConfigError(source, "has no value", accepted)
     return check_key(key.strip().removeprefix("--"), source), rest
 
 
@@ -68,9 +68,9 @@ def check_key(key: str, source: str) -> str:
         ConfigError: it is none.
     """
     if not re.fullmatch(r"\w+(\.\w+)?", key):
-        raise ConfigError(f"{source}: {key!r} is no option; accepted: names such as lr or method.mu")
+        raise ConfigError(source, f"{key!r} is no option", "names such as lr or method.mu")
     if key in _NOT_VARIED:
-        raise ConfigError(f"{source}: {key} cannot be varied; accepted: settings of a run")
+        raise ConfigError(source, f"{key} cannot be varied", "settings of a run")
     return key
 
 
@@ -84,11 +84,11 @@ def combined(axes: Sequence[Axis]) -> list[Point]:
     for axis in axes:
         for key in axis.keys:
             if key in varied:
-                raise ConfigError(f"{axis.source}: {key} is varied by {varied[key]} already")
+                raise ConfigError(axis.source, f"{key} is varied by {varied[key]} already")
             varied[key] = axis.source
     number = math.prod(len(axis.points) for axis in axes)
     if number > MOST:
-        raise ConfigError(f"{axes[-1].source}: makes {number} points; accepted: {MOST} at most")
+        raise ConfigError(axes[-1].source, f"makes {number} points", f"{MOST} at most")
     return [
         {key: value for part in parts for key, value in part.items()} for parts in product(*(a.points for a in axes))
     ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from fl_ddp.errors import ConfigError
@@ -25,7 +25,7 @@ def plan(sweep: Sweep, axes: Sequence[Axis]) -> dict[str, PlannedRun]:
     for axis in axes:
         for key in axis.keys:
             if key in map(key_of, sweep.base):
-                raise ConfigError(f"{axis.source}: --{key} is given to all runs already; leave one of the two out")
+                raise ConfigError(axis.source, f"--{key} is given to all runs already; leave one of the two out")
     runs: dict[str, PlannedRun] = {}
     seen: dict[str, str] = {}
     for name, entry in sweep.entries.items():
@@ -34,24 +34,21 @@ def plan(sweep: Sweep, axes: Sequence[Axis]) -> dict[str, PlannedRun]:
         try:
             same = repr(replace(run.config, name=None))
         except ConfigError as error:
-            raise ConfigError(_place(str(error), name, axes)) from error
+            raise ConfigError(_giver(error, axes) or f"point {name}", str(error)) from error
         if same in seen:
             other = seen[same]
-            source = _varies(axes, entry.point, sweep.entries[other].point)
-            raise ConfigError(f"{source}the points {other} and {name} are the same run; leave one of them out")
+            source = _varies(axes, entry.point, sweep.entries[other].point) or str(sweep.folder)
+            raise ConfigError(source, f"the points {other} and {name} are the same run; leave one of them out")
         seen[same] = name
         runs[name] = run
     return runs
 
 
-def _place(message: str, name: str, axes: Sequence[Axis]) -> str:
-    """A message with the option that gave the value it is about, or with the point."""
-    for axis in axes:
-        if any(message.startswith(f"--{key}: ") for key in axis.keys):
-            return f"{axis.source}: {message}"
-    return f"{message} (point {name})"
+def _giver(error: ConfigError, axes: Sequence[Axis]) -> str | None:
+    """The option of the sweep that gave the value an error is about."""
+    return next((axis.source for axis in axes if error.where in {f"--{key}" for key in axis.keys}), None)
 
 
-def _varies(axes: Sequence[Axis], one: Mapping[str, str], other: Point) -> str:
-    """The option that makes two points differ."""
-    return next((f"{a.source}: " for a in axes if any(one.get(k) != other.get(k) for k in a.keys)), "")
+def _varies(axes: Sequence[Axis], one: Point, other: Point) -> str | None:
+    """The option of the sweep that makes two points differ."""
+    return next((a.source for a in axes if any(one.get(key) != other.get(key) for key in a.keys)), None)

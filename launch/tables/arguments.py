@@ -69,9 +69,9 @@ def read_arguments(line: Sequence[str]) -> Arguments:
     split = words.split(line, _VALUES, _SWITCHES, _OURS)
     tables, on = split.free, split.switches
     if not tables and not on & {"list", "help"}:
-        raise ConfigError("no table is named; --list shows all, --help what can be given")
+        raise ConfigError("PAPER/TABLE", "is missing; --list shows all, --help what can be given")
     if len(tables) > 1:
-        raise ConfigError(f"{tables[1]}: belongs to no option; one table at a time ({tables[0]} is named already)")
+        raise ConfigError(tables[1], f"belongs to no option; one table at a time ({tables[0]} is named already)")
     return Arguments(
         table="".join(tables),
         rows=split.values["row"],
@@ -89,7 +89,7 @@ def read_seeds(text: str) -> tuple[int, ...]:
     Raises:
         ConfigError: they are written otherwise.
     """
-    wrong = ConfigError(f"--seeds: {text} are no seeds; accepted: 0..2, or 0,3,5")
+    wrong = ConfigError("--seeds", f"{text} are no seeds", "0..2, or 0,3,5")
     first, dots, last = text.partition("..")
     try:
         seeds = range(int(first), int(last) + 1) if dots else [int(each) for each in text.split(",")]

@@ -37,15 +37,19 @@ class Ordering:
     small: bool
 
 
-def parse_ordering(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def parse_ordering(text: str, where: str = "order") -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The rows of an ordering, and the relations between them.
 
+    Args:
+        text: the ordering.
+        where: it stands, for messages.
+
     Raises:
-        ConfigError: it is none; without the place where it stands.
+        ConfigError: it is none.
     """
     rows, relations = re.split(r"\s*[<>~]\s*", text.strip()), re.findall(r"[<>~]", text)
     if len(rows) < 2 or not all(re.fullmatch(r"[\w.]+", row) for row in rows):
-        raise ConfigError(f"{text!r} is no ordering; accepted: names of rows with <, > or ~ between them")
+        raise ConfigError(where, f"{text!r} is no ordering", "names of rows with <, > or ~ between them")
     return tuple(rows), tuple(relations)
 
 

@@ -55,7 +55,7 @@ class RowRun:
         try:
             return parse((*self.given, *over)).config
         except ConfigError as error:
-            raise ConfigError(f"{self.row.table}: {self.row.run.replace('-', '/')}: {error}") from error
+            raise ConfigError(self.row.table, f"{self.row.run.replace('-', '/')}: {error}") from error
 
 
 def plan(rows: Iterable[Row], seeds: Sequence[int], *, small: bool, out: Path, extra: Sequence[str]) -> list[RowRun]:

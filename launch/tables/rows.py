@@ -105,7 +105,7 @@ class Table:
         names = {row.name for row in self.rows} | set(self.groups) | {row.full_name for row in self.rows}
         for word in wanted:
             if word not in names:
-                raise ConfigError(f"--row: {self.name} has no row or group {word}; {meant(word, names)}")
+                raise ConfigError("--row", f"{self.name} has no row or group {word}; {meant(word, names)}")
         return tuple(r for r in self.rows if not wanted or {r.name, r.group, r.full_name} & set(wanted))
 
 

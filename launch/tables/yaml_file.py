@@ -40,9 +40,9 @@ def load_table(name: str) -> Table:
         return _table(Path(name))
     known = table_names()
     if not known:
-        raise ConfigError(f"{name}: no tables come with this installation; accepted: the path of a *{ENDING} file")
+        raise ConfigError(name, "no tables come with this installation", f"the path of a *{ENDING} file")
     if name not in known:
-        raise ConfigError(f"{name}: there is no such table; {meant(name, known)}, or the path of a *{ENDING} file")
+        raise ConfigError(name, f"there is no such table; {meant(name, known)}, or the path of a *{ENDING} file")
     return _table(CONFIGS / f"{name}{ENDING}")
 
 
@@ -70,7 +70,7 @@ def _table(path: Path) -> Table:
             _known_column(column_name, columns, f"{path}: groups.{row.group}.rows.{row.name}.expect")
     for metric in (metric for column in (*columns, *replaced) for metric in column.metrics):
         if metric.relative_to and metric.relative_to not in {row.name for row in rows}:
-            raise ConfigError(f"{path}: columns: {metric.text!r}: there is no row {metric.relative_to}")
+            raise ConfigError(path, f"columns: {metric.text!r}: there is no row {metric.relative_to}")
     listed = fields.listing(content.get("orderings", []), f"{path}: orderings")
     orderings = (_ordering(each, f"{path}: orderings[{i}]", table) for i, each in enumerate(listed))
     return replace(table, orderings=tuple(orderings))
@@ -90,13 +90,10 @@ def _columns(content: object, where: str) -> tuple[Column, ...]:
     columns = []
     for name, given in fields.mapping(content, where).items():
         texts = given if isinstance(given, list) else [given]
-        try:
-            metrics = tuple(parse_metric(fields.text(text, f"{where}.{name}")) for text in texts)
-        except ConfigError as error:
-            message = str(error)
-            raise ConfigError(message if message.startswith(where) else f"{where}.{name}: {message}") from error
+        place = f"{where}.{name}"
+        metrics = tuple(parse_metric(fields.text(text, place), place) for text in texts)
         if not metrics:
-            raise ConfigError(f"{where}.{name}: names no metric")
+            raise ConfigError(place, "names no metric")
         columns.append(Column(name, metrics))
     return tuple(columns)
 
@@ -104,7 +101,7 @@ def _columns(content: object, where: str) -> tuple[Column, ...]:
 def _known_column(name: str, columns: tuple[Column, ...], where: str) -> None:
     known = [column.name for column in columns]
     if name not in known:
-        raise ConfigError(f"{where}.{name}: there is no such column; {meant(name, known)}")
+        raise ConfigError(f"{where}.{name}", f"there is no such column; {meant(name, known)}")
 
 
 def _rows(path: Path, content: Content, *, follow: bool) -> Iterator[Row]:
@@ -123,7 +120,9 @@ def _rows(path: Path, content: Content, *, follow: bool) -> Iterator[Row]:
             row = fields.mapping(each, here)
             if "run" not in row:
                 if "base" not in settings:
-                    raise ConfigError(f"{where}.base: is missing; rows without run: need the configuration they change")
+                    raise ConfigError(
+                        f"{where}.base", "is missing; rows without run: need the configuration they change"
+                    )
                 yield _row(start, name, row, here)
             elif follow:
                 fields.keys(row, ("run",), ("expect",), f"{here}.")
@@ -135,10 +134,10 @@ def _start(path: Path, group: str, settings: Content, twin: Content, where: str)
     """What the rows of a group have in common."""
     base = path.with_name(fields.text(settings.get("base", path.name), f"{where}.base"))
     if not base.is_file():
-        raise ConfigError(f"{where}.base: {base} does not exist; accepted: a configuration beside the table")
+        raise ConfigError(f"{where}.base", f"{base} does not exist", "a configuration beside the table")
     variant = settings.get("variant", "paper")
     if variant not in get_args(Variant):
-        raise ConfigError(f"{where}.variant: {variant} is unknown; accepted: {' or '.join(get_args(Variant))}")
+        raise ConfigError(f"{where}.variant", f"{variant} is unknown", " or ".join(get_args(Variant)))
     options, small = (fields.mapping(settings.get(key, {}), f"{where}.{key}") for key in ("options", "small"))
     return Row(group, "", cast(Variant, variant), _name(path), "", base, options, {**twin, **small}, {})
 
@@ -166,10 +165,10 @@ def _elsewhere(path: Path, text: str, where: str) -> Row:
     file, _, full_name = text.partition("/")
     other = path.with_name(f"{file}{ENDING}")
     if not full_name or not other.is_file() or other == path:
-        raise ConfigError(f"{where}: {text} is no run; accepted: table/group/row of another table beside this one")
+        raise ConfigError(where, f"{text} is no run", "table/group/row of another table beside this one")
     own = {row.full_name: row for row in _rows(other, _content(other), follow=False)}
     if full_name not in own:
-        raise ConfigError(f"{where}: {other} has no run {full_name} of its own; {meant(full_name, own)}")
+        raise ConfigError(where, f"{other} has no run {full_name} of its own; {meant(full_name, own)}")
     return own[full_name]
 
 
@@ -177,25 +176,22 @@ def _ordering(given: object, where: str, table: Table) -> Ordering:
     content = fields.mapping(given, where)
     fields.keys(content, ("order", "column"), ("tolerance", "groups", "small"), f"{where}.")
     text = fields.text(content["order"], f"{where}.order")
-    try:
-        names, relations = parse_ordering(text)
-    except ConfigError as error:
-        raise ConfigError(f"{where}.order: {error}") from error
+    names, relations = parse_ordering(text, f"{where}.order")
     column = fields.text(content["column"], f"{where}.column")
     _known_column(column, table.columns, f"{where}.column")
     tolerance = fields.number(content.get("tolerance", 0), f"{where}.tolerance")
     if tolerance < 0:
-        raise ConfigError(f"{where}.tolerance: {tolerance} is impossible; accepted: numbers from 0 up")
+        raise ConfigError(f"{where}.tolerance", f"{tolerance} is impossible", "numbers from 0 up")
     of_group = {group: {row.name for row in table.rows if row.group == group} for group in table.groups}
     fitting = [group for group, rows in of_group.items() if rows >= set(names)]
     named = fields.listing(content.get("groups", fitting), f"{where}.groups")
     for group in named:
         if group not in of_group:
-            raise ConfigError(f"{where}.groups: there is no group {group}; {meant(str(group), of_group)}")
+            raise ConfigError(f"{where}.groups", f"there is no group {group}; {meant(str(group), of_group)}")
         if group not in fitting:
             lacking = ", ".join(name for name in names if name not in of_group[str(group)])
-            raise ConfigError(f"{where}.order: group {group} has no row {lacking}")
+            raise ConfigError(f"{where}.order", f"group {group} has no row {lacking}")
     if not named:
-        raise ConfigError(f"{where}.order: no group has all of the rows {', '.join(dict.fromkeys(names))}")
+        raise ConfigError(f"{where}.order", f"no group has all of the rows {', '.join(dict.fromkeys(names))}")
     small = fields.switch(content.get("small", False), f"{where}.small")
     return Ordering(text, names, relations, column, tolerance, tuple(str(each) for each in named), small)

@@ -269,7 +269,7 @@ def test_any_values_survive_the_way_through_yaml(
         ("--device gpu", "--device: gpu has the wrong type; accepted: auto or cpu or cuda"),
         ("--compile maybe", "--compile: maybe has the wrong type; accepted: true or false"),
         ("--cohort x", "--cohort: x has the wrong type; accepted: a whole number or null"),
-        ("--participation 0.1 --cohort 2", "--participation and --cohort are both given; give one of them"),
+        ("--participation 0.1 --cohort 2", "--participation and --cohort: are both given; give one of them"),
         ("--method.server_lr x", "--method.server_lr: x has the wrong type; accepted: a number"),
         ("--config", "--config: needs the path of a YAML file"),
         ("--config nowhere.yaml", "nowhere.yaml: cannot be read: No such file or directory"),

@@ -253,7 +253,7 @@ def test_values_are_sorted_numbers_first(values: list[str]) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ([], "no folder is named"),
+        ([], "FOLDER: is missing; accepted: that of a sweep"),
         (["nowhere"], "nowhere: is no folder; accepted: that of a sweep"),
         (["empty"], "empty: holds no runs"),
         (["empty", "--metric", "finale"], "--metric: 'finale' is no metric"),
