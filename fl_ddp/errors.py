@@ -22,31 +22,6 @@ class ConfigError(Exception):
         super().__init__(f"{where}: {what}" + (f"; accepted: {accepted}" if accepted else ""))
 
 
-def accept(
-    owner: object, *names: str, least: float | None = None, above: float | None = None, most: float | None = None
-) -> None:
-    """Refuse a method's options that are out of bounds; whole numbers stay below 2^31 in any case.
-
-    Args:
-        owner: whose attributes they are.
-        names: of the options.
-        least: the least value accepted.
-        above: values above it are accepted.
-        most: the largest value accepted.
-
-    Raises:
-        ConfigError: one of them is not accepted.
-    """
-    for name in names:
-        value = getattr(owner, name)
-        most = 2**31 - 1 if most is None and isinstance(value, int) and value >= 2**31 else most
-        low = (least is None or value >= least) and (above is None or value > above)
-        if not (low and (most is None or value <= most)):
-            bounds = {"at least": least, "above": above, "at most": most}
-            accepted = ", ".join(f"{word} {bound:.10g}" for word, bound in bounds.items() if bound is not None)
-            raise ConfigError(f"--method.{name}", f"{value} is impossible", accepted)
-
-
 class RunError(Exception):
     """The run failed while it was going on: a loss that is not finite, a lost rank, a full disk (exit code 1)."""
 

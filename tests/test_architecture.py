@@ -28,6 +28,7 @@ FLOORS = (
     ("importance",),
     ("engine", "datasets", "models", "partitions"),
     ("protocol", "host"),
+    ("bounds",),
     ("errors", "version"),
 )
 """Rooms of the package, files at its top and folders, from the story of a run down to what all of it stands on."""
@@ -93,12 +94,12 @@ def test_nothing_names_a_method_but_the_protocol() -> None:
 
 
 def test_methods_know_nothing_of_ranks_rounds_and_files() -> None:
-    assert rooms_imported("methods") == {"errors", "protocol", "engine", "importance"}
+    assert rooms_imported("methods") == {"bounds", "errors", "protocol", "engine", "importance"}
 
 
 def test_data_models_and_partitions_know_nothing_of_the_engine() -> None:
     for folder in ("datasets", "models", "partitions"):
-        assert rooms_imported(folder) <= {"errors", "protocol", "host"}
+        assert rooms_imported(folder) <= {"bounds", "errors", "protocol", "host"}
 
 
 def test_no_folder_is_crowded_and_no_name_repeats_its_folders() -> None:

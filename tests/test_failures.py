@@ -28,7 +28,7 @@ REFUSED: Mapping[str, tuple[Mapping[str, object], str]] = {
     "misspelt_key": ({"clientss": 3}, "clientss: .*--clients"),
     "wrong_type": ({"rounds": "many"}, "rounds: .*many"),
     "no_participation": ({"cohort": None, "participation": 0}, "participation: 0.* 0 < participation <= 1"),
-    "seed_of_65_bits": ({"partition.seed": 2**64}, r"partition.seed: 18446744073709551616 .*0 to 2\*\*63 - 1, or null"),
+    "seed_of_65_bits": ({"partition.seed": 2**64}, r"partition.seed: 18446744073709551616 .*below 2\*\*63"),
     "negative_seed": ({"partition.seed": -1}, "partition.seed: -1 is impossible"),
     "no_lanes": ({"lanes": 0}, "lanes: 0 .* from 1 up"),
     "more_shards_than_samples": (

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
+from fl_ddp.bounds import check
 from fl_ddp.config import registry
 from fl_ddp.config.options import Given, Options, options_of, suggestion
 from fl_ddp.config.registry import KINDS
@@ -91,7 +92,9 @@ def _choice(kind: str, layers: Sequence[Layer]) -> Choice:
             if name not in options.by_name:
                 raise ConfigError(given.where, f"unknown option{_choice_hint(given, kind, owner)}")
             values[name] = options.convert(name, given)
-    return Choice(path, _complete(kind, owner, values))
+    complete = _complete(kind, owner, values)
+    check(owner, complete, f"--{kind}.")
+    return Choice(path, complete)
 
 
 def _class_path(kind: str, given: Given) -> str:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import Literal, get_args
+from typing import Annotated, Literal
 
+from fl_ddp.bounds import BelowOne, Count, CountOrZero, NonNegative, Positive, Real, Seed, Share, check_fields
 from fl_ddp.errors import ConfigError
 
 Device = Literal["auto", "cpu", "cuda"]
 Precision = Literal["float32", "bfloat16"]
 Reduction = Literal["exact", "fast"]
+Epochs = Annotated[float, Real(above=0, below=2**31)]
 
 
 @dataclass(frozen=True)
@@ -68,29 +69,29 @@ class Config:
     partition: Choice = Choice("fl_ddp.partitions.shards.Shards")
     model: Choice = Choice("fl_ddp.models.mlp.MLP")
     method: Choice = Choice("fl_ddp.methods.fedavg.FedAvg")
-    clients: int = 20
-    participation: float | None = None
-    cohort: int | None = None
-    local_test: float = 0.0
-    rounds: int = 100
-    local_epochs: float | None = None
-    local_steps: int | None = None
-    batch_size: int = 10
+    clients: Count = 20
+    participation: Share | None = None
+    cohort: Count | None = None
+    local_test: BelowOne = 0.0
+    rounds: CountOrZero = 100
+    local_epochs: Epochs | None = None
+    local_steps: Count | None = None
+    batch_size: Count = 10
     drop_last: bool = False
-    lr: float = 0.1
-    lr_decay: float = 1.0
-    momentum: float = 0.0
-    weight_decay: float = 0.0
-    lanes: int | Literal["auto"] = "auto"
+    lr: Positive = 0.1
+    lr_decay: Positive = 1.0
+    momentum: BelowOne = 0.0
+    weight_decay: NonNegative = 0.0
+    lanes: Count | Literal["auto"] = "auto"
     compile: bool = True
     precision: Precision = "float32"
     device: Device = "auto"
     reduction: Reduction = "exact"
-    eval_every: int = 1
-    checkpoint_every: int = 10
-    keep_checkpoints: int = 2
-    targets: tuple[float, ...] = ()
-    seed: int = 0
+    eval_every: Count = 1
+    checkpoint_every: Count = 10
+    keep_checkpoints: Count = 2
+    targets: tuple[Share, ...] = ()
+    seed: Seed = 0
     name: str | None = None
     out: str = "runs"
     resume: str | None = None
@@ -116,43 +117,13 @@ class Config:
         Raises:
             ConfigError: a value is impossible or two values contradict each other.
         """
-        least = {
-            "clients": 1, "rounds": 0, "batch_size": 1, "eval_every": 1, "checkpoint_every": 1, "keep_checkpoints": 1,
-            "seed": 0, "cohort": 1, "local_steps": 1,
-        }  # fmt: skip
-        for key, low in least.items():
-            value = getattr(self, key)
-            if value is not None and value < low:
-                raise ConfigError(f"--{key}", f"{value} is impossible", f"whole numbers from {low} up")
-            bits = 63 if key == "seed" else 31
-            if value is not None and value >= 2**bits:
-                raise ConfigError(f"--{key}", f"{value} is impossible", f"whole numbers below 2**{bits}")
-        if self.lanes != "auto" and not 1 <= self.lanes < 2**31:
-            raise ConfigError("--lanes", f"{self.lanes} is impossible", "auto or whole numbers from 1 up to 2**31 - 1")
-        if self.participation is not None and not 0 < self.participation <= 1:
-            raise ConfigError("--participation", f"{self.participation} is impossible", "0 < participation <= 1")
+        check_fields(self, "--")
         if self.participation is not None and self.cohort is not None:
             raise ConfigError("--participation and --cohort", "are both given; give one of them")
         if self.local_epochs is not None and self.local_steps is not None:
             raise ConfigError("--local_epochs and --local_steps", "are both given; give one of them")
         if self.cohort is not None and self.cohort > self.clients:
             raise ConfigError("--cohort", f"{self.cohort} is more than the {self.clients} clients there are")
-        if self.local_epochs is not None and not (0 < self.local_epochs < 2**31):
-            raise ConfigError("--local_epochs", f"{self.local_epochs} is impossible", "0 < local_epochs < 2**31")
-        for key, low_open in {"lr": True, "lr_decay": True, "momentum": False, "weight_decay": False}.items():
-            value = getattr(self, key)
-            if not math.isfinite(value) or value < 0 or (low_open and value == 0):
-                accepted = "numbers above 0" if low_open else "numbers from 0 up"
-                raise ConfigError(f"--{key}", f"{value} is impossible", accepted)
-        if self.momentum >= 1:
-            raise ConfigError("--momentum", f"{self.momentum} is impossible", "0 <= momentum < 1")
-        if not 0 <= self.local_test < 1:
-            raise ConfigError("--local_test", f"{self.local_test} is impossible", "0 <= local_test < 1")
-        if any(not 0 < target <= 1 for target in self.targets):
-            raise ConfigError("--targets", f"{list(self.targets)} is impossible", "accuracies in (0, 1]")
-        for key, kind in {"precision": Precision, "device": Device, "reduction": Reduction}.items():
-            if getattr(self, key) not in get_args(kind):
-                raise ConfigError(f"--{key}", f"{getattr(self, key)!r} is unknown", ", ".join(get_args(kind)))
         return self
 
     def with_changes(self, **changes: object) -> Config:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from fl_ddp.bounds import check_fields
 from fl_ddp.errors import ConfigError
 
 Inputs = npt.NDArray[np.uint8] | npt.NDArray[np.float32]
@@ -45,6 +46,9 @@ class Dataset(ABC):
     """
 
     normalize: bool = False
+
+    def __post_init__(self) -> None:
+        check_fields(self, "--data.")
 
     def load(self) -> Arrays:
         """Read the data and check it; several ranks may do so at once.

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image, UnidentifiedImageError
 
+from fl_ddp.bounds import Count
 from fl_ddp.datasets.array_cache import cached
 from fl_ddp.datasets.dataset import Arrays, Dataset
 from fl_ddp.datasets.file_tree import FileTree
@@ -40,7 +41,7 @@ class ImageFolder(Dataset):
     """
 
     root: str = "data"
-    size: int | None = None
+    size: Count | None = None
 
     def origin(self, part: str) -> str:
         """The folder or zip file all parts come from."""
@@ -52,8 +53,6 @@ class ImageFolder(Dataset):
         Raises:
             ConfigError: no such folder, a class without a training folder, an image damaged or of another size.
         """
-        if self.size is not None and self.size < 1:
-            raise ConfigError("--data.size", f"{self.size} is impossible", "whole numbers from 1 up, or null")
         root = Path(self.root).expanduser()
         tree = FileTree(root, "train")
         train = _in_class_folders(tree, "train")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Literal
 from urllib.error import URLError
 
 import numpy as np
@@ -13,7 +13,6 @@ import numpy.typing as npt
 from fl_ddp.datasets.dataset import Arrays, Inputs
 from fl_ddp.datasets.download import Downloadable
 from fl_ddp.datasets.idx import read_idx
-from fl_ddp.errors import ConfigError
 
 Split = Literal["byclass", "bymerge", "balanced", "letters", "digits", "mnist"]
 
@@ -118,16 +117,6 @@ class EMNIST(MNIST):
         merged = "abdefghnqrt"  # the small letters that do not look like their capitals
         names = {"byclass": digits + capitals + small, "letters": small, "digits": digits, "mnist": digits}
         return tuple(names.get(self.split, digits + capitals + merged))
-
-    def read(self) -> Arrays:
-        """Read the split's four files.
-
-        Raises:
-            ConfigError: there is no such split, or see MNIST.
-        """
-        if self.split not in get_args(Split):
-            raise ConfigError("--data.split", f"{self.split!r} is unknown", ", ".join(get_args(Split)))
-        return super().read()
 
     def parse(self) -> Arrays:
         """Read the split's four files; images become upright [N, 1, 28, 28] uint8."""

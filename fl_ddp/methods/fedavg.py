@@ -12,6 +12,7 @@ from typing import ClassVar, Literal
 from torch import Tensor
 from torch.func import grad_and_value
 
+from fl_ddp.bounds import Positive, check_fields
 from fl_ddp.engine.flat_model import FlatModel
 from fl_ddp.engine.group import Group
 from fl_ddp.protocol import Batch, Info, Leaves, Tensors, Term, Total, Trained, Upload
@@ -29,12 +30,15 @@ class FedAvg:
 
     model: FlatModel
     weights: Literal["data", "uniform"] = "data"
-    server_lr: float = 1.0
+    server_lr: Positive = 1.0
 
     broadcast: ClassVar[tuple[str, ...]] = ("theta",)
     """Names of the server's tensors that a client sees."""
     neutral: ClassVar[Mapping[str, float] | None] = {}
     """Coefficients at which the method is FedAvg with the same `weights`, bit for bit; None where there are no such."""
+
+    def __post_init__(self) -> None:
+        check_fields(self, "--method.")
 
     @property
     def proximal(self) -> bool:

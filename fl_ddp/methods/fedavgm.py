@@ -8,6 +8,7 @@ from typing import ClassVar
 
 import torch
 
+from fl_ddp.bounds import BelowOne, UnitInterval
 from fl_ddp.methods.fedavg import FedAvg
 from fl_ddp.protocol import Info, Tensors, Total
 
@@ -22,8 +23,8 @@ class FedAvgM(FedAvg):
         nesterov: step along d + beta v.
     """
 
-    beta: float = 0.9
-    dampening: float = 0.0
+    beta: BelowOne = 0.9
+    dampening: UnitInterval = 0.0
     nesterov: bool = False
 
     neutral: ClassVar[Mapping[str, float] | None] = {"beta": 0.0}

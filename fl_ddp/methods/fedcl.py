@@ -14,8 +14,8 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor
 
+from fl_ddp.bounds import Count, CountOrZero, NonNegative, Positive, Share
 from fl_ddp.engine.group import Group
-from fl_ddp.errors import accept
 from fl_ddp.importance.fedcl_omega import Reading, omega_sum
 from fl_ddp.methods.fedavg import FedAvg
 from fl_ddp.protocol import Tensors, Term, Total, Upload
@@ -39,23 +39,17 @@ class FedCL(FedAvg):
         penalty_step: explicit, or proximal, which is stable for any lam.
     """
 
-    lam: float = 0.5
-    every: int = 1
+    lam: NonNegative = 0.5
+    every: CountOrZero = 1
     omega: Reading = "per_param_sq"
     missing: Literal["identity", "local", "skip", "last"] = "identity"
-    proxy: float = 0.01
-    proxy_batch: int = 64
-    xi: float = 1e-3
+    proxy: Share = 0.01
+    proxy_batch: Count = 64
+    xi: Positive = 1e-3
     penalty_step: Literal["explicit", "proximal"] = "explicit"
 
     broadcast: ClassVar[tuple[str, ...]] = ("theta", "omega")
     neutral: ClassVar[Mapping[str, float] | None] = {"lam": 0.0}
-
-    def __post_init__(self) -> None:
-        accept(self, "lam", "every", least=0)
-        accept(self, "proxy_batch", least=1)
-        accept(self, "proxy", above=0, most=1)
-        accept(self, "xi", above=0)
 
     @property
     def proximal(self) -> bool:

@@ -15,8 +15,8 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor
 
+from fl_ddp.bounds import Count, CountOrZero, NonNegative, Share
 from fl_ddp.engine.group import Group
-from fl_ddp.errors import accept
 from fl_ddp.importance.fisher import Reduction, fisher
 from fl_ddp.importance.measure import Label
 from fl_ddp.methods.fedavg import FedAvg
@@ -40,23 +40,18 @@ class FedCurv(FedAvg):
         penalty_step: explicit, or proximal, which is stable for any lam.
     """
 
-    lam: float = 1.0
+    lam: NonNegative = 1.0
     partial: Literal["latest", "last_round"] = "latest"
-    top_q: float = 1.0
+    top_q: Share = 1.0
     sparse_delta: bool = False
     kind: Label = "empirical"
     reduction: Reduction = "per_sample_mean"
-    fisher_batch: int = 100
-    fisher_samples: int = 0
+    fisher_batch: Count = 100
+    fisher_samples: CountOrZero = 0
     penalty_step: Literal["explicit", "proximal"] = "explicit"
 
     broadcast: ClassVar[tuple[str, ...]] = ("theta", "u", "v")
     neutral: ClassVar[Mapping[str, float] | None] = {"lam": 0.0}
-
-    def __post_init__(self) -> None:
-        accept(self, "lam", "fisher_samples", least=0)
-        accept(self, "top_q", above=0, most=1)
-        accept(self, "fisher_batch", least=1)
 
     @property
     def proximal(self) -> bool:

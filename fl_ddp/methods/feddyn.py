@@ -13,8 +13,8 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor
 
+from fl_ddp.bounds import Positive
 from fl_ddp.engine.group import Group
-from fl_ddp.errors import ConfigError
 from fl_ddp.methods.fedavg import FedAvg
 from fl_ddp.protocol import Info, Tensors, Term, Total, Upload
 
@@ -29,15 +29,9 @@ class FedDyn(FedAvg):
     """
 
     weights: Literal["data", "uniform"] = "uniform"
-    alpha: float = 0.1
+    alpha: Positive = 0.1
 
     neutral: ClassVar[Mapping[str, float] | None] = None
-
-    def __post_init__(self) -> None:
-        if self.alpha <= 0:
-            raise ConfigError(
-                "--method.alpha", f"{self.alpha} is impossible; FedDyn divides by alpha, accepted: numbers above 0"
-            )
 
     def init(self) -> Tensors:
         """The model and h = mean over all clients of g_k, zero; float64, as h / alpha magnifies its rounding."""

@@ -12,6 +12,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from fl_ddp.bounds import NonNegative
 from fl_ddp.engine.group import Group
 from fl_ddp.errors import ConfigError
 from fl_ddp.methods.fedavg import FedAvg
@@ -26,7 +27,7 @@ class FedNova(FedAvg):
         mu: strength of the proximal term; needs --momentum 0.
     """
 
-    mu: float = 0.0
+    mu: NonNegative = 0.0
 
     neutral: ClassVar[Mapping[str, float] | None] = None
 

@@ -12,6 +12,7 @@ from typing import ClassVar
 
 from torch import Tensor
 
+from fl_ddp.bounds import NonNegative
 from fl_ddp.methods.fedavg import FedAvg
 from fl_ddp.protocol import Tensors
 
@@ -24,7 +25,7 @@ class FedProx(FedAvg):
         mu: strength of the pull, mu / 2 * ||theta - theta_t||^2, in every round.
     """
 
-    mu: float = 0.01
+    mu: NonNegative = 0.01
 
     neutral: ClassVar[Mapping[str, float] | None] = {"mu": 0.0}
 

@@ -21,8 +21,8 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor
 
+from fl_ddp.bounds import Count, CountOrZero, NonNegative, Positive, UnitInterval
 from fl_ddp.engine.group import Group
-from fl_ddp.errors import accept
 from fl_ddp.importance.fisher import Reduction, fisher
 from fl_ddp.importance.measure import Label
 from fl_ddp.importance.rwalk import rwalk_score, rwalk_window
@@ -57,8 +57,8 @@ class FisherAvg(FedAvg):
     """
 
     weights: Literal["data", "uniform"] = "uniform"
-    lam: float = 1e5
-    gamma: float = 0.9
+    lam: NonNegative = 1e5
+    gamma: UnitInterval = 0.9
     weighted: bool = True
     layer_norm: Norm = "l2"
     agg_fisher: Literal["ema", "fresh"] = "ema"
@@ -66,22 +66,16 @@ class FisherAvg(FedAvg):
     importance: Literal["fisher", "rwalk"] = "fisher"
     kind: Label = "empirical"
     reduction: Reduction = "per_sample_mean"
-    fisher_batch: int = 100
-    fisher_samples: int = 0
+    fisher_batch: Count = 100
+    fisher_samples: CountOrZero = 0
     penalty_step: Literal["explicit", "proximal"] = "proximal"
-    compat_eps: float = 0.0
-    interval: int = 10
-    alpha: float = 0.9
-    eps: float = 1e-3
+    compat_eps: NonNegative = 0.0
+    interval: Count = 10
+    alpha: UnitInterval = 0.9
+    eps: Positive = 1e-3
 
     broadcast: ClassVar[tuple[str, ...]] = ("theta", "fisher", "score")
     neutral: ClassVar[Mapping[str, float] | None] = {"lam": 0.0, "weighted": False}
-
-    def __post_init__(self) -> None:
-        accept(self, "lam", "compat_eps", "fisher_samples", least=0)
-        accept(self, "gamma", "alpha", least=0, most=1)
-        accept(self, "interval", "fisher_batch", least=1)
-        accept(self, "eps", above=0)
 
     @property
     def proximal(self) -> bool:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from fl_ddp.bounds import Count
 from fl_ddp.errors import ConfigError
 from fl_ddp.partitions.partition import Partition, parts_of
 
@@ -25,8 +26,8 @@ class Blocks(Partition):
     Source: Shoham et al. 2019 (FedCurv), arXiv:1910.07796, section 4.
     """
 
-    blocks_per_client: int = 2
-    block_size: int | None = None
+    blocks_per_client: Count = 2
+    block_size: Count | None = None
 
     def divide(
         self, labels: npt.NDArray[np.int64], num_clients: int, rng: np.random.Generator

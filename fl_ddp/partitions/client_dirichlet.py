@@ -9,7 +9,8 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from fl_ddp.partitions.partition import Partition, check_alpha, parts_of
+from fl_ddp.bounds import Positive
+from fl_ddp.partitions.partition import Partition, parts_of
 
 Counts = npt.NDArray[np.int64]
 Shares = npt.NDArray[np.float64]
@@ -31,7 +32,7 @@ class ClientDirichlet(Partition):
     clients: n = 5,000 of CIFAR-10, 6,000 of MNIST); the shares are those of Hsu et al. 2019, arXiv:1909.06335.
     """
 
-    alpha: Literal["inf"] | float = 1.0
+    alpha: Literal["inf"] | Positive = 1.0
     overlap: bool = True
 
     def divide(self, labels: npt.NDArray[np.int64], num_clients: int, rng: np.random.Generator) -> list[Counts]:
@@ -61,7 +62,6 @@ class ClientDirichlet(Partition):
         if alpha == math.inf:
             shares[:, present] = 1 / present.sum()
             return shares
-        check_alpha(alpha, "inf or numbers above 0")
         drawn = rng.dirichlet(np.full(present.sum(), alpha), num_clients)
         shares[:, present] = np.where(drawn.any(axis=1, keepdims=True), drawn, 1 / present.sum())  # huge: underflow
         return shares

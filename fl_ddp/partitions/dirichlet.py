@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from fl_ddp.partitions.partition import Partition, check_alpha, parts_of
+from fl_ddp.bounds import Positive
+from fl_ddp.partitions.partition import Partition, parts_of
 
 REDRAWS = 20
 
@@ -27,13 +28,12 @@ class Dirichlet(Partition):
     Source: Li et al. 2022, arXiv:2102.02079 (NIID-Bench); Yurochkin et al. 2019; the same code in MOON.
     """
 
-    alpha: float = 0.5
+    alpha: Positive = 0.5
 
     def divide(
         self, labels: npt.NDArray[np.int64], num_clients: int, rng: np.random.Generator
     ) -> list[npt.NDArray[np.int64]]:
         """See Partition.split."""
-        check_alpha(self.alpha)
         per_class = np.bincount(labels)
         for _ in range(1 + REDRAWS):
             counts = _draw(per_class, num_clients, self.alpha, rng)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from fl_ddp.bounds import Count, Seed, check_fields
 from fl_ddp.errors import ConfigError
 
 
@@ -22,17 +22,11 @@ class Partition(ABC):
         min_size: least number of samples of any client.
     """
 
-    seed: int | None = None
-    min_size: int = 1
+    seed: Seed | None = None
+    min_size: Count = 1
 
     def __post_init__(self) -> None:
-        """Refuse a seed that is no key of the generators.
-
-        Raises:
-            ConfigError: it is negative or has more than 63 bits.
-        """
-        if self.seed is not None and not 0 <= self.seed < 2**63:
-            raise ConfigError("--partition.seed", f"{self.seed} is impossible", "0 to 2**63 - 1, or null")
+        check_fields(self, "--partition.")
 
     def split(
         self, labels: npt.NDArray[np.int64], num_clients: int, rng: np.random.Generator
@@ -50,8 +44,6 @@ class Partition(ABC):
         Raises:
             ConfigError: no such division exists (the message names the option).
         """
-        if self.min_size < 1:
-            raise ConfigError("--partition.min_size", f"{self.min_size} is impossible", "whole numbers from 1 up")
         if num_clients * self.min_size > len(labels):
             needed = f"{num_clients} clients of at least {self.min_size} (--partition.min_size)"
             raise ConfigError("--clients", f"{needed} need more than the {len(labels)} training samples there are")
@@ -78,16 +70,6 @@ class Partition(ABC):
         self, labels: npt.NDArray[np.int64], num_clients: int, rng: np.random.Generator
     ) -> list[npt.NDArray[np.int64]]:
         """Divide the samples; arguments and result as of split, which has checked that there are enough of them."""
-
-
-def check_alpha(alpha: float, accepted: str = "numbers above 0") -> None:
-    """Refuse a concentration that a Dirichlet distribution cannot have.
-
-    Raises:
-        ConfigError: it is not above 0, or not finite.
-    """
-    if not 0 < alpha < math.inf:
-        raise ConfigError("--partition.alpha", f"{alpha} is impossible", accepted)
 
 
 def overlapping(parts: Sequence[npt.NDArray[np.int64]]) -> bool:

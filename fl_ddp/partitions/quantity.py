@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from fl_ddp.partitions.partition import Partition, check_alpha, parts_of
+from fl_ddp.bounds import Positive
+from fl_ddp.partitions.partition import Partition, parts_of
 
 
 @dataclass(frozen=True)
@@ -22,13 +23,12 @@ class Quantity(Partition):
     Source: Li et al. 2022, arXiv:2102.02079 (NIID-Bench), "quantity skew".
     """
 
-    alpha: float = 0.5
+    alpha: Positive = 0.5
 
     def divide(
         self, labels: npt.NDArray[np.int64], num_clients: int, rng: np.random.Generator
     ) -> list[npt.NDArray[np.int64]]:
         """See Partition.split."""
-        check_alpha(self.alpha)
         shares = rng.dirichlet(np.full(num_clients, self.alpha))
         ends = np.cumsum(shares if shares.any() else np.ones(num_clients))  # a huge alpha underflows
         spare = len(labels) - num_clients * self.min_size

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from fl_ddp.bounds import Count
 from fl_ddp.errors import ConfigError
 from fl_ddp.partitions.partition import Partition, parts_of
 
@@ -23,7 +24,7 @@ class Shards(Partition):
     Source: McMahan et al. 2017, section 3, "pathological non-IID".
     """
 
-    shards_per_client: int = 2
+    shards_per_client: Count = 2
 
     def divide(
         self, labels: npt.NDArray[np.int64], num_clients: int, rng: np.random.Generator

@@ -30,7 +30,6 @@ from torch import Tensor, nn
 
 from fl_ddp.engine.flat_model import FlatModel
 from fl_ddp.engine.samples import Samples
-from fl_ddp.errors import ConfigError
 from fl_ddp.methods.fedavg import FedAvg
 from fl_ddp.methods.fedcl import FedCL
 from fl_ddp.methods.fedprox import FedProx
@@ -221,22 +220,3 @@ def test_omega_travels_every_nth_round() -> None:
 def test_order_of_clients_does_not_matter() -> None:
     for missing in ("identity", "last", "local"):
         assert_order_of_clients_does_not_matter(FedCL(small_network(), every=2, missing=missing))
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"lam": -1.0}, "--method.lam: -1.0 is impossible; accepted: at least 0"),
-        ({"every": -1}, "--method.every: -1 is impossible; accepted: at least 0"),
-        ({"proxy_batch": 0}, "--method.proxy_batch: 0 is impossible; accepted: at least 1"),
-        (
-            {"proxy_batch": 2**31},
-            "--method.proxy_batch: 2147483648 is impossible; accepted: at least 1, at most 2147483647",
-        ),
-        ({"proxy": 0.0}, "--method.proxy: 0.0 is impossible; accepted: above 0, at most 1"),
-    ],
-)
-def test_impossible_options_are_refused(options: dict[str, Any], message: str) -> None:
-    with pytest.raises(ConfigError) as error:
-        FedCL(small_network(), **options)
-    assert str(error.value) == message

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 import torch
@@ -26,7 +24,6 @@ from quadratic import (
 )
 from torch import Tensor
 
-from fl_ddp.errors import ConfigError
 from fl_ddp.methods import fedcurv
 from fl_ddp.methods.fedavg import FedAvg
 from fl_ddp.methods.fedcurv import FedCurv
@@ -191,16 +188,3 @@ def test_a_sparse_change_moves_the_same_coordinates_alone(monkeypatch: pytest.Mo
 def test_all_coordinates_of_a_sparse_change_are_the_dense_one() -> None:
     dense = networks_after(FedCurv(small_network()), COHORTS)
     assert_same_bits(dense, networks_after(FedCurv(small_network(), top_q=1 - 1e-9, sparse_delta=True), COHORTS))
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"lam": -1.0}, "--method.lam: -1.0 is impossible; accepted: at least 0"),
-        ({"top_q": 0.0}, "--method.top_q: 0.0 is impossible; accepted: above 0, at most 1"),
-    ],
-)
-def test_impossible_options_are_refused(options: dict[str, Any], message: str) -> None:
-    with pytest.raises(ConfigError) as error:
-        FedCurv(small_network(), **options)
-    assert str(error.value) == message

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
 
@@ -227,28 +228,36 @@ def test_hundred_thousand_clients_share_a_million_samples() -> None:
 
 
 @pytest.mark.parametrize(
-    ("partition", "num_clients", "message"),
+    ("make", "num_clients", "message"),
     [
-        (IID(), 1001, "--clients: 1001 clients of at least 1"),
-        (IID(min_size=51), 20, "--clients: 20 clients of at least 51"),
-        (IID(min_size=0), 20, "--partition.min_size: 0 is impossible"),
-        (Shards(shards_per_client=51), 20, "--partition.shards_per_client: 51 is impossible; accepted: 1 to 50"),
-        (Shards(shards_per_client=0), 20, "--partition.shards_per_client: 0 is impossible"),
-        (Blocks(blocks_per_client=0), 20, "--partition.blocks_per_client: 0 is impossible"),
-        (Blocks(block_size=26), 20, "--partition.block_size: 26 is impossible; accepted: 1 to 25"),
-        (Blocks(block_size=2, min_size=5), 20, "--partition.min_size: Blocks gives client 0 only 4 samples"),
-        (Dirichlet(alpha=0.0), 20, "--partition.alpha: 0.0 is impossible"),
-        (Dirichlet(alpha=float("nan")), 20, "--partition.alpha: nan is impossible"),
-        (Quantity(alpha=-1.0), 20, "--partition.alpha: -1.0 is impossible"),
-        (ClientDirichlet(alpha=0.0), 20, "--partition.alpha: 0.0 is impossible; accepted: inf or numbers above 0"),
-        (FromFile(), 20, "--partition.path: no file is named"),
+        (lambda: IID(), 1001, "--clients: 1001 clients of at least 1"),
+        (lambda: IID(min_size=51), 20, "--clients: 20 clients of at least 51"),
+        (lambda: IID(min_size=0), 20, "--partition.min_size: 0 is impossible"),
+        (
+            lambda: Shards(shards_per_client=51),
+            20,
+            "shards_per_client: 51 is impossible; accepted: 1 to 50",
+        ),
+        (lambda: Shards(shards_per_client=0), 20, "--partition.shards_per_client: 0 is impossible"),
+        (lambda: Blocks(blocks_per_client=0), 20, "--partition.blocks_per_client: 0 is impossible"),
+        (lambda: Blocks(block_size=26), 20, "--partition.block_size: 26 is impossible; accepted: 1 to 25"),
+        (lambda: Blocks(block_size=2, min_size=5), 20, "--partition.min_size: Blocks gives client 0 only 4 samples"),
+        (lambda: Dirichlet(alpha=0.0), 20, "--partition.alpha: 0.0 is impossible"),
+        (lambda: Dirichlet(alpha=float("nan")), 20, "--partition.alpha: nan is impossible"),
+        (lambda: Quantity(alpha=-1.0), 20, "--partition.alpha: -1.0 is impossible"),
+        (
+            lambda: ClientDirichlet(alpha=0.0),
+            20,
+            "alpha: 0.0 is impossible; accepted: inf or numbers above 0",
+        ),
+        (lambda: FromFile(), 20, "--partition.path: no file is named"),
     ],
 )
 def test_impossible_partition_is_one_line_that_names_the_option(
-    partition: Partition, num_clients: int, message: str
+    make: Callable[[], Partition], num_clients: int, message: str
 ) -> None:
     with pytest.raises(ConfigError) as error:
-        partition.split(balanced_labels(), num_clients, generator())
+        make().split(balanced_labels(), num_clients, generator())
     assert message in str(error.value)
     assert "\n" not in str(error.value)
 
