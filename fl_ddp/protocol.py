@@ -33,6 +33,32 @@ class Trained(NamedTuple):
     trace: Tensors
 
 
+class Quadratic(NamedTuple):
+    """A prior 1/2 sum curvature (theta - anchor)^2 on one leaf.
+
+    Attributes:
+        curvature: of each coordinate, or one for all; not negative.
+        anchor: where the prior is least.
+        exact: whether a local step solves the prior's part of it exactly (proximal), which is stable for any curvature;
+            if not, the step follows the prior's gradient and diverges where lr times the curvature exceeds 2.
+    """
+
+    curvature: Tensor
+    anchor: Tensor
+    exact: bool = False
+
+    def added_to(self, g: Tensor, theta: Tensor) -> Tensor:
+        """A gradient at theta with the prior's own, if steps follow it."""
+        return g if self.exact else g + self.curvature * (theta - self.anchor)
+
+    def solved_from(self, theta: Tensor, lr: Tensor) -> Tensor:
+        """The minimum over x of 1/2 (x - theta)^2 + lr prior(x), if steps solve it: theta after a step without it."""
+        if not self.exact:
+            return theta
+        stiff = lr * self.curvature
+        return (theta + stiff * self.anchor) / (1 + stiff)
+
+
 @dataclass(frozen=True)
 class Term:
     """A client's part of a sum over the cohort: weight * (value - minus), taken in float64 inside the exact sum.

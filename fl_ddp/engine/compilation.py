@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
+from functools import lru_cache, wraps
 from threading import Lock
 from types import FunctionType
-from typing import TypeVar, cast
+from typing import Generic, ParamSpec, TypeVar, cast
 
 import torch
 from torch import Tensor
@@ -14,6 +15,8 @@ from torch.torch_version import TorchVersion
 from fl_ddp.errors import ConfigError
 
 F = TypeVar("F", bound=Callable[..., object])
+P = ParamSpec("P")
+Made = TypeVar("Made")
 
 FUSES_UPDATES = TorchVersion(torch.__version__) >= "2.15"
 """Whether FuseUpdate is at work: torch 2.11 moves its writing operator before a reading; between was not tried."""
@@ -60,6 +63,33 @@ def compiled(function: F, threads: int = 1) -> F:
         return result
 
     return cast(F, call)
+
+
+def made_once(make: Callable[P, Made]) -> Callable[P, Made]:
+    """What a function makes of the same arguments is made once, whatever threads ask for it at a time."""
+    cached, lock = lru_cache(maxsize=64)(make), Lock()
+
+    @wraps(make)
+    def one_at_a_time(*args: P.args, **kwargs: P.kwargs) -> Made:
+        with lock:
+            return cached(*args, **kwargs)  # type: ignore[arg-type]
+
+    return one_at_a_time
+
+
+class ByLayout(Generic[Made]):
+    """A step that is made when it is first known what it will be given; the layout stays the same from then on."""
+
+    def __init__(self, make: Callable[[Hashable], Made]) -> None:
+        """Remember how to make the step of a layout."""
+        self._make = make
+        self._made: Made | None = None
+
+    def of(self, given: tuple[object, ...]) -> Made:
+        """The step for these arguments."""
+        if self._made is None:
+            self._made = self._make(layout(given))
+        return self._made
 
 
 def require_compiler() -> None:

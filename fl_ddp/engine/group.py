@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from math import prod
-from threading import Lock
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from fl_ddp.engine.compilation import layout
+from fl_ddp.engine.compilation import ByLayout
 from fl_ddp.engine.plan import Plan
 from fl_ddp.engine.samples import Samples
 from fl_ddp.engine.seeds import Keys, Purpose, keys, shuffled
-from fl_ddp.engine.step import Drawn, Objective, Rates, Split, State, Step, Variant, local_step
+from fl_ddp.engine.step import Drawn, Objective, Rates, Split, State, Variant, Walk, local_step
 from fl_ddp.protocol import Leaves, Tensors, Trained
 
-_ONE_AT_A_TIME = Lock()
 _AT_ONCE = 2**21
 """Bytes of images copied out of the training set at once."""
 
@@ -120,15 +119,14 @@ class Group:
         state = self._state(objective, start, trace or {}, variant)
         rates = Rates(*(self._scalar(value) for value in (plan.lr, plan.momentum, plan.weight_decay)))
         received, remembered = _split(server, objective, width), _split(memory, objective, width)
+        steps = ByLayout(partial(local_step, objective, variant))
         with torch.no_grad():
-            step = None
             for drawn in self._draws(self.plan.batches(self._keys, self._samples), self._keys):
                 work.check()
                 given = (state, drawn, work.samples.normaliser, received, remembered, rates)
-                step = step or _step(objective, variant, layout(given))
-                step(*given)
-        traces = {name: _joined(leaves) for name, leaves in state.trace.items()}
-        return Trained(_joined(state.theta), state.loss / self.steps.clamp_min(1), traces)
+                steps.of(given)(*given)
+        traces = {name: _joined(leaves) for name, leaves in state.walk.trace.items()}
+        return Trained(_joined(state.walk.theta), state.loss / self.steps.clamp_min(1), traces)
 
     def _state(self, objective: Objective, start: Tensor, trace: Mapping[str, Tensor], variant: Variant) -> State:
         def own(vector: Tensor) -> Leaves:
@@ -137,7 +135,8 @@ class Group:
 
         theta = own(start)
         momentum = tuple(torch.zeros_like(leaf) for leaf in theta) if variant.momentum else ()
-        return State(theta, momentum, {name: own(t) for name, t in trace.items()}, torch.zeros_like(self.n))
+        walk = Walk(theta, momentum, {name: own(t) for name, t in trace.items()})
+        return State(walk, torch.zeros_like(self.n))
 
     def _scalar(self, value: float) -> Tensor:
         return torch.tensor(value, dtype=self.workplace.dtype, device=self.n.device)
@@ -184,12 +183,6 @@ class Group:
 def _joined(leaves: Leaves) -> Tensor:
     """Leaves [G, ...] as vectors [G, V]."""
     return torch.cat([leaf.flatten(1) for leaf in leaves], 1)
-
-
-def _step(objective: Objective, variant: Variant, shapes: Hashable) -> Step:
-    """The step of these shapes, the same for all threads."""
-    with _ONE_AT_A_TIME:
-        return local_step(objective, variant, shapes)
 
 
 def _split(tensors: Tensors, objective: Objective, width: int) -> Split:

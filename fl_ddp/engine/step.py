@@ -7,16 +7,15 @@ update and no parameter vector is ever concatenated. Leaves are separate buffers
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
-from functools import lru_cache
 from typing import NamedTuple, Protocol
 
 import torch
 from torch import Tensor
 from torch.func import grad, vmap
 
-from fl_ddp.engine.compilation import compiled
+from fl_ddp.engine.compilation import compiled, made_once
 from fl_ddp.engine.samples import Normaliser
-from fl_ddp.protocol import Batch, Leaves, Tensors
+from fl_ddp.protocol import Batch, Leaves, Quadratic, Tensors
 
 Split = dict[str, Tensor | Leaves]
 """Tensors by name, parameter vectors among them as leaves."""
@@ -37,12 +36,8 @@ class Objective(Hashable, Protocol):
     def penalty(self, theta: Tensor, server: Tensors, mine: Tensors) -> Tensor:
         """One leaf's share of a prior []."""
 
-    def quadratic(self, server: Tensors, mine: Tensors) -> tuple[Tensor, Tensor] | None:
-        """One leaf's curvature and anchor of a prior 1/2 sum curvature (theta - anchor)^2, or None."""
-
-    @property
-    def proximal(self) -> bool:
-        """Whether a step is exact in the quadratic prior, instead of following its gradient."""
+    def priors(self, server: Tensors, mine: Tensors) -> tuple[Quadratic, ...]:
+        """Quadratic priors of one leaf."""
 
     def track(self, trace: Tensors, old: Tensor, new: Tensor, g: Tensor, step: Tensor) -> Tensors:
         """One leaf's trace after a step."""
@@ -79,12 +74,23 @@ class Drawn(NamedTuple):
     number: Tensor
 
 
-class State(NamedTuple):
-    """What a step changes in place: theta, its momentum and traces, leaves [G, ...], and the losses so far [G]."""
+class Walk(NamedTuple):
+    """Where local training is: theta, its momentum if there is one, and traces; leaves [G, ...], or of one lane."""
 
     theta: Leaves
     momentum: Leaves
     trace: dict[str, Leaves]
+
+    @property
+    def tensors(self) -> tuple[Tensor, ...]:
+        """All leaves, in one order."""
+        return self.theta + self.momentum + tuple(leaf for leaves in self.trace.values() for leaf in leaves)
+
+
+class State(NamedTuple):
+    """What a step changes in place: where training is, and the sum of its losses so far [G]."""
+
+    walk: Walk
     loss: Tensor
 
 
@@ -95,7 +101,7 @@ def _of_leaf(tensors: Mapping[str, Tensor | Leaves], leaf: int) -> Tensors:
     return {name: t[leaf] if isinstance(t, tuple) else t for name, t in tensors.items()}
 
 
-@lru_cache(maxsize=64)
+@made_once
 def local_step(objective: Objective, variant: Variant, shapes: Hashable) -> Step:
     """The step of an objective, one compiled graph for all rounds.
 
@@ -110,56 +116,53 @@ def local_step(objective: Objective, variant: Variant, shapes: Hashable) -> Step
         State is written in place.
     """
 
-    def one(
-        theta: Leaves,
-        momentum: Leaves,
-        trace: dict[str, Leaves],
-        batch: Batch,
-        number: Tensor,
-        server: Split,
-        mine: Split,
-        rates: Rates,
-    ) -> tuple[Leaves, Leaves, dict[str, Leaves], Tensor]:
+    def of_leaf(
+        theta: Tensor, momentum: Tensor | None, g: Tensor, server: Tensors, mine: Tensors, rates: Rates
+    ) -> tuple[Tensor, Tensor]:
+        """One leaf after a step along the gradient of the loss, and the direction that was taken."""
+        d = objective.correct(g, theta, server, mine)
+        d = d + grad(objective.penalty)(theta, server, mine)
+        priors = objective.priors(server, mine)
+        for prior in priors:
+            d = prior.added_to(d, theta)
+        if variant.weight_decay:
+            d = d + rates.weight_decay * theta
+        if momentum is not None:
+            d = rates.momentum * momentum + d
+        moved = theta - rates.lr * d
+        for prior in priors:
+            moved = prior.solved_from(moved, rates.lr)
+        return moved, d
+
+    def of_lane(
+        walk: Walk, batch: Batch, number: Tensor, server: Split, mine: Split, rates: Rates
+    ) -> tuple[Walk, Tensor]:
+        """One client after a step, and its loss."""
         with torch.autocast(batch.x.device.type, torch.bfloat16, enabled=variant.bfloat16):
-            gradient, loss = objective.gradient(theta, batch, server, mine)  # type: ignore[arg-type]
+            gradient, loss = objective.gradient(walk.theta, batch, server, mine)  # type: ignore[arg-type]
         active = batch.mask.any()
         moved: list[Tensor] = []
-        kept: list[Tensor] = []
-        tracked: dict[str, list[Tensor]] = {name: [] for name in trace}
-        for i, (t, loss_gradient) in enumerate(zip(theta, gradient, strict=True)):
-            of_server, of_mine = _of_leaf(server, i), _of_leaf(mine, i)
-            g = objective.correct(loss_gradient, t, of_server, of_mine)
-            g = g + grad(objective.penalty)(t, of_server, of_mine)
-            curvature, anchor = objective.quadratic(of_server, of_mine) or (None, None)
-            if curvature is not None and anchor is not None and not objective.proximal:
-                g = g + curvature * (t - anchor)
-            if variant.weight_decay:
-                g = g + rates.weight_decay * t
-            if variant.momentum:
-                g = rates.momentum * momentum[i] + g
-                kept.append(g)
-            new = t - rates.lr * g
-            if curvature is not None and anchor is not None and objective.proximal:
-                stiff = rates.lr * curvature
-                new = (new + stiff * anchor) / (1 + stiff)
-            moved.append(torch.where(active, new, t))
-            if trace:
-                before = _of_leaf(trace, i)
-                for name, after in objective.track(before, t, moved[i], loss_gradient, number).items():
+        directions: list[Tensor] = []
+        tracked: dict[str, list[Tensor]] = {name: [] for name in walk.trace}
+        for i, (theta, g) in enumerate(zip(walk.theta, gradient, strict=True)):
+            momentum = walk.momentum[i] if variant.momentum else None
+            new, direction = of_leaf(theta, momentum, g, _of_leaf(server, i), _of_leaf(mine, i), rates)
+            directions.append(direction)
+            moved.append(torch.where(active, new, theta))
+            if walk.trace:
+                before = _of_leaf(walk.trace, i)
+                for name, after in objective.track(before, theta, moved[i], g, number).items():
                     tracked[name].append(torch.where(active, after, before[name]))
-        traces = {name: tuple(leaves) for name, leaves in tracked.items()}
-        return tuple(moved), tuple(kept), traces, torch.where(active, loss, torch.zeros_like(loss))
+        trace = {name: tuple(leaves) for name, leaves in tracked.items()}
+        end = Walk(tuple(moved), tuple(directions) if variant.momentum else (), trace)
+        return end, torch.where(active, loss, torch.zeros_like(loss))
 
-    lanes = vmap(one, in_dims=(0, 0, 0, 0, None, None, 0, None))
+    lanes = vmap(of_lane, in_dims=(0, 0, None, None, 0, None))
 
     def step(state: State, drawn: Drawn, normaliser: Normaliser, server: Split, mine: Split, rates: Rates) -> None:
         batch = Batch(normaliser.inputs(drawn.x, variant.dtype), drawn.y, drawn.mask, drawn.key)
-        moved, kept, traces, loss = lanes(
-            state.theta, state.momentum, state.trace, batch, drawn.number, server, mine, rates
-        )
-        changed = moved + kept + tuple(leaf for leaves in traces.values() for leaf in leaves)
-        buffers = state.theta + state.momentum + tuple(leaf for leaves in state.trace.values() for leaf in leaves)
-        for old, new in zip(buffers, changed, strict=True):
+        end, loss = lanes(state.walk, batch, drawn.number, server, mine, rates)
+        for old, new in zip(state.walk.tensors, end.tensors, strict=True):
             old.copy_(new)
         state.loss.add_(loss)
 

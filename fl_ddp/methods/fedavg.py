@@ -15,7 +15,7 @@ from torch.func import grad_and_value
 from fl_ddp.bounds import Positive, check_fields
 from fl_ddp.engine.flat_model import FlatModel
 from fl_ddp.engine.group import Group
-from fl_ddp.protocol import Batch, Info, Leaves, Tensors, Term, Total, Trained, Upload
+from fl_ddp.protocol import Batch, Info, Leaves, Quadratic, Tensors, Term, Total, Trained, Upload
 
 
 @dataclass(frozen=True)
@@ -39,11 +39,6 @@ class FedAvg:
 
     def __post_init__(self) -> None:
         check_fields(self, "--method.")
-
-    @property
-    def proximal(self) -> bool:
-        """Whether a local step is exact in the quadratic prior, instead of following its gradient."""
-        return False
 
     @property
     def proxy(self) -> float:
@@ -97,9 +92,9 @@ class FedAvg:
         """A prior without data [], a sum over coordinates; called once per leaf, its gradient joins the loss's."""
         return theta.new_zeros(())
 
-    def quadratic(self, server: Tensors, mine: Tensors) -> tuple[Tensor, Tensor] | None:
-        """A prior 1/2 sum curvature (theta - anchor)^2 as (curvature, anchor); called once per leaf."""
-        return None
+    def priors(self, server: Tensors, mine: Tensors) -> tuple[Quadratic, ...]:
+        """Quadratic priors of one leaf; called once per leaf."""
+        return ()
 
     def track(self, trace: Tensors, old: Tensor, new: Tensor, g: Tensor, step: Tensor) -> Tensors:
         """What is tracked after step number step [] from old to new, g the gradient of the loss; once per leaf."""

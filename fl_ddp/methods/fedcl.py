@@ -18,7 +18,7 @@ from fl_ddp.bounds import Count, CountOrZero, NonNegative, Positive, Share
 from fl_ddp.engine.group import Group
 from fl_ddp.importance.fedcl_omega import Reading, omega_sum
 from fl_ddp.methods.fedavg import FedAvg
-from fl_ddp.protocol import Tensors, Term, Total, Upload
+from fl_ddp.protocol import Quadratic, Tensors, Term, Total, Upload
 
 
 @dataclass(frozen=True)
@@ -50,11 +50,6 @@ class FedCL(FedAvg):
 
     broadcast: ClassVar[tuple[str, ...]] = ("theta", "omega")
     neutral: ClassVar[Mapping[str, float] | None] = {"lam": 0.0}
-
-    @property
-    def proximal(self) -> bool:
-        """Whether the penalty is stepped exactly."""
-        return self.penalty_step == "proximal"
 
     @property
     def proxy_whole(self) -> bool:
@@ -95,9 +90,10 @@ class FedCL(FedAvg):
         omega = total.sums["omega"] / total.sums["count"]
         return server | {"omega": omega.to(server["omega"].dtype)}
 
-    def quadratic(self, server: Tensors, mine: Tensors) -> tuple[Tensor, Tensor]:
+    def priors(self, server: Tensors, mine: Tensors) -> tuple[Quadratic, ...]:
         """Eq. 3."""
-        return 2 * self.lam * (mine if "omega" in mine else server)["omega"], server["theta"]
+        omega = (mine if "omega" in mine else server)["omega"]
+        return (Quadratic(2 * self.lam * omega, server["theta"], exact=self.penalty_step == "proximal"),)
 
     def client_update(self, group: Group, server: Tensors, memory: Tensors) -> Upload:
         """Local training near the received model."""

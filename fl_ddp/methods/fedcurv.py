@@ -20,7 +20,7 @@ from fl_ddp.engine.group import Group
 from fl_ddp.importance.fisher import Reduction, fisher
 from fl_ddp.importance.measure import Label
 from fl_ddp.methods.fedavg import FedAvg
-from fl_ddp.protocol import Info, Tensors, Term, Total, Upload
+from fl_ddp.protocol import Info, Quadratic, Tensors, Term, Total, Upload
 
 
 @dataclass(frozen=True)
@@ -53,11 +53,6 @@ class FedCurv(FedAvg):
     broadcast: ClassVar[tuple[str, ...]] = ("theta", "u", "v")
     neutral: ClassVar[Mapping[str, float] | None] = {"lam": 0.0}
 
-    @property
-    def proximal(self) -> bool:
-        """Whether the penalty is stepped exactly."""
-        return self.penalty_step == "proximal"
-
     def init(self) -> Tensors:
         """No curvature is known yet; the sums behind u = sum I_k and v = sum I_k theta_k are kept in float64."""
         theta = self.model.init()
@@ -69,10 +64,11 @@ class FedCurv(FedAvg):
         zero = torch.zeros_like(self.model.init())
         return {"u": zero, "v": zero.clone(), "round": torch.tensor(-1)}
 
-    def quadratic(self, server: Tensors, mine: Tensors) -> tuple[Tensor, Tensor]:
+    def priors(self, server: Tensors, mine: Tensors) -> tuple[Quadratic, ...]:
         """The others' curvature: 2 lam (u theta - v) as 2 lam u (theta - v / u), never negative."""
         u, v = (server["u"] - mine["u"]).clamp_min(0), server["v"] - mine["v"]
-        return 2 * self.lam * u, v / torch.where(u > 0, u, torch.inf)
+        anchor = v / torch.where(u > 0, u, torch.inf)
+        return (Quadratic(2 * self.lam * u, anchor, exact=self.penalty_step == "proximal"),)
 
     def client_update(self, group: Group, server: Tensors, memory: Tensors) -> Upload:
         """Local training against the others' curvature, then the client's own."""

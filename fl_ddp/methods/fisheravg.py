@@ -28,7 +28,7 @@ from fl_ddp.importance.measure import Label
 from fl_ddp.importance.rwalk import rwalk_score, rwalk_window
 from fl_ddp.importance.scale import Norm, by_tensor_norm, of_largest
 from fl_ddp.methods.fedavg import FedAvg
-from fl_ddp.protocol import Info, Tensors, Term, Total, Upload
+from fl_ddp.protocol import Info, Quadratic, Tensors, Term, Total, Upload
 
 
 @dataclass(frozen=True)
@@ -77,11 +77,6 @@ class FisherAvg(FedAvg):
     broadcast: ClassVar[tuple[str, ...]] = ("theta", "fisher", "score")
     neutral: ClassVar[Mapping[str, float] | None] = {"lam": 0.0, "weighted": False}
 
-    @property
-    def proximal(self) -> bool:
-        """Whether the penalty is stepped exactly."""
-        return self.penalty_step == "proximal"
-
     def init(self) -> Tensors:
         """The model; the Fisher and the score of the path are zero, so the first round has no penalty."""
         theta = self.model.init()
@@ -92,9 +87,9 @@ class FisherAvg(FedAvg):
         later = self.broadcast if self.importance == "rwalk" else ("theta", "fisher")
         return later if round_index > 0 else ("theta",)
 
-    def quadratic(self, server: Tensors, mine: Tensors) -> tuple[Tensor, Tensor]:
+    def priors(self, server: Tensors, mine: Tensors) -> tuple[Quadratic, ...]:
         """Eq. 3."""
-        return self.lam * server["omega"], server["theta"]
+        return (Quadratic(self.lam * server["omega"], server["theta"], exact=self.penalty_step == "proximal"),)
 
     def track(self, trace: Tensors, old: Tensor, new: Tensor, g: Tensor, step: Tensor) -> Tensors:
         """RWalk's windows."""

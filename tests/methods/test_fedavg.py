@@ -156,7 +156,7 @@ def test_mean_of_a_network_is_the_mean_of_its_local_models(lanes: int) -> None:
 
 def test_fedavg_has_no_samples_on_the_server_and_leaves_a_trace_as_it_was() -> None:
     method = FedAvg(OneWeight())
-    assert (method.proxy, method.proxy_batch, method.proxy_whole, method.proximal) == (0.0, 64, False, False)
+    assert (method.proxy, method.proxy_batch, method.proxy_whole, method.priors({}, {})) == (0.0, 64, False, ())
     rounds = Rounds(method, quadratic(), epoch_of_single_samples())
     server = method.init()
     for group in rounds.groups(np.arange(len(TAU))):

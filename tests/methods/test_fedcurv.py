@@ -36,8 +36,8 @@ THETA, FISHER = GENERATOR.normal(size=(4, 3)), GENERATOR.uniform(0.1, 2, (4, 3))
 
 
 def penalty_gradient(method: FedCurv, server: dict[str, Tensor], mine: dict[str, Tensor], theta: Tensor) -> Tensor:
-    curvature, anchor = method.quadratic(server, mine)
-    return curvature * (theta - anchor)
+    (prior,) = method.priors(server, mine)
+    return prior.added_to(torch.zeros_like(theta), theta)
 
 
 def test_u_and_v_are_the_double_sum_without_ones_own_part(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -112,11 +112,11 @@ def test_with_all_clients_last_round_is_latest(monkeypatch: pytest.MonkeyPatch) 
 def test_curvature_is_never_negative() -> None:
     """Rounding can leave the sum a little below a client's own part."""
     method = FedCurv(small_network())
-    curvature, anchor = method.quadratic(
+    (prior,) = method.priors(
         {"u": torch.tensor([1.0, 0.0]), "v": torch.tensor([1.0, 0.0])},
         {"u": torch.tensor([1.0 + 1e-7, 0.0]), "v": torch.tensor([1.0, 0.0])},
     )
-    assert curvature.tolist() == [0, 0] and anchor.isfinite().all()
+    assert prior.curvature.tolist() == [0, 0] and prior.anchor.isfinite().all()
 
 
 def test_alike_clients_are_held_like_fedprox() -> None:

@@ -233,8 +233,8 @@ def test_rwalks_penalty_takes_fisher_and_score_by_their_largest_entries() -> Non
     omega = of_largest(torch.tensor([1.0, 4.0])) + of_largest(torch.tensor([3.0, 0.0]))
     assert omega.tolist() == [1.25, 1.0]
     assert of_largest(torch.zeros(2)).tolist() == [0, 0]
-    curvature, _ = method.quadratic({"omega": omega, "theta": omega}, {})
-    assert curvature.tolist() == [8.75, 7.0]
+    (prior,) = method.priors({"omega": omega, "theta": omega}, {})
+    assert prior.curvature.tolist() == [8.75, 7.0]
 
 
 def test_order_of_clients_does_not_matter() -> None:

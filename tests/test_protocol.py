@@ -1,0 +1,28 @@
+"""Values that pass between methods and the engine."""
+
+from __future__ import annotations
+
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fl_ddp.protocol import Quadratic
+
+numbers = st.floats(-10, 10, allow_subnormal=False)
+
+
+@given(numbers, numbers, st.floats(0, 100), st.floats(1e-3, 10))
+def test_a_quadratic_prior_is_followed_by_its_gradient_or_solved(
+    theta: float, anchor: float, curvature: float, lr: float
+) -> None:
+    """d/dx of 1/2 (x - theta)^2 + lr curvature / 2 (x - anchor)^2 is 0 at the proximal step."""
+    at, rate, g = (torch.tensor(value, dtype=torch.float64) for value in (theta, lr, 0.25))
+    parts = (torch.tensor(curvature, dtype=torch.float64), torch.tensor(anchor, dtype=torch.float64))
+    explicit, exact = Quadratic(*parts), Quadratic(*parts, exact=True)
+    leaf = at.clone().requires_grad_()
+    (own,) = torch.autograd.grad(curvature / 2 * (leaf - anchor) ** 2, leaf)
+    torch.testing.assert_close(explicit.added_to(g, at), g + own)
+    assert explicit.solved_from(at, rate) is at and exact.added_to(g, at) is g
+    x = exact.solved_from(at, rate)
+    # roundings of numbers up to 10 * (1 + 1000)
+    assert abs(x - theta + lr * curvature * (x - anchor)) < 1e-10
