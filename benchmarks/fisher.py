@@ -38,9 +38,8 @@ from fl_ddp.engine.samples import Normaliser, Samples
 from fl_ddp.engine.seeds import torch_seed
 from fl_ddp.engine.step import Drawn
 from fl_ddp.host.environment import prepare
-from fl_ddp.importance import fisher as importance_pass
 from fl_ddp.importance.coverage import coverage
-from fl_ddp.importance.fisher import fisher
+from fl_ddp.importance.fisher import chunk_size, fisher
 from fl_ddp.models.cnn import FedKACNN, ImportanceCNN
 from fl_ddp.models.mlp import MLP
 from fl_ddp.models.resnet import ResNet18
@@ -146,7 +145,7 @@ def measure_times(name: str, rounds: int, loop_samples: int, device: str) -> Num
     workload = WORKLOADS[name]
     module, model, groups = federation(workload, workload.samples, device)
     theta, data = model.init(), groups[0].workplace.samples
-    chunk = importance_pass._chunk(coverage(model, workload.in_shape), 1)
+    chunk = chunk_size(coverage(model, workload.in_shape), 1)
     x, y = data.inputs(data.x[:loop_samples], torch.float32), data.y[:loop_samples]
     module.eval().requires_grad_()
     ways: dict[str, Pass] = {

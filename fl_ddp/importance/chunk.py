@@ -3,56 +3,68 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from functools import lru_cache
-from typing import cast
+from typing import NamedTuple, cast
 
 import torch
 from torch import Tensor
 from torch.func import grad, vjp, vmap
 
-from fl_ddp.engine.compilation import compiled
+from fl_ddp.engine.compilation import compiled, made_once
 from fl_ddp.engine.flat_model import FlatModel
 from fl_ddp.engine.samples import Normaliser
 from fl_ddp.engine.seeds import uniform
-from fl_ddp.engine.step import Drawn
 from fl_ddp.importance.coverage import Coverage
 from fl_ddp.importance.measure import Measure
 from fl_ddp.importance.taps import Part, powered, tapped
-from fl_ddp.protocol import Batch, Leaves
-
-NormStep = Callable[[Tensor, Leaves, Drawn, Normaliser], None]
-SumStep = Callable[[Leaves, Leaves, Drawn, Normaliser, Tensor], None]
+from fl_ddp.protocol import Leaves
 
 
-@lru_cache(maxsize=64)
+class Chunk(NamedTuple):
+    """Samples of all lanes, as they are stored: x [G, B, ...], y [G, B], key [G].
+
+    Attributes:
+        weight: [G, B] of each sample's gradient: 1, or a part of the mean of its batch; 0 where padded.
+    """
+
+    x: Tensor
+    y: Tensor
+    weight: Tensor
+    key: Tensor
+
+
+NormStep = Callable[[Tensor, Leaves, Chunk, Normaliser], None]
+SumStep = Callable[[Leaves, Leaves, Chunk, Normaliser, Tensor], None]
+
+
+@made_once
 def sum_step(model: FlatModel, measure: Measure, covered: Coverage, compile: bool, shapes: Hashable) -> SumStep:
     """One chunk's powers of gradients, added to total in place; shapes are part of the key as in local_step."""
 
-    def one(theta: Leaves, batch: Batch, classes: Tensor) -> dict[int, Part]:
-        def cotangents(logits: Tensor, y: Tensor, mask: Tensor, u: Tensor) -> Tensor:
-            return measure.cotangents(logits, y, u, classes) * mask[:, None]
+    def of_lane(theta: Leaves, chunk: Chunk, classes: Tensor) -> dict[int, Part]:
+        def cotangents(logits: Tensor, y: Tensor, weight: Tensor, u: Tensor) -> Tensor:
+            return measure.cotangents(logits, y, u, classes) * weight[:, None]
 
-        given = (batch.y, batch.mask, uniform(batch.key, 0, batch.y.shape))
+        given = (chunk.y, chunk.weight, uniform(chunk.key, 0, chunk.y.shape))
         if measure.batch_mean and not measure.over_classes:
-            logits, pull = _vjp(lambda leaves: model.logits(leaves, batch.x), theta)
+            logits, pull = _vjp(lambda leaves: model.logits(leaves, chunk.x), theta)
             (mean,) = pull(cotangents(logits, *given)[0])
             return {i: powered(g, measure.power) for i, g in enumerate(mean)}
 
         def of_sample(x: Tensor, *given: Tensor) -> Leaves:
             return _of_sample(model, theta, x, lambda z: cotangents(z, *(t[None] for t in given)), covered.others)
 
-        found = tapped(model, theta, batch.x, lambda z: cotangents(z, *given), covered.calls, measure.power)
+        found = tapped(model, theta, chunk.x, lambda z: cotangents(z, *given), covered.calls, measure.power)
         if covered.others:
-            others = vmap(of_sample)(batch.x, *given)
+            others = vmap(of_sample)(chunk.x, *given)
             sums = (powered(g, measure.power).sum((0, 1)) for g in others)
             found |= zip(covered.others, sums, strict=True)
         return found
 
-    lanes = vmap(one, in_dims=(0, 0, None))
+    lanes = vmap(of_lane, in_dims=(0, 0, None))
 
-    def step(total: Leaves, theta: Leaves, drawn: Drawn, normaliser: Normaliser, classes: Tensor) -> None:
-        batch = Batch(normaliser.inputs(drawn.x, model.dtype), drawn.y, drawn.mask, drawn.key)
-        for leaf, part in lanes(theta, batch, classes).items():
+    def step(total: Leaves, theta: Leaves, chunk: Chunk, normaliser: Normaliser, classes: Tensor) -> None:
+        chunk = chunk._replace(x=normaliser.inputs(chunk.x, model.dtype))
+        for leaf, part in lanes(theta, chunk, classes).items():
             sum_ = part if isinstance(part, Tensor) else part[0] @ part[1]
             total[leaf].add_(sum_.view_as(total[leaf]))
 
@@ -88,7 +100,7 @@ def _of_sample(
     return found
 
 
-@lru_cache(maxsize=64)
+@made_once
 def norm_step(model: FlatModel, compile: bool, shapes: Hashable) -> NormStep:
     """One chunk's gradient norms, added to total in place; shapes are part of the key as in local_step."""
 
@@ -98,8 +110,8 @@ def norm_step(model: FlatModel, compile: bool, shapes: Hashable) -> NormStep:
 
     lanes = vmap(vmap(norm, in_dims=(None, 0, 0)))
 
-    def step(total: Tensor, theta: Leaves, drawn: Drawn, normaliser: Normaliser) -> None:
-        norms = lanes(theta, normaliser.inputs(drawn.x, model.dtype), drawn.y)
-        total.add_((norms * drawn.mask).sum(1))
+    def step(total: Tensor, theta: Leaves, chunk: Chunk, normaliser: Normaliser) -> None:
+        norms = lanes(theta, normaliser.inputs(chunk.x, model.dtype), chunk.y)
+        total.add_((norms * chunk.weight).sum(1))
 
     return compiled(step) if compile else step

@@ -7,13 +7,13 @@ squares that come out agree, in float64, with those of a plain loop over samples
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache
 from typing import NamedTuple, cast
 
 import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
+from fl_ddp.engine.compilation import made_once
 from fl_ddp.engine.flat_model import FlatModel
 from fl_ddp.errors import ConfigError
 from fl_ddp.importance.taps import GROUP_NORM, LAYERS, LINEAR, Site, Window, read_call, tapped
@@ -39,7 +39,7 @@ class Coverage(NamedTuple):
     largest: int
 
 
-@lru_cache(maxsize=64)
+@made_once
 def coverage(model: FlatModel, sample_shape: tuple[int, ...]) -> Coverage:
     """Find out which leaves taps cover for samples of one shape; leaves that logits do not depend on need nothing."""
     generator = torch.Generator().manual_seed(0)

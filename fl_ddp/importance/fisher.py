@@ -12,17 +12,17 @@ on one must be converted for the other.
 
 from __future__ import annotations
 
-from threading import Lock
+from functools import partial
 from typing import Literal
 
 import torch
 from torch import Tensor
 
-from fl_ddp.engine.compilation import layout
+from fl_ddp.engine.compilation import ByLayout
 from fl_ddp.engine.flat_model import FlatModel
 from fl_ddp.engine.group import Group
 from fl_ddp.engine.step import Drawn
-from fl_ddp.importance.chunk import norm_step, sum_step
+from fl_ddp.importance.chunk import Chunk, norm_step, sum_step
 from fl_ddp.importance.coverage import Coverage, coverage
 from fl_ddp.importance.measure import Label, Measure
 from fl_ddp.protocol import Leaves
@@ -35,8 +35,6 @@ _LARGEST = 2**24
 """Numbers per lane in the largest temporary."""
 _CLASSES = 10
 """Classes at once, at most, in the exact Fisher."""
-
-_ONE_AT_A_TIME = Lock()
 
 
 def importance_sum(
@@ -62,28 +60,25 @@ def importance_sum(
         [G, P] sums in the model's type, zero for padded lanes, and [G] how many were summed.
     """
     assert measure.batch_mean == (batch_size is not None)
-    shape = tuple(group.workplace.samples.x.shape[1:])
-    with _ONE_AT_A_TIME:
-        covered = coverage(model, shape)
+    covered = coverage(model, tuple(group.workplace.samples.x.shape[1:]))
     n = group.n.clamp(max=max_samples) if max_samples else group.n
     batch_size = min(batch_size, group.workplace.largest) if batch_size else None
     count = n if batch_size is None else (n / batch_size).ceil()
     blocks = _class_blocks(model, measure)
     of_batches = batch_size is not None and not measure.over_classes
-    size = batch_size if of_batches and batch_size else _chunk(covered, len(blocks[0]))
+    size = batch_size if of_batches and batch_size else chunk_size(covered, len(blocks[0]))
     leaves, total = _leaves(group, theta, model), _nothing(group, model)
-    step = None
+    steps = ByLayout(partial(sum_step, model, measure, covered, group.workplace.compile))
     with torch.no_grad():
         for index, drawn in enumerate(group.once(size, max_samples)):
+            weight = drawn.mask
             if batch_size is not None:
-                drawn = drawn._replace(mask=drawn.mask / _batch_of(drawn, n, batch_size, index * size))
+                weight = drawn.mask / _samples_of_batch(drawn, n, batch_size, index * size)
+            chunk = Chunk(drawn.x, drawn.y, weight, drawn.key)
             for classes in blocks:
                 group.workplace.check()
-                given = (total, leaves, drawn, group.workplace.samples.normaliser, classes)
-                if step is None:
-                    with _ONE_AT_A_TIME:  # the same step for all threads
-                        step = sum_step(model, measure, covered, group.workplace.compile, layout(given))
-                step(*given)
+                given = (total, leaves, chunk, group.workplace.samples.normaliser, classes)
+                steps.of(given)(*given)
     return torch.cat([t.flatten(1) for t in total], 1), count
 
 
@@ -124,15 +119,13 @@ def fisher(
 def mean_gradient_norm(group: Group, theta: Tensor, model: FlatModel) -> Tensor:
     """Mean over each client's samples of the 2-norm [G] of the whole gradient of -log p(y | x); 0 for padded lanes."""
     leaves, total = _leaves(group, theta, model), torch.zeros_like(group.n)
-    step = None
+    steps = ByLayout(partial(norm_step, model, group.workplace.compile))
     with torch.no_grad():
         for drawn in group.once(min(_CHUNK, max(1, _LARGEST // model.num_params))):
             group.workplace.check()
-            given = (total, leaves, drawn, group.workplace.samples.normaliser)
-            if step is None:
-                with _ONE_AT_A_TIME:
-                    step = norm_step(model, group.workplace.compile, layout(given))
-            step(*given)
+            chunk = Chunk(drawn.x, drawn.y, drawn.mask, drawn.key)
+            given = (total, leaves, chunk, group.workplace.samples.normaliser)
+            steps.of(given)(*given)
     return total / group.n.clamp_min(1)
 
 
@@ -154,12 +147,12 @@ def _class_blocks(model: FlatModel, measure: Measure) -> list[Tensor]:
     return [torch.arange(i * size, (i + 1) * size, device=model.device) for i in range(blocks)]
 
 
-def _chunk(covered: Coverage, classes: int) -> int:
+def chunk_size(covered: Coverage, classes: int) -> int:
     """Samples of a client at once."""
     return max(1, min(_CHUNK, _LARGEST // covered.largest) // classes)
 
 
-def _batch_of(drawn: Drawn, n: Tensor, batch_size: int, first: int) -> Tensor:
+def _samples_of_batch(drawn: Drawn, n: Tensor, batch_size: int, first: int) -> Tensor:
     """Number of samples [G, B] in the batch of each, a client's n [G] samples being cut into batches in their order."""
     position = torch.arange(first, first + drawn.mask.shape[1], device=n.device)
     last = n % batch_size
