@@ -31,7 +31,7 @@ from written import write_results
 
 from fl_ddp.config.command_line import from_mapping
 from fl_ddp.config.registry import build
-from fl_ddp.federation import Federation, found
+from fl_ddp.federation import Federation, build_federation
 from fl_ddp.host.environment import prepare
 from fl_ddp.host.interrupt import StopRequest
 from fl_ddp.ranks.collectives import Ranks, join
@@ -74,16 +74,17 @@ def measure(workload: str, rounds: int, eager_steps: int, ranks: Ranks, folder: 
             "name": f"{workload}-{ranks.size}",
         }
     )
-    federation = found(config, ranks)
+    federation = build_federation(config, ranks)
     module = build(config.model, in_shape=(1, 28, 28), num_classes=10)
     assert isinstance(module, nn.Module)
     module.to(ranks.device)
     x, y = federation.train.x[:SAMPLES].float() / 255, federation.train.y[:SAMPLES]
     records = Records(config, ranks, federation)
     simulation = Simulation(config, ranks, StopRequest(), federation, records)
+    left = simulation.rounds()
     began = time.perf_counter()
     with one_torch_thread(ranks.device.type):
-        simulation.advance()
+        next(left)
     first_round = time.perf_counter() - began
     eager_client(module, x, y, eager_steps)
     eager, whole = [], 0.0
@@ -96,7 +97,7 @@ def measure(workload: str, rounds: int, eager_steps: int, ranks: Ranks, folder: 
         ranks.wait()
         began = time.perf_counter()
         with one_torch_thread(ranks.device.type):
-            simulation.advance()
+            next(left)
         whole += time.perf_counter() - began
     records.release()
     return summarise(records.path, eager, whole, first_round, federation) if ranks.is_main else {}

@@ -1,4 +1,4 @@
-"""The global model on the test set, dealt to all ranks."""
+"""How models do: the server's on the test set, those of clients on their own samples; all ranks share the work."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
 from fl_ddp.engine.flat_model import FlatModel
 from fl_ddp.engine.samples import Samples
+from fl_ddp.federation import Federation
+from fl_ddp.protocol import Indices, Term
 from fl_ddp.ranks.collectives import Ranks
 from fl_ddp.ranks.exact_sum import LIMIT, exact_total
 from fl_ddp.ranks.threads import workers_on
@@ -36,10 +37,84 @@ class Scores(NamedTuple):
     confusion: tuple[tuple[int, ...], ...]
 
 
+class Evaluation:
+    """How the models of one federation do."""
+
+    def __init__(self, federation: Federation, ranks: Ranks) -> None:
+        """Look at a federation's test samples, all ranks together."""
+        self._federation, self._ranks = federation, ranks
+        self._nothing_is_own = not any(map(len, federation.local_test))
+
+    def of_server(self, theta: Tensor) -> Scores:
+        """The server's model [P] on the test set."""
+        model = self._federation.model
+        return evaluate(
+            lambda x: model.logits(theta, x), self._federation.test, model.num_classes, model.dtype, self._ranks
+        )
+
+    def received(self, theta: Tensor) -> float | None:
+        """Accuracy of the model [P] that clients receive on their own test samples; see evaluate_clients()."""
+        federation, model = self._federation, self._federation.model
+        return evaluate_clients(
+            lambda x: model.logits(theta, x), federation.train, federation.local_test, model.dtype, self._ranks
+        )
+
+    def own(self, clients: Indices, theta: Tensor) -> dict[str, Tensor | Term]:
+        """Sums over the cohort of the accuracies of clients' own models on their own test samples, and of their number.
+
+        Args:
+            clients: [G] ids, -1 for a padded lane.
+            theta: [G, P].
+
+        Returns:
+            own_accuracy and tested [G]; nothing where no client has test samples.
+        """
+        if self._nothing_is_own:
+            return {}
+        federation = self._federation
+        parts = [federation.local_test[i] if i >= 0 else np.zeros(0, np.int64) for i in clients]
+        accuracy = own_accuracy(federation.model, theta, federation.train, parts)
+        tested = torch.tensor([float(len(part) > 0) for part in parts], device=accuracy.device)
+        return {"own_accuracy": Term(accuracy, weight=tested), "tested": tested}
+
+
+def evaluate(
+    predict: Callable[[Tensor], Tensor], samples: Samples, num_classes: int, dtype: torch.dtype, ranks: Ranks
+) -> Scores:
+    """Score a model; every rank takes every so-many-th batch and all get the result.
+
+    Args:
+        predict: logits [B, C] of inputs [B, ...].
+        samples: the test set.
+        num_classes: C.
+        dtype: of the inputs.
+        ranks: to deal batches to.
+    """
+    size = len(samples.y)
+
+    def score(batch: slice) -> Tensor:
+        """Counts by label and prediction, then the two bins of the loss."""
+        label = samples.y[batch]
+        logits = predict(samples.inputs(samples.x[batch], dtype))
+        counts = torch.bincount(label * num_classes + logits.argmax(1), minlength=num_classes**2)
+        nll = torch.nn.functional.cross_entropy(logits, label, reduction="none")
+        return torch.cat([counts.double(), exact_total(nll.double().clamp(max=LIMIT / size))])
+
+    total = _summed(score, size, num_classes**2 + 2, ranks)
+    confusion = total[:-2].view(num_classes, num_classes)
+    per_class = confusion.diagonal() / confusion.sum(1)
+    return Scores(
+        float(confusion.diagonal().sum() / size),
+        float(total[-2:].sum() / size),
+        tuple(per_class.tolist()),
+        tuple(tuple(int(c) for c in row) for row in confusion.tolist()),
+    )
+
+
 def evaluate_clients(
     predict: Callable[[Tensor], Tensor],
     samples: Samples,
-    parts: Sequence[npt.NDArray[np.int64]],
+    parts: Sequence[Indices],
     dtype: torch.dtype,
     ranks: Ranks,
 ) -> float | None:
@@ -55,25 +130,20 @@ def evaluate_clients(
     owner = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
     if not len(owner):
         return None
-    device = samples.y.device
-    index, client = (torch.from_numpy(t).to(device) for t in (np.concatenate(parts), owner))
+    index, client = (torch.from_numpy(t).to(samples.y.device) for t in (np.concatenate(parts), owner))
 
-    def score(start: int) -> Tensor:
-        """Right predictions by client, of one batch."""
-        with torch.no_grad():
-            rows = index[start : start + BATCH]
-            right = predict(samples.inputs(samples.x[rows], dtype)).argmax(1) == samples.y[rows]
-            return torch.bincount(client[start : start + BATCH][right], minlength=len(parts)).double()
+    def score(batch: slice) -> Tensor:
+        """Right predictions by client."""
+        rows = index[batch]
+        right = predict(samples.inputs(samples.x[rows], dtype)).argmax(1) == samples.y[rows]
+        return torch.bincount(client[batch][right], minlength=len(parts)).double()
 
-    mine = range(ranks.index * BATCH, len(owner), ranks.size * BATCH)
-    batches = ranks.together(lambda: workers_on(device.type).map(score, mine))
-    nothing = torch.zeros(len(parts), dtype=torch.float64, device=device)
-    right = ranks.add(torch.stack([nothing, *batches]).sum(0)).cpu().numpy()
+    right = _summed(score, len(owner), len(parts), ranks).numpy()
     sizes = np.array([len(part) for part in parts])
     return float(np.mean(right[sizes > 0] / sizes[sizes > 0]))
 
 
-def own_accuracy(model: FlatModel, theta: Tensor, samples: Samples, parts: Sequence[npt.NDArray[np.int64]]) -> Tensor:
+def own_accuracy(model: FlatModel, theta: Tensor, samples: Samples, parts: Sequence[Indices]) -> Tensor:
     """Accuracy [G], float64, of each lane's model on its own samples; 0 where it has none.
 
     Args:
@@ -97,38 +167,21 @@ def own_accuracy(model: FlatModel, theta: Tensor, samples: Samples, parts: Seque
     return right / (rows >= 0).sum(1).clamp_min(1)
 
 
-def evaluate(
-    predict: Callable[[Tensor], Tensor], samples: Samples, num_classes: int, dtype: torch.dtype, ranks: Ranks
-) -> Scores:
-    """Score a model; every rank takes every so-many-th batch and all get the result.
+def _summed(score: Callable[[slice], Tensor], size: int, width: int, ranks: Ranks) -> Tensor:
+    """Sums [width] over all batches, float64 on the host; every rank takes every so-many-th batch.
 
     Args:
-        predict: logits [B, C] of inputs [B, ...].
-        samples: the test set.
-        num_classes: C.
-        dtype: of the inputs.
+        score: what is summed of a batch, [width] float64; sums of it must be exact, so that ranks move no bit.
+        size: number of samples.
+        width: of the sums.
         ranks: to deal batches to.
     """
-    size, device = len(samples.y), samples.y.device
 
-    def score(start: int) -> Tensor:
-        """Counts by label and prediction, then the two bins of the loss, of one batch."""
+    def of_batch(start: int) -> Tensor:
         with torch.no_grad():
-            label = samples.y[start : start + BATCH]
-            logits = predict(samples.inputs(samples.x[start : start + BATCH], dtype))
-            counts = torch.bincount(label * num_classes + logits.argmax(1), minlength=num_classes**2)
-            nll = torch.nn.functional.cross_entropy(logits, label, reduction="none")
-            return torch.cat([counts.double(), exact_total(nll.double().clamp(max=LIMIT / size))])
+            return score(slice(start, start + BATCH))
 
     mine = range(ranks.index * BATCH, size, ranks.size * BATCH)
-    batches = ranks.together(lambda: workers_on(device.type).map(score, mine))
-    nothing = torch.zeros(num_classes**2 + 2, dtype=torch.float64, device=device)
-    total = ranks.add(torch.stack([nothing, *batches]).sum(0)).cpu()
-    confusion = total[:-2].view(num_classes, num_classes)
-    per_class = confusion.diagonal() / confusion.sum(1)
-    return Scores(
-        float(confusion.diagonal().sum() / size),
-        float(total[-2:].sum() / size),
-        tuple(per_class.tolist()),
-        tuple(tuple(int(c) for c in row) for row in confusion.tolist()),
-    )
+    batches = ranks.together(lambda: workers_on(ranks.device.type).map(of_batch, mine))
+    nothing = torch.zeros(width, dtype=torch.float64, device=ranks.device)
+    return ranks.add(torch.stack([nothing, *batches]).sum(0)).cpu()

@@ -58,7 +58,7 @@ class Federation:
     lanes: int
 
 
-def found(config: Config, ranks: Ranks) -> Federation:
+def build_federation(config: Config, ranks: Ranks) -> Federation:
     """Build all parts of a run, alike on every rank.
 
     Raises:

@@ -9,9 +9,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+import numpy as np
+import numpy.typing as npt
 from torch import Tensor
 
 Tensors = dict[str, Tensor]
+Indices = npt.NDArray[np.int64]
+"""Numbers of samples or clients, on the host."""
 Leaves = tuple[Tensor, ...]
 """A parameter vector split into the model's tensors, one per layer weight or bias."""
 

@@ -4,25 +4,27 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from math import prod
+from typing import NamedTuple
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from fl_ddp.config.command_line import from_file, from_mapping
 from fl_ddp.config.settings import Config
 from fl_ddp.engine.group import Group, Workplace
 from fl_ddp.engine.plan import Plan
 from fl_ddp.errors import DivergedError, ElsewhereError, InterruptedRunError, RankLostError, RunError
-from fl_ddp.evaluation import Scores, evaluate, evaluate_clients, own_accuracy
-from fl_ddp.federation import Federation, Parts, found
+from fl_ddp.evaluation import Evaluation, Scores
+from fl_ddp.federation import Federation, build_federation
 from fl_ddp.host.environment import prepare
 from fl_ddp.host.interrupt import StopRequest, listening
-from fl_ddp.protocol import Info, Tensors, Term, Total, Upload
-from fl_ddp.ranks.cohort import Ids, cohort, deal, owner
+from fl_ddp.protocol import Indices, Info, Tensors, Term, Total, Upload
+from fl_ddp.ranks.cohort import cohort, deal, owner
 from fl_ddp.ranks.collectives import Ranks, join
 from fl_ddp.ranks.exact_sum import CohortSum
 from fl_ddp.ranks.memory import ClientMemory
@@ -64,25 +66,29 @@ def run(config: Config, ranks: Ranks, stop: StopRequest) -> dict[str, object]:
         RankLostError: another rank is gone.
         InterruptedRunError: a stop was asked for; what was finished is saved.
     """
-    federation = ranks.together(lambda: found(config, ranks))
+    federation = ranks.together(lambda: build_federation(config, ranks))
     records = Records(config, ranks, federation)
     try:
         if records.done:
             records.tell(f"{records.path} is finished; a larger --rounds goes on with it")
             return records.done
         with one_torch_thread(ranks.device.type):
-            return _run(Simulation(config, ranks, stop, federation, records), ranks, records)
+            simulation = Simulation(config, ranks, stop, federation, records)
+            with _saved_whatever_comes(simulation, ranks, records):
+                for _ in simulation.rounds():
+                    pass
+                return records.close(simulation.finished, simulation.server["theta"], simulation.seconds_since_record())
     except RankLostError as lost:
         raise RankLostError(f"{lost}; go on with --resume {records.path}") from lost
     finally:
         records.release()
 
 
-def _run(simulation: Simulation, ranks: Ranks, records: Records) -> dict[str, object]:
-    """Run all rounds; what was finished before a stop or an error is saved."""
+@contextmanager
+def _saved_whatever_comes(simulation: Simulation, ranks: Ranks, records: Records) -> Iterator[None]:
+    """Save what was finished before a stop or an error of the block."""
     try:
-        simulation.rounds()
-        return records.close(simulation.finished, simulation.server["theta"], simulation.seconds_since_record())
+        yield
     except RankLostError:
         raise
     except InterruptedRunError:
@@ -97,15 +103,24 @@ def _run(simulation: Simulation, ranks: Ranks, records: Records) -> dict[str, ob
 
 
 def _with_way_out(error: Exception, simulation: Simulation, records: Records) -> Exception | None:
+    """An error of this rank with what may help; nothing where the error is another rank's."""
     if isinstance(error, ElsewhereError):
         return None
     if not isinstance(error, RunError):
         return error
-    stiff = isinstance(error, DivergedError) and simulation.explicit_prior
+    stiff = isinstance(error, DivergedError) and simulation.has_explicit_prior
     text = f"{error}, so does --method.penalty_step proximal" if stiff else str(error)
     if simulation.finished:
         text += f"; round {simulation.finished} is saved in {records.path / 'checkpoints'}"
     return RunError(text)
+
+
+class Kept(NamedTuple):
+    """What stays of a group's upload after its sums: its clients, their memory, and the bytes that each sent."""
+
+    clients: Indices
+    memory: Tensors
+    bytes_up: int
 
 
 class Simulation:
@@ -123,8 +138,6 @@ class Simulation:
         self._config, self._ranks, self._stop = config, ranks, stop
         self._federation, self._records = federation, records
         method, start = federation.method, records.start
-        # a batch that is wider than any client would only be padded
-        self._largest = max(map(len, federation.clients))
         self._workplace = Workplace(
             federation.train,
             federation.model.dtype,
@@ -139,35 +152,44 @@ class Simulation:
         self._memory = ClientMemory(method.init_client(), ranks.device, start.memory if start else None)
         self._workers = workers_on(ranks.device.type)
         self._watch = Stopwatch()
+        self._evaluation = Evaluation(federation, ranks)
         self._late: Exception | None = None
 
     @property
-    def explicit_prior(self) -> bool:
+    def has_explicit_prior(self) -> bool:
         """Whether local steps follow the gradient of a quadratic prior, which diverges where it is too stiff."""
         return getattr(self._federation.method, "penalty_step", None) == "explicit"
 
-    def rounds(self) -> None:
-        """All rounds that are left, then agree that all is well."""
-        config = self._config
-        if config.rounds == 0:
-            self._record(Record(0, 0, 0, 0, 0.0), self._evaluate())
-        elif self.finished >= config.rounds:
-            self._records.scores = self._evaluate()
-        while self.finished < config.rounds:
-            self.advance()
+    def rounds(self) -> Iterator[int]:
+        """All rounds that are left, then agree that all is well; gives the number of finished rounds after each."""
+        config, method = self._config, self._federation.method
+        if self.finished >= config.rounds:
+            self._look_again()
+        for index in range(self.finished, config.rounds):
+            due = index + 1 == config.rounds or (index + 1) % config.eval_every == 0
+            ids = cohort(config.seed, index, config.clients, config.cohort_size)
+            hands = self._hands(ids)
+            server = self._measured(index)
+            initial = self._received_accuracy(server) if due else None
+            train = partial(self._train, index, server, due)
+            total, kept = self._sum(hands[self._ranks.index], train, f"round {index + 1}, client")
+            self._update(index, ids, server, total, kept)
+            record = Record(
+                round=self.finished,
+                cohort=len(ids),
+                traffic_up_bytes=len(ids) * kept[0].bytes_up,
+                traffic_down_bytes=len(ids) * method.sent_bytes(server, index),
+                padded_lanes=self._padded_lanes(hands),
+                train_loss=_ratio(total, "loss", "weight"),
+                initial_accuracy=initial,
+                personalised_accuracy=_ratio(total, "own_accuracy", "tested"),
+            )
+            self._record(record, self._evaluated() if due else None)
+            if index + 1 == config.rounds or self.finished % config.checkpoint_every == 0:
+                with self._watch.phase("checkpoint"):
+                    self.save()
+            yield self.finished
         self._ranks.agree(self._late)
-
-    def advance(self) -> None:
-        """One round, and what is due after it: evaluation, records, checkpoint."""
-        config = self._config
-        last = self.finished + 1 == config.rounds
-        due = last or (self.finished + 1) % config.eval_every == 0
-        record = self._round(due)
-        self._stop.nothing_to_save = False
-        self._record(record, self._evaluate() if due else None)
-        if last or self.finished % config.checkpoint_every == 0:
-            with self._watch.phase("checkpoint"):
-                self.save()
 
     def seconds_since_record(self) -> dict[str, float]:
         """Seconds by phase that no round's record holds: the last checkpoint's."""
@@ -178,92 +200,21 @@ class Simulation:
         if self.finished:
             self._records.save(self.finished, self.server, self._memory)
 
-    def _round(self, due: bool) -> Record:
-        """Local training, one sum over all clients and ranks, the server's step.
+    def _look_again(self) -> None:
+        """Evaluate a model that no round is left for: the initial one, or that of a run without its results."""
+        if self._config.rounds == 0:
+            self._record(Record(0, 0, 0, 0, 0.0), self._evaluated())
+        else:
+            self._records.scores = self._evaluated()
 
-        Args:
-            due: whether the clients' own test samples are looked at.
-        """
-        watch = self._watch
-        index, config = self.finished, self._config
-        ids = cohort(config.seed, index, config.clients, config.cohort_size)
-        hands = self._hands(ids)
-        before = self._measured(index)
-        kept: list[tuple[Ids, Tensors, int]] = []
-
-        initial = self._initial_accuracy() if due else None
-
-        def train(clients: Ids) -> tuple[Group, Upload]:
-            group, upload = self._train(clients, index, before)
-            return group, self._tested(group, upload) if due else upload
-
-        def keep(group: Group, upload: Upload) -> None:
-            kept.append((group.client, upload.memory, _bytes_up(upload)))
-
-        total = self._sum(hands[self._ranks.index], train, keep, f"round {index + 1}, client")
-        with watch.phase("server"):
-            info = Info(index, torch.from_numpy(ids), config.clients)
-            server = self._ranks.together(lambda: self._update(before, total, info))
-            for clients, memory, _ in kept:
-                self._memory.put(clients, memory)
-            self.server, self.finished = server, index + 1
-        lanes = self._records.lanes
-        num_groups = sum(-(-max(len(hand), 1) // lanes) for hand in hands)
-        return Record(
-            round=self.finished,
-            cohort=len(ids),
-            traffic_up_bytes=len(ids) * kept[0][2],
-            traffic_down_bytes=len(ids) * self._federation.method.sent_bytes(before, index),
-            padded_lanes=1 - len(ids) / (num_groups * lanes),
-            train_loss=_ratio(total, "loss", "weight"),
-            initial_accuracy=initial,
-            personalised_accuracy=_ratio(total, "own_accuracy", "tested"),
-        )
-
-    def _sum(
-        self,
-        hand: Ids,
-        work: Callable[[Ids], tuple[Group, Upload]],
-        keep: Callable[[Group, Upload], None],
-        name: str,
-    ) -> Total:
-        """Sums over all clients of all ranks, and what is kept of those of this rank."""
-        watch, config = self._watch, self._config
-        sums = CohortSum(config.reduction == "exact", config.compile, self._ranks.size, self._workers.size)
-        error, self._late = self._late, None
-        try:
-            for parts in self._parts(hand):
-                self._stop.check()
-                with watch.phase("training"):
-                    done = self._workers.map(work, parts)
-                with watch.phase("summing"):
-                    for group, upload in done:
-                        sums.add(upload.sums, group.real, [f"{name} {i}" for i in group.client])
-                        keep(group, upload)
-        except Exception as failure:
-            error = error or failure
-        with watch.phase("summing"):
-            self._ranks.agree(error)
-            return Total(sums.totals(self._ranks.add(sums.buffer())))
-
-    def _train(self, clients: Ids, index: int, server: Tensors) -> tuple[Group, Upload]:
-        """Put clients side by side and train them."""
-        method = self._federation.method
-        group = self._group(clients, index, self._plan(index), self._federation.clients)
-        sent = method.sent(index)
-        received = {name: (server if name in sent else self._initial)[name] for name in method.broadcast}
-        return group, method.client_update(group, received, self._memory.take(group.client))
-
-    def _tested(self, group: Group, upload: Upload) -> Upload:
-        """With the accuracy of the clients' own models on their own test samples, if they have any."""
-        federation = self._federation
-        if not any(map(len, federation.local_test)):
-            return upload
-        parts = [federation.local_test[i] if i >= 0 else np.zeros(0, np.int64) for i in group.client]
-        accuracy = own_accuracy(federation.model, upload.theta, federation.train, parts)
-        tested = torch.tensor([float(len(part) > 0) for part in parts], device=accuracy.device)
-        sums = upload.sums | {"own_accuracy": Term(accuracy, weight=tested), "tested": tested}
-        return replace(upload, sums=sums, sent=upload.sums if upload.sent is None else upload.sent)
+    def _hands(self, ids: Indices) -> list[Indices]:
+        """The cohort's clients on each rank: where their memory is, or dealt evenly."""
+        size = self._ranks.size
+        cost = self._plan(0).num_steps(np.array([len(self._federation.clients[i]) for i in ids]))
+        if not self._memory.initial:
+            return deal(ids, cost, size)
+        longest = ids[np.argsort(-cost, kind="stable")]
+        return [longest[owner(longest, size) == rank] for rank in range(size)]
 
     def _measured(self, index: int) -> Tensors:
         """The server's state before a round, with what it measures on its own samples."""
@@ -273,49 +224,91 @@ class Simulation:
         size = min(method.proxy_batch, max(map(len, proxy)))
         plan = replace(self._plan(index), batch_size=size, epochs=1, steps=None, drop_last=False)
 
-        def measure(pieces: Ids) -> tuple[Group, Upload]:
+        def measure(pieces: Indices) -> tuple[Group, Upload]:
             group = self._group(pieces, index, plan, proxy)
             return group, Upload(method.measure(group, self.server), self.server["theta"])
 
         mine = np.arange(self._ranks.index, len(proxy), self._ranks.size)
-        total = self._sum(mine, measure, lambda *_: None, f"round {index + 1}, proxy batch")
-        return self._ranks.together(lambda: self._finite(method.measured(self.server, total), index))
+        total, _ = self._sum(mine, measure, f"round {index + 1}, proxy batch")
+        return self._ranks.together(lambda: _finite(method.measured(self.server, total), index))
 
-    def _group(self, ids: Ids, index: int, plan: Plan, parts: Parts) -> Group:
+    def _sum(
+        self, hand: Indices, work: Callable[[Indices], tuple[Group, Upload]], name: str
+    ) -> tuple[Total, list[Kept]]:
+        """Sums over all clients of all ranks, and what stays on this rank of its groups' uploads.
+
+        Args:
+            hand: this rank's clients.
+            work: what a group of them does.
+            name: what to call a client in an error message, before its number.
+        """
+        watch, config = self._watch, self._config
+        sums = CohortSum(config.reduction == "exact", config.compile, self._ranks.size, self._workers.size)
+        kept: list[Kept] = []
+        error, self._late = self._late, None
+        try:
+            for groups in self._parts(hand):
+                self._stop.check()
+                with watch.phase("training"):
+                    done = self._workers.map(work, groups)
+                with watch.phase("summing"):
+                    for group, upload in done:
+                        sums.add(upload.sums, group.real, [f"{name} {i}" for i in group.client])
+                        kept.append(Kept(group.client, upload.memory, _bytes_up(upload)))
+        except Exception as failure:
+            error = error or failure
+        with watch.phase("summing"):
+            self._ranks.agree(error)
+            return Total(sums.totals(self._ranks.add(sums.buffer()))), kept
+
+    def _train(self, index: int, server: Tensors, due: bool, clients: Indices) -> tuple[Group, Upload]:
+        """Put clients side by side and train them; test what becomes of them where that is due."""
+        method = self._federation.method
+        group = self._group(clients, index, self._plan(index), self._federation.clients)
+        sent = method.sent(index)
+        received = {name: (server if name in sent else self._initial)[name] for name in method.broadcast}
+        upload = method.client_update(group, received, self._memory.take(group.client))
+        own = self._evaluation.own(group.client, upload.theta) if due else {}
+        if not own:
+            return group, upload
+        sent_up = upload.sums if upload.sent is None else upload.sent
+        return group, replace(upload, sums=upload.sums | own, sent=sent_up)
+
+    def _update(self, index: int, ids: Indices, server: Tensors, total: Total, kept: Sequence[Kept]) -> None:
+        """The server's step; the round is finished, and what clients remember of it is kept."""
+        with self._watch.phase("server"):
+            info = Info(index, torch.from_numpy(ids), self._config.clients)
+            update = self._federation.method.server_update
+            after = self._ranks.together(lambda: _finite(update(server, total, info), index))
+            for group in kept:
+                self._memory.put(group.clients, group.memory)
+            self.server, self.finished = after, index + 1
+        self._stop.nothing_to_save = False
+
+    def _group(self, ids: Indices, index: int, plan: Plan, parts: Sequence[Indices]) -> Group:
         lanes, seed = self._records.lanes, self._config.seed
         return Group(self._workplace, plan, ids, [parts[i] for i in ids], lanes, seed, index)
 
-    def _update(self, server: Tensors, total: Total, info: Info) -> Tensors:
-        """The server's next state."""
-        return self._finite(self._federation.method.server_update(server, total, info), info.index)
-
-    def _finite(self, server: Tensors, index: int) -> Tensors:
-        if not all(_is_finite(t) for t in server.values()):
-            raise DivergedError(f"round {index + 1}: the server's state is not finite")
-        return server
-
-    def _hands(self, ids: Ids) -> list[Ids]:
-        """The cohort's clients on each rank: where their memory is, or dealt evenly."""
-        size = self._ranks.size
-        cost = self._plan(0).num_steps(np.array([len(self._federation.clients[i]) for i in ids]))
-        if not self._memory.initial:
-            return deal(ids, cost, size)
-        longest = ids[np.argsort(-cost, kind="stable")]
-        return [longest[owner(longest, size) == rank] for rank in range(size)]
-
-    def _parts(self, ids: Ids) -> Iterator[list[Ids]]:
+    def _parts(self, ids: Indices) -> Iterator[list[Indices]]:
         """This rank's clients, cut into groups, as many at a time as there are workers.
 
         A rank without clients has one empty group, so that all ranks know all sums.
         """
         lanes, at_once = self._records.lanes, self._workers.size
-        parts = [ids[i : i + lanes] for i in range(0, max(len(ids), 1), lanes)]
-        return (parts[i : i + at_once] for i in range(0, len(parts), at_once))
+        groups = [ids[i : i + lanes] for i in range(0, max(len(ids), 1), lanes)]
+        return (groups[i : i + at_once] for i in range(0, len(groups), at_once))
+
+    def _padded_lanes(self, hands: Sequence[Indices]) -> float:
+        """Share of a round's lanes without a client."""
+        lanes = self._records.lanes
+        num_groups = sum(-(-max(len(hand), 1) // lanes) for hand in hands)
+        return 1 - sum(map(len, hands)) / (num_groups * lanes)
 
     def _plan(self, index: int) -> Plan:
         config = self._config
         return Plan(
-            batch_size=min(config.batch_size, self._largest),
+            # a batch that is wider than any client would only be padded
+            batch_size=min(config.batch_size, max(map(len, self._federation.clients))),
             epochs=config.epochs,
             steps=config.local_steps,
             lr=config.lr * config.lr_decay**index,
@@ -324,21 +317,13 @@ class Simulation:
             drop_last=config.drop_last,
         )
 
-    def _evaluate(self) -> Scores:
-        model, theta = self._federation.model, self.server["theta"]
+    def _evaluated(self) -> Scores:
         with self._watch.phase("evaluation"):
-            return evaluate(
-                lambda x: model.logits(theta, x), self._federation.test, model.num_classes, model.dtype, self._ranks
-            )
+            return self._evaluation.of_server(self.server["theta"])
 
-    def _initial_accuracy(self) -> float | None:
-        """Of the model the clients receive, on their own test samples."""
-        federation, theta = self._federation, self.server["theta"]
+    def _received_accuracy(self, server: Tensors) -> float | None:
         with self._watch.phase("evaluation"):
-            return evaluate_clients(
-                lambda x: federation.model.logits(theta, x), federation.train, federation.local_test,
-                federation.model.dtype, self._ranks,
-            )  # fmt: skip
+            return self._evaluation.received(server["theta"])
 
     def _record(self, record: Record, scores: Scores | None) -> None:
         """Write down a round; an error of rank 0's disk is agreed upon with the next round's."""
@@ -354,9 +339,12 @@ def _ratio(total: Total, over: str, under: str) -> float | None:
     return float(total.sums[over] / total.sums[under]) if over in total.sums and total.sums[under] > 0 else None
 
 
-def _is_finite(t: Tensor) -> bool:
-    """Whether all numbers are finite, in one pass."""
-    return not t.is_floating_point() or bool(torch.stack(t.aminmax()).isfinite().all())
+def _finite(server: Tensors, index: int) -> Tensors:
+    """A state of the server after a round, if all its numbers are finite."""
+    for t in server.values():
+        if t.is_floating_point() and not bool(torch.stack(t.aminmax()).isfinite().all()):
+            raise DivergedError(f"round {index + 1}: the server's state is not finite")
+    return server
 
 
 def _bytes_up(upload: Upload) -> int:

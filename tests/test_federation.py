@@ -15,7 +15,7 @@ from conformance_runs import differences, play
 from fl_ddp import simulate
 from fl_ddp.config.command_line import from_mapping
 from fl_ddp.errors import ConfigError
-from fl_ddp.federation import Federation, found, num_idle
+from fl_ddp.federation import Federation, build_federation, num_idle
 from fl_ddp.partitions.partition_file import SavedPartition, write_partition
 from fl_ddp.ranks.collectives import Ranks
 
@@ -23,7 +23,7 @@ SMALL: Mapping[str, object] = {"model.hidden": 4, "clients": 6, "local_test": 0.
 
 
 def founded(**changes: object) -> Federation:
-    return found(from_mapping({**SMALL, **changes}), Ranks(0, 1, torch.device("cpu")))
+    return build_federation(from_mapping({**SMALL, **changes}), Ranks(0, 1, torch.device("cpu")))
 
 
 def equal(ours: list[npt.NDArray[np.int64]], others: list[npt.NDArray[np.int64]]) -> bool:

@@ -11,7 +11,7 @@ from fl_ddp.config.command_line import from_mapping
 from fl_ddp.engine.flat_model import FlatModel
 from fl_ddp.engine.samples import Samples
 from fl_ddp.evaluation import BATCH, evaluate_clients, own_accuracy
-from fl_ddp.federation import found
+from fl_ddp.federation import build_federation
 
 ROWS = 2 * BATCH + 300
 GENERATOR = torch.Generator().manual_seed(4)
@@ -48,7 +48,7 @@ def test_each_lane_is_tested_on_its_own_samples_with_its_own_model() -> None:
 def test_a_run_reports_the_received_model_and_the_trained_ones() -> None:
     """What round 2's clients receive is what round 1 left; training on few classes raises a client's own accuracy."""
     kept = play({"rounds": 2})
-    federation = found(from_mapping(SETTINGS), SOLO)
+    federation = build_federation(from_mapping(SETTINGS), SOLO)
     after_one = play({"rounds": 1}).state.server["theta"]
     expected = evaluate_clients(
         lambda x: federation.model.logits(after_one, x), federation.train, federation.local_test, torch.float32, SOLO

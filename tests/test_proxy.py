@@ -7,16 +7,16 @@ import pytest
 from conformance_runs import SETTINGS, SOLO, differences, play
 
 from fl_ddp.config.command_line import from_mapping
-from fl_ddp.federation import Federation, found
+from fl_ddp.federation import Federation, build_federation
 
 
 def federation(**options: object) -> Federation:
     settings = {f"method.{name}": value for name, value in options.items()}
-    return found(from_mapping(SETTINGS | {"method": "FedCL"} | settings), SOLO)
+    return build_federation(from_mapping(SETTINGS | {"method": "FedCL"} | settings), SOLO)
 
 
 def test_the_server_holds_copies_of_a_share_of_the_clients_samples() -> None:
-    with_proxy, without = federation(proxy=0.1), found(from_mapping(SETTINGS), SOLO)
+    with_proxy, without = federation(proxy=0.1), build_federation(from_mapping(SETTINGS), SOLO)
     clients, proxy = np.concatenate(with_proxy.clients), np.concatenate(with_proxy.proxy)
     assert len(proxy) == round(0.1 * len(clients)) == len(set(proxy.tolist()))
     assert set(proxy.tolist()) <= set(clients.tolist())

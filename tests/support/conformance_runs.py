@@ -14,7 +14,7 @@ from torch._dynamo.utils import counters
 
 from fl_ddp.config.command_line import from_mapping
 from fl_ddp.evaluation import Scores
-from fl_ddp.federation import Federation, found
+from fl_ddp.federation import Federation, build_federation
 from fl_ddp.host.interrupt import StopRequest
 from fl_ddp.protocol import Tensors
 from fl_ddp.ranks.cohort import Ids
@@ -128,13 +128,14 @@ class Regrouped(Simulation):
 def play(settings: dict[str, object], cut: Cut | None = None) -> Unwritten:
     """Run on one rank, without files."""
     config = from_mapping(SETTINGS | settings)
-    federation = found(config, SOLO)
+    federation = build_federation(config, SOLO)
     kept = Unwritten(federation)
     simulation = Regrouped(config, SOLO, StopRequest(), federation, kept)
     simulation.cut = cut
     method = federation.method
     kept.save(0, simulation.server, ClientMemory(method.init_client(), SOLO.device))
-    simulation.rounds()
+    for _ in simulation.rounds():
+        pass
     return kept
 
 
