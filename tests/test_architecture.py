@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import ast
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+from launching import one_thread
+
 import fl_ddp
+from fl_ddp.main import main
 
 PACKAGE = Path(fl_ddp.__file__).parent
 TREES = {
@@ -142,3 +147,31 @@ def public(parent: ast.Module | ast.ClassDef) -> Iterator[ast.FunctionDef | ast.
     for node in parent.body:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) and not node.name.startswith("_"):
             yield node
+
+
+DEEPEST = 10
+"""Frames from main() to the local step, both counted."""
+LOOKS_UP = """
+import json, traceback
+from pathlib import Path
+from fl_ddp.models.mlp import MLP
+
+class LooksUp(MLP):
+    def forward(self, x):
+        frames = [[frame.filename, frame.name] for frame in traceback.extract_stack()]
+        if any(name == "step" for _, name in frames):
+            Path("frames.json").write_text(json.dumps(frames))
+        return super().forward(x)
+"""
+
+
+def test_the_local_step_is_near_main(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("mine.py").write_text(LOOKS_UP)
+    words = ["--model=mine.py:LooksUp", "--rounds=1", "--compile=false", "--device=cpu", f"--out={tmp_path}"]
+    with one_thread():
+        assert main(words) == 0
+    frames = [(file, name) for file, name in json.loads(Path("frames.json").read_text())]
+    first = frames.index((str(PACKAGE / "main.py"), "main"))
+    last = frames.index((str(PACKAGE / "engine" / "step.py"), "step"))
+    assert last - first + 1 <= DEEPEST, frames[first : last + 1]

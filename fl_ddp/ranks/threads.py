@@ -31,7 +31,7 @@ class Workers:
     def map(self, work: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
         """Do something with every item; results in the items' order, the first error after all are done."""
         if self._pool is None:
-            return [work(item) for item in items]
+            return list(map(work, items))
         futures = [self._pool.submit(work, item) for item in items]
         errors = [error for future in futures if (error := _error(future))]
         if errors:
