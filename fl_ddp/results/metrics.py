@@ -52,9 +52,7 @@ class Record:
 class Metrics:
     """The open metrics.csv of a run. Floats are written such that reading gives the same bits.
 
-    Columns: round, train_loss, cohort, traffic_up_bytes, traffic_down_bytes (of the round), time_padded_lanes,
-    accuracy, running_mean_accuracy, forgetting, loss, initial_accuracy, personalised_accuracy, accuracy/<class> ...,
-    and those of time, whose names all start with `time`.
+    _row() has the columns in their order; traffic is of the round, and all columns of time start with `time`.
     """
 
     def __init__(self, path: Path, classes: Sequence[str], phases: Sequence[str], kept: bytes = b"") -> None:
@@ -70,12 +68,13 @@ class Metrics:
             RunError: it cannot be written.
         """
         self._path, self._classes, self._phases = path, tuple(classes), tuple(phases)
+        self._columns = _columns(classes, phases)
         self._size, self._sha256 = len(kept), hashlib.sha256(kept)
         with writing(path):
             self._file = path.open("ab")
             self._file.truncate(self._size)
         if not kept:
-            self._append(_columns(classes, phases))
+            self._append(dict(zip(self._columns, self._columns, strict=True)))
 
     @classmethod
     def resume(
@@ -105,10 +104,11 @@ class Metrics:
             raise ConfigError(path, f"cannot be read ({error.strerror}), the run cannot go on without it") from error
         if len(kept) < size:
             raise ConfigError(path, f"was cut short, {len(kept)} bytes are left of the {size} the checkpoint knows")
-        header, *rows = csv.reader(io.StringIO(kept.decode(errors="replace"), newline=""))
-        if hashlib.sha256(kept).hexdigest() != state["sha256"] or tuple(header) != _columns(classes, phases):
+        rows = csv.DictReader(io.StringIO(kept.decode(errors="replace"), newline=""))
+        known = tuple(rows.fieldnames or ()) == _columns(classes, phases)
+        if hashlib.sha256(kept).hexdigest() != state["sha256"] or not known:
             raise ConfigError(path, f"was edited, its first {size} bytes are not those the checkpoint knows")
-        return cls(path, classes, phases, kept), [_record(row, len(classes), phases) for row in rows]
+        return cls(path, classes, phases, kept), [_record(row, classes, phases) for row in rows]
 
     def append(self, record: Record, running_mean: float | None, forgetting: float | None) -> None:
         """Add the row of a round.
@@ -122,16 +122,8 @@ class Metrics:
             RunError: it cannot be written.
         """
         assert record.seconds.keys() <= set(self._phases), record.seconds.keys()
-        classes = record.class_accuracy or (None,) * len(self._classes)
-        assert len(classes) == len(self._classes)
-        self._append(
-            (
-                *(record.round, record.train_loss, record.cohort, record.traffic_up_bytes, record.traffic_down_bytes),
-                *(record.padded_lanes, record.accuracy, running_mean, forgetting, record.loss),
-                *(record.initial_accuracy, record.personalised_accuracy, *classes),
-                *(record.wall, *(record.seconds.get(phase) for phase in self._phases)),
-            )
-        )
+        assert record.class_accuracy is None or len(record.class_accuracy) == len(self._classes)
+        self._append(_row(record, self._classes, self._phases, running_mean, forgetting))
 
     def state(self) -> dict[str, object]:
         """What a checkpoint stores: the file's size in bytes and their sha256."""
@@ -155,44 +147,66 @@ class Metrics:
         with writing(self._path):
             self._file.close()
 
-    def _append(self, cells: Sequence[object]) -> None:
+    def _append(self, row: Mapping[str, object]) -> None:
         text = io.StringIO()
-        csv.writer(text, lineterminator="\n").writerow(cells)
-        row = text.getvalue().encode()
+        csv.DictWriter(text, self._columns, lineterminator="\n").writerow(row)
+        line = text.getvalue().encode()
         with writing(self._path):
-            self._file.write(row)
+            self._file.write(line)
             # At once, so that a row that was reported survives a kill.
             self._file.flush()
-        self._size += len(row)
-        self._sha256.update(row)
+        self._size += len(line)
+        self._sha256.update(line)
+
+
+def _row(
+    record: Record, classes: Sequence[str], phases: Sequence[str], running_mean: float | None, forgetting: float | None
+) -> dict[str, object]:
+    """A round by column, in the order of the columns."""
+    of_class = record.class_accuracy or (None,) * len(classes)
+    return {
+        "round": record.round,
+        "train_loss": record.train_loss,
+        "cohort": record.cohort,
+        "traffic_up_bytes": record.traffic_up_bytes,
+        "traffic_down_bytes": record.traffic_down_bytes,
+        "time_padded_lanes": record.padded_lanes,
+        "accuracy": record.accuracy,
+        "running_mean_accuracy": running_mean,
+        "forgetting": forgetting,
+        "loss": record.loss,
+        "initial_accuracy": record.initial_accuracy,
+        "personalised_accuracy": record.personalised_accuracy,
+        **{f"accuracy/{name}": value for name, value in zip(classes, of_class, strict=True)},
+        "time_wall": record.wall,
+        **{f"time_{phase}": record.seconds.get(phase) for phase in phases},
+    }
 
 
 def _columns(classes: Sequence[str], phases: Sequence[str]) -> tuple[str, ...]:
-    return (
-        *("round", "train_loss", "cohort", "traffic_up_bytes", "traffic_down_bytes", "time_padded_lanes"),
-        *("accuracy", "running_mean_accuracy", "forgetting", "loss", "initial_accuracy", "personalised_accuracy"),
-        *(f"accuracy/{name}" for name in classes),
-        *("time_wall", *(f"time_{phase}" for phase in phases)),
-    )
+    return tuple(_row(Record(0, 0, 0, 0, 0.0), classes, phases, None, None))
 
 
-def _record(row: Sequence[str], num_classes: int, phases: Sequence[str]) -> Record:
+def _record(row: Mapping[str, str], classes: Sequence[str], phases: Sequence[str]) -> Record:
     """A row read back; running mean and forgetting are left out, they follow from the rows before."""
-    end = 12 + num_classes
-    floats = (float(cell) if cell else None for cell in (row[1], row[6], *row[9:end]))
-    train_loss, accuracy, loss, initial, personalised, *classes = floats
+
+    def number(column: str) -> float | None:
+        return float(row[column]) if row[column] else None
+
+    of_class = [number(f"accuracy/{name}") for name in classes]
+    seconds = {phase: number(f"time_{phase}") for phase in phases}
     return Record(
-        round=int(row[0]),
-        cohort=int(row[2]),
-        traffic_up_bytes=int(row[3]),
-        traffic_down_bytes=int(row[4]),
-        padded_lanes=float(row[5]),
-        train_loss=train_loss,
-        accuracy=accuracy,
-        loss=loss,
-        initial_accuracy=initial,
-        personalised_accuracy=personalised,
-        class_accuracy=tuple(c for c in classes if c is not None) or None,
-        seconds={phase: float(cell) for phase, cell in zip(phases, row[end + 1 :], strict=True) if cell},
-        wall=float(row[end]),
+        round=int(row["round"]),
+        cohort=int(row["cohort"]),
+        traffic_up_bytes=int(row["traffic_up_bytes"]),
+        traffic_down_bytes=int(row["traffic_down_bytes"]),
+        padded_lanes=float(row["time_padded_lanes"]),
+        train_loss=number("train_loss"),
+        accuracy=number("accuracy"),
+        loss=number("loss"),
+        initial_accuracy=number("initial_accuracy"),
+        personalised_accuracy=number("personalised_accuracy"),
+        class_accuracy=tuple(value for value in of_class if value is not None) or None,
+        seconds={phase: value for phase, value in seconds.items() if value is not None},
+        wall=float(row["time_wall"]),
     )
