@@ -25,6 +25,7 @@ FLOORS = (
     ("worker",),
     ("simulation",),
     ("records",),
+    ("run_files",),
     ("evaluation",),
     ("federation",),
     ("results",),

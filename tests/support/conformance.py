@@ -23,7 +23,7 @@ from matplotlib.figure import Figure
 from torch import Tensor
 from torch._dynamo.utils import counters
 
-from fl_ddp import records
+from fl_ddp import run_files
 from fl_ddp.config import registry
 from fl_ddp.config.command_line import from_mapping
 from fl_ddp.config.settings import Config
@@ -228,7 +228,10 @@ def main() -> None:
     folder, ranks = Path(sys.argv[1]), join("cpu")
     candidates = [Candidate(name, owner, folder) for name, owner in (offered() | broken()).items()]
     # the pictures of a run's folder take longer than its rounds, and none is looked at here
-    with patch.object(records, "partition_figure", _no_figure), patch.object(records, "confusion_figure", _no_figure):
+    with (
+        patch.object(run_files, "partition_figure", _no_figure),
+        patch.object(run_files, "confusion_figure", _no_figure),
+    ):
         for candidate in candidates:
             candidate.run_together(ranks)
         findings = {

@@ -1,0 +1,212 @@
+"""The files of a run beside its checkpoints: settings, partition, course, model and results."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+from collections.abc import Mapping
+from dataclasses import fields, replace
+from pathlib import Path
+
+import numpy as np
+import torch
+from safetensors.torch import save
+from torch import Tensor
+
+from fl_ddp.config.absolute_paths import with_absolute_paths
+from fl_ddp.config.settings import Choice, Config
+from fl_ddp.config.yaml_file import to_yaml
+from fl_ddp.errors import ConfigError
+from fl_ddp.evaluation import Scores
+from fl_ddp.federation import Federation, num_idle
+from fl_ddp.host.atomic_file import write_bytes, write_text
+from fl_ddp.host.stdout import say
+from fl_ddp.partitions.partition_file import SavedPartition, read_partition, write_partition
+from fl_ddp.ranks.collectives import Ranks
+from fl_ddp.results import checkpoint
+from fl_ddp.results.figures import confusion_figure, partition_figure
+from fl_ddp.results.metrics import Record
+from fl_ddp.results.progress import Progress, result_table
+from fl_ddp.results.stopwatch import PHASES
+from fl_ddp.results.summary import Summary, cpu_model, rounds_to_target, versions_and_hardware, write_summary
+from fl_ddp.results.tracking import Tracker
+
+
+class RunFiles:
+    """What rank 0 writes of a run beside its checkpoints: settings, partition, course and results.
+
+    Attributes:
+        tracker: of the run's course.
+    """
+
+    def __init__(self, path: Path, config: Config, federation: Federation, ranks: Ranks, finished: int | None) -> None:
+        """Write what is known before the first round, or open what a resumed run goes on with.
+
+        Args:
+            path: the run's folder.
+            config: of the run.
+            federation: what it is made of.
+            ranks: that it runs on.
+            finished: number of rounds that the checkpoint knows; None where the run begins.
+
+        Raises:
+            ConfigError: a resumed run was started with another division of the data, or its metrics.csv was edited.
+            RunError: a file cannot be written.
+        """
+        self._path, self._config, self._federation = path, config, federation
+        self._numerics = numerics(config, federation.lanes, ranks)
+        saved = SavedPartition(
+            federation.clients,
+            federation.local_test if config.local_test else None,
+            config.partition.name,
+            federation.partition_seed,
+            len(federation.labels),
+        )
+        if finished is not None:
+            stored = read_partition(path / "partition.json").clients
+            if not all(np.array_equal(a, b) for a, b in zip(stored, federation.clients, strict=True)):
+                raise ConfigError(
+                    path / "partition.json",
+                    (
+                        "the run was started with another division of the data; restore the file or the data set "
+                        "it was made from"
+                    ),
+                )
+        write_text(path / "config.yaml", to_yaml(with_absolute_paths(replace(config, resume=None))))
+        write_partition(path / "partition.json", saved)
+        state: Mapping[str, object] | None = None
+        if finished is not None:
+            state = checkpoint.load(path, finished).state["metrics"]  # type: ignore[assignment]
+        self.tracker = Tracker(path, federation.classes, PHASES, _settings(config), state)
+        figure = partition_figure(federation.clients, federation.labels, federation.classes)
+        image = io.BytesIO()
+        figure.savefig(image, dpi=200)
+        write_bytes(path / "partition.png", image.getvalue())
+        self.tracker.figure("partition", figure, 0)
+        self._progress = Progress(finished or 0, config.rounds)
+        self._tell_what_begins(finished or 0, ranks)
+
+    def tell(self, line: str) -> None:
+        """Print a line above the progress bar."""
+        self._progress.say(f"fl_ddp: {line}")
+
+    def round(self, record: Record) -> None:
+        """Add a finished round.
+
+        Raises:
+            RunError: it cannot be written.
+        """
+        self.tracker.record(record)
+        self._progress.update(record)
+
+    def commit(self, temporary: Path, finished: int) -> None:
+        """Turn a folder that holds all ranks' state into a checkpoint.
+
+        Raises:
+            RunError: it cannot be written; older checkpoints are untouched.
+        """
+        evaluated = self.tracker.history.evaluated
+        accuracy = evaluated.accuracy if evaluated and evaluated.round == finished else None
+        state = {"metrics": self.tracker.state(), "numerics": self._numerics}
+        checkpoint.commit(self._path, temporary, state, self._config.keep_checkpoints, accuracy)
+
+    def finish(
+        self, finished: int, theta: Tensor, scores: Scores | None, seconds: Mapping[str, float]
+    ) -> dict[str, object]:
+        """Write model and summary and print the results.
+
+        Args:
+            finished: number of finished rounds.
+            theta: [P] the final parameters.
+            scores: of the newest evaluation.
+            seconds: by phase, spent since the last round's record.
+
+        Returns:
+            what summary.json holds.
+
+        Raises:
+            RunError: they cannot be written.
+        """
+        history, classes = self.tracker.history, self._federation.classes
+        tensors = {name: t.cpu() for name, t in self._federation.model.state_dict(theta).items()}
+        write_bytes(self._path / "model.safetensors", save(tensors))
+        if scores:
+            self.tracker.figure("confusion", confusion_figure(scores.confusion, classes), finished)
+        means, rounds = history.running_means, history.rounds
+        summary = Summary(
+            folder=str(self._path),
+            rounds=finished,
+            accuracy=scores.accuracy if scores else None,
+            running_mean_accuracy=means[-1] if means else None,
+            best_accuracy=history.standing.best,
+            forgetting=history.standing.forgetting,
+            loss=scores.loss if scores else None,
+            initial_accuracy=history.evaluated.initial_accuracy if history.evaluated else None,
+            personalised_accuracy=history.evaluated.personalised_accuracy if history.evaluated else None,
+            class_accuracy=dict(zip(classes, scores.class_accuracy, strict=True)) if scores else {},
+            class_forgetting=dict(zip(classes, history.standing.class_forgetting, strict=False)),
+            confusion=scores.confusion if scores else (),
+            rounds_to_target={
+                "accuracy": rounds_to_target(rounds, history.accuracies, self._config.targets),
+                "running_mean": rounds_to_target(rounds, means, self._config.targets),
+            },
+            traffic_up_bytes=history.traffic_up_bytes,
+            traffic_down_bytes=history.traffic_down_bytes,
+            padded_lanes=history.padded_lanes,
+            seconds={phase: history.seconds.get(phase, 0.0) + seconds[phase] for phase in PHASES},
+            parameters_sha256=hashlib.sha256(theta.cpu().contiguous().numpy().tobytes()).hexdigest(),
+            numerics=self._numerics,
+            environment=versions_and_hardware(),
+        )
+        content = write_summary(self._path, summary)
+        self._progress.close()
+        self.tracker.finish(finished, summary.rounds_to_target["accuracy"])
+        self.tracker.close()
+        say(result_table(summary))
+        return content
+
+    def close(self) -> None:
+        """Leave the terminal in order."""
+        self._progress.close()
+
+    def _tell_what_begins(self, finished: int, ranks: Ranks) -> None:
+        config = self._config
+        going_on = f", going on after round {finished}" if finished else ""
+        self.tell(
+            f"{self._path}: {config.method.name}, {config.clients} clients, cohort {config.cohort_size}, "
+            f"{self._federation.lanes} lanes, {ranks.size} rank(s) on {ranks.device.type}{going_on}"
+        )
+        if idle := num_idle(config, self._federation.clients):
+            self.tell(
+                f"warning: {idle} of {config.clients} clients have no full batch of {config.batch_size} and never "
+                "train; without --drop_last, or with a smaller --batch_size, they do"
+            )
+
+
+def numerics(config: Config, lanes: int, ranks: Ranks) -> dict[str, object]:
+    """What decides a run's bits beside data, method and seed."""
+    return {
+        "lanes": lanes,
+        "device": torch.cuda.get_device_name() if ranks.device.type == "cuda" else "cpu",
+        "cpu": cpu_model(),
+        "torch": torch.__version__,
+        "compile": config.compile,
+        "precision": config.precision,
+        "reduction": config.reduction,
+    }
+
+
+def _settings(config: Config) -> dict[str, object]:
+    """A run's settings as flat names, for TensorBoard's table of hyper-parameters; not where it lies."""
+    return {
+        f.name: value.name if isinstance(value, Choice) else value
+        for f in fields(config)
+        for value in [getattr(config, f.name)]
+        if f.name not in ("out", "name", "resume")
+    } | {
+        f"{f.name}.{option}": value
+        for f in fields(config)
+        for choice in [getattr(config, f.name)]
+        if isinstance(choice, Choice)
+        for option, value in choice.init_args.items()
+    }
