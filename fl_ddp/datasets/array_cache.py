@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 import zipfile
 import zlib
 from collections.abc import Callable
@@ -11,10 +10,11 @@ from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
+from filelock import FileLock
 
 from fl_ddp.datasets.dataset import Arrays
-from fl_ddp.datasets.file_lock import file_lock
 from fl_ddp.errors import ConfigError
+from fl_ddp.host.atomic_file import replacing
 
 UNREADABLE = (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error)
 
@@ -35,10 +35,11 @@ def cached(name: str, build: Callable[[], Arrays]) -> Arrays:
         return arrays
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with file_lock(path.with_suffix(".lock")):
+        with FileLock(path.with_suffix(".lock")):
             if (arrays := _load(path)) is None:
                 arrays = build()
-                _save(path, arrays)
+                with replacing(path) as file:
+                    np.savez(file, **asdict(arrays))
         return arrays
     except OSError as error:
         raise ConfigError(path, f"cannot be written ({error}); set XDG_CACHE_HOME to a folder that can") from None
@@ -53,15 +54,3 @@ def _load(path: Path) -> Arrays | None:
         return Arrays(x_train, y_train, x_test, y_test, classes)
     except UNREADABLE:
         return None
-
-
-def _save(path: Path, arrays: Arrays) -> None:
-    """Write beside and rename, so that no other process finds half a file."""
-    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f"{path.stem}-", delete=False) as file:
-        try:
-            np.savez(file, **asdict(arrays))
-            file.flush()
-            os.fsync(file.fileno())
-            Path(file.name).replace(path)
-        finally:
-            Path(file.name).unlink(missing_ok=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import http.client
-import os
 import socket
 import sys
 import tarfile
@@ -16,9 +15,11 @@ from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 
+from filelock import FileLock
+
 from fl_ddp.datasets.dataset import Arrays, Dataset
-from fl_ddp.datasets.file_lock import file_lock
 from fl_ddp.errors import ConfigError
+from fl_ddp.host.atomic_file import move_synced
 
 BROKEN_ARCHIVE = (OSError, EOFError, zlib.error, tarfile.TarError, zipfile.BadZipFile)
 STALLED_SECONDS = 30.0
@@ -92,14 +93,13 @@ class Downloadable(Dataset):
         """Fetch beside the folder and move complete files in, so that no half file is ever found."""
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            with file_lock(self.folder / ".download.lock"):
+            with FileLock(self.folder / ".download.lock"):
                 if not (missing := self._missing()):
                     return
                 with tempfile.TemporaryDirectory(dir=self.folder, prefix=".download-") as into, _patience():
                     fetched = self.fetch(Path(into))
                     for name in missing:
-                        _sync(fetched / name)
-                        (fetched / name).replace(self.folder / name)
+                        move_synced(fetched / name, self.folder / name)
         except (*BROKEN_ARCHIVE, RuntimeError, http.client.HTTPException) as error:
             reason = " ".join(str(error).split()) or type(error).__name__
             raise ConfigError(
@@ -121,8 +121,3 @@ def _patience() -> Iterator[None]:
             yield
     finally:
         socket.setdefaulttimeout(before)
-
-
-def _sync(path: Path) -> None:
-    with path.open("rb") as file:
-        os.fsync(file.fileno())

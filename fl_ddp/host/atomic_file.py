@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
 from fl_ddp.errors import RunError
 
@@ -44,6 +45,38 @@ def write_synced(path: Path, content: bytes) -> None:
         os.fsync(file.fileno())
 
 
+@contextmanager
+def replacing(path: Path) -> Iterator[BinaryIO]:
+    """Replace a file by what is written in a block, in one step at its end; if it raises, the old file is untouched.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    temporary = path.with_name(f".{path.name}.tmp")
+    try:
+        with temporary.open("wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    sync_folder(path.parent)
+
+
+def move_synced(source: Path, target: Path) -> None:
+    """Give a whole file of the same file system its final name.
+
+    Raises:
+        OSError: it cannot be moved.
+    """
+    with source.open("rb") as file:
+        os.fsync(file.fileno())
+    source.replace(target)
+    sync_folder(target.parent)
+
+
 def write_text(path: Path, text: str) -> None:
     """Replace a file by a new text in one step, like write_bytes()."""
     write_bytes(path, text.encode())
@@ -55,12 +88,5 @@ def write_bytes(path: Path, content: bytes) -> None:
     Raises:
         RunError: it cannot be written; the old file is untouched.
     """
-    temporary = path.with_name(f".{path.name}.tmp")
-    with writing(path):
-        try:
-            write_synced(temporary, content)
-            temporary.replace(path)
-        except OSError:
-            temporary.unlink(missing_ok=True)
-            raise
-        sync_folder(path.parent)
+    with writing(path), replacing(path) as file:
+        file.write(content)

@@ -6,13 +6,14 @@ import fcntl
 import os
 import re
 import socket
-import time
 from collections.abc import Iterator
 from datetime import datetime
 from difflib import get_close_matches
 from itertools import chain, count
 from pathlib import Path
 from types import TracebackType
+
+from filelock import FileLock, Timeout
 
 from fl_ddp.config.settings import Config
 from fl_ddp.errors import ConfigError
@@ -49,7 +50,7 @@ def name_is_taken(path: Path) -> ConfigError:
 
 
 def is_held(path: Path) -> bool:
-    """Whether a run is writing in a folder now."""
+    """Whether a run is writing in a folder now; the look needs no right to write there and hinders no other."""
     try:
         lock = os.open(path / ".lock", os.O_RDONLY)
     except OSError:
@@ -61,18 +62,6 @@ def is_held(path: Path) -> bool:
     finally:
         os.close(lock)
     return False
-
-
-def _lock_exclusively(file: int) -> None:
-    """Lock an open file; for a moment is_held() of another process may have it."""
-    end = time.monotonic() + _LONGER_THAN_A_LOOK
-    while True:
-        try:
-            return fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if time.monotonic() > end:
-                raise
-            time.sleep(0.05)
 
 
 class RunFolder:
@@ -92,22 +81,22 @@ class RunFolder:
             ConfigError: it cannot be written.
         """
         self.path = path
+        place = path / ".lock"
+        # for a moment is_held() of another process may have it
+        self._lock = FileLock(place, timeout=_LONGER_THAN_A_LOOK, thread_local=False, fallback_to_soft=False)
         try:
-            self._lock = os.open(path / ".lock", os.O_RDWR | os.O_CREAT, 0o666)
+            self._lock.acquire()
+            place.write_text(f"host {socket.gethostname()}, process {os.getpid()}\n")
+        except Timeout as error:
+            holder = place.read_text(errors="replace").strip()
+            raise FolderInUseError(
+                path, f"another run is writing in this folder ({holder}); wait until it ends, or stop it"
+            ) from error
         except OSError as error:
-            raise ConfigError(path, f"this run folder cannot be written ({error.strerror})") from error
-        try:
-            _lock_exclusively(self._lock)
-        except OSError as error:
-            holder = os.read(self._lock, 1000).decode(errors="replace").strip()
-            os.close(self._lock)
-            if isinstance(error, BlockingIOError):
-                raise FolderInUseError(
-                    path, f"another run is writing in this folder ({holder}); wait until it ends, or stop it"
-                ) from error
-            raise ConfigError(path, f"cannot be locked ({error.strerror}); choose another folder with --out") from error
-        os.ftruncate(self._lock, 0)
-        os.pwrite(self._lock, f"host {socket.gethostname()}, process {os.getpid()}\n".encode(), 0)
+            self.close()
+            raise ConfigError(
+                path, f"this run folder cannot be written or locked ({error.strerror}); choose another with --out"
+            ) from error
 
     @classmethod
     def create(cls, config: Config, now: datetime) -> RunFolder:
@@ -150,9 +139,7 @@ class RunFolder:
 
     def close(self) -> None:
         """Give the lock back; a second call does nothing."""
-        if self._lock >= 0:
-            os.close(self._lock)
-            self._lock = -1
+        self._lock.release()
 
     def __enter__(self) -> RunFolder:
         return self
