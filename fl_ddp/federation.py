@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import torch
 
 from fl_ddp.config import registry
@@ -21,10 +20,11 @@ from fl_ddp.errors import ConfigError
 from fl_ddp.methods.fedavg import FedAvg
 from fl_ddp.partitions.local_split import local_split
 from fl_ddp.partitions.partition import Partition
+from fl_ddp.protocol import Indices
 from fl_ddp.ranks.cohort import auto_lanes
 from fl_ddp.ranks.collectives import Ranks
 
-Parts = list[npt.NDArray[np.int64]]
+Parts = list[Indices]
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Federation:
 
     train: Samples
     test: Samples
-    labels: npt.NDArray[np.int64]
+    labels: Indices
     classes: tuple[str, ...]
     clients: Parts
     local_test: Parts
@@ -121,7 +121,7 @@ def _proxy(method: FedAvg, clients: Parts, seed: int) -> Parts:
     return [drawn] if method.proxy_whole else np.split(drawn, range(method.proxy_batch, len(drawn), method.proxy_batch))
 
 
-def _divide(config: Config, labels: npt.NDArray[np.int64]) -> tuple[Parts, Parts, int]:
+def _divide(config: Config, labels: Indices) -> tuple[Parts, Parts, int]:
     partition = registry.build(config.partition)
     assert isinstance(partition, Partition)
     seed = config.seed if partition.seed is None else partition.seed
@@ -157,7 +157,7 @@ def _on_device(data: Arrays, normalize: bool, device: torch.device, dtype: torch
     if normalize:
         normaliser = Normaliser(*(t.to(device, dtype) for t in channel_statistics(data.x_train)))
 
-    def place(x: Stored, y: npt.NDArray[np.int64]) -> Samples:
+    def place(x: Stored, y: Indices) -> Samples:
         stored = torch.from_numpy(x)
         stored = stored.to(device) if x.dtype == np.uint8 else stored.to(device, dtype)
         return Samples(stored, torch.from_numpy(y).to(device), normaliser)

@@ -15,7 +15,9 @@ from torch import Tensor
 
 Tensors = dict[str, Tensor]
 Indices = npt.NDArray[np.int64]
-"""Numbers of samples or clients, on the host."""
+"""Which samples, or which clients; on the host."""
+Counts = npt.NDArray[np.int64]
+"""How many of them."""
 Leaves = tuple[Tensor, ...]
 """A parameter vector split into the model's tensors, one per layer weight or bias."""
 

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from fl_ddp.bounds import check_fields
 from fl_ddp.errors import ConfigError
+from fl_ddp.protocol import Indices
 
 Inputs = npt.NDArray[np.uint8] | npt.NDArray[np.float32]
 
@@ -31,9 +32,9 @@ class Arrays:
     """
 
     x_train: Inputs
-    y_train: npt.NDArray[np.int64]
+    y_train: Indices
     x_test: Inputs
-    y_test: npt.NDArray[np.int64]
+    y_test: Indices
     classes: tuple[str, ...]
 
 

@@ -19,6 +19,7 @@ from fl_ddp.datasets.array_cache import cached
 from fl_ddp.datasets.dataset import Arrays, Dataset
 from fl_ddp.datasets.file_tree import FileTree
 from fl_ddp.errors import ConfigError
+from fl_ddp.protocol import Indices
 
 IMAGE_SUFFIXES = {".jpeg", ".jpg", ".png", ".bmp", ".webp", ".gif", ".ppm", ".pgm", ".tif", ".tiff"}
 ANNOTATIONS = "val/val_annotations.txt"
@@ -70,7 +71,7 @@ class ImageFolder(Dataset):
 
     def _decode_all(
         self, tree: FileTree, images: Labelled, folders: Sequence[str]
-    ) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
+    ) -> tuple[npt.NDArray[np.uint8], Indices]:
         """Pixels [N, 3, H, W] and labels [N]."""
         if not images:
             raise ConfigError(self.root, "has no training images", ", ".join(sorted(IMAGE_SUFFIXES)))

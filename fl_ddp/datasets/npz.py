@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from fl_ddp.datasets.dataset import Arrays, Dataset, Inputs
 from fl_ddp.errors import ConfigError
+from fl_ddp.protocol import Indices
 
 KEYS = ("x_train", "y_train", "x_test", "y_test")
 CHANNELS = (1, 3)
@@ -64,13 +65,13 @@ class Npz(Dataset):
             "uint8 pixels [N, H, W], [N, C, H, W] or [N, H, W, C] with C = 1 or 3, or floats [N, ...]",
         )
 
-    def _labels(self, y: npt.NDArray[np.generic], key: str) -> npt.NDArray[np.int64]:
+    def _labels(self, y: npt.NDArray[np.generic], key: str) -> Indices:
         if y.dtype.kind not in "iu" or y.ndim != 1:
             wanted = "whole numbers from 0 up, [N]"
             raise ConfigError(self.origin(key), f"{y.dtype} of shape {list(y.shape)} are no labels", wanted)
         return y.astype(np.int64)
 
-    def _classes(self, names: npt.NDArray[np.generic] | None, y_train: npt.NDArray[np.int64]) -> tuple[str, ...]:
+    def _classes(self, names: npt.NDArray[np.generic] | None, y_train: Indices) -> tuple[str, ...]:
         if names is not None:
             if names.ndim != 1:
                 raise ConfigError(self.origin("classes"), f"shape {list(names.shape)} is no list of names", "[C]")

@@ -8,7 +8,6 @@ from functools import partial
 from math import prod
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -17,7 +16,7 @@ from fl_ddp.engine.plan import Plan
 from fl_ddp.engine.samples import Samples
 from fl_ddp.engine.seeds import Keys, Purpose, keys, shuffled
 from fl_ddp.engine.step import Drawn, Objective, Rates, Split, State, Variant, Walk, local_step
-from fl_ddp.protocol import Leaves, Tensors, Trained
+from fl_ddp.protocol import Indices, Leaves, Tensors, Trained
 
 _AT_ONCE = 2**21
 """Bytes of images copied out of the training set at once."""
@@ -60,8 +59,8 @@ class Group:
         self,
         workplace: Workplace,
         plan: Plan,
-        clients: npt.NDArray[np.int64],
-        samples: list[npt.NDArray[np.int64]],
+        clients: Indices,
+        samples: list[Indices],
         lanes: int,
         seed: int,
         round_index: int,
@@ -158,7 +157,7 @@ class Group:
             batches[lane, : min(len(samples), most)] = samples[order[lane, : min(len(samples), most)]]
         return self._draws(batches.reshape(self.lanes, -1, batch_size).swapaxes(0, 1), order_keys)
 
-    def _draws(self, indices: npt.NDArray[np.int64], lane_keys: Keys) -> Iterator[Drawn]:
+    def _draws(self, indices: Indices, lane_keys: Keys) -> Iterator[Drawn]:
         """The samples of every step; images are copied row by row, which beats a compiled gather of single bytes.
 
         Args:

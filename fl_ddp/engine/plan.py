@@ -6,11 +6,9 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from fl_ddp.engine.seeds import Keys, shuffled
-
-Counts = npt.NDArray[np.int64]
+from fl_ddp.protocol import Counts, Indices
 
 
 @dataclass(frozen=True)
@@ -46,7 +44,7 @@ class Plan:
             part = np.maximum(part, np.minimum(n, 1))
         return part
 
-    def batches(self, order_keys: Keys, samples: list[npt.NDArray[np.int64]]) -> npt.NDArray[np.int64]:
+    def batches(self, order_keys: Keys, samples: list[Indices]) -> Indices:
         """The samples of every local step.
 
         Args:

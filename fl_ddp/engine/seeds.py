@@ -15,6 +15,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from fl_ddp.protocol import Indices
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -65,7 +67,7 @@ def torch_seed(*words: int) -> Iterator[None]:
         yield
 
 
-def shuffled(order_keys: Keys, n: npt.NDArray[np.int64], epoch: int) -> npt.NDArray[np.int64]:
+def shuffled(order_keys: Keys, n: Indices, epoch: int) -> Indices:
     """One random order of each client's samples.
 
     Args:

@@ -14,7 +14,7 @@ from fl_ddp.engine.flat_model import FlatModel
 from fl_ddp.engine.samples import Normaliser
 from fl_ddp.engine.seeds import uniform
 from fl_ddp.importance.coverage import Coverage
-from fl_ddp.importance.measure import Measure
+from fl_ddp.importance.sensitivity import Sensitivity
 from fl_ddp.importance.taps import Part, powered, tapped
 from fl_ddp.protocol import Leaves
 
@@ -37,26 +37,26 @@ SumStep = Callable[[Leaves, Leaves, Chunk, Normaliser, Tensor], None]
 
 
 @made_once
-def sum_step(model: FlatModel, measure: Measure, covered: Coverage, compile: bool, shapes: Hashable) -> SumStep:
+def sum_step(model: FlatModel, sensitivity: Sensitivity, covered: Coverage, compile: bool, shapes: Hashable) -> SumStep:
     """One chunk's powers of gradients, added to total in place; shapes are part of the key as in local_step."""
 
     def of_lane(theta: Leaves, chunk: Chunk, classes: Tensor) -> dict[int, Part]:
         def cotangents(logits: Tensor, y: Tensor, weight: Tensor, u: Tensor) -> Tensor:
-            return measure.cotangents(logits, y, u, classes) * weight[:, None]
+            return sensitivity.cotangents(logits, y, u, classes) * weight[:, None]
 
         given = (chunk.y, chunk.weight, uniform(chunk.key, 0, chunk.y.shape))
-        if measure.batch_mean and not measure.over_classes:
+        if sensitivity.batch_mean and not sensitivity.over_classes:
             logits, pull = _vjp(lambda leaves: model.logits(leaves, chunk.x), theta)
             (mean,) = pull(cotangents(logits, *given)[0])
-            return {i: powered(g, measure.power) for i, g in enumerate(mean)}
+            return {i: powered(g, sensitivity.power) for i, g in enumerate(mean)}
 
         def of_sample(x: Tensor, *given: Tensor) -> Leaves:
             return _of_sample(model, theta, x, lambda z: cotangents(z, *(t[None] for t in given)), covered.others)
 
-        found = tapped(model, theta, chunk.x, lambda z: cotangents(z, *given), covered.calls, measure.power)
+        found = tapped(model, theta, chunk.x, lambda z: cotangents(z, *given), covered.calls, sensitivity.power)
         if covered.others:
             others = vmap(of_sample)(chunk.x, *given)
-            sums = (powered(g, measure.power).sum((0, 1)) for g in others)
+            sums = (powered(g, sensitivity.power).sum((0, 1)) for g in others)
             found |= zip(covered.others, sums, strict=True)
         return found
 

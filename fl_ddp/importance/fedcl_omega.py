@@ -12,14 +12,14 @@ from fl_ddp.engine.flat_model import FlatModel
 from fl_ddp.engine.group import Group
 from fl_ddp.engine.step import Objective
 from fl_ddp.importance.fisher import importance_sum, mean_gradient_norm
-from fl_ddp.importance.measure import Measure
+from fl_ddp.importance.sensitivity import Sensitivity
 
 Reading = Literal["per_param_sq", "per_param_abs", "per_tensor", "global", "mas", "si"]
-_MEASURES: Mapping[str, Measure] = {
-    "per_param_sq": Measure(),
-    "per_param_abs": Measure(power="absolute"),
-    "per_tensor": Measure(batch_mean=True),
-    "mas": Measure(of="norm", power="absolute"),
+_SENSITIVITIES: Mapping[str, Sensitivity] = {
+    "per_param_sq": Sensitivity(),
+    "per_param_abs": Sensitivity(power="absolute"),
+    "per_tensor": Sensitivity(batch_mean=True),
+    "mas": Sensitivity(of="norm", power="absolute"),
 }
 
 
@@ -50,7 +50,7 @@ def omega_sum(
         norm = mean_gradient_norm(group, theta, model) * group.n
         return norm[:, None].expand(-1, model.num_params), group.n
     batch = batch_size if reading == "per_tensor" else None
-    omega, count = importance_sum(group, theta, model, _MEASURES[reading], batch_size=batch)
+    omega, count = importance_sum(group, theta, model, _SENSITIVITIES[reading], batch_size=batch)
     if reading == "per_tensor":
         leaves = [leaf.flatten(1) for leaf in model.leaves(omega)]
         return torch.cat([leaf.sum(1, keepdim=True).expand_as(leaf) for leaf in leaves], 1), group.n

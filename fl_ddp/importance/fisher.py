@@ -24,7 +24,7 @@ from fl_ddp.engine.group import Group
 from fl_ddp.engine.step import Drawn
 from fl_ddp.importance.chunk import Chunk, norm_step, sum_step
 from fl_ddp.importance.coverage import Coverage, coverage
-from fl_ddp.importance.measure import Label, Measure
+from fl_ddp.importance.sensitivity import Label, Sensitivity
 from fl_ddp.protocol import Leaves
 
 Reduction = Literal["per_sample_mean", "batch_mean_sq"]
@@ -41,34 +41,34 @@ def importance_sum(
     group: Group,
     theta: Tensor,
     model: FlatModel,
-    measure: Measure,
+    sensitivity: Sensitivity,
     *,
     batch_size: int | None = None,
     max_samples: int = 0,
 ) -> tuple[Tensor, Tensor]:
-    """Sum a measure over each client's samples, or batches where it is of batches' mean gradients.
+    """Sum a sensitivity over each client's samples, or batches where it is of batches' mean gradients.
 
     Args:
         group: the clients.
         theta: [P] or [G, P], where the gradients are taken.
         model: the network.
-        measure: what is summed.
-        batch_size: of the batches; only for measures of batches.
+        sensitivity: what is summed.
+        batch_size: of the batches; only for sensitivities of batches.
         max_samples: of a client, drawn by seed, round and client; 0 for all.
 
     Returns:
         [G, P] sums in the model's type, zero for padded lanes, and [G] how many were summed.
     """
-    assert measure.batch_mean == (batch_size is not None)
+    assert sensitivity.batch_mean == (batch_size is not None)
     covered = coverage(model, tuple(group.workplace.samples.x.shape[1:]))
     n = group.n.clamp(max=max_samples) if max_samples else group.n
     batch_size = min(batch_size, group.workplace.largest) if batch_size else None
     count = n if batch_size is None else (n / batch_size).ceil()
-    blocks = _class_blocks(model, measure)
-    of_batches = batch_size is not None and not measure.over_classes
+    blocks = _class_blocks(model, sensitivity)
+    of_batches = batch_size is not None and not sensitivity.over_classes
     size = batch_size if of_batches and batch_size else chunk_size(covered, len(blocks[0]))
     leaves, total = _leaves(group, theta, model), _nothing(group, model)
-    steps = ByLayout(partial(sum_step, model, measure, covered, group.workplace.compile))
+    steps = ByLayout(partial(sum_step, model, sensitivity, covered, group.workplace.compile))
     with torch.no_grad():
         for index, drawn in enumerate(group.once(size, max_samples)):
             weight = drawn.mask
@@ -110,9 +110,9 @@ def fisher(
     Source: Kirkpatrick et al. 2017, eq. 3; Kunstner et al. 2019 for the three kinds.
     """
     of_batches = reduction == "batch_mean_sq"
-    measure = Measure(kind, batch_mean=of_batches)
+    sensitivity = Sensitivity(kind, batch_mean=of_batches)
     batch = batch_size if of_batches else None
-    total, count = importance_sum(group, theta, model, measure, batch_size=batch, max_samples=max_samples)
+    total, count = importance_sum(group, theta, model, sensitivity, batch_size=batch, max_samples=max_samples)
     return total.div_(count.clamp_min(1)[:, None])
 
 
@@ -138,9 +138,9 @@ def _nothing(group: Group, model: FlatModel) -> Leaves:
     return tuple(torch.zeros(group.lanes, *s, dtype=model.dtype, device=model.device) for s in model.shapes)
 
 
-def _class_blocks(model: FlatModel, measure: Measure) -> list[Tensor]:
+def _class_blocks(model: FlatModel, sensitivity: Sensitivity) -> list[Tensor]:
     """All classes in blocks of equal size, filled up with numbers from C up; any one if they do not matter."""
-    if not measure.over_classes:
+    if not sensitivity.over_classes:
         return [torch.zeros(1, dtype=torch.int64, device=model.device)]
     blocks = -(-model.num_classes // _CLASSES)
     size = -(-model.num_classes // blocks)

@@ -18,7 +18,7 @@ from torch import Tensor
 from fl_ddp.bounds import Count, CountOrZero, NonNegative, Share
 from fl_ddp.engine.group import Group
 from fl_ddp.importance.fisher import Reduction, fisher
-from fl_ddp.importance.measure import Label
+from fl_ddp.importance.sensitivity import Label
 from fl_ddp.methods.fedavg import FedAvg
 from fl_ddp.protocol import Info, Quadratic, Tensors, Term, Total, Upload
 

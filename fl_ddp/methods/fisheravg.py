@@ -24,9 +24,9 @@ from torch import Tensor
 from fl_ddp.bounds import Count, CountOrZero, NonNegative, Positive, UnitInterval
 from fl_ddp.engine.group import Group
 from fl_ddp.importance.fisher import Reduction, fisher
-from fl_ddp.importance.measure import Label
 from fl_ddp.importance.rwalk import rwalk_score, rwalk_window
 from fl_ddp.importance.scale import Norm, by_tensor_norm, of_largest
+from fl_ddp.importance.sensitivity import Label
 from fl_ddp.methods.fedavg import FedAvg
 from fl_ddp.protocol import Info, Quadratic, Tensors, Term, Total, Upload
 

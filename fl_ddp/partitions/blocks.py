@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from fl_ddp.bounds import Count
 from fl_ddp.errors import ConfigError
 from fl_ddp.partitions.partition import Partition, parts_of
+from fl_ddp.protocol import Indices
 
 
 @dataclass(frozen=True)
@@ -29,9 +29,7 @@ class Blocks(Partition):
     blocks_per_client: Count = 2
     block_size: Count | None = None
 
-    def divide(
-        self, labels: npt.NDArray[np.int64], num_clients: int, rng: np.random.Generator
-    ) -> list[npt.NDArray[np.int64]]:
+    def divide(self, labels: Indices, num_clients: int, rng: np.random.Generator) -> list[Indices]:
         """See Partition.split."""
         num_samples, wanted = len(labels), num_clients * self.blocks_per_client
         if not 1 <= self.blocks_per_client <= num_samples // num_clients:
@@ -61,7 +59,7 @@ class Blocks(Partition):
         return parts_of(owner, num_clients)
 
 
-def _largest_size(per_class: npt.NDArray[np.int64], wanted: int) -> int:
+def _largest_size(per_class: Indices, wanted: int) -> int:
     """The largest block size that gives so many blocks, by bisection; there are at least so many samples."""
     low, high = 1, int(per_class.sum()) // wanted
     while low < high:

@@ -11,8 +11,8 @@ import numpy.typing as npt
 
 from fl_ddp.bounds import Positive
 from fl_ddp.partitions.partition import Partition, parts_of
+from fl_ddp.protocol import Counts, Indices
 
-Counts = npt.NDArray[np.int64]
 Shares = npt.NDArray[np.float64]
 
 
@@ -35,7 +35,7 @@ class ClientDirichlet(Partition):
     alpha: Literal["inf"] | Positive = 1.0
     overlap: bool = True
 
-    def divide(self, labels: npt.NDArray[np.int64], num_clients: int, rng: np.random.Generator) -> list[Counts]:
+    def divide(self, labels: Indices, num_clients: int, rng: np.random.Generator) -> list[Counts]:
         """See Partition.split."""
         pool = np.bincount(labels)
         shares = self._shares(pool > 0, num_clients, rng)

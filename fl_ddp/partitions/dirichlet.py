@@ -6,10 +6,10 @@ import heapq
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from fl_ddp.bounds import Positive
 from fl_ddp.partitions.partition import Partition, parts_of
+from fl_ddp.protocol import Indices
 
 REDRAWS = 20
 
@@ -30,9 +30,7 @@ class Dirichlet(Partition):
 
     alpha: Positive = 0.5
 
-    def divide(
-        self, labels: npt.NDArray[np.int64], num_clients: int, rng: np.random.Generator
-    ) -> list[npt.NDArray[np.int64]]:
+    def divide(self, labels: Indices, num_clients: int, rng: np.random.Generator) -> list[Indices]:
         """See Partition.split."""
         per_class = np.bincount(labels)
         for _ in range(1 + REDRAWS):
@@ -48,9 +46,7 @@ class Dirichlet(Partition):
         return parts_of(owner, num_clients)
 
 
-def _draw(
-    per_class: npt.NDArray[np.int64], num_clients: int, alpha: float, rng: np.random.Generator
-) -> npt.NDArray[np.int64]:
+def _draw(per_class: Indices, num_clients: int, alpha: float, rng: np.random.Generator) -> Indices:
     """Samples of each class that each client gets, [C, num_clients]."""
     counts = np.zeros((len(per_class), num_clients), np.int64)
     sizes = np.zeros(num_clients, np.int64)
@@ -66,7 +62,7 @@ def _draw(
     return counts
 
 
-def _fill_up(counts: npt.NDArray[np.int64], min_size: int) -> None:
+def _fill_up(counts: Indices, min_size: int) -> None:
     """Move samples in counts [C, num_clients] from the largest clients, one class at a time, until none has too few."""
     sizes = counts.sum(axis=0)
     donors = [(-int(sizes[client]), int(client)) for client in np.flatnonzero(sizes > min_size)]

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
 from fl_ddp.errors import ConfigError
 from fl_ddp.partitions.partition import Partition
 from fl_ddp.partitions.partition_file import FORM, SavedPartition, read_partition
+from fl_ddp.protocol import Indices
 
 
 @dataclass(frozen=True)
@@ -26,9 +26,7 @@ class FromFile(Partition):
 
     path: str = ""
 
-    def divide(
-        self, labels: npt.NDArray[np.int64], num_clients: int, rng: np.random.Generator
-    ) -> list[npt.NDArray[np.int64]]:
+    def divide(self, labels: Indices, num_clients: int, rng: np.random.Generator) -> list[Indices]:
         """See Partition.split."""
         saved = self._read()
         if len(saved.clients) != num_clients:
@@ -42,7 +40,7 @@ class FromFile(Partition):
             raise ConfigError(self.path, f"sample {highest} does not exist", f"0 to {len(labels) - 1}")
         return saved.clients
 
-    def local_test(self) -> list[npt.NDArray[np.int64]] | None:
+    def local_test(self) -> list[Indices] | None:
         """See Partition.local_test."""
         return self._read().local_test
 

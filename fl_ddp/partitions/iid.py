@@ -5,17 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from fl_ddp.partitions.partition import Partition, parts_of
+from fl_ddp.protocol import Indices
 
 
 @dataclass(frozen=True)
 class IID(Partition):
     """Samples are dealt at random; sizes differ by at most one. Source: McMahan et al. 2017, section 3."""
 
-    def divide(
-        self, labels: npt.NDArray[np.int64], num_clients: int, rng: np.random.Generator
-    ) -> list[npt.NDArray[np.int64]]:
+    def divide(self, labels: Indices, num_clients: int, rng: np.random.Generator) -> list[Indices]:
         """See Partition.split."""
         return parts_of(rng.permutation(len(labels)) % num_clients, num_clients)

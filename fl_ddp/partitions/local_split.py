@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 
 from fl_ddp.partitions.partition import overlapping, parts_of
+from fl_ddp.protocol import Indices
 
 
 def local_split(
-    clients: Sequence[npt.NDArray[np.int64]], share: float, rng: np.random.Generator
-) -> tuple[list[npt.NDArray[np.int64]], list[npt.NDArray[np.int64]]]:
+    clients: Sequence[Indices], share: float, rng: np.random.Generator
+) -> tuple[list[Indices], list[Indices]]:
     """Keep a share of each client's samples aside, chosen at random.
 
     Where clients overlap, samples are kept aside for all of them at once, so that nobody trains on another's test data;
@@ -43,8 +43,8 @@ def local_split(
 
 
 def _of_overlapping(
-    clients: Sequence[npt.NDArray[np.int64]], share: float, rng: np.random.Generator
-) -> tuple[list[npt.NDArray[np.int64]], list[npt.NDArray[np.int64]]]:
+    clients: Sequence[Indices], share: float, rng: np.random.Generator
+) -> tuple[list[Indices], list[Indices]]:
     drawn = rng.random(1 + max(int(client[-1]) for client in clients if len(client)))
     aside = drawn < share
     for client in clients:

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from fl_ddp.bounds import Count, Seed, check_fields
 from fl_ddp.errors import ConfigError
+from fl_ddp.protocol import Indices
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,9 +28,7 @@ class Partition(ABC):
     def __post_init__(self) -> None:
         check_fields(self, "--partition.")
 
-    def split(
-        self, labels: npt.NDArray[np.int64], num_clients: int, rng: np.random.Generator
-    ) -> list[npt.NDArray[np.int64]]:
+    def split(self, labels: Indices, num_clients: int, rng: np.random.Generator) -> list[Indices]:
         """Divide the samples among the clients and check that none has too few.
 
         Args:
@@ -61,24 +59,22 @@ class Partition(ABC):
             )
         return parts
 
-    def local_test(self) -> list[npt.NDArray[np.int64]] | None:
+    def local_test(self) -> list[Indices] | None:
         """Each client's own test samples where the division knows them; None where a share is kept aside at random."""
         return None
 
     @abstractmethod
-    def divide(
-        self, labels: npt.NDArray[np.int64], num_clients: int, rng: np.random.Generator
-    ) -> list[npt.NDArray[np.int64]]:
+    def divide(self, labels: Indices, num_clients: int, rng: np.random.Generator) -> list[Indices]:
         """Divide the samples; arguments and result as of split, which has checked that there are enough of them."""
 
 
-def overlapping(parts: Sequence[npt.NDArray[np.int64]]) -> bool:
+def overlapping(parts: Sequence[Indices]) -> bool:
     """Whether a sample is in several parts, each without repeats."""
     together = np.concatenate([*parts, np.empty(0, np.int64)])
     return len(np.unique(together)) < len(together)
 
 
-def parts_of(owner: npt.NDArray[np.int64], num_clients: int) -> list[npt.NDArray[np.int64]]:
+def parts_of(owner: Indices, num_clients: int) -> list[Indices]:
     """The samples of each client, ascending; disjoint, since every sample has one owner.
 
     Args:

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
 from fl_ddp.errors import ConfigError
 from fl_ddp.host.atomic_file import write_text
 from fl_ddp.partitions.partition import overlapping
+from fl_ddp.protocol import Indices
 
 FORM = '{"clients": [[sample indices of client 0], ...]}'
 
@@ -29,8 +29,8 @@ class SavedPartition:
         num_samples: size of the training set divided; None if not known.
     """
 
-    clients: list[npt.NDArray[np.int64]]
-    local_test: list[npt.NDArray[np.int64]] | None = None
+    clients: list[Indices]
+    local_test: list[Indices] | None = None
     kind: str | None = None
     seed: int | None = None
     num_samples: int | None = None
@@ -85,7 +85,7 @@ def read_partition(path: Path) -> SavedPartition:
     return SavedPartition(clients, local_test, kind, seed, num_samples)
 
 
-def _indices(path: Path, key: str, lists: object) -> list[npt.NDArray[np.int64]]:
+def _indices(path: Path, key: str, lists: object) -> list[Indices]:
     """The lists as ascending arrays."""
     if not isinstance(lists, list) or not all(isinstance(part, list) for part in lists):
         raise ConfigError(path, f"{key} is not a list of lists", FORM)
@@ -96,9 +96,7 @@ def _indices(path: Path, key: str, lists: object) -> list[npt.NDArray[np.int64]]
     return [np.sort(np.array(part, np.int64)) for part in lists]
 
 
-def _check_distinct(
-    path: Path, clients: Sequence[npt.NDArray[np.int64]], local_test: Sequence[npt.NDArray[np.int64]], overlap: bool
-) -> None:
+def _check_distinct(path: Path, clients: Sequence[Indices], local_test: Sequence[Indices], overlap: bool) -> None:
     accepted = 'each index once, in one client, or also in others with "overlap": true'
     groups = [*clients, *local_test]
     if overlap:
@@ -110,7 +108,7 @@ def _check_distinct(
     _check_once(path, np.concatenate([*groups, np.empty(0, np.int64)]), accepted)
 
 
-def _check_once(path: Path, indices: npt.NDArray[np.int64], accepted: str) -> None:
+def _check_once(path: Path, indices: Indices, accepted: str) -> None:
     ordered = np.sort(indices)
     twice = ordered[1:][ordered[1:] == ordered[:-1]]
     if len(twice):

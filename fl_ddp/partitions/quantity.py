@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from fl_ddp.bounds import Positive
 from fl_ddp.partitions.partition import Partition, parts_of
+from fl_ddp.protocol import Indices
 
 
 @dataclass(frozen=True)
@@ -25,9 +25,7 @@ class Quantity(Partition):
 
     alpha: Positive = 0.5
 
-    def divide(
-        self, labels: npt.NDArray[np.int64], num_clients: int, rng: np.random.Generator
-    ) -> list[npt.NDArray[np.int64]]:
+    def divide(self, labels: Indices, num_clients: int, rng: np.random.Generator) -> list[Indices]:
         """See Partition.split."""
         shares = rng.dirichlet(np.full(num_clients, self.alpha))
         ends = np.cumsum(shares if shares.any() else np.ones(num_clients))  # a huge alpha underflows

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from fl_ddp.bounds import Count
 from fl_ddp.errors import ConfigError
 from fl_ddp.partitions.partition import Partition, parts_of
+from fl_ddp.protocol import Indices
 
 
 @dataclass(frozen=True)
@@ -26,9 +26,7 @@ class Shards(Partition):
 
     shards_per_client: Count = 2
 
-    def divide(
-        self, labels: npt.NDArray[np.int64], num_clients: int, rng: np.random.Generator
-    ) -> list[npt.NDArray[np.int64]]:
+    def divide(self, labels: Indices, num_clients: int, rng: np.random.Generator) -> list[Indices]:
         """See Partition.split."""
         num_samples, num_shards = len(labels), num_clients * self.shards_per_client
         if not 1 <= self.shards_per_client <= num_samples // num_clients:

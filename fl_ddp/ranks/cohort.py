@@ -5,18 +5,16 @@ from __future__ import annotations
 from math import ceil
 
 import numpy as np
-import numpy.typing as npt
 
 from fl_ddp.engine.seeds import Purpose, generator
-
-Ids = npt.NDArray[np.int64]
+from fl_ddp.protocol import Indices
 
 _MOST_LANES = {"cpu": 16, "cuda": 64}
 # what a group costs beside its lanes, in lanes: Python, launches and guards
 _GROUP_COST = {"cpu": 1, "cuda": 16}
 
 
-def cohort(seed: int, round_index: int, num_clients: int, size: int) -> Ids:
+def cohort(seed: int, round_index: int, num_clients: int, size: int) -> Indices:
     """Client ids of a round's cohort, ascending; uniform without replacement, a function of seed and round alone."""
     if size == num_clients:
         return np.arange(num_clients)
@@ -24,12 +22,12 @@ def cohort(seed: int, round_index: int, num_clients: int, size: int) -> Ids:
     return np.sort(drawn).astype(np.int64)
 
 
-def owner(client: Ids, num_ranks: int) -> Ids:
+def owner(client: Indices, num_ranks: int) -> Indices:
     """The rank that keeps each client's memory, fixed for the whole run."""
     return client % num_ranks
 
 
-def deal(ids: Ids, cost: npt.NDArray[np.int64], num_ranks: int) -> list[Ids]:
+def deal(ids: Indices, cost: Indices, num_ranks: int) -> list[Indices]:
     """Deal clients to ranks longest-first, each to the rank with the least work so far.
 
     Args:

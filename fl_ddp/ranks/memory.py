@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import numpy as np
-import numpy.typing as npt
 import torch
 
-from fl_ddp.protocol import Tensors
+from fl_ddp.protocol import Indices, Tensors
 
 
 class ClientMemory:
@@ -22,14 +20,14 @@ class ClientMemory:
         self.initial, self._device = initial, device
         self._of: dict[int, Tensors] = dict(stored or {})
 
-    def take(self, clients: npt.NDArray[np.int64]) -> Tensors:
+    def take(self, clients: Indices) -> Tensors:
         """Memory [G, ...] of a group on the device; padded lanes (id -1) get an unused client's."""
         rows = [self._of.get(int(c), self.initial) for c in clients]
         return {
             name: torch.stack([row[name].to(self._device, non_blocking=True) for row in rows]) for name in self.initial
         }
 
-    def put(self, clients: npt.NDArray[np.int64], memory: Tensors) -> None:
+    def put(self, clients: Indices, memory: Tensors) -> None:
         """Keep a group's memory [G, ...]; called only when the whole round is done."""
         host = {name: t.to("cpu") for name, t in memory.items()}
         for lane, client in enumerate(clients):

@@ -6,12 +6,13 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator, PercentFormatter, StrMethodFormatter
+
+from fl_ddp.protocol import Indices
 
 CLIENTS_SHOWN = 50
 LARGEST_HEIGHT, NAME_HEIGHT = 8.0, 0.13  # inches
@@ -20,9 +21,7 @@ _MOST_NUMBERS = 20
 """Classes up to which the cells of a confusion matrix are labelled."""
 
 
-def partition_figure(
-    clients: Sequence[npt.NDArray[np.int64]], labels: npt.NDArray[np.int64], classes: Sequence[str]
-) -> Figure:
+def partition_figure(clients: Sequence[Indices], labels: Indices, classes: Sequence[str]) -> Figure:
     """Bubbles of client x class, their area proportional to the number of samples, below bars of the clients' sizes.
 
     Args:
@@ -81,7 +80,7 @@ def confusion_figure(confusion: Sequence[Sequence[int]], classes: Sequence[str])
     return figure
 
 
-def _draw_sizes(axes: Axes, sizes: npt.NDArray[np.int64]) -> None:
+def _draw_sizes(axes: Axes, sizes: Indices) -> None:
     axes.bar(np.arange(len(sizes)), sizes, width=0.7, color=PALE)
     axes.set_ylabel("samples", fontsize=9)
     axes.yaxis.set_major_locator(MaxNLocator(2, integer=True, steps=[1, 2, 5, 10]))
@@ -89,9 +88,7 @@ def _draw_sizes(axes: Axes, sizes: npt.NDArray[np.int64]) -> None:
     _tidy(axes)
 
 
-def _draw_bubbles(
-    axes: Axes, counts: npt.NDArray[np.int64], classes: Sequence[str], largest_area: float, every: int
-) -> None:
+def _draw_bubbles(axes: Axes, counts: Indices, classes: Sequence[str], largest_area: float, every: int) -> None:
     """Bubbles for counts [clients, C]; what is too small to see is a dot of 1 point^2; every n-th class is named."""
     largest = int(counts.max(initial=1))
     client, label = np.nonzero(counts)

@@ -37,9 +37,9 @@ class Progress:
         self._next_line = 0.0
         self._bar: tqdm[Never] | None = None
         if on_terminal():
-            layout = "round {n_fmt}/{total_fmt} |{bar}| {desc}{rate_inv_fmt}, {remaining} left"
+            form = "round {n_fmt}/{total_fmt} |{bar}| {desc}{rate_inv_fmt}, {remaining} left"
             self._bar = tqdm(
-                total=rounds, initial=done, unit="round", bar_format=layout, dynamic_ncols=True, file=sys.stdout
+                total=rounds, initial=done, unit="round", bar_format=form, dynamic_ncols=True, file=sys.stdout
             )
 
     def update(self, record: Record) -> None:

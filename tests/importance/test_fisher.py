@@ -18,7 +18,7 @@ from fl_ddp.engine.samples import Samples
 from fl_ddp.importance import fisher as importance_pass
 from fl_ddp.importance.coverage import coverage
 from fl_ddp.importance.fisher import fisher, importance_sum, mean_gradient_norm
-from fl_ddp.importance.measure import Label, Measure
+from fl_ddp.importance.sensitivity import Label, Sensitivity
 from fl_ddp.ranks.threads import workers_on
 
 SHAPE = (1, 6, 6)
@@ -69,7 +69,7 @@ def test_fisher_of_ragged_clients_is_the_mean_of_squares(make: Callable[[], nn.M
 def test_absolute_gradients_are_summed(make: Callable[[], nn.Module], kind: Label) -> None:
     b = bench(make, SHAPE, (53, 4))
     theta = b.theta(3)
-    found, count = importance_sum(b.group([0, 1], 3), theta, b.model, Measure(kind, power="absolute"))
+    found, count = importance_sum(b.group([0, 1], 3), theta, b.model, Sensitivity(kind, power="absolute"))
     assert count.tolist() == [53, 4, 0] and not found[2].any()
     for client in range(2):
         (x, y), rows = b.inputs(client), torch.arange(len(b.clients[client]))
@@ -133,7 +133,7 @@ def batches(group: Group, size: int, lane: int, max_samples: int = 0) -> list[li
 def test_batch_means_are_of_the_drawn_batches(make: Callable[[], nn.Module], kind: Label, power: str) -> None:
     b = bench(make, SHAPE, (13, 3))
     theta, size = b.theta(3), 5
-    measure = Measure(kind, power="absolute" if power == "absolute" else "square", batch_mean=True)
+    measure = Sensitivity(kind, power="absolute" if power == "absolute" else "square", batch_mean=True)
     group = b.group([0, 1], 3)
     found, count = importance_sum(group, theta, b.model, measure, batch_size=size)
     assert count.tolist() == [3, 1, 0] and not found[2].any()
@@ -178,7 +178,7 @@ def test_exact_batch_means_are_the_expectation_over_all_labels() -> None:
 
 def test_exact_absolute_batch_means_are_refused() -> None:
     with pytest.raises(ValueError, match="no exact expectation"):
-        Measure("exact", power="absolute", batch_mean=True)
+        Sensitivity("exact", power="absolute", batch_mean=True)
 
 
 def test_a_pass_draws_every_sample_once_in_an_order_of_its_own(ragged: Bench) -> None:
@@ -198,11 +198,11 @@ def test_a_pass_draws_every_sample_once_in_an_order_of_its_own(ragged: Bench) ->
 
 def test_as_many_samples_as_asked_for_are_counted(ragged: Bench) -> None:
     theta, group = ragged.theta(LANES), ragged.group(range(4), LANES)
-    few, count = importance_sum(group, theta, ragged.model, Measure(), max_samples=9)
+    few, count = importance_sum(group, theta, ragged.model, Sensitivity(), max_samples=9)
     assert count.tolist() == [9, 1, 9, 7, 0]
-    _, count = importance_sum(group, theta, ragged.model, Measure(batch_mean=True), batch_size=4, max_samples=9)
+    _, count = importance_sum(group, theta, ragged.model, Sensitivity(batch_mean=True), batch_size=4, max_samples=9)
     assert count.tolist() == [3, 1, 3, 2, 0]
-    every = importance_sum(group, theta, ragged.model, Measure())[0]
+    every = importance_sum(group, theta, ragged.model, Sensitivity())[0]
     check_close(few[[1, 3]], every[[1, 3]])
     assert (few[[0, 2]].sum(1) < 0.9 * every[[0, 2]].sum(1)).all()
 
@@ -268,12 +268,12 @@ def test_fedcls_readings_of_omega_are_the_specified(three: Bench) -> None:
         [0.545182649260186, 0.552831125294087],
         [0.929170288554573, 0.481824711616510],
     ]
-    total, count = importance_sum(group, theta, three.model, Measure(power="absolute"))
+    total, count = importance_sum(group, theta, three.model, Sensitivity(power="absolute"))
     found = weights(three, total[0] / count)
     torch.testing.assert_close(found, torch.tensor(absolute, dtype=torch.float64), atol=1e-14, rtol=0)
     assert float(weights(three, fisher(group, theta, three.model)[0]).sum()) == pytest.approx(5.029879541154909)
     # the code's: one batch of three, squared, summed over a tensor, divided by the number of samples
-    total, _ = importance_sum(group, theta, three.model, Measure(batch_mean=True), batch_size=3)
+    total, _ = importance_sum(group, theta, three.model, Sensitivity(batch_mean=True), batch_size=3)
     assert float(weights(three, total[0]).sum()) / 3 == pytest.approx(0.544507258931073)
     assert float(mean_gradient_norm(group, theta, three.model)[0]) == pytest.approx(2.2070064053081695)
 
@@ -281,7 +281,7 @@ def test_fedcls_readings_of_omega_are_the_specified(three: Bench) -> None:
 def test_mas_is_the_gradient_of_the_squared_logits() -> None:
     """d |W x|^2 / d W = 2 (W x) x^T."""
     b = linear([[1, 0], [0.5, 1]], None, [[1, -2]], [0])
-    total, count = importance_sum(b.group([0]), b.model.init(), b.model, Measure(of="norm", power="absolute"))
+    total, count = importance_sum(b.group([0]), b.model.init(), b.model, Sensitivity(of="norm", power="absolute"))
     assert count.tolist() == [1]
     assert torch.equal(weights(b, total[0]), torch.tensor([[2.0, 4.0], [3.0, 6.0]], dtype=torch.float64))
 
@@ -291,7 +291,7 @@ def test_mas_and_gradient_norms_equal_a_loop(make: Callable[[], nn.Module]) -> N
     b = bench(make, SHAPE, (52, 3))
     theta = b.theta(3)
     group = b.group([0, 1], 3)
-    found, _ = importance_sum(group, theta, b.model, Measure(of="norm", power="absolute"))
+    found, _ = importance_sum(group, theta, b.model, Sensitivity(of="norm", power="absolute"))
     norms = mean_gradient_norm(group, theta, b.model)
     assert norms[2] == 0 and not found[2].any()
     for client in range(2):

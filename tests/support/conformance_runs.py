@@ -16,8 +16,7 @@ from fl_ddp.config.command_line import from_mapping
 from fl_ddp.evaluation import Scores
 from fl_ddp.federation import Federation, build_federation
 from fl_ddp.host.interrupt import StopRequest
-from fl_ddp.protocol import Tensors
-from fl_ddp.ranks.cohort import Ids
+from fl_ddp.protocol import Indices, Tensors
 from fl_ddp.ranks.collectives import Ranks
 from fl_ddp.ranks.memory import ClientMemory
 from fl_ddp.records import Records
@@ -33,7 +32,7 @@ SETTINGS: dict[str, object] = {
 }  # fmt: skip
 SOLO = Ranks(0, 1, torch.device("cpu"))
 
-Cut = Callable[[Ids], list[Ids]]
+Cut = Callable[[Indices], list[Indices]]
 
 
 @dataclass
@@ -120,7 +119,7 @@ class Regrouped(Simulation):
 
     cut: Cut | None = None
 
-    def _parts(self, ids: Ids) -> Iterator[list[Ids]]:
+    def _parts(self, ids: Indices) -> Iterator[list[Indices]]:
         for part in [ids] if self.cut is None else self.cut(ids):
             yield from super()._parts(part)
 

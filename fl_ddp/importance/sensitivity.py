@@ -14,7 +14,7 @@ Label = Literal["empirical", "exact", "mc"]
 
 
 @dataclass(frozen=True)
-class Measure:
+class Sensitivity:
     """What is summed over samples.
 
     Attributes:
