@@ -1,0 +1,71 @@
+"""What a user's own methods, data sets and partitions import: names that stay here, wherever their files move."""
+
+from fl_ddp import simulate
+from fl_ddp.bounds import BelowOne, Count, CountOrZero, NonNegative, Positive, Seed, Share, UnitInterval
+from fl_ddp.datasets.dataset import Arrays, Dataset
+from fl_ddp.engine.flat_model import FlatModel
+from fl_ddp.engine.group import Group
+from fl_ddp.engine.plan import Plan
+from fl_ddp.engine.seeds import uniform
+from fl_ddp.errors import ConfigError, InterruptedRunError, RunError
+from fl_ddp.importance.fisher import Reduction, fisher, importance_sum
+from fl_ddp.importance.scale import Norm, by_tensor_norm, of_largest
+from fl_ddp.importance.sensitivity import Label, Sensitivity
+from fl_ddp.methods.fedavg import FedAvg
+from fl_ddp.partitions.partition import Partition, parts_of
+from fl_ddp.protocol import (
+    Batch,
+    Counts,
+    Indices,
+    Info,
+    Leaves,
+    Quadratic,
+    Tensors,
+    Term,
+    Total,
+    Trained,
+    Upload,
+)
+
+__all__ = [
+    "Arrays",
+    "Batch",
+    "BelowOne",
+    "ConfigError",
+    "Count",
+    "CountOrZero",
+    "Counts",
+    "Dataset",
+    "FedAvg",
+    "FlatModel",
+    "Group",
+    "Indices",
+    "Info",
+    "InterruptedRunError",
+    "Label",
+    "Leaves",
+    "NonNegative",
+    "Norm",
+    "Partition",
+    "Plan",
+    "Positive",
+    "Quadratic",
+    "Reduction",
+    "RunError",
+    "Seed",
+    "Sensitivity",
+    "Share",
+    "Tensors",
+    "Term",
+    "Total",
+    "Trained",
+    "UnitInterval",
+    "Upload",
+    "by_tensor_norm",
+    "fisher",
+    "importance_sum",
+    "of_largest",
+    "parts_of",
+    "simulate",
+    "uniform",
+]
