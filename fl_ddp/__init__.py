@@ -23,6 +23,6 @@ def simulate(config: object = None) -> dict[str, object]:
         RunError: the run failed.
         InterruptedRunError: Ctrl-C or SIGTERM (fl_ddp.errors); the text names the folder and the finished rounds.
     """
-    from fl_ddp.simulation import simulate as start
+    from fl_ddp.run import simulate as start
 
     return start(config)

@@ -35,6 +35,10 @@ class DivergedError(RunError):
         super().__init__(f"{what}; a smaller --lr usually helps")
 
 
+class StatesDifferError(RunError):
+    """What must be the same on all ranks is not, so that nothing of it may be saved."""
+
+
 class RankLostError(RunError):
     """Another rank does not answer any more (exit code 3: this one has no fault)."""
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from math import prod
@@ -13,106 +11,35 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
+from torch import Tensor
 
-from fl_ddp.config.command_line import from_file, from_mapping
 from fl_ddp.config.settings import Config
 from fl_ddp.engine.group import Group, Workplace
 from fl_ddp.engine.plan import Plan
-from fl_ddp.errors import DivergedError, ElsewhereError, InterruptedRunError, RankLostError, RunError
+from fl_ddp.errors import (
+    DivergedError,
+    StatesDifferError,
+)
 from fl_ddp.evaluation import Evaluation, Scores
-from fl_ddp.federation import Federation, build_federation
-from fl_ddp.host.environment import prepare
-from fl_ddp.host.interrupt import StopRequest, listening
+from fl_ddp.federation import Federation
+from fl_ddp.host.interrupt import StopRequest
 from fl_ddp.protocol import Indices, Info, Tensors, Term, Total, Upload
+from fl_ddp.ranks.checksum import checksum
 from fl_ddp.ranks.cohort import cohort, deal, owner
-from fl_ddp.ranks.collectives import Ranks, join
+from fl_ddp.ranks.collectives import Ranks
 from fl_ddp.ranks.exact_sum import CohortSum
 from fl_ddp.ranks.memory import ClientMemory
-from fl_ddp.ranks.slurm import rank_variables
-from fl_ddp.ranks.threads import one_torch_thread, workers_on
+from fl_ddp.ranks.threads import workers_on
 from fl_ddp.records import Records
 from fl_ddp.results.metrics import Record
 from fl_ddp.results.stopwatch import Stopwatch
 
 
-def simulate(config: object = None) -> dict[str, object]:
-    """Run a simulation in this process; see fl_ddp.simulate."""
-    given = {} if config is None else config
-    config = from_mapping(given) if isinstance(given, Mapping | Config) else from_file(str(given))
-    prepare()
-    os.environ.update(rank_variables(os.environ))
-    with listening(owns_process=False) as stop:
-        ranks = join(config.device)
-        try:
-            content = run(config, ranks, stop)
-        except RankLostError:
-            raise  # a broken group cannot be left
-        except BaseException:
-            ranks.close()
-            raise
-        ranks.close()
-        return content
+class _Made(NamedTuple):
+    """Which round's function of the method made the server's state."""
 
-
-def run(config: Config, ranks: Ranks, stop: StopRequest) -> dict[str, object]:
-    """Run, or go on with, what a configuration asks for; on all ranks alike.
-
-    Returns:
-        the content of summary.json, on rank 0.
-
-    Raises:
-        ConfigError: the configuration cannot be run.
-        RunError: the run failed; what was finished before is saved.
-        RankLostError: another rank is gone.
-        InterruptedRunError: a stop was asked for; what was finished is saved.
-    """
-    federation = ranks.together(lambda: build_federation(config, ranks))
-    records = Records(config, ranks, federation)
-    try:
-        if records.done:
-            records.tell(f"{records.path} is finished; a larger --rounds goes on with it")
-            return records.done
-        with one_torch_thread(ranks.device.type):
-            simulation = Simulation(config, ranks, stop, federation, records)
-            with _saved_whatever_comes(simulation, ranks, records):
-                for _ in simulation.rounds():
-                    pass
-                return records.close(simulation.finished, simulation.server["theta"], simulation.seconds_since_record())
-    except RankLostError as lost:
-        raise RankLostError(f"{lost}; go on with --resume {records.path}") from lost
-    finally:
-        records.release()
-
-
-@contextmanager
-def _saved_whatever_comes(simulation: Simulation, ranks: Ranks, records: Records) -> Iterator[None]:
-    """Save what was finished before a stop or an error of the block."""
-    try:
-        yield
-    except RankLostError:
-        raise
-    except InterruptedRunError:
-        simulation.save()
-        stopped = f"stopped after round {simulation.finished}; go on with --resume {records.path}"
-        records.tell(stopped)
-        raise InterruptedRunError(stopped) from None
-    except Exception as error:
-        simulation.save()
-        ranks.agree(_with_way_out(error, simulation, records))
-        raise
-
-
-def _with_way_out(error: Exception, simulation: Simulation, records: Records) -> Exception | None:
-    """An error of this rank with what may help; nothing where the error is another rank's."""
-    if isinstance(error, ElsewhereError):
-        return None
-    if not isinstance(error, RunError):
-        return error
-    stiff = isinstance(error, DivergedError) and simulation.has_explicit_prior
-    text = f"{error}, so does --method.penalty_step proximal" if stiff else str(error)
-    if simulation.finished:
-        text += f"; round {simulation.finished} is saved in {records.path / 'checkpoints'}"
-    return RunError(text)
+    round: int
+    by: str
 
 
 class Kept(NamedTuple):
@@ -154,6 +81,7 @@ class Simulation:
         self._watch = Stopwatch()
         self._evaluation = Evaluation(federation, ranks)
         self._late: Exception | None = None
+        self._made = _Made(0, "init")
 
     @property
     def has_explicit_prior(self) -> bool:
@@ -172,7 +100,7 @@ class Simulation:
             server = self._measured(index)
             initial = self._received_accuracy(server) if due else None
             train = partial(self._train, index, server, due)
-            total, kept = self._sum(hands[self._ranks.index], train, f"round {index + 1}, client")
+            total, kept = self._sum(hands[self._ranks.index], train, f"round {index + 1}, client", server)
             self._update(index, ids, server, total, kept)
             record = Record(
                 round=self.finished,
@@ -198,6 +126,7 @@ class Simulation:
     def save(self) -> None:
         """Write a checkpoint of the last finished round, all ranks together."""
         if self.finished:
+            self._added(torch.zeros(0, device=self._ranks.device), self.server)
             self._records.save(self.finished, self.server, self._memory)
 
     def _look_again(self) -> None:
@@ -229,11 +158,12 @@ class Simulation:
             return group, Upload(method.measure(group, self.server), self.server["theta"])
 
         mine = np.arange(self._ranks.index, len(proxy), self._ranks.size)
-        total, _ = self._sum(mine, measure, f"round {index + 1}, proxy batch")
+        total, _ = self._sum(mine, measure, f"round {index + 1}, proxy batch", self.server)
+        self._made = _Made(index + 1, "measured")
         return self._ranks.together(lambda: _finite(method.measured(self.server, total), index))
 
     def _sum(
-        self, hand: Indices, work: Callable[[Indices], tuple[Group, Upload]], name: str
+        self, hand: Indices, work: Callable[[Indices], tuple[Group, Upload]], name: str, server: Tensors
     ) -> tuple[Total, list[Kept]]:
         """Sums over all clients of all ranks, and what stays on this rank of its groups' uploads.
 
@@ -241,6 +171,7 @@ class Simulation:
             hand: this rank's clients.
             work: what a group of them does.
             name: what to call a client in an error message, before its number.
+            server: the state they start from, which must be the same on all ranks.
         """
         watch, config = self._watch, self._config
         sums = CohortSum(config.reduction == "exact", config.compile, self._ranks.size, self._workers.size)
@@ -259,7 +190,19 @@ class Simulation:
             error = error or failure
         with watch.phase("summing"):
             self._ranks.agree(error)
-            return Total(sums.totals(self._ranks.add(sums.buffer()))), kept
+            return Total(sums.totals(self._added(sums.buffer(), server))), kept
+
+    def _added(self, buffer: Tensor, server: Tensors) -> Tensor:
+        """The sum of all ranks' buffers, if they all have this state."""
+        total, same = self._ranks.add_common(buffer, checksum(server) if self._ranks.size > 1 else ())
+        if not same:
+            when = f"round {self._made.round}" if self._made.round else "before round 1"
+            what = f"{self._made.by} of {type(self._federation.method).__name__}"
+            raise StatesDifferError(
+                f"{when}: the ranks' server states differ after {what}; it must do the same on every rank, with random "
+                "numbers from keys alone"
+            )
+        return total
 
     def _train(self, index: int, server: Tensors, due: bool, clients: Indices) -> tuple[Group, Upload]:
         """Put clients side by side and train them; test what becomes of them where that is due."""
@@ -283,6 +226,7 @@ class Simulation:
             for group in kept:
                 self._memory.put(group.clients, group.memory)
             self.server, self.finished = after, index + 1
+            self._made = _Made(index + 1, "server_update")
         self._stop.nothing_to_save = False
 
     def _group(self, ids: Indices, index: int, plan: Plan, parts: Sequence[Indices]) -> Group:

@@ -14,7 +14,7 @@ from fl_ddp.errors import ConfigError, ElsewhereError, InterruptedRunError, Rank
 from fl_ddp.host.environment import prepare
 from fl_ddp.host.interrupt import StopRequest
 from fl_ddp.ranks.collectives import Ranks, join
-from fl_ddp.simulation import run
+from fl_ddp.run import run
 
 
 def work(argv: Sequence[str], stop: StopRequest) -> int:

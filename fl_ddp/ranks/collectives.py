@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import count
@@ -58,6 +58,24 @@ class Ranks:
             except RuntimeError as error:
                 raise RankLostError("another rank is gone (killed, out of memory, or its machine lost)") from error
         return buffer
+
+    def add_common(self, buffer: Tensor, mark: Sequence[int]) -> tuple[Tensor, bool]:
+        """The sum of all ranks' buffers, and whether all of them gave the same mark, in one sum.
+
+        Args:
+            buffer: float32 or float64 [S].
+            mark: whole numbers below 2^16, as many on every rank.
+
+        Raises:
+            RankLostError: another rank is gone.
+        """
+        if self.size == 1:
+            return buffer, True
+        marks = torch.zeros(self.size, len(mark), dtype=buffer.dtype, device=self.device)
+        marks[self.index] = torch.tensor(mark, dtype=buffer.dtype)
+        total, marks = torch.split(self.add(torch.cat([buffer, marks.flatten()])), [len(buffer), marks.numel()])
+        marks = marks.view(self.size, len(mark))
+        return total, bool((marks == marks[0]).all())
 
     def agree(self, error: Exception | None) -> None:
         """Go on only if no rank has an error; of several, the lowest rank's counts.

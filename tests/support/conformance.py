@@ -32,7 +32,7 @@ from fl_ddp.host.interrupt import StopRequest, die_with_launcher
 from fl_ddp.methods.fedavg import FedAvg
 from fl_ddp.ranks.collectives import Ranks, join
 from fl_ddp.results import checkpoint
-from fl_ddp.simulation import run
+from fl_ddp.run import run
 
 COMPILED_TOLERANCE = 1e-6
 

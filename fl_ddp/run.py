@@ -1,0 +1,109 @@
+"""One run, from its configuration to its results; what was finished before a stop or an error is saved."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+from fl_ddp.config.command_line import from_file, from_mapping
+from fl_ddp.config.settings import Config
+from fl_ddp.errors import (
+    DivergedError,
+    ElsewhereError,
+    InterruptedRunError,
+    RankLostError,
+    RunError,
+    StatesDifferError,
+)
+from fl_ddp.federation import build_federation
+from fl_ddp.host.environment import prepare
+from fl_ddp.host.interrupt import StopRequest, listening
+from fl_ddp.ranks.collectives import Ranks, join
+from fl_ddp.ranks.slurm import rank_variables
+from fl_ddp.ranks.threads import one_torch_thread
+from fl_ddp.records import Records
+from fl_ddp.simulation import Simulation
+
+
+def simulate(config: object = None) -> dict[str, object]:
+    """Run a simulation in this process; see fl_ddp.simulate."""
+    given = {} if config is None else config
+    config = from_mapping(given) if isinstance(given, Mapping | Config) else from_file(str(given))
+    prepare()
+    os.environ.update(rank_variables(os.environ))
+    with listening(owns_process=False) as stop:
+        ranks = join(config.device)
+        try:
+            content = run(config, ranks, stop)
+        except RankLostError:
+            raise  # a broken group cannot be left
+        except BaseException:
+            ranks.close()
+            raise
+        ranks.close()
+        return content
+
+
+def run(config: Config, ranks: Ranks, stop: StopRequest) -> dict[str, object]:
+    """Run, or go on with, what a configuration asks for; on all ranks alike.
+
+    Returns:
+        the content of summary.json, on rank 0.
+
+    Raises:
+        ConfigError: the configuration cannot be run.
+        RunError: the run failed; what was finished before is saved.
+        RankLostError: another rank is gone.
+        InterruptedRunError: a stop was asked for; what was finished is saved.
+    """
+    federation = ranks.together(lambda: build_federation(config, ranks))
+    records = Records(config, ranks, federation)
+    try:
+        if records.done:
+            records.tell(f"{records.path} is finished; a larger --rounds goes on with it")
+            return records.done
+        with one_torch_thread(ranks.device.type):
+            simulation = Simulation(config, ranks, stop, federation, records)
+            with _saved_whatever_comes(simulation, ranks, records):
+                for _ in simulation.rounds():
+                    pass
+                return records.close(simulation.finished, simulation.server["theta"], simulation.seconds_since_record())
+    except RankLostError as lost:
+        raise RankLostError(f"{lost}; go on with --resume {records.path}") from lost
+    finally:
+        records.release()
+
+
+@contextmanager
+def _saved_whatever_comes(simulation: Simulation, ranks: Ranks, records: Records) -> Iterator[None]:
+    """Save what was finished before a stop or an error of the block."""
+    try:
+        yield
+    except RankLostError:
+        raise
+    except StatesDifferError as error:
+        ranks.agree(error)
+        raise
+    except InterruptedRunError:
+        simulation.save()
+        stopped = f"stopped after round {simulation.finished}; go on with --resume {records.path}"
+        records.tell(stopped)
+        raise InterruptedRunError(stopped) from None
+    except Exception as error:
+        simulation.save()
+        ranks.agree(_with_way_out(error, simulation, records))
+        raise
+
+
+def _with_way_out(error: Exception, simulation: Simulation, records: Records) -> Exception | None:
+    """An error of this rank with what may help; nothing where the error is another rank's."""
+    if isinstance(error, ElsewhereError):
+        return None
+    if not isinstance(error, RunError):
+        return error
+    stiff = isinstance(error, DivergedError) and simulation.has_explicit_prior
+    text = f"{error}, so does --method.penalty_step proximal" if stiff else str(error)
+    if simulation.finished:
+        text += f"; round {simulation.finished} is saved in {records.path / 'checkpoints'}"
+    return RunError(text)

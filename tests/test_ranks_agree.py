@@ -1,0 +1,42 @@
+"""Ranks whose server states drift apart end the run instead of its numbers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from launching import SMALL, checkpoints, failed, simulated
+
+DRIFTS = """
+import os
+from dataclasses import dataclass
+
+from fl_ddp.api import FedAvg
+
+
+@dataclass(frozen=True)
+class Drifts(FedAvg):
+    \"\"\"Does something of its own on rank 1 in the round of its index.\"\"\"
+
+    at: int = 1
+
+    def server_update(self, server, total, info):
+        after = super().server_update(server, total, info)
+        if info.index == self.at and os.environ.get("RANK") == "1":
+            after["theta"][3] += 1e-6
+        return after
+"""
+
+
+@pytest.mark.parametrize("at", [1, 2])
+def test_a_drift_of_one_coordinate_is_told_with_round_and_method_and_not_saved(tmp_path: Path, at: int) -> None:
+    """In the middle of a run the next round's sum finds it, at the end the last checkpoint does."""
+    file = tmp_path / f"drifts_at_{at}.py"
+    file.write_text(DRIFTS)
+    settings = {**SMALL, "method": f"{file}:Drifts", "method.at": at, "checkpoint_every": 1, "rounds": 3}
+    ended = failed({**settings, "out": tmp_path}, 2, tmp_path)
+    assert ended.ours[0].startswith(
+        f"fl_ddp: error: round {at + 1}: the ranks' server states differ after server_update of Drifts; "
+    )
+    assert checkpoints(tmp_path / "run") == [f"round_{done:06d}" for done in range(1, at + 1)]
+    simulated({**settings, "name": "alone"}, tmp_path)
