@@ -6,7 +6,7 @@ from fl_ddp.datasets.dataset import Arrays, Dataset
 from fl_ddp.engine.flat_model import FlatModel
 from fl_ddp.engine.group import Group
 from fl_ddp.engine.plan import Plan
-from fl_ddp.engine.seeds import uniform
+from fl_ddp.engine.seeds import normal, uniform
 from fl_ddp.errors import ConfigError, InterruptedRunError, RunError
 from fl_ddp.importance.fisher import Reduction, fisher, importance_sum
 from fl_ddp.importance.scale import Norm, by_tensor_norm, of_largest
@@ -64,6 +64,7 @@ __all__ = [
     "by_tensor_norm",
     "fisher",
     "importance_sum",
+    "normal",
     "of_largest",
     "parts_of",
     "simulate",

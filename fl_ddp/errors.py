@@ -1,9 +1,15 @@
-"""How a run can end before its last round."""
+"""How a run can end before its last round, and whose line of code it was: a user's own, or one of the installed."""
 
 from __future__ import annotations
 
+import sysconfig
+from functools import cache
 from pathlib import Path
+from types import CodeType, TracebackType
 from typing import ClassVar
+
+_PACKAGE = Path(__file__).parent
+_INSTALLED = [Path(sysconfig.get_path(name)) for name in ("stdlib", "platstdlib", "purelib", "platlib")]
 
 
 class ConfigError(Exception):
@@ -55,3 +61,43 @@ class ElsewhereError(Exception):
     def __init__(self, rank: int, user_error: bool) -> None:
         super().__init__(f"rank {rank} failed")
         self.exit_code = ConfigError.exit_code if user_error else RunError.exit_code
+
+
+@cache
+def is_users(file: str) -> bool:
+    """Whether a source file is the user's own."""
+    path = Path(file)
+    if file.startswith("<") or not path.is_absolute():
+        return False
+    return not any(path.is_relative_to(folder) for folder in (_PACKAGE, *_INSTALLED))
+
+
+def place_of(file: str, line: int | None) -> str:
+    """A line as messages name it."""
+    return f"{Path(file).name}:{line}"
+
+
+def place_of_code(code: CodeType) -> str:
+    """Where a function begins, as messages name it."""
+    return place_of(code.co_filename, code.co_firstlineno)
+
+
+def users_place(error: BaseException) -> str | None:
+    """The innermost line of a user's code that an error passed through, or that the parser refused, if any."""
+    if isinstance(error, SyntaxError) and error.filename and is_users(error.filename):
+        return place_of(error.filename, error.lineno)
+    place, trace = None, error.__traceback__
+    while isinstance(trace, TracebackType):
+        file = trace.tb_frame.f_code.co_filename
+        if is_users(file):
+            place = place_of(file, trace.tb_lineno)
+        trace = trace.tb_next
+    return place
+
+
+def first_line(error: BaseException) -> str:
+    """What an error says, its kind before it."""
+    kind = type(error).__name__
+    text = error.msg if isinstance(error, SyntaxError) else str(error)
+    first = text.strip().partition("\n")[0]
+    return f"{kind}: {first}" if first else kind

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
@@ -17,6 +20,7 @@ from fl_ddp.engine.samples import Normaliser, Samples, Stored, channel_statistic
 from fl_ddp.engine.seeds import Purpose, generator, torch_seed
 from fl_ddp.engine.vmap_check import try_gradient
 from fl_ddp.errors import ConfigError
+from fl_ddp.host.global_random import refuse_global_draws
 from fl_ddp.methods.fedavg import FedAvg
 from fl_ddp.partitions.local_split import local_split
 from fl_ddp.partitions.partition import Partition
@@ -81,18 +85,21 @@ def build_federation(config: Config, ranks: Ranks) -> Federation:
     assert isinstance(source, Dataset)
     data = source.load()
     in_shape, num_classes = data.x_train.shape[1:], len(data.classes)
-    with torch_seed(config.seed, Purpose.MODEL):
-        module = registry.build(
-            config.model,
-            in_shape=in_shape,
-            num_classes=num_classes,
-        )
+
+    def make() -> object:
+        with torch_seed(config.seed, Purpose.MODEL):
+            return registry.build(config.model, in_shape=in_shape, num_classes=num_classes)
+
+    with _keyed(config, "constructor", "from torch's generator, which the run seeds for it", make):
+        module = make()
     assert isinstance(module, torch.nn.Module)
     dtype = next((p.dtype for p in module.parameters()), torch.float32)
     train, test = _on_device(data, source.normalize, device, dtype)
     example = test.inputs(test.x[:1], dtype)
     model = FlatModel(module, num_classes, example)
-    try_gradient(model, example, config.model.name)
+    try_once = partial(try_gradient, model, example, config.model.name)
+    with _keyed(config, "forward", "by torch.nn.Dropout layers, whose keys are the run's", try_once):
+        try_once()
     method = registry.build(config.method, model=model)
     assert isinstance(method, FedAvg)
     clients, local_test, partition_seed = _divide(config, data.y_train)
@@ -110,6 +117,11 @@ def build_federation(config: Config, ranks: Ranks) -> Federation:
         method=method,
         lanes=lanes,
     )
+
+
+def _keyed(config: Config, part: str, instead: str, again: Callable[[], object]) -> AbstractContextManager[None]:
+    """Refuse a block in which the model draws from a global generator."""
+    return refuse_global_draws(f"{part} of {config.model.name}", instead, again)
 
 
 def _proxy(method: FedAvg, clients: Parts, seed: int) -> Parts:

@@ -105,8 +105,16 @@ class Total(NamedTuple):
 
 @dataclass(frozen=True)
 class Info:
-    """The round a server update belongs to: its index from 0, the cohort's ids [cohort] and the number of clients."""
+    """The round a server update belongs to.
+
+    Attributes:
+        index: of the round, from 0.
+        cohort: ids of its clients [cohort], ascending.
+        num_clients: of the whole run.
+        key: [] of what the server draws in this round, with uniform() or normal(); the same on every rank.
+    """
 
     index: int
     cohort: Tensor
     num_clients: int
+    key: Tensor

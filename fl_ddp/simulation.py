@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
 from math import prod
@@ -16,12 +17,14 @@ from torch import Tensor
 from fl_ddp.config.settings import Config
 from fl_ddp.engine.group import Group, Workplace
 from fl_ddp.engine.plan import Plan
+from fl_ddp.engine.seeds import Purpose, noise_key
 from fl_ddp.errors import (
     DivergedError,
     StatesDifferError,
 )
 from fl_ddp.evaluation import Evaluation, Scores
 from fl_ddp.federation import Federation
+from fl_ddp.host.global_random import refuse_global_draws
 from fl_ddp.host.interrupt import StopRequest
 from fl_ddp.protocol import Indices, Info, Tensors, Term, Total, Upload
 from fl_ddp.ranks.checksum import checksum
@@ -33,6 +36,20 @@ from fl_ddp.ranks.threads import workers_on
 from fl_ddp.records import Records
 from fl_ddp.results.metrics import Record
 from fl_ddp.results.stopwatch import Stopwatch
+
+
+class _Work(NamedTuple):
+    """What groups of clients do side by side.
+
+    Attributes:
+        hook: of the method, for messages.
+        client: what to call a client in a message, before its number.
+        of: what is done with clients.
+    """
+
+    hook: str
+    client: str
+    of: Callable[[Indices], tuple[Group, Upload]]
 
 
 class _Made(NamedTuple):
@@ -74,7 +91,8 @@ class Simulation:
             max(map(len, [*federation.clients, *federation.proxy])),
         )
         self.finished = start.finished if start else 0
-        self._initial = method.init()
+        with self._keyed("init", "info.key in server_update", method.init):
+            self._initial = method.init()
         self.server = start.server if start else self._initial
         self._memory = ClientMemory(method.init_client(), ranks.device, start.memory if start else None)
         self._workers = workers_on(ranks.device.type)
@@ -99,8 +117,8 @@ class Simulation:
             hands = self._hands(ids)
             server = self._measured(index)
             initial = self._received_accuracy(server) if due else None
-            train = partial(self._train, index, server, due)
-            total, kept = self._sum(hands[self._ranks.index], train, f"round {index + 1}, client", server)
+            work = _Work("client_update", f"round {index + 1}, client", partial(self._train, index, server, due))
+            total, kept = self._sum(hands[self._ranks.index], work, server)
             self._update(index, ids, server, total, kept)
             record = Record(
                 round=self.finished,
@@ -158,19 +176,16 @@ class Simulation:
             return group, Upload(method.measure(group, self.server), self.server["theta"])
 
         mine = np.arange(self._ranks.index, len(proxy), self._ranks.size)
-        total, _ = self._sum(mine, measure, f"round {index + 1}, proxy batch", self.server)
+        total, _ = self._sum(mine, _Work("measure", f"round {index + 1}, proxy batch", measure), self.server)
         self._made = _Made(index + 1, "measured")
         return self._ranks.together(lambda: _finite(method.measured(self.server, total), index))
 
-    def _sum(
-        self, hand: Indices, work: Callable[[Indices], tuple[Group, Upload]], name: str, server: Tensors
-    ) -> tuple[Total, list[Kept]]:
+    def _sum(self, hand: Indices, work: _Work, server: Tensors) -> tuple[Total, list[Kept]]:
         """Sums over all clients of all ranks, and what stays on this rank of its groups' uploads.
 
         Args:
             hand: this rank's clients.
             work: what a group of them does.
-            name: what to call a client in an error message, before its number.
             server: the state they start from, which must be the same on all ranks.
         """
         watch, config = self._watch, self._config
@@ -180,17 +195,22 @@ class Simulation:
         try:
             for groups in self._parts(hand):
                 self._stop.check()
-                with watch.phase("training"):
-                    done = self._workers.map(work, groups)
+                with watch.phase("training"), self._keyed(work.hook, "group.keys", partial(work.of, groups[0])):
+                    done = self._workers.map(work.of, groups)
                 with watch.phase("summing"):
                     for group, upload in done:
-                        sums.add(upload.sums, group.real, [f"{name} {i}" for i in group.client])
+                        sums.add(upload.sums, group.real, [f"{work.client} {i}" for i in group.client])
                         kept.append(Kept(group.client, upload.memory, _bytes_up(upload)))
         except Exception as failure:
             error = error or failure
         with watch.phase("summing"):
             self._ranks.agree(error)
             return Total(sums.totals(self._added(sums.buffer(), server))), kept
+
+    def _keyed(self, hook: str, key: str, again: Callable[[], object]) -> AbstractContextManager[None]:
+        """Refuse a block in which the method draws from a global generator; see refuse_global_draws()."""
+        what = f"{hook} of {type(self._federation.method).__name__}"
+        return refuse_global_draws(what, f"by uniform() or normal() of {key} (fl_ddp.api)", again)
 
     def _added(self, buffer: Tensor, server: Tensors) -> Tensor:
         """The sum of all ranks' buffers, if they all have this state."""
@@ -220,9 +240,15 @@ class Simulation:
     def _update(self, index: int, ids: Indices, server: Tensors, total: Total, kept: Sequence[Kept]) -> None:
         """The server's step; the round is finished, and what clients remember of it is kept."""
         with self._watch.phase("server"):
-            info = Info(index, torch.from_numpy(ids), self._config.clients)
-            update = self._federation.method.server_update
-            after = self._ranks.together(lambda: _finite(update(server, total, info), index))
+            key = noise_key(self._config.seed, index, Purpose.SERVER)[0].to(self._ranks.device)
+            info = Info(index, torch.from_numpy(ids), self._config.clients, key)
+            update = partial(self._federation.method.server_update, server, total, info)
+
+            def finite_update() -> Tensors:
+                with self._keyed("server_update", "info.key", update):
+                    return _finite(update(), index)
+
+            after = self._ranks.together(finite_update)
             for group in kept:
                 self._memory.put(group.clients, group.memory)
             self.server, self.finished = after, index + 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 import traceback
@@ -10,7 +11,15 @@ from contextlib import suppress
 
 from fl_ddp.config.command_line import parse
 from fl_ddp.config.settings import Config
-from fl_ddp.errors import ConfigError, ElsewhereError, InterruptedRunError, RankLostError, RunError
+from fl_ddp.errors import (
+    ConfigError,
+    ElsewhereError,
+    InterruptedRunError,
+    RankLostError,
+    RunError,
+    first_line,
+    users_place,
+)
 from fl_ddp.host.environment import prepare
 from fl_ddp.host.interrupt import StopRequest
 from fl_ddp.ranks.collectives import Ranks, join
@@ -67,8 +76,10 @@ def _say(failure: Exception) -> int:
     if isinstance(failure, ConfigError | RunError):
         print(f"fl_ddp: error: {failure}", file=sys.stderr, flush=True)
         return failure.exit_code
-    traceback.print_exception(failure)
-    first = str(failure).strip().partition("\n")[0]
-    words = f"{type(failure).__name__}: {first}"
-    print(f"fl_ddp: error: {words} (the traceback is above)", file=sys.stderr, flush=True)
+    place = users_place(failure)
+    if place is None or "FL_DDP_TRACEBACK" in os.environ:
+        traceback.print_exception(failure)
+    words = first_line(failure) if place is None else f"{place}: {first_line(failure)}"
+    above = " (the traceback is above)" if place is None else ""
+    print(f"fl_ddp: error: {words}{above}", file=sys.stderr, flush=True)
     return RunError.exit_code

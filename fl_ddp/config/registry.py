@@ -13,7 +13,7 @@ from types import ModuleType
 
 from fl_ddp.config.options import Options, nearest_first, options_of, suggestion
 from fl_ddp.config.settings import Choice
-from fl_ddp.errors import ConfigError
+from fl_ddp.errors import ConfigError, first_line, users_place
 
 KINDS = ("data", "partition", "model", "method")
 
@@ -193,5 +193,5 @@ def _import(module_name: str, folder: Path, where: str) -> ModuleType:
     except Exception as error:  # a user's file may raise anything
         if isinstance(error, ModuleNotFoundError) and error.name and f"{module_name}.".startswith(f"{error.name}."):
             raise ConfigError(where, f"no module {module_name} is installed or in {place}") from error
-        reason = " ".join(str(error).split())
-        raise ConfigError(where, f"importing {module_name} failed: {type(error).__name__}: {reason}") from error
+        line = f"{users_place(error)}: " if users_place(error) else ""
+        raise ConfigError(where, f"importing {module_name} failed: {line}{first_line(error)}") from error

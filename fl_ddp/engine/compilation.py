@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.torch_version import TorchVersion
 
-from fl_ddp.errors import ConfigError
+from fl_ddp.errors import ConfigError, RunError, first_line
 
 F = TypeVar("F", bound=Callable[..., object])
 P = ParamSpec("P")
@@ -58,7 +58,13 @@ def compiled(function: F, threads: int = 1) -> F:
         if ready:
             return run(*given)
         with lock:  # the first call compiles; other threads wait for it
-            result = run(*given)
+            try:
+                result = run(*given)
+            except Exception as error:
+                function(*given)  # a mistake of a user's shows itself better without the compiler
+                raise RunError(
+                    f"{function.__name__} cannot be compiled ({first_line(error)}); --compile false runs it as it is"
+                ) from error
             ready = True
         return result
 

@@ -14,7 +14,7 @@ from torch import Tensor
 from fl_ddp.engine.compilation import ByLayout
 from fl_ddp.engine.plan import Plan
 from fl_ddp.engine.samples import Samples
-from fl_ddp.engine.seeds import Keys, Purpose, keys, shuffled
+from fl_ddp.engine.seeds import Keys, Purpose, keys, noise_key, shuffled
 from fl_ddp.engine.step import Drawn, Objective, Rates, Split, State, Variant, Walk, local_step
 from fl_ddp.protocol import Indices, Leaves, Tensors, Trained
 
@@ -53,6 +53,7 @@ class Group:
         steps: [G] local steps of the plan.
         plan: of local training in this round.
         round: its index, from 0.
+        keys: [G] of what a method draws for a client in this round, with uniform() or normal().
     """
 
     def __init__(
@@ -74,6 +75,7 @@ class Group:
         self._keys = keys(seed, round_index, Purpose.ORDER, self.client)
         device = workplace.samples.x.device
         counts = np.array([len(s) for s in self._samples], np.int64)
+        self.keys = noise_key(seed, round_index, Purpose.METHOD, self.client).to(device)
         self.n = torch.from_numpy(counts).to(device, workplace.dtype)
         self.real = torch.from_numpy(self.client >= 0).to(device, workplace.dtype)
         self.steps = torch.from_numpy(plan.num_steps(counts)).to(device, workplace.dtype)
@@ -166,8 +168,8 @@ class Group:
         """
         samples, device = self.workplace.samples, self.n.device
         batches = torch.from_numpy(np.ascontiguousarray(indices)).to(device, non_blocking=True)
-        noise = keys(lane_keys[None], Purpose.NOISE, np.arange(len(batches))[:, None]) >> np.uint64(33)
-        noise_keys = torch.from_numpy(noise.astype(np.int64)).to(device, non_blocking=True)
+        noise_keys = noise_key(lane_keys[None], Purpose.NOISE, np.arange(len(batches))[:, None])
+        noise_keys = noise_keys.to(device, non_blocking=True)
         mask, index = (batches >= 0).to(self.workplace.dtype), batches.clamp_min(0)
         number = torch.arange(len(batches), device=device)
         steps = zip(samples.y[index].unbind(), mask.unbind(), noise_keys.unbind(), number.unbind(), strict=True)

@@ -6,9 +6,10 @@ multiply-xorshift hash kept in int64, so that no product overflows, for noise in
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from enum import IntEnum
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -16,9 +17,6 @@ import torch
 from torch import Tensor
 
 from fl_ddp.protocol import Indices
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 Keys = npt.NDArray[np.uint64]
 
@@ -35,6 +33,8 @@ class Purpose(IntEnum):
     PROXY = 7
     IMPORTANCE = 8
     DRAW = 9
+    METHOD = 10
+    SERVER = 11
 
 
 def _mix(word: Keys) -> Keys:
@@ -91,14 +91,31 @@ def _hash32(word: Tensor) -> Tensor:
     return word ^ (word >> 15)
 
 
-def uniform(key: Tensor, stream: int, shape: torch.Size) -> Tensor:
+def noise_key(*words: int | npt.NDArray[np.integer]) -> Tensor:
+    """Keys of noise on a device, int64 in [0, 2**31), of words that are hashed as keys() does; on the host."""
+    return torch.from_numpy((keys(*words) >> np.uint64(33)).astype(np.int64))
+
+
+def uniform(key: Tensor, stream: int, shape: Sequence[int]) -> Tensor:
     """Uniform noise in [0, 1) that depends on the key, the stream and the position in the shape alone.
 
     Args:
-        key: [] int64 in [0, 2**31).
-        stream: number of the consumer, such as a layer.
-        shape: of the noise.
+        key: [] or [G] int64 in [0, 2**31).
+        stream: number of the consumer, such as a layer; other streams of a key have nothing to do with each other.
+        shape: of the noise of one key.
+
+    Returns:
+        [*shape] or [G, *shape], float32.
     """
-    position = torch.arange(shape.numel(), device=key.device).view(shape)
-    bits = _hash32(_hash32(_hash32(key) ^ stream) ^ position)
+    position = torch.arange(math.prod(shape), device=key.device).view(shape)
+    start = _hash32(_hash32(key) ^ stream)
+    if key.ndim:
+        start = start.view(-1, *[1] * len(shape))
+    bits = _hash32(start ^ position)
     return (bits >> 8).float() * 2.0**-24
+
+
+def normal(key: Tensor, stream: int, shape: Sequence[int]) -> Tensor:
+    """Standard normal noise, as uniform() has it. Source: Box and Muller 1958."""
+    radius = (-2 * torch.log1p(-uniform(key, 2 * stream, shape))).sqrt()
+    return radius * torch.cos(2 * math.pi * uniform(key, 2 * stream + 1, shape))

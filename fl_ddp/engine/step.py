@@ -15,6 +15,7 @@ from torch.func import grad, vmap
 
 from fl_ddp.engine.compilation import compiled, made_once
 from fl_ddp.engine.samples import Normaliser
+from fl_ddp.errors import RunError, place_of_code
 from fl_ddp.protocol import Batch, Leaves, Quadratic, Tensors
 
 Split = dict[str, Tensor | Leaves]
@@ -101,6 +102,20 @@ def _of_leaf(tensors: Mapping[str, Tensor | Leaves], leaf: int) -> Tensors:
     return {name: t[leaf] if isinstance(t, tuple) else t for name, t in tensors.items()}
 
 
+def scalar(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """A method's loss or penalty, whose gradient is taken: refuses what is no number []."""
+
+    def checked(*args: object) -> Tensor:
+        value = function(*args)
+        if value.ndim:
+            code = function.__func__.__code__  # type: ignore[attr-defined]
+            shape = list(value.shape)
+            raise RunError(f"{place_of_code(code)}: {code.co_name} gives a tensor {shape} for one client; accepted: []")
+        return value
+
+    return checked
+
+
 @made_once
 def local_step(objective: Objective, variant: Variant, shapes: Hashable) -> Step:
     """The step of an objective, one compiled graph for all rounds.
@@ -121,7 +136,7 @@ def local_step(objective: Objective, variant: Variant, shapes: Hashable) -> Step
     ) -> tuple[Tensor, Tensor]:
         """One leaf after a step along the gradient of the loss, and the direction that was taken."""
         d = objective.correct(g, theta, server, mine)
-        d = d + grad(objective.penalty)(theta, server, mine)
+        d = d + grad(scalar(objective.penalty))(theta, server, mine)
         priors = objective.priors(server, mine)
         for prior in priors:
             d = prior.added_to(d, theta)

@@ -15,6 +15,7 @@ from torch.func import grad_and_value
 from fl_ddp.bounds import Positive, check_fields
 from fl_ddp.engine.flat_model import FlatModel
 from fl_ddp.engine.group import Group
+from fl_ddp.engine.step import scalar
 from fl_ddp.protocol import Batch, Info, Leaves, Quadratic, Tensors, Term, Total, Trained, Upload
 
 
@@ -81,7 +82,7 @@ class FedAvg:
 
     def gradient(self, theta: Leaves, batch: Batch, server: Tensors, mine: Tensors) -> tuple[Leaves, Tensor]:
         """Gradient of the loss in all leaves, and the loss."""
-        found: tuple[Leaves, Tensor] = grad_and_value(self.loss)(theta, batch, server, mine)
+        found: tuple[Leaves, Tensor] = grad_and_value(scalar(self.loss))(theta, batch, server, mine)
         return found
 
     def correct(self, g: Tensor, theta: Tensor, server: Tensors, mine: Tensors) -> Tensor:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from itertools import permutations, product
 
 import numpy as np
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch.func import vmap
 
-from fl_ddp.engine.seeds import Purpose, generator, keys, shuffled, torch_seed, uniform
+from fl_ddp.engine.seeds import Purpose, generator, keys, noise_key, normal, shuffled, torch_seed, uniform
 
 WORDS = st.integers(-(2**63), 2**63 - 1)
 
@@ -145,3 +146,23 @@ def test_uniform_is_the_same_eager_vmapped_and_compiled() -> None:
     plain = torch.stack([noise(int(k), 2, 7, 11) for k in keys_])
     assert torch.equal(rows(keys_), plain)
     assert torch.equal(torch.compile(rows, fullgraph=True, dynamic=False)(keys_), plain)
+
+
+@pytest.mark.parametrize("shape", [(), (7,), (3, 11), (1001,)])
+@pytest.mark.parametrize("draw", [uniform, normal])
+def test_noise_of_several_keys_is_that_of_each(draw: Callable[..., Tensor], shape: tuple[int, ...]) -> None:
+    several = noise_key(3, np.arange(5))
+    together = draw(several, 2, shape)
+    assert together.shape == (5, *shape) and together.dtype == torch.float32
+    assert torch.equal(together, torch.stack([draw(key, 2, shape) for key in several]))
+    assert torch.equal(together[[4, 1]], draw(several[[4, 1]], 2, shape))
+    assert len(torch.unique(together.flatten())) > 0.99 * together.numel()
+
+
+def test_normal_noise_is_standard_and_streams_are_independent() -> None:
+    one, other = (normal(noise_key(9)[0], stream, (200_000,)).double() for stream in (0, 1))
+    # four standard deviations of the estimates from 200,000 draws
+    assert abs(one.mean()) < 4 * 200_000**-0.5 and abs(one.var() - 1) < 4 * (2 / 200_000) ** 0.5
+    assert abs((one * other).mean()) < 4 * 200_000**-0.5
+    assert abs((one > 1.96).double().mean() - 0.025) < 4 * (0.025 / 200_000) ** 0.5
+    assert one.isfinite().all()

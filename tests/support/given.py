@@ -92,7 +92,7 @@ class GivenRounds:
         self.upload = self.method.client_update(group, received, self.memory.take(ids))
         sums = CohortSum(exact=True, compile=False)
         sums.add(self.upload.sums, group.real, [str(i) for i in ids])
-        info = Info(self._index, torch.from_numpy(ids), 10)
+        info = Info(self._index, torch.from_numpy(ids), 10, torch.tensor(0))
         self.server = self.method.server_update(self.server, Total(sums.totals(sums.buffer())), info)
         self.memory.put(ids, self.upload.memory)
         self._index += 1

@@ -176,7 +176,7 @@ class Rounds:
             kept.append((group.client, upload.memory))
             self.local |= {int(k): theta for k, theta in zip(group.client, upload.theta, strict=True) if k >= 0}
         self.total = Total(sums.totals(sums.buffer()))
-        info = Info(self.finished, torch.from_numpy(ids), len(self.clients.parts))
+        info = Info(self.finished, torch.from_numpy(ids), len(self.clients.parts), torch.tensor(0))
         self.server = self.method.server_update(self.server, self.total, info)
         for group_ids, memory in kept:
             self.memory.put(group_ids, memory)

@@ -1,0 +1,95 @@
+"""Whether somebody drew from the global generators of torch, numpy or Python, which no seed of a run decides."""
+
+from __future__ import annotations
+
+import linecache
+import random  # noqa: TID251
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from types import FrameType
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import torch
+
+from fl_ddp.errors import RunError, is_users, place_of
+
+if TYPE_CHECKING:
+    from _typeshed import TraceFunction
+
+
+class GlobalGenerators(NamedTuple):
+    """The states of all global generators, as something that can be compared."""
+
+    torch: bytes
+    cuda: bytes
+    numpy: tuple[object, ...]
+    python: tuple[object, ...]
+
+    @classmethod
+    def now(cls) -> GlobalGenerators:
+        """Their present states."""
+        on_gpu: bool = torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
+        cuda = torch.cuda.get_rng_state().numpy().tobytes() if on_gpu else b""
+        name, words, *rest = np.random.get_state(legacy=True)
+        return cls(torch.get_rng_state().numpy().tobytes(), cuda, (name, words.tobytes(), *rest), random.getstate())  # type: ignore[union-attr]
+
+    def differing(self, other: GlobalGenerators) -> list[str]:
+        """The libraries whose generators are in another state."""
+        names = {"torch": "torch", "cuda": "torch", "numpy": "numpy", "python": "Python"}
+        return [names[key] for key in self._fields if getattr(self, key) != getattr(other, key)]
+
+
+@contextmanager
+def refuse_global_draws(what: str, instead: str, again: Callable[[], object]) -> Iterator[None]:
+    """Refuse a block that draws from a global generator.
+
+    Args:
+        what: it does, for the message.
+        instead: what to draw from.
+        again: does the same, or a part of it, to find the line; only called if the block is refused.
+
+    Raises:
+        RunError: it did; the message names library and line.
+    """
+    before = GlobalGenerators.now()
+    yield
+    for library in before.differing(GlobalGenerators.now()):
+        drawn = find_draw(again, library)
+        where = f"{place_of(*drawn)}: " if drawn else ""
+        line = f" ({linecache.getline(*drawn).strip()})" if drawn else ""
+        drew = f"{where}{what} draws from {library}'s global generator{line}"
+        raise RunError(f"{drew}, which no seed of a run decides; draw {instead}")
+
+
+def find_draw(work: Callable[[], object], library: str) -> tuple[str, int] | None:
+    """The first line of a user's code that draws from a global generator: its file and number, if there is one.
+
+    Args:
+        work: what has drawn before and is done again, line by line; errors of it count for nothing.
+        library: whose generator it is.
+    """
+    before = GlobalGenerators.now()
+    found: list[tuple[str, int]] = []
+    line_of: dict[FrameType, int] = {}
+
+    def look(frame: FrameType, event: str, _: object) -> TraceFunction | None:
+        """Compare before each line what the one before it has drawn."""
+        if found or not is_users(frame.f_code.co_filename):
+            return None
+        if event in ("line", "return"):
+            if library in before.differing(GlobalGenerators.now()):
+                found.append((frame.f_code.co_filename, line_of.get(frame, frame.f_lineno)))
+                return None
+            line_of[frame] = frame.f_lineno
+        return look
+
+    tracer = sys.gettrace()
+    sys.settrace(look)
+    try:
+        with suppress(Exception):
+            work()
+    finally:
+        sys.settrace(tracer)
+    return found[0] if found else None

@@ -1,0 +1,178 @@
+"""Mistakes in a user's own file end in one line that names the file's line, eager or compiled, on one rank or two."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from launching import SMALL, Numbers, failed, finished, numbers, one_thread, options, resumed, simulated
+
+from fl_ddp.main import main
+
+METHOD = """
+import random
+
+import numpy as np
+import torch
+from dataclasses import dataclass, replace
+
+from fl_ddp.api import FedAvg, Upload, normal
+
+
+@dataclass(frozen=True)
+class Mine(FedAvg):
+"""
+MISTAKES: Mapping[str, tuple[str, str]] = {
+    "item": (
+        """
+        def loss(self, theta, batch, server, mine):
+            return self.model.loss(theta, batch) * batch.mask.sum().item()
+        """,
+        r"{file}:14: RuntimeError: .*\.item\(\)",
+    ),
+    "penalty_of_a_shape": (
+        """
+        def penalty(self, theta, server, mine):
+            return theta.square()
+        """,
+        r"{file}:13: penalty gives a tensor \[.*\] for one client; accepted: \[\]",
+    ),
+    "loss_of_a_shape": (
+        """
+        def loss(self, theta, batch, server, mine):
+            return self.model.nll(theta, batch.x, batch.y)
+        """,
+        r"{file}:13: loss gives a tensor \[20\] for one client; accepted: \[\]",
+    ),
+    "missing_key": (
+        """
+        def correct(self, g, theta, server, mine):
+            return g - mine["c"]
+        """,
+        r"{file}:14: KeyError: 'c'",
+    ),
+    "server_update": (
+        """
+        def server_update(self, server, total, info):
+            return {{"theta": server["theta"] + total.sums["detla"]}}
+        """,
+        r"{file}:14: KeyError: 'detla'",
+    ),
+    "torch_random": (
+        """
+        def client_update(self, group, server, memory):
+            upload = super().client_update(group, server, memory)
+            noise = torch.randn_like(upload.theta)
+            return replace(upload, theta=upload.theta + noise)
+        """,
+        r"{file}:15: client_update of Mine draws from torch's global generator \(noise = torch.randn_like\(",
+    ),
+    "numpy_random": (
+        """
+        def server_update(self, server, total, info):
+            after = super().server_update(server, total, info)
+            after["theta"] += 1e-3 * float(np.random.rand())
+            return after
+        """,
+        r"{file}:15: server_update of Mine draws from numpy's global generator .*normal\(\) of info.key",
+    ),
+    "python_random": (
+        """
+        def init(self):
+            return {{"theta": self.model.init() * random.random()}}
+        """,
+        r"{file}:14: init of Mine draws from Python's global generator \(return ",
+    ),
+    "random_loss": (
+        """
+        def loss(self, theta, batch, server, mine):
+            return self.model.loss(theta, batch._replace(x=batch.x + torch.rand_like(batch.x)))
+        """,
+        r"{file}:14: RuntimeError: .*random",
+    ),
+    "syntax": (
+        """
+        def loss(self, theta, batch, server, mine)
+            return 0
+        """,
+        r"--method: importing {module} failed: {file}:13: SyntaxError: ",
+    ),
+    "import": (
+        """
+        import no_such_package
+        """,
+        r"--method: importing {module} failed: {file}:13: ModuleNotFoundError: No module named 'no_such_package'",
+    ),
+}
+
+
+def written(case: str, folder: Path, prefix: str = "") -> dict[str, object]:
+    """Settings of a run with a mistake."""
+    file = folder / f"{prefix}{case}.py"
+    body = textwrap.indent(textwrap.dedent(MISTAKES[case][0].replace("{{", "{").replace("}}", "}")).strip(), "    ")
+    file.write_text(METHOD + body + "\n")
+    return {**SMALL, "method": f"{file}:Mine", "out": folder}
+
+
+def message(case: str, prefix: str = "") -> str:
+    return MISTAKES[case][1].format(file=rf"{prefix}{case}\.py", module=f"{prefix}{case}")
+
+
+@pytest.mark.parametrize("case", MISTAKES)
+def test_a_mistake_is_one_line_with_its_place(tmp_path: Path, capfd: pytest.CaptureFixture[str], case: str) -> None:
+    settings = written(case, tmp_path)
+    capfd.readouterr()
+    with one_thread():
+        code = main(options(settings))
+    lines = capfd.readouterr().err.splitlines()
+    assert len(lines) == 1 and re.match("fl_ddp: error: " + message(case), lines[0]), lines
+    assert code == (2 if case in ("syntax", "import") else 1)
+
+
+@pytest.mark.parametrize("case", ["missing_key", pytest.param("item", marks=pytest.mark.slow)])
+def test_so_it_is_where_the_step_is_compiled(tmp_path: Path, capfd: pytest.CaptureFixture[str], case: str) -> None:
+    settings = {**written(case, tmp_path, "compiled_"), "compile": True}
+    capfd.readouterr()
+    with one_thread():
+        assert main(options(settings)) == 1
+    lines = capfd.readouterr().err.splitlines()
+    assert len(lines) == 1 and re.match("fl_ddp: error: " + message(case, "compiled_"), lines[0]), lines
+
+
+@pytest.mark.parametrize("case", ["missing_key", pytest.param("syntax", marks=pytest.mark.slow)])
+def test_so_it_is_on_two_ranks(tmp_path: Path, case: str) -> None:
+    ended = failed(written(case, tmp_path, "two_"), 2, tmp_path)
+    assert re.match("fl_ddp: error: " + message(case, "two_"), ended.ours[0]), ended.err
+
+
+NOISY = (
+    METHOD
+    + """
+    def client_update(self, group, server, memory):
+        trained = group.train(server["theta"], self, server, memory)
+        theta = trained.theta + 1e-2 * normal(group.keys, 0, trained.theta.shape[1:])
+        return Upload(self.average(group, server, trained._replace(theta=theta)), theta)
+
+    def server_update(self, server, total, info):
+        after = super().server_update(server, total, info)
+        return {"theta": after["theta"] + 1e-2 * normal(info.key, 0, after["theta"].shape)}
+"""
+)
+
+
+def test_noise_of_keys_has_the_same_bits_on_any_ranks_and_after_a_resume(tmp_path: Path) -> None:
+    (tmp_path / "noisy.py").write_text(NOISY)
+    settings = {**SMALL, "method": f"{tmp_path / 'noisy.py'}:Mine", "lanes": 3}
+    alone = numbers(simulated(settings, tmp_path / "1"))
+    found: dict[str, Numbers] = {}
+    for ranks in (2, 3):
+        finished({**settings, "out": tmp_path / str(ranks)}, ranks, tmp_path)
+        found[f"{ranks} ranks"] = numbers(tmp_path / str(ranks) / "run")
+    simulated({**settings, "rounds": 1}, tmp_path / "again")
+    found["resumed"] = numbers(resumed(tmp_path / "again" / "run", rounds=3))
+    assert found == dict.fromkeys(found, alone)
+    assert alone != numbers(simulated({**SMALL, "lanes": 3}, tmp_path / "fedavg"))
+    assert alone != numbers(simulated({**settings, "seed": 1}, tmp_path / "seed"))
