@@ -6,25 +6,39 @@ import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
+from fl_ddp.bounds import Count
 from fl_ddp.errors import ConfigError
-from launch.input.words import Words, whole_number
-from launch.local.runs import make_here
+from launch.input.words import Words
 from launch.run.outcome import Outcome
 from launch.run.planned import PlannedRun
-from launch.slurm.options import SLURM_HELP, SLURM_VALUES, SlurmOptions, read_slurm_options
+from launch.slurm.options import SlurmOptions
 
-EXECUTOR_HELP = f"""\
-  --executor WHERE      local: here, each on GPUs of its own or its share of the cores; slurm: a job array [local]
-  --parallel N          most runs at once, of each array with slurm [{{parallel}}]
-  --ranks N             processes of each run, through torchrun; not with slurm, where --nodes ... say it [1]
-With --executor slurm:
-  --wait                follow the jobs to their ends
-{SLURM_HELP}"""
-"""Lines for a launcher's --help; the default of --parallel is left open."""
 
-EXECUTOR_SWITCHES = ("wait",)
-EXECUTOR_VALUES = ("executor", "parallel", "ranks", *SLURM_VALUES)
+@dataclass(frozen=True)
+class ExecutorOptions:
+    """Where the runs are made.
+
+    Attributes:
+        executor: local is here, each on GPUs of its own or its share of the cores; slurm is a job array.
+        parallel: most runs at once, of each array with slurm [as above; with slurm all].
+        ranks: processes of each run, through torchrun; with slurm --nodes and --ranks_per_node say it [1].
+        wait: follow the jobs of slurm to their ends.
+    """
+
+    executor: Literal["local", "slurm"] = "local"
+    parallel: Count | None = None
+    ranks: Count | None = None
+    wait: bool = False
+
+    def __post_init__(self) -> None:
+        if self.executor == "local" and self.wait:
+            raise _not_of_this_machine("wait")
+        if self.executor == "slurm" and self.ranks is not None:
+            raise ConfigError(
+                "--ranks", "is of runs on this machine; with --executor slurm give --nodes and --ranks_per_node"
+            )
 
 
 @dataclass(frozen=True)
@@ -60,6 +74,8 @@ class Executor:
             ConfigError: Slurm is not there or refuses; nothing is submitted.
         """
         if self.slurm is None:
+            from launch.local.runs import make_here  # imports torch, which no other command needs
+
             return make_here(runs, ranks=self.ranks, parallel=self.parallel, note=note)
         from launch.slurm.runs import make_there  # imports submitit, which only this needs
 
@@ -81,30 +97,27 @@ def array_folder(folder: Path) -> Path:
     return folder / f"{folder.name}.slurm"
 
 
-def read_executor(split: Words, parallel: int | None) -> Executor:
-    """Read the options named in EXECUTOR_VALUES and EXECUTOR_SWITCHES.
+def read_executor(words: Words, parallel: int | None) -> Executor:
+    """Read ExecutorOptions, and SlurmOptions if they are asked for.
 
     Args:
-        split: a command line, split with those among its values and switches.
+        words: a command line.
         parallel: runs at once here, where that is not given.
 
     Raises:
         ConfigError: one of them is not accepted, or not with the others.
     """
-    where = split.last("executor", "local")
-    if where not in ("local", "slurm"):
-        raise ConfigError("--executor", f"{where} is unknown", "local or slurm")
-    given = [*(key for key in SLURM_VALUES if split.values[key]), *split.switches.intersection(EXECUTOR_SWITCHES)]
-    if where == "local" and given:
-        raise ConfigError(f"--{given[0]}", "says nothing about runs on this machine; give --executor slurm with it")
-    if where == "slurm" and split.values["ranks"]:
-        raise ConfigError(
-            "--ranks", "is of runs on this machine; with --executor slurm give --nodes and --ranks_per_node"
-        )
-    at_once = whole_number("parallel", split.last("parallel", "")) if split.values["parallel"] else None
+    asked = words.read(ExecutorOptions)
+    here = asked.executor == "local"
+    if here and (given := words.given_of(SlurmOptions)):
+        raise _not_of_this_machine(given[0])
     return Executor(
-        parallel=parallel if where == "local" and at_once is None else at_once,
-        ranks=whole_number("ranks", split.last("ranks", "1")),
-        slurm=read_slurm_options(split) if where == "slurm" else None,
-        wait="wait" in split.switches,
+        parallel=parallel if here and asked.parallel is None else asked.parallel,
+        ranks=asked.ranks or 1,
+        slurm=None if here else words.read(SlurmOptions),
+        wait=asked.wait,
     )
+
+
+def _not_of_this_machine(option: str) -> ConfigError:
+    return ConfigError(f"--{option}", "says nothing about runs on this machine; give --executor slurm with it")

@@ -5,7 +5,9 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 from fl_ddp.errors import ConfigError
 from fl_ddp.host.atomic_file import write_text, writing
@@ -14,22 +16,52 @@ from launch.compare.found_runs import Finds, find_runs
 from launch.compare.groups import Grouping, grouped
 from launch.compare.text import Results, as_csv, markdown, terminal
 from launch.exit_code import exit_code
-from launch.input import words
+from launch.input.declared import Folder, Form
+from launch.input.help_text import help_text
+from launch.input.words import split
 from launch.run.metric import Metric, parse_metric
 
 HELP = """usage: python -m launch.results FOLDER [FOLDER ...] [--option value ...]
 
 Reads all runs below the folders, finished or still going, and groups those that differ in their seeds alone.
 
-  FOLDER                of a sweep, of a run, or of several of either
-  --metric METRIC       final, best, running_mean, ema0.995, last10, each with @50 if wanted, rounds_to 0.85; of initial
-                        or of personalised accuracy or of forgetting: 'last10 of initial' [final]
-  --out DIR             folder for results.csv, results.md and the plots [the first FOLDER]
-  --help                print this and stop
+{options}
 
 Leaves results.csv and results.md, curves.png and .svg (mean over seeds, band of one standard deviation; dotted where
 only some seeds are yet), and a plot of the metric over each varied option.
 Exit codes: 0 done, 1 a file cannot be written, 2 the input cannot be read."""
+
+RunsFolder = Annotated[str, Form("FOLDER", accepted="that of a sweep, of a run or of several runs")]
+
+
+@dataclass(frozen=True)
+class ResultsOptions:
+    """What is shown, and where it is left.
+
+    Attributes:
+        folders: of a sweep, of a run, or of several of either.
+        metric: final, best, running_mean, ema0.995, last10, each with @50 if wanted, rounds_to 0.85; of initial or of
+            personalised accuracy or of forgetting: 'last10 of initial'.
+        out: folder for results.csv, results.md and the plots [the first FOLDER].
+    """
+
+    folders: tuple[RunsFolder, ...]
+    metric: str = "final"
+    out: Folder | None = None
+
+    def __post_init__(self) -> None:
+        if self.shown.relative_to:
+            possible = self.metric.partition(" / ")[0]
+            raise ConfigError("--metric", f"{self.metric}: there are no rows to divide by", possible)
+
+    @property
+    def shown(self) -> Metric:
+        """The metric.
+
+        Raises:
+            ConfigError: it is none.
+        """
+        return parse_metric(self.metric)
 
 
 def main(line: Sequence[str]) -> int:
@@ -38,30 +70,21 @@ def main(line: Sequence[str]) -> int:
     Returns:
         exit code: 0, 1 (a file cannot be written) or 2 (the input cannot be read).
     """
-    return exit_code("results", lambda: _results(line))
+    return exit_code("results", lambda: _answer(line))
 
 
-def _results(line: Sequence[str]) -> int:
-    split = words.split(line, ("metric", "out"), ("help",))
-    if "help" in split.switches:
-        say(HELP)
+def _answer(line: Sequence[str]) -> int:
+    words = split(line, ResultsOptions)
+    if words.asks_for("help"):
+        say(help_text(HELP, ResultsOptions))
         return 0
-    if split.extra:
-        raise ConfigError(split.extra[0], "unknown option; --help shows all")
-    if not split.free:
-        raise ConfigError("FOLDER", "is missing", "that of a sweep, of a run or of several runs")
-    folders = [Path(each) for each in split.free]
-    metric = _metric(split.last("metric", "final"))
+    if words.rest:
+        raise ConfigError(words.rest[0], "unknown option; --help shows all")
+    options = words.read(ResultsOptions)
+    folders = [Path(each) for each in options.folders]
     command = shlex.join(["python", "-m", "launch.results", *line])
-    _show(folders, metric, Path(split.last("out", split.free[0])), command)
+    _show(folders, options.shown, Path(options.out or options.folders[0]), command)
     return 0
-
-
-def _metric(text: str) -> Metric:
-    metric = parse_metric(text)
-    if metric.relative_to:
-        raise ConfigError("--metric", f"{text}: there are no rows to divide by", text.partition(" / ")[0])
-    return metric
 
 
 def _show(folders: Sequence[Path], metric: Metric, out: Path, command: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
@@ -14,28 +14,37 @@ from fl_ddp.errors import ConfigError
 from fl_ddp.host.stdout import say
 from fl_ddp.results.run_folder import name_is_taken, new_folders
 from launch.exit_code import exit_code
-from launch.input import words
+from launch.input.help_text import help_text
+from launch.input.words import split
 from launch.run.planned import PlannedRun
 from launch.slurm.jobs import follow, job_folder, sbatch_file, submit, unfinished
-from launch.slurm.options import SLURM_HELP, SLURM_VALUES, SlurmOptions, read_slurm_options
+from launch.slurm.options import SlurmOptions
 from launch.slurm.queue import check_slurm
 
-HELP = f"""usage: python -m launch.submit [--option value ...] [options of fl_ddp.main]
+HELP = """usage: python -m launch.submit [--option value ...] [options of fl_ddp.main]
 
 Hands a run to Slurm as one job, each task of which is a rank. The job saves the run before it is preempted or reaches
 its limit, and goes on in a new one; so it does after a node is lost, and after scontrol requeue.
 
-{SLURM_HELP}
-  --dry_run             print the plan and the sbatch file and stop; needs no Slurm
-  --wait                follow the run to its end, and return its exit code
-  --help                print this and stop
+{options}
 
 Other options are the run's own: --config FILE, --rounds 100, --resume runs/NAME; python -m fl_ddp.main --help lists
 them. All are checked before anything is submitted. What the run prints goes to OUT/NAME.log, what else Slurm and
 submitit write to OUT/NAME.slurm.
 Exit codes: 0 submitted, or done with --wait; 1 the run failed or was stopped; 2 the input cannot be run."""
 
-_SWITCHES = ("dry_run", "wait", "help")
+
+@dataclass(frozen=True)
+class SubmitOptions:
+    """What becomes of the job.
+
+    Attributes:
+        dry_run: print the command and the sbatch file and stop; needs no Slurm.
+        wait: follow the run to its end, and return its exit code.
+    """
+
+    dry_run: bool = False
+    wait: bool = False
 
 
 def main(line: Sequence[str]) -> int:
@@ -44,19 +53,17 @@ def main(line: Sequence[str]) -> int:
 
 
 def _answer(line: Sequence[str]) -> int:
-    given = words.split(line, SLURM_VALUES, _SWITCHES)
-    if "help" in given.switches:
-        say(HELP)
+    words = split(line, SlurmOptions, SubmitOptions)
+    if words.asks_for("help"):
+        say(help_text(HELP, SlurmOptions, SubmitOptions))
         return 0
-    if given.free:
-        raise ConfigError(given.free[0], "belongs to no option; write --option value")
-    options = read_slurm_options(given)
-    run = plan(given.extra, datetime.now())
-    say(_plan_text(run, options))
-    if "dry_run" in given.switches:
-        say(f"\n{sbatch_file([run], options, job_folder(run), None)}")
+    slurm, options = words.read(SlurmOptions), words.read(SubmitOptions)
+    run = plan(words.rest, datetime.now())
+    say(_plan_text(run, slurm))
+    if options.dry_run:
+        say(f"\n{sbatch_file([run], slurm, job_folder(run), None)}")
         return 0
-    return _submit(run, options, wait="wait" in given.switches)
+    return _submit(run, slurm, wait=options.wait)
 
 
 def plan(options: Sequence[str], now: datetime) -> PlannedRun:
@@ -111,7 +118,7 @@ def _submit(run: PlannedRun, options: SlurmOptions, *, wait: bool) -> int:
 def _plan_text(run: PlannedRun, options: SlurmOptions) -> str:
     lines = {
         "run": str(run.folder),
-        "ranks": f"{options.ranks_per_node} with {options.gpus_per_node} GPU(s) on each of {options.nodes} node(s)",
+        "ranks": f"{options.ranks_of_node} with {options.gpus_per_node} GPU(s) on each of {options.nodes} node(s)",
         "command": shlex.join(["python", "-m", "fl_ddp.main", *run.options_now()]),
         "log": str(run.log),
     }

@@ -10,42 +10,68 @@ from collections.abc import Sequence
 from fl_ddp.errors import ConfigError
 from fl_ddp.host.stdout import say
 from fl_ddp.results.run_folder import RunFolder, is_held
-from launch.executor import Executor, array_folder
+from launch.executor import Executor, ExecutorOptions, array_folder, read_executor
 from launch.exit_code import exit_code
+from launch.input.help_text import help_text
+from launch.input.words import split
 from launch.run.log import reported_error
 from launch.run.made_folders import made_folders
 from launch.run.outcome import Outcome
 from launch.run.planned import PlannedRun
-from launch.sweeps.arguments import HELP, Arguments, read_arguments
+from launch.slurm.options import SlurmOptions
 from launch.sweeps.folder import Sweep, over, read_sweep
+from launch.sweeps.options import SweepOptions
 from launch.sweeps.points import combined
 from launch.sweeps.runs import plan
 
+HELP = """usage: python -m launch.sweep --config FILE --grid method.lam=0.1,1,10 --grid seed=0..4 [--option value ...]
 
-def main(words: Sequence[str]) -> int:
+Makes a run for each point, in a folder of its own, as many at once as there are GPUs or cores for. A second call skips
+what is finished, goes on with what is not and lists what failed; python -m launch.results sweeps/<name> shows the
+numbers.
+
+{options}
+
+--grid, --points and --random are combined: --random 20 ... --grid seed=0..2 are 60 points. Without any of them the
+sweep's points so far are meant, and its options: --name NAME goes on, --name NAME --retry tries again.
+All other options go to every run; python -m fl_ddp.main --help lists them.
+Ctrl-C stops all runs after their current round; the same command goes on. A second Ctrl-C quits at once.
+Exit codes: 0 done, 1 a run failed or was stopped, 2 the input cannot be run."""
+
+_REFUSED = {"resume": "nothing: what is unfinished goes on"}
+
+
+def main(line: Sequence[str]) -> int:
     """Do what the command line asks for.
 
     Returns:
         exit code: 0, 1 (a run failed or was stopped) or 2 (the input cannot be run).
     """
-    return exit_code("sweep", lambda: _sweep(read_arguments(words)))
+    return exit_code("sweep", lambda: _answer(line))
 
 
-def _sweep(arguments: Arguments) -> int:
-    if arguments.help:
-        say(HELP)
+def _answer(line: Sequence[str]) -> int:
+    owners = (SweepOptions, ExecutorOptions, SlurmOptions)
+    words = split(line, *owners, refused=_REFUSED)
+    if words.asks_for("help"):
+        say(help_text(HELP, *owners))
         return 0
-    sweep = read_sweep(arguments.folder)
-    base = sweep.base
-    if arguments.axes:
-        chosen = sweep.add(combined(arguments.axes))
-        sweep.base = arguments.base
+    return _sweep(words.read(SweepOptions), words.rest, read_executor(words, parallel=None))
+
+
+def _sweep(options: SweepOptions, base: tuple[str, ...], executor: Executor) -> int:
+    axes = options.axes()
+    sweep = read_sweep(options.folder(base))
+    before = sweep.base
+    if axes:
+        chosen = sweep.add(combined(axes))
+        sweep.base = base
     else:
         chosen = list(sweep.entries)
-        sweep.base = over(sweep.base, arguments.base)
+        sweep.base = over(sweep.base, base)
     if not chosen:
         raise ConfigError(sweep.folder, "has no points yet; give --grid, --points or --random")
-    runs = plan(sweep, arguments.axes)
+    runs = plan(sweep, axes)
     finished = {name for name, run in runs.items() if (found := run.found()) and found.ended}
     for name, run in runs.items():
         if name in finished:
@@ -53,14 +79,14 @@ def _sweep(arguments: Arguments) -> int:
         elif not (sweep.entries[name].failed or is_held(run.folder)) and (why := reported_error(run.log)):
             sweep.set_failed(name, f"{why} ({run.log})")  # nobody waited for its end
     left = [name for name in chosen if name not in finished]
-    now = [runs[name] for name in left if bool(sweep.entries[name].failed) == arguments.retry]
+    now = [runs[name] for name in left if bool(sweep.entries[name].failed) == options.retry]
     say(f"{sweep.folder}: {len(chosen)} points, {len(chosen) - len(left)} are finished, {len(now)} to run")
-    if arguments.dry_run:
-        say(arguments.executor.plan(now, array_folder(sweep.folder)))
+    if options.dry_run:
+        say(executor.plan(now, array_folder(sweep.folder)))
         return 0
-    if changed := ", ".join(sorted({*base} ^ {*sweep.base})):
+    if changed := ", ".join(sorted({*before} ^ {*sweep.base})):
         _refuse_change(sweep, list(runs.values()), changed)
-    return _report(sweep, chosen, _make(now, sweep, arguments.executor))
+    return _report(sweep, chosen, _make(now, sweep, executor))
 
 
 def _refuse_change(sweep: Sweep, runs: Sequence[PlannedRun], changed: str) -> None:

@@ -1,15 +1,22 @@
-"""A launcher's command line, split into what is its own and what goes on to fl_ddp.main."""
+"""A launcher's command line, split into its own options, which become dataclasses, and those of fl_ddp.main."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
-from fl_ddp.config.options import suggestion
+from fl_ddp.bounds import check
+from fl_ddp.config.layers import scalar_options
+from fl_ddp.config.options import Given, options_of, suggestion
+from fl_ddp.config.registry import KINDS
 from fl_ddp.errors import ConfigError
+from launch.input.declared import Declared, declared
 
 _OTHERS_OF_MAIN = ("config", "print_config", "version")
 """Options of fl_ddp.main that are no settings of a run."""
+
+OptionsT = TypeVar("OptionsT")
 
 
 @dataclass(frozen=True)
@@ -17,70 +24,84 @@ class Words:
     """A command line, split.
 
     Attributes:
-        free: words that belong to no option.
-        values: what was given to the launcher's own options, in order; those not given have an empty tuple.
-        switches: those that are on.
-        extra: options of fl_ddp.main: --key=value, or --key alone.
+        given: what was given to the launcher's own options, in order; those not given are not there.
+        rest: options of fl_ddp.main: --key=value, or --key alone.
     """
 
-    free: tuple[str, ...]
-    values: Mapping[str, tuple[str, ...]]
-    switches: frozenset[str]
-    extra: tuple[str, ...]
+    given: Mapping[str, tuple[str, ...]]
+    rest: tuple[str, ...]
 
-    def last(self, key: str, default: str) -> str:
-        """What counts of an option that may stand twice."""
-        return (self.values[key] or (default,))[-1]
+    def asks_for(self, switch: str) -> bool:
+        """Whether a switch is on; to be asked where the other options need not be right."""
+        return self.given.get(switch, ("false",))[-1] == "true"
+
+    def given_of(self, owner: type) -> list[str]:
+        """Names of a dataclass's options that were given."""
+        return [each.name for each in declared(owner) if each.name in self.given]
+
+    def read(self, owner: type[OptionsT]) -> OptionsT:
+        """The options of a dataclass.
+
+        Raises:
+            ConfigError: one of them is missing or not accepted, or not with the others.
+        """
+        values = {}
+        kind: type = owner
+        for each in declared(kind):
+            if texts := self.given.get(each.name):
+                values[each.name] = _converted(owner, each, texts)
+            elif each.is_bare:
+                raise ConfigError(each.form.placeholder, "is missing", each.form.accepted)
+        check(owner, values, "--")
+        return owner(**values)
 
 
-def split(
-    words: Sequence[str], values: Sequence[str], switches: Sequence[str], refused: Mapping[str, str] | None = None
-) -> Words:
-    """Split a command line.
+def split(line: Sequence[str], *owners: type, refused: Mapping[str, str] | None = None) -> Words:
+    """Split a command line; --help is every launcher's.
 
     Args:
-        words: the command line.
-        values: options of the launcher that take a value.
-        switches: options of the launcher that are on or off, bare or with true or false.
+        line: the command line.
+        owners: dataclasses whose fields are the launcher's options.
         refused: options of fl_ddp.main that are not the user's to give here, and what to give instead.
 
     Raises:
-        ConfigError: a value is missing or no switch's, an option is refused, or is misspelt and neither the launcher's
-            nor one of fl_ddp.main's.
+        ConfigError: a value is missing or no switch's, a word belongs to no option, an option is refused, or is
+            misspelt and neither the launcher's nor one of fl_ddp.main's.
     """
-    free: list[str] = []
-    given: dict[str, list[str]] = {key: [] for key in values}
-    are_on: dict[str, bool] = {}
-    extra: list[str] = []
-    left = ["--help" if word == "-h" else word for word in words]
+    ours = {each.name: each for owner in owners for each in declared(owner)}
+    named = {"help": True} | {each.name: each.is_switch for each in ours.values() if not each.is_bare}
+    bare: list[str] = []
+    given: dict[str, list[str]] = {}
+    rest: list[str] = []
+    left = ["--help" if word == "-h" else word for word in line]
     while left:
         word = left.pop(0)
         if not word.startswith("--"):
-            free.append(word)
+            bare.append(word)
             continue
         key, equals, value = word[2:].partition("=")
         if refused and key in refused:
             raise ConfigError(f"--{key}", f"is not the user's to give here; give {refused[key]}")
-        if key in switches:
-            if not equals and left and left[0].lower() in ("true", "false"):
+        takes = not equals and left and not left[0].startswith("--")
+        if key not in named:
+            if near := _misspelt(key, list(named)):
+                raise ConfigError(f"--{key}", f"unknown option; did you mean --{near}?")
+            rest.append(f"{word}={left.pop(0)}" if takes else word)
+        elif named[key]:
+            if takes and left[0].lower() in ("true", "false"):
                 value = left.pop(0)
             if value.lower() not in ("", "true", "false"):
                 raise ConfigError(f"--{key}", f"{value} is unknown", "true or false")
-            are_on[key] = value.lower() != "false"
-            continue
-        takes = not equals and left and not left[0].startswith("--")
-        if key in values:
+            given.setdefault(key, []).append(value.lower() or "true")
+        else:
             value = left.pop(0) if takes else value
             if not value:
                 hint = f"; one that begins with -- is written --{key}={left[0]}" if left and not equals else ""
                 raise ConfigError(f"--{key}", f"needs a value{hint}")
-            given[key].append(value)
-            continue
-        if near := _misspelt(key, (*switches, *values)):
-            raise ConfigError(f"--{key}", f"unknown option; did you mean --{near}?")
-        extra.append(f"{word}={left.pop(0)}" if takes else word)
-    on = frozenset(key for key, is_on in are_on.items() if is_on)
-    return Words(tuple(free), {key: tuple(each) for key, each in given.items()}, on, tuple(extra))
+            given.setdefault(key, []).append(value)
+    if bare and "help" not in given:
+        given |= _placed(bare, next((each for each in ours.values() if each.is_bare), None))
+    return Words({key: tuple(texts) for key, texts in given.items()}, tuple(rest))
 
 
 def key_of(option: str) -> str:
@@ -88,22 +109,30 @@ def key_of(option: str) -> str:
     return option.removeprefix("--").partition("=")[0]
 
 
-def whole_number(key: str, text: str, least: int = 1) -> int:
-    """The value of an option that counts something.
+def _placed(bare: list[str], option: Declared | None) -> dict[str, list[str]]:
+    """Bare words, given to the option that takes them."""
+    if option is None:
+        raise ConfigError(bare[0], "belongs to no option; write --option value")
+    if len(bare) > 1 and not option.repeats:
+        raise ConfigError(bare[1], f"belongs to no option; {option.form.placeholder} is {bare[0]} already")
+    return {option.name: bare}
 
-    Raises:
-        ConfigError: it is no whole number, or too small.
-    """
-    if not (text.isascii() and text.isdigit()) or int(text) < least:
-        raise ConfigError(f"--{key}", f"{text} is impossible", f"whole numbers from {least} up")
-    return int(text)
+
+def _converted(owner: type, option: Declared, texts: tuple[str, ...]) -> object:
+    """The value of an option in its type."""
+    if option.repeats:
+        given = Given(option.name, list(texts), "--")
+    else:
+        given = Given(option.name, texts[-1], "--", typed=False)
+    try:
+        return options_of(owner).convert(option.name, given)
+    except ConfigError:
+        check(owner, {option.name: texts[-1]}, "--")  # a bound says more of what is accepted than a type
+        raise
 
 
 def _misspelt(key: str, ours: Sequence[str]) -> str | None:
     """The option of ours that an unknown one means, if it is none of fl_ddp.main's."""
-    from fl_ddp.config.layers import scalar_options  # takes seconds to import: only a run needs it
-    from fl_ddp.config.registry import KINDS
-
     if key.partition(".")[0] in (*KINDS, *scalar_options().by_name, *_OTHERS_OF_MAIN):
         return None
     return suggestion(key, ours)

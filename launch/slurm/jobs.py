@@ -208,10 +208,10 @@ def _executor(runs: Sequence[PlannedRun], options: SlurmOptions, folder: Path, p
         job_name=runs[0].folder.name if len(runs) == 1 else folder.name.removesuffix(".slurm"),
         time=options.minutes,
         nodes=options.nodes,
-        ntasks_per_node=options.ranks_per_node,
+        ntasks_per_node=options.ranks_of_node,
         signal_delay_s=options.grace,
         srun_args=["--kill-on-bad-exit=1", *cpus],
-        additional_parameters={"requeue": True} | {key: value or True for key, value in options.sbatch},
+        additional_parameters={"requeue": True} | {key: value or True for key, value in options.further.items()},
         **{key: value for key, value in asked.items() if value is not None},
     )
     return executor

@@ -37,8 +37,6 @@ def draw(number: int, laws: Mapping[str, Law], seed: int) -> Axis:
     source = f"--random {number}"
     if not 1 <= number <= MOST:
         raise ConfigError(source, "is impossible", f"whole numbers from 1 to {MOST}")
-    if not 0 <= seed < 2**63:
-        raise ConfigError("--draw_seed", f"{seed} is impossible", "whole numbers from 0 up to 2**63 - 1")
     if not laws:
         raise ConfigError(source, f"of what? accepted: one --draw or more, such as --draw lr={_FORMS['uniform']}")
     found: dict[tuple[str, ...], Point] = {}

@@ -32,7 +32,7 @@ def reproduce(capfd: pytest.CaptureFixture[str], words: Sequence[str]) -> tuple[
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ([], "PAPER/TABLE: is missing; --list shows all"),
+        ([], "PAPER/TABLE: is missing; accepted: one that --list shows"),
         (["importance/tabel3"], "importance/tabel3: there is no such table; did you mean importance/table3?"),
         (["nowhere.table.yaml"], "nowhere.table.yaml: cannot be read"),
         (["TABLE", "--row", "fedavgg"], "has no row or group fedavgg; did you mean fedavg?"),

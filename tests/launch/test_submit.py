@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 from launching import SMALL, options, simulated
 
-from launch.slurm.options import SLURM_VALUES
+from launch.slurm.options import SlurmOptions
 from launch.submit import main
 
 
@@ -26,7 +27,8 @@ def settings(**changed: object) -> list[str]:
 def test_help_tells_of_every_option(capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["--help"]) == 0
     out = capfd.readouterr().out
-    assert [key for key in (*SLURM_VALUES, "dry_run", "wait") if f"--{key} " not in out] == []
+    names = [*(each.name for each in fields(SlurmOptions)), "dry_run", "wait"]
+    assert [name for name in names if f"--{name} " not in out] == []
 
 
 def test_dry_run_prints_the_plan_and_the_sbatch_file(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -88,7 +88,7 @@ def test_an_array_tells_how_each_of_its_runs_ended(tmp_path: Path, alone: Number
         "lost": {"data": "ImageFolder", "data.root": "/nowhere"},
     }
     runs = [PlannedRun(label, tmp_path / label, tuple(options({**SMALL, **point}))) for label, point in points.items()]
-    jobs = submit(runs, SlurmOptions(minutes=60), tmp_path / "array", parallel=2)
+    jobs = submit(runs, SlurmOptions(time="60"), tmp_path / "array", parallel=2)
     assert unfinished(runs, tmp_path / "array") == {run.label: job.job_id for run, job in zip(runs, jobs, strict=True)}
     said: list[str] = []
     failed = follow(jobs, runs, said.append)

@@ -1,56 +1,16 @@
-"""What a launcher's command line says, to the launcher, to Slurm and to fl_ddp.main."""
+"""What a run asks of Slurm."""
 
 from __future__ import annotations
-
-import re
 
 import pytest
 
 from fl_ddp.errors import ConfigError
 from launch.input.words import split
-from launch.slurm.options import SLURM_HELP, SLURM_VALUES, SlurmOptions, read_minutes, read_slurm_options
+from launch.slurm.options import SlurmOptions, read_minutes
 
 
 def read(*line: str) -> SlurmOptions:
-    return read_slurm_options(split(line, SLURM_VALUES, ()))
-
-
-def test_a_command_line_is_split() -> None:
-    line = ["here", "--time", "5", "--lr", "0.1", "--wait", "--setup=a b", "--setup", "c", "--data.download", "-h"]
-    words = split(line, SLURM_VALUES, ("wait", "help", "dry_run"))
-    assert (words.free, words.switches) == (("here",), frozenset({"wait", "help"}))
-    assert words.extra == ("--lr=0.1", "--data.download")
-    assert (words.last("time", "9"), words.last("nodes", "9"), words.values["setup"]) == ("5", "9", ("a b", "c"))
-
-
-@pytest.mark.parametrize(
-    ("line", "on"), [(["--wait"], True), (["--wait", "true"], True), (["--wait=FALSE"], False), (["--wait", "x"], True)]
-)
-def test_switches_work_bare_and_with_a_value(line: list[str], on: bool) -> None:
-    assert ("wait" in split(line, (), ("wait",)).switches) == on
-
-
-@pytest.mark.parametrize(
-    ("line", "message"),
-    [
-        (["--time"], "--time: needs a value"),
-        (
-            ["--sbatch", "--nodelist=n1"],
-            "--sbatch: needs a value; one that begins with -- is written --sbatch=--nodelist=n1",
-        ),
-        (["--tme", "5"], "--tme: unknown option; did you mean --time?"),
-        (["--wait=5"], "--wait: 5 is unknown; accepted: true or false"),
-        (["--name", "a"], "--name: is not the user's to give here; give --out"),
-    ],
-)
-def test_what_cannot_be_split_is_refused(line: list[str], message: str) -> None:
-    with pytest.raises(ConfigError, match=f"^{re.escape(message)}$"):
-        split(line, SLURM_VALUES, ("wait",), {"name": "--out"})
-
-
-def test_no_option_of_a_run_is_taken_for_a_misspelt_one() -> None:
-    line = ["--config=a.yaml", "--partition=IID", "--seed=1", "--name=b", "--model.hidden=3", "--print_config"]
-    assert split(line, SLURM_VALUES, ("wait",)).extra == tuple(line)
+    return split(line, SlurmOptions).read(SlurmOptions)
 
 
 @pytest.mark.parametrize(
@@ -72,17 +32,17 @@ def test_other_times_are_refused(text: str) -> None:
 
 def test_a_rank_for_each_gpu() -> None:
     assert read() == SlurmOptions()
-    assert read("--nodes=2", "--gpus_per_node=8").ranks_per_node == 8
-    assert read("--nodes=2", "--gpus_per_node=8", "--ranks_per_node=2").ranks_per_node == 2
-    assert read("--nodes=3", "--ranks_per_node=4").ranks_per_node == 4
+    assert read("--nodes=2", "--gpus_per_node=8").ranks_of_node == 8
+    assert read("--nodes=2", "--gpus_per_node=8", "--ranks_per_node=2").ranks_of_node == 2
+    assert read("--nodes=3", "--ranks_per_node=4").ranks_of_node == 4
 
 
 def test_all_options_reach_slurm() -> None:
     values = {"cpus_per_task": "3", "mem": "4G", "time": "10", "grace": "20", "requeues": "0", "slurm_partition": "p"}
     values |= {"account": "a", "qos": "q", "constraint": "c"}
     options = read(*[f"--{key}={value}" for key, value in values.items()], "--sbatch=exclusive", "--sbatch=nodelist=n1")
-    assert {key: str(getattr(options, "minutes" if key == "time" else key)) for key in values} == values
-    assert options.sbatch == (("exclusive", ""), ("nodelist", "n1"))
+    assert {key: str(getattr(options, key)) for key in values} == values and options.minutes == 10
+    assert options.further == {"exclusive": "", "nodelist": "n1"}
 
 
 @pytest.mark.parametrize(
@@ -91,12 +51,15 @@ def test_all_options_reach_slurm() -> None:
         ("--nodes=0", "--nodes: 0 is impossible; accepted: whole numbers from 1 up"),
         ("--cpus_per_task=two", "--cpus_per_task: two is impossible"),
         ("--gpus_per_node=-1", "--gpus_per_node: -1 is impossible; accepted: whole numbers from 0 up"),
-        ("--mem=lots", "--mem: lots is no size; accepted: 500M"),
+        ("--mem=lots", "--mem: lots is impossible; accepted: 500M"),
         ("--grace=18000", "--grace: 18000 seconds are not less than --time"),
         ("--sbatch=nodes=4", "--sbatch: nodes is not the user's to give here; give --nodes"),
         ("--sbatch=--array=0-9", "--sbatch: array is not the user's to give here; give --parallel"),
         ("--sbatch=output=x", "--sbatch: output is not the user's to give here; give --out"),
-        ("--sbatch=node list=n1", "--sbatch: node list=n1 is no option of sbatch"),
+        (
+            "--sbatch=node list=n1",
+            "--sbatch: node list=n1 is impossible; accepted: options of sbatch",
+        ),
     ],
 )
 def test_impossible_options_are_refused(option: str, message: str) -> None:
@@ -108,7 +71,3 @@ def test_impossible_options_are_refused(option: str, message: str) -> None:
 def test_more_ranks_than_gpus_are_refused() -> None:
     with pytest.raises(ConfigError, match="--ranks_per_node: 3 ranks for 2"):
         read("--gpus_per_node=2", "--ranks_per_node=3")
-
-
-def test_help_tells_of_every_option() -> None:
-    assert [key for key in SLURM_VALUES if f"--{key} " not in SLURM_HELP] == []
