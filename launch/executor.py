@@ -12,7 +12,7 @@ from fl_ddp.bounds import Count
 from fl_ddp.errors import ConfigError
 from launch.input.words import Words
 from launch.run.outcome import Outcome
-from launch.run.planned import PlannedRun
+from launch.run.trial import Trial
 from launch.slurm.options import SlurmOptions
 
 
@@ -58,17 +58,17 @@ class Executor:
     wait: bool
 
     def make_all(
-        self, runs: Sequence[PlannedRun], folder: Path, note: Callable[[Outcome], None] = lambda _: None
+        self, trials: Sequence[Trial], folder: Path, note: Callable[[Outcome], None] = lambda _: None
     ) -> list[Outcome]:
-        """Make the runs that are not finished, or submit them.
+        """Make the runs of trials that are not finished, or submit them.
 
         Args:
-            runs: to be made.
+            trials: to be made.
             folder: for the files of Slurm.
             note: is called with each outcome as it comes.
 
         Returns:
-            the outcomes in the order of the runs.
+            the outcomes in the order of the trials.
 
         Raises:
             ConfigError: Slurm is not there or refuses; nothing is submitted.
@@ -76,19 +76,19 @@ class Executor:
         if self.slurm is None:
             from launch.local.runs import make_here  # imports torch, which no other command needs
 
-            return make_here(runs, ranks=self.ranks, parallel=self.parallel, note=note)
+            return make_here(trials, ranks=self.ranks, parallel=self.parallel, note=note)
         from launch.slurm.runs import make_there  # imports submitit, which only this needs
 
-        return make_there(runs, self.slurm, folder, self.parallel, wait=self.wait, note=note)
+        return make_there(trials, self.slurm, folder, self.parallel, wait=self.wait, note=note)
 
-    def plan(self, runs: Sequence[PlannedRun], folder: Path) -> str:
+    def preview(self, trials: Sequence[Trial], folder: Path) -> str:
         """What make_all() would do, as text; needs no Slurm."""
         if self.slurm is None:
-            return "\n".join(shlex.join(["python", *run.command(self.ranks)[1:]]) for run in runs)
+            return "\n".join(shlex.join(["python", *trial.command(self.ranks)[1:]]) for trial in trials)
         from launch.slurm.jobs import sbatch_file
 
-        commands = [shlex.join(["python", "-m", "fl_ddp.main", *run.options_now()]) for run in runs]
-        script = [sbatch_file(runs, self.slurm, folder, self.parallel)] if runs else []
+        commands = [shlex.join(["python", "-m", "fl_ddp.main", *trial.options_now()]) for trial in trials]
+        script = [sbatch_file(trials, self.slurm, folder, self.parallel)] if trials else []
         return "\n".join([*commands, *script])
 
 

@@ -14,14 +14,14 @@ from launch.executor import Executor, ExecutorOptions, array_folder, read_execut
 from launch.exit_code import exit_code
 from launch.input.help_text import help_text
 from launch.input.words import split
-from launch.run.planned import PlannedRun
 from launch.run.stored import Run
+from launch.run.trial import Trial
 from launch.slurm.options import SlurmOptions
 from launch.tables.comparison import Comparison, RunsBySeed, compare
 from launch.tables.options import ReproduceOptions
 from launch.tables.recipe_list import recipe_list
 from launch.tables.report import as_json, markdown, terminal
-from launch.tables.row_run import RowRun, plan
+from launch.tables.seeded_row import SeededRow, seeded_rows
 from launch.tables.yaml_file import load_table, table_names
 
 HELP = """usage: python -m launch.reproduce PAPER/TABLE [--option value ...]
@@ -74,42 +74,43 @@ def _reproduce(options: ReproduceOptions, over: Sequence[str], executor: Executo
     table = load_table(options.table)
     folder = Path(options.out) / f"{table.name}{'-small' if options.small else ''}"
     chosen = {row.full_name for row in table.choose(options.row)}
-    planned = plan(table.rows, options.seeds_of_runs, small=options.small, out=Path(options.out), extra=over)
-    runs = list({run.folder: run for run in planned if run.row.full_name in chosen}.values())
+    rows = seeded_rows(table.rows, options.seeds_of_runs, small=options.small, out=Path(options.out), extra=over)
+    wanted = {each.folder: each for each in rows if each.row.full_name in chosen}  # rows may share a run
     failed: dict[str, str] = {}
     if not options.report:
-        wanted = [run.planned for run in runs]  # nothing is started before all rows are known to be understood
+        trials = [each.trial for each in wanted.values()]  # all must be understood before one is started
         if options.dry_run:
-            _show_plan(wanted, executor, folder)
+            _preview(trials, executor, folder)
             return 0
-        outcomes = executor.make_all(wanted, array_folder(folder))
-        failed = {each.run.label: each.words for each in outcomes if each.state in ("not started", "stopped", "failed")}
+        outcomes = executor.make_all(trials, array_folder(folder))
+        unfinished = [each for each in outcomes if each.state in ("not started", "stopped", "failed")]
+        failed = {each.trial.label: each.words for each in unfinished}
         say("")
-    comparison = compare(table, _read_all(planned, failed), small=options.small)
+    comparison = compare(table, _read_all(rows, failed), small=options.small)
     _write(comparison, folder, command)
     for label, why in failed.items():
         print(f"failed: {label}: {why}", file=sys.stderr)
     return 1 if failed else 0
 
 
-def _show_plan(runs: Sequence[PlannedRun], executor: Executor, folder: Path) -> None:
-    finished = [run for run in runs if (found := run.found()) and found.ended]
-    for run in finished:
-        say(f"# {run.folder} is finished")
-    say(executor.plan([run for run in runs if run not in finished], array_folder(folder)))
+def _preview(trials: Sequence[Trial], executor: Executor, folder: Path) -> None:
+    finished = [trial for trial in trials if (found := trial.found()) and found.ended]
+    for trial in finished:
+        say(f"# {trial.folder} is finished")
+    say(executor.preview([trial for trial in trials if trial not in finished], array_folder(folder)))
 
 
-def _read_all(runs: Sequence[RowRun], failed: dict[str, str]) -> dict[str, RunsBySeed]:
+def _read_all(rows: Sequence[SeededRow], failed: dict[str, str]) -> dict[str, RunsBySeed]:
     """What lies in the folders of all rows, by full name of the row and seed; what is no run of the row has failed."""
     found: dict[str, dict[int, Run]] = {}
-    for run in runs:
+    for each in rows:
         try:
-            there = run.planned.found() if run.folder.is_dir() else None
+            run = each.trial.found() if each.folder.is_dir() else None
         except ConfigError as error:
-            failed.setdefault(run.label, str(error))
+            failed.setdefault(each.label, str(error))
             continue
-        if there:
-            found.setdefault(run.row.full_name, {})[run.seed] = there
+        if run:
+            found.setdefault(each.row.full_name, {})[each.seed] = run
     return dict(found)
 
 

@@ -13,8 +13,8 @@ from fl_ddp.errors import ConfigError
 from fl_ddp.host.atomic_file import write_text, writing
 from fl_ddp.host.stdout import say
 from launch.compare.found_runs import Finds, find_runs
-from launch.compare.groups import Grouping, grouped
-from launch.compare.text import Results, as_csv, markdown, terminal
+from launch.compare.replicates import Design, design_of
+from launch.compare.report import Results, as_csv, markdown, terminal
 from launch.exit_code import exit_code
 from launch.input.declared import Folder, Form
 from launch.input.help_text import help_text
@@ -23,7 +23,7 @@ from launch.run.metric import Metric, parse_metric
 
 HELP = """usage: python -m launch.results FOLDER [FOLDER ...] [--option value ...]
 
-Reads all runs below the folders, finished or still going, and groups those that differ in their seeds alone.
+Reads all runs below the folders, finished or still going. Those that differ in their seeds alone share a line.
 
 {options}
 
@@ -90,13 +90,13 @@ def _answer(line: Sequence[str]) -> int:
 def _show(folders: Sequence[Path], metric: Metric, out: Path, command: str) -> None:
     """Print the table, and leave it with its plots."""
     finds = find_runs(folders)
-    grouping = grouped(finds.runs)
+    design = design_of(finds.runs)
     metrics = (metric, *(each for each in _beside(finds) if each.text != metric.text))
-    results = Results(", ".join(map(str, folders)), grouping, metrics, finds)
+    results = Results(", ".join(map(str, folders)), design, metrics, finds)
     say(terminal(results))
     with writing(out):
         out.mkdir(parents=True, exist_ok=True)
-    figures = _plots(grouping, metric, out)
+    figures = _plots(design, metric, out)
     write_text(out / "results.csv", as_csv(results))
     write_text(out / "results.md", markdown(results, command, figures))
     say(f"\n{out}: results.csv, results.md{''.join(f', {name}' for name in figures)}")
@@ -112,7 +112,7 @@ def _beside(finds: Finds) -> list[Metric]:
     return [parse_metric(text) for text in ("best", *forgetting, *(f"rounds_to {each}" for each in sorted(targets)))]
 
 
-def _plots(grouping: Grouping, metric: Metric, out: Path) -> list[str]:
+def _plots(design: Design, metric: Metric, out: Path) -> list[str]:
     """Write all plots, and remove those over options that no longer vary; the names of the .png files."""
     from launch.compare.curve_figure import (
         curve_figure,  # take a second to import: a wrong option need not wait for them
@@ -121,9 +121,9 @@ def _plots(grouping: Grouping, metric: Metric, out: Path) -> list[str]:
     from launch.compare.metric_figure import metric_figure
 
     with paper_style():
-        figures = {"curves": curve_figure(grouping, metric)}
-        for index, key in enumerate(grouping.keys):
-            figures[f"metric_over_{key}"] = metric_figure(grouping, index, metric)
+        figures = {"curves": curve_figure(design, metric)}
+        for index, key in enumerate(design.keys):
+            figures[f"metric_over_{key}"] = metric_figure(design, index, metric)
         names = [save(figure, out / stem) for stem, figure in figures.items() if figure]
     stems = {Path(name).stem for name in names}
     with writing(out):

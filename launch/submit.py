@@ -16,7 +16,7 @@ from fl_ddp.results.run_folder import name_is_taken, new_folders
 from launch.exit_code import exit_code
 from launch.input.help_text import help_text
 from launch.input.words import split
-from launch.run.planned import PlannedRun
+from launch.run.trial import Trial
 from launch.slurm.jobs import follow, job_folder, sbatch_file, submit, unfinished
 from launch.slurm.options import SlurmOptions
 from launch.slurm.queue import check_slurm
@@ -58,15 +58,15 @@ def _answer(line: Sequence[str]) -> int:
         say(help_text(HELP, SlurmOptions, SubmitOptions))
         return 0
     slurm, options = words.read(SlurmOptions), words.read(SubmitOptions)
-    run = plan(words.rest, datetime.now())
-    say(_plan_text(run, slurm))
+    trial = trial_of(words.rest, datetime.now())
+    say(_description(trial, slurm))
     if options.dry_run:
-        say(f"\n{sbatch_file([run], slurm, job_folder(run), None)}")
+        say(f"\n{sbatch_file([trial], slurm, job_folder(trial), None)}")
         return 0
-    return _submit(run, slurm, wait=options.wait)
+    return _submit(trial, slurm, wait=options.wait)
 
 
-def plan(options: Sequence[str], now: datetime) -> PlannedRun:
+def trial_of(options: Sequence[str], now: datetime) -> Trial:
     """The run that options of fl_ddp.main ask for, with its folder's full path.
 
     Args:
@@ -80,32 +80,32 @@ def plan(options: Sequence[str], now: datetime) -> PlannedRun:
     kept = tuple(each for each in options if not each.startswith(("--resume=", "--name=", "--out=")))
     if config.resume is not None:
         folder = Path(config.resume).absolute()
-        return PlannedRun(folder.name, folder, (f"--config={folder / 'config.yaml'}", *kept))
+        return Trial(folder.name, folder, (f"--config={folder / 'config.yaml'}", *kept))
     for folder in new_folders(replace(config, out=str(Path(config.out).absolute())), now):
         if not folder.exists() and (config.name is not None or not folder.with_name(f"{folder.name}.slurm").exists()):
-            return PlannedRun(folder.name, folder, kept)
+            return Trial(folder.name, folder, kept)
         if config.name is not None:
             raise name_is_taken(folder)
     raise AssertionError("there is always another name")
 
 
-def _submit(run: PlannedRun, options: SlurmOptions, *, wait: bool) -> int:
-    found = run.found()
+def _submit(trial: Trial, options: SlurmOptions, *, wait: bool) -> int:
+    found = trial.found()
     if found and found.ended:
-        say(f"{run.folder} is finished; a larger --rounds goes on with it")
+        say(f"{trial.folder} is finished; a larger --rounds goes on with it")
         return 0
     check_slurm(options)
-    folder = job_folder(run)
-    for job_id in unfinished([run], folder).values():
-        raise ConfigError(run.folder, f"job {job_id} of this run has not ended; wait for it, or scancel {job_id}")
-    say_new = _tail(run.log)
-    jobs = submit([run], options, folder, None)
+    folder = job_folder(trial)
+    for job_id in unfinished([trial], folder).values():
+        raise ConfigError(trial.folder, f"job {job_id} of this run has not ended; wait for it, or scancel {job_id}")
+    say_new = _tail(trial.log)
+    jobs = submit([trial], options, folder, None)
     job_id = jobs[0].job_id
-    say(f"submitted as job {job_id}; tail -F {run.log} follows it, scancel {job_id} ends it")
+    say(f"submitted as job {job_id}; tail -F {trial.log} follows it, scancel {job_id} ends it")
     if not wait:
         return 0
     try:
-        failed = follow(jobs, [run], say, say_new)
+        failed = follow(jobs, [trial], say, say_new)
     except KeyboardInterrupt:
         print(f"\nthe job goes on; scancel {job_id} ends it", file=sys.stderr)
         return 1
@@ -115,12 +115,12 @@ def _submit(run: PlannedRun, options: SlurmOptions, *, wait: bool) -> int:
     return 0
 
 
-def _plan_text(run: PlannedRun, options: SlurmOptions) -> str:
+def _description(trial: Trial, options: SlurmOptions) -> str:
     lines = {
-        "run": str(run.folder),
+        "run": str(trial.folder),
         "ranks": f"{options.ranks_of_node} with {options.gpus_per_node} GPU(s) on each of {options.nodes} node(s)",
-        "command": shlex.join(["python", "-m", "fl_ddp.main", *run.options_now()]),
-        "log": str(run.log),
+        "command": shlex.join(["python", "-m", "fl_ddp.main", *trial.options_now()]),
+        "log": str(trial.log),
     }
     return "\n".join(f"{name:<9}{text}" for name, text in lines.items())
 

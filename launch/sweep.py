@@ -17,12 +17,12 @@ from launch.input.words import split
 from launch.run.log import reported_error
 from launch.run.made_folders import made_folders
 from launch.run.outcome import Outcome
-from launch.run.planned import PlannedRun
+from launch.run.trial import Trial
 from launch.slurm.options import SlurmOptions
 from launch.sweeps.folder import Sweep, over, read_sweep
 from launch.sweeps.options import SweepOptions
 from launch.sweeps.points import combined
-from launch.sweeps.runs import plan
+from launch.sweeps.trials import trials_of
 
 HELP = """usage: python -m launch.sweep --config FILE --grid method.lam=0.1,1,10 --grid seed=0..4 [--option value ...]
 
@@ -71,25 +71,25 @@ def _sweep(options: SweepOptions, base: tuple[str, ...], executor: Executor) -> 
         sweep.base = over(sweep.base, base)
     if not chosen:
         raise ConfigError(sweep.folder, "has no points yet; give --grid, --points or --random")
-    runs = plan(sweep, axes)
-    finished = {name for name, run in runs.items() if (found := run.found()) and found.ended}
-    for name, run in runs.items():
+    trials = trials_of(sweep, axes)
+    finished = {name for name, trial in trials.items() if (found := trial.found()) and found.ended}
+    for name, trial in trials.items():
         if name in finished:
             sweep.set_failed(name, None)
-        elif not (sweep.entries[name].failed or is_held(run.folder)) and (why := reported_error(run.log)):
-            sweep.set_failed(name, f"{why} ({run.log})")  # nobody waited for its end
+        elif not (sweep.entries[name].failed or is_held(trial.folder)) and (why := reported_error(trial.log)):
+            sweep.set_failed(name, f"{why} ({trial.log})")  # nobody waited for its end
     left = [name for name in chosen if name not in finished]
-    now = [runs[name] for name in left if bool(sweep.entries[name].failed) == options.retry]
+    now = [trials[name] for name in left if bool(sweep.entries[name].failed) == options.retry]
     say(f"{sweep.folder}: {len(chosen)} points, {len(chosen) - len(left)} are finished, {len(now)} to run")
     if options.dry_run:
-        say(executor.plan(now, array_folder(sweep.folder)))
+        say(executor.preview(now, array_folder(sweep.folder)))
         return 0
     if changed := ", ".join(sorted({*before} ^ {*sweep.base})):
-        _refuse_change(sweep, list(runs.values()), changed)
+        _refuse_change(sweep, list(trials.values()), changed)
     return _report(sweep, chosen, _make(now, sweep, executor))
 
 
-def _refuse_change(sweep: Sweep, runs: Sequence[PlannedRun], changed: str) -> None:
+def _refuse_change(sweep: Sweep, trials: Sequence[Trial], changed: str) -> None:
     """Keep the options of the points that wait or run as they were submitted.
 
     Raises:
@@ -100,7 +100,7 @@ def _refuse_change(sweep: Sweep, runs: Sequence[PlannedRun], changed: str) -> No
         return
     from launch.slurm.jobs import unfinished  # imports submitit, which only this needs
 
-    for name, job_id in unfinished(runs, folder).items():
+    for name, job_id in unfinished(trials, folder).items():
         raise ConfigError(
             sweep.folder,
             (
@@ -110,11 +110,11 @@ def _refuse_change(sweep: Sweep, runs: Sequence[PlannedRun], changed: str) -> No
         )
 
 
-def _make(runs: Sequence[PlannedRun], sweep: Sweep, executor: Executor) -> list[Outcome]:
+def _make(trials: Sequence[Trial], sweep: Sweep, executor: Executor) -> list[Outcome]:
     """Make runs, and note in sweep.json which of them fail."""
 
     def note(outcome: Outcome) -> None:
-        sweep.set_failed(outcome.run.label, outcome.words if outcome.state == "failed" else None)
+        sweep.set_failed(outcome.trial.label, outcome.words if outcome.state == "failed" else None)
         sweep.write()
 
     before = read_sweep(sweep.folder)
@@ -122,7 +122,7 @@ def _make(runs: Sequence[PlannedRun], sweep: Sweep, executor: Executor) -> list[
     with made_folders([sweep.folder]), RunFolder(sweep.folder):
         sweep.write()
         try:
-            return executor.make_all(runs, array_folder(sweep.folder), note)
+            return executor.make_all(trials, array_folder(sweep.folder), note)
         except ConfigError:  # nothing is submitted
             if is_new:
                 shutil.rmtree(sweep.folder)
@@ -133,7 +133,7 @@ def _make(runs: Sequence[PlannedRun], sweep: Sweep, executor: Executor) -> list[
 
 def _report(sweep: Sweep, chosen: Sequence[str], outcomes: Sequence[Outcome]) -> int:
     """Say what is not finished, and where the numbers are to be had; the exit code."""
-    stopped = [outcome.run.label for outcome in outcomes if outcome.state in ("not started", "stopped")]
+    stopped = [outcome.trial.label for outcome in outcomes if outcome.state in ("not started", "stopped")]
     failed = {name: why for name in chosen if (why := sweep.entries[name].failed)}
     say(f"python -m launch.results {shlex.quote(str(sweep.folder))} shows the numbers")
     for name, why in failed.items():

@@ -16,7 +16,7 @@ from launch.run.log import reported_error
 from launch.run.stored import Run, log_beside, read_run
 from launch.sweeps.folder import FILE, read_sweep
 
-State = Literal["finished", "running", "stopped", "failed"]
+RunState = Literal["finished", "running", "stopped", "failed"]
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class FoundRun:
     """
 
     run: Run
-    state: State
+    state: RunState
 
     @cached_property
     def settings(self) -> Mapping[str, str]:
@@ -98,7 +98,7 @@ def _begun(folder: Path) -> bool:
     return (folder / "metrics.csv").exists() or (folder / ".lock").exists()
 
 
-def _state(run: Run, failed: Mapping[Path, str]) -> State:
+def _state(run: Run, failed: Mapping[Path, str]) -> RunState:
     if run.ended:
         return "finished"
     if run.folder in failed:

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
 
 from launch.compare.figure_style import INK, legend, panels
-from launch.compare.groups import Group, Grouping, as_number, in_order
+from launch.compare.replicates import Design, Replicates, as_number, in_order
 from launch.compare.series import series
 from launch.run.metric import Metric, quantity_name
 from launch.run.spread import mean, spread
@@ -20,39 +20,39 @@ _DECADES = 30.0
 _MOST_TICKS = 8
 
 
-def metric_figure(grouping: Grouping, key: int, metric: Metric) -> Figure | None:
+def metric_figure(design: Design, key: int, metric: Metric) -> Figure | None:
     """Plot a metric over the values of a key, a line for each combination of the others; nothing if it has no values.
 
     Args:
-        grouping: of the runs.
+        design: of the runs.
         key: index of the key.
-        metric: to show; groups in which a run did not reach its target are left out.
+        metric: to show; replicates of which one did not reach its target are left out.
     """
-    known = [g for g in grouping.groups if (value := mean(g.numbers(metric))) is not None and math.isfinite(value)]
+    known = [each for each in design.sets if (value := mean(each.numbers(metric))) is not None and math.isfinite(value)]
     if not known:
         return None
-    numbers = [as_number(group.values[key]) for group in known]
+    numbers = [as_number(replicates.values[key]) for replicates in known]
     numeric = all(number is not None and math.isfinite(number) for number in numbers)
-    names = sorted({group.values[key] for group in known}, key=in_order)
+    names = sorted({replicates.values[key] for replicates in known}, key=in_order)
     figure, (axes,) = panels(1)
-    named = series(grouping, known, metric, key)
+    named = series(design, known, metric, key)
     rows = list(dict.fromkeys(named.labels.values()))
     joined = len(rows) < len(known)  # without two values of a key in a row there is nothing to join
     for row, name in enumerate(rows):
-        groups = [group for group in known if named.labels[group] == name]
+        sets = [each for each in known if named.labels[each] == name]
         aside = 0.0 if numeric else 0.5 * ((row + 0.5) / len(rows) - 0.5)
-        places = [float(g.values[key]) if numeric else names.index(g.values[key]) + aside for g in groups]
-        shade = named.shade(groups[0]) if joined else INK
+        places = [float(each.values[key]) if numeric else names.index(each.values[key]) + aside for each in sets]
+        shade = named.shade(sets[0]) if joined else INK
         marker = named.marker(name) if joined else "o"
-        _draw(axes, places, groups, metric, colour=shade, marker=marker, line="-" if joined and numeric else "")
+        _draw(axes, places, sets, metric, colour=shade, marker=marker, line="-" if joined and numeric else "")
     if numeric:
-        _scale(axes, sorted({float(group.values[key]) for group in known}))
+        _scale(axes, sorted({float(replicates.values[key]) for replicates in known}))
     else:
         axes.set_xticks(range(len(names)), [name or "-" for name in names])
         if sum(map(len, names)) > 40:
             axes.tick_params("x", rotation=30)
         axes.set_xlim(-0.5, len(names) - 0.5)
-    axes.set_xlabel(grouping.names[key])
+    axes.set_xlabel(design.names[key])
     axes.set_ylabel(metric_name(metric))
     if joined and len(rows) > 1:
         legend(figure, named.title, named.entries("-" if numeric else "", markers=True))
@@ -67,14 +67,21 @@ def metric_name(metric: Metric) -> str:
 
 
 def _draw(
-    axes: Axes, places: Sequence[float], groups: Sequence[Group], metric: Metric, *, colour: str, marker: str, line: str
+    axes: Axes,
+    places: Sequence[float],
+    sets: Sequence[Replicates],
+    metric: Metric,
+    *,
+    colour: str,
+    marker: str,
+    line: str,
 ) -> None:
-    values = [group.numbers(metric) for group in groups]
+    values = [each.numbers(metric) for each in sets]
     means, deviations = [mean(each) or 0.0 for each in values], [spread(each) or 0.0 for each in values]
     axes.plot(places, means, color=colour, linestyle=line, zorder=2)
     axes.errorbar(places, means, deviations, fmt="none", ecolor=colour, elinewidth=0.8, capsize=2, zorder=2)
-    for place, value, group in zip(places, means, groups, strict=True):
-        filling = colour if group.ended else "white"
+    for place, value, replicates in zip(places, means, sets, strict=True):
+        filling = colour if replicates.ended else "white"
         axes.plot(place, value, color=colour, marker=marker, markerfacecolor=filling, zorder=3)
     single = [(place, value) for place, each in zip(places, values, strict=True) for value in each if len(each) > 1]
     if single:

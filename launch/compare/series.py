@@ -1,4 +1,4 @@
-"""Which groups get a colour of their own in a plot, and what it is called."""
+"""Which replicates get a colour of their own in a plot, and what it is called."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ from typing import Literal
 from matplotlib.lines import Line2D
 
 from launch.compare.figure_style import GREY, MARKERS, MOST_COLOURS, colours
-from launch.compare.groups import Group, Grouping, as_number
+from launch.compare.replicates import Design, Replicates, as_number
 from launch.run.metric import Metric
 from launch.run.spread import mean
 
 
 @dataclass(frozen=True)
 class Series:
-    """Names and colours of the groups of a plot.
+    """Names and colours in a plot.
 
     Attributes:
         title: what the names are values of.
-        labels: name of each group's series.
+        labels: name of the series that replicates belong to.
         shades: colour of each series that has one of its own; the others are grey.
     """
 
     title: str
-    labels: Mapping[Group, str]
+    labels: Mapping[Replicates, str]
     shades: Mapping[str, str]
 
-    def shade(self, group: Group) -> str:
-        """The colour of a group."""
-        return self.shades.get(self.labels[group], GREY)
+    def shade(self, replicates: Replicates) -> str:
+        """The colour of replicates."""
+        return self.shades.get(self.labels[replicates], GREY)
 
     def marker(self, name: str) -> str:
         """The marker of a series."""
@@ -47,35 +47,35 @@ class Series:
         ]
 
 
-def series(grouping: Grouping, groups: Sequence[Group], metric: Metric, without: int | None) -> Series:
-    """Name the groups by the values of all keys but one; where there are too many names, the best ones have colours.
+def series(design: Design, sets: Sequence[Replicates], metric: Metric, without: int | None) -> Series:
+    """Name replicates by the values of all keys but one; where there are too many names, the best ones have colours.
 
     Args:
-        grouping: with the keys.
-        groups: of the plot.
+        design: with the keys.
+        sets: of the plot.
         metric: that says which are best.
         without: index of the key that the plot shows otherwise.
     """
-    left = [index for index in range(len(grouping.keys)) if index != without]
+    left = [index for index in range(len(design.keys)) if index != without]
     alone = len(left) == 1
     labels = {
-        group: ", ".join(group.values[i] or "-" if alone else f"{grouping.names[i]}={group.values[i]}" for i in left)
-        for group in groups
+        each: ", ".join(each.values[i] or "-" if alone else f"{design.names[i]}={each.values[i]}" for i in left)
+        for each in sets
     }
     names = list(dict.fromkeys(labels.values()))
-    title = grouping.names[left[0]] if alone else ""
+    title = design.names[left[0]] if alone else ""
     if len(names) <= MOST_COLOURS:
-        ordered = alone and all(as_number(group.values[left[0]]) is not None for group in groups)
+        ordered = alone and all(as_number(each.values[left[0]]) is not None for each in sets)
         return Series(title, labels, colours(names, ordered=ordered))
     return Series(title, labels, colours(_best(labels, metric), ordered=False))
 
 
-def _best(labels: Mapping[Group, str], metric: Metric) -> list[str]:
-    """The names of the best groups, the best one first."""
+def _best(labels: Mapping[Replicates, str], metric: Metric) -> list[str]:
+    """The names of the best replicates, the best ones first."""
     sign = -1 if metric.less_is_better else 1
     scores: dict[str, float] = {}
-    for group, name in labels.items():
-        value = mean(group.numbers(metric))
+    for replicates, name in labels.items():
+        value = mean(replicates.numbers(metric))
         score = -math.inf if value is None or math.isinf(value) else sign * value
         scores[name] = max(scores.get(name, -math.inf), score)
     return sorted(scores, key=lambda name: -scores[name])[:MOST_COLOURS]

@@ -26,7 +26,7 @@ def read_values(text: str, where: str) -> tuple[str, ...]:
     Raises:
         ConfigError: there are none, or they are malformed, too many, or not all different.
     """
-    values = tuple(value for item in split(text, where) for value in _values(item.strip(), where))
+    values = tuple(value for item in comma_parts(text, where) for value in _values(item.strip(), where))
     if len(values) > MOST:
         raise ConfigError(where, f"these are {len(values)} values", f"{MOST} at most")
     value, times = Counter(values).most_common(1)[0]
@@ -35,7 +35,7 @@ def read_values(text: str, where: str) -> tuple[str, ...]:
     return values
 
 
-def split(text: str, where: str) -> list[str]:
+def comma_parts(text: str, where: str) -> list[str]:
     """The parts between commas that stand in no quotes and no brackets.
 
     Raises:

@@ -12,7 +12,7 @@ from tqdm import tqdm
 from fl_ddp.host.stdout import say
 from fl_ddp.results.progress import on_terminal
 from launch.run.outcome import Outcome
-from launch.run.planned import PlannedRun
+from launch.run.trial import Trial
 
 
 class RunProgress:
@@ -28,8 +28,8 @@ class RunProgress:
         self._alone = Lock()
         self._bar: tqdm[Never] | None = None
         if on_terminal():
-            layout = "run {n_fmt}/{total_fmt} |{bar}| {desc}{elapsed}, {remaining} left"
-            self._bar = tqdm(total=number, unit="run", bar_format=layout, dynamic_ncols=True, file=sys.stdout)
+            look = "run {n_fmt}/{total_fmt} |{bar}| {desc}{elapsed}, {remaining} left"
+            self._bar = tqdm(total=number, unit="run", bar_format=look, dynamic_ncols=True, file=sys.stdout)
 
     def __enter__(self) -> RunProgress:
         return self
@@ -40,16 +40,16 @@ class RunProgress:
         if self._bar is not None:
             self._bar.close()
 
-    def started(self, run: PlannedRun) -> None:
+    def started(self, trial: Trial) -> None:
         """Say that a run begins; a bar has no room for that."""
         with self._alone:
             if self._bar is None:
-                say(f"{run.label} begins")
+                say(f"{trial.label} begins")
 
     def show(self, outcome: Outcome) -> None:
         """Say how a run came out; above the bar only if it did not finish."""
         said = outcome.words if outcome.state != "failed" else f"failed: {outcome.words}"
-        line = f"{outcome.run.label} {said}, {tqdm.format_interval(outcome.seconds)}"
+        line = f"{outcome.trial.label} {said}, {tqdm.format_interval(outcome.seconds)}"
         with self._alone:
             self._ended += 1
             self._failed += outcome.state == "failed"

@@ -16,83 +16,84 @@ from launch.local.processes import Stop
 from launch.local.progress import RunProgress
 from launch.run.log import killed, last_words
 from launch.run.outcome import Outcome
-from launch.run.planned import PlannedRun
+from launch.run.trial import Trial
 
 _READING = Lock()
 """Held where options are parsed: all threads share the parsers."""
 
 
 def make_here(
-    runs: Sequence[PlannedRun], *, ranks: int, parallel: int | None, note: Callable[[Outcome], None]
+    trials: Sequence[Trial], *, ranks: int, parallel: int | None, note: Callable[[Outcome], None]
 ) -> list[Outcome]:
     """Make the runs that are not finished, and show how far they are.
 
     Args:
-        runs: to be made.
+        trials: to be made.
         ranks: processes of each.
         parallel: runs at once; None is as many as there are GPUs or cores for.
         note: is called with each outcome as it comes.
 
     Returns:
-        the outcomes in the order of the runs.
+        the outcomes in the order of the trials.
     """
-    gpus = _gpus(runs)
+    gpus = _gpus(trials)
     most = max((len(gpus) or _cores()) // ranks, 1) if parallel is None else parallel
-    places = places_for(min(most, len(runs)), ranks, gpus, _cores())
+    places = places_for(min(most, len(trials)), ranks, gpus, _cores())
     free: SimpleQueue[Mapping[str, str]] = SimpleQueue()
     for place in places:
         free.put(place)
-    outcomes: dict[PlannedRun, Outcome] = {}
-    with Stop() as stop, RunProgress(len(runs)) as progress:
+    outcomes: dict[Trial, Outcome] = {}
+    with Stop() as stop, RunProgress(len(trials)) as progress:
 
-        def make(run: PlannedRun) -> Outcome:
+        def make(trial: Trial) -> Outcome:
             place = free.get()
             try:
                 start = time.monotonic()
-                return replace(_make(run, ranks, place, stop, progress), seconds=time.monotonic() - start)
+                return replace(_make(trial, ranks, place, stop, progress), seconds=time.monotonic() - start)
             finally:
                 free.put(place)
 
         with ThreadPoolExecutor(max(len(places), 1)) as threads:
             try:
-                for future in as_completed([threads.submit(make, run) for run in runs]):
+                for future in as_completed([threads.submit(make, trial) for trial in trials]):
                     outcome = future.result()
-                    outcomes[outcome.run] = outcome
+                    outcomes[outcome.trial] = outcome
                     if outcome.state != "not started":
                         note(outcome)
                         progress.show(outcome)
             except BaseException:
                 stop.ask()
                 raise
-    return [outcomes[run] for run in runs]
+    return [outcomes[trial] for trial in trials]
 
 
-def _make(run: PlannedRun, ranks: int, place: Mapping[str, str], stop: Stop, progress: RunProgress) -> Outcome:
+def _make(trial: Trial, ranks: int, place: Mapping[str, str], stop: Stop, progress: RunProgress) -> Outcome:
     """Make one run, unless it is finished."""
     try:
         with _READING:
-            found = run.found()
+            found = trial.found()
             if found and found.ended:
-                return Outcome(run, "finished", "was finished")
+                return Outcome(trial, "finished", "was finished")
             if stop.asked:
-                return Outcome(run, "not started", "not started")
-            if is_held(run.folder):
-                return Outcome(run, "stopped", "another run is writing in its folder; wait until it ends")
-            run.clear()
-            command = run.command(ranks)
-        progress.started(run)
-        size = run.log.stat().st_size if run.log.is_file() else 0
-        code = stop.run(command, run.log, place)
+                return Outcome(trial, "not started", "not started")
+            if is_held(trial.folder):
+                return Outcome(trial, "stopped", "another run is writing in its folder; wait until it ends")
+            trial.clear()
+            command = trial.command(ranks)
+        progress.started(trial)
+        size = trial.log.stat().st_size if trial.log.is_file() else 0
+        code = stop.run(command, trial.log, place)
         with _READING:
-            found = run.found()
+            found = trial.found()
     except (ConfigError, OSError) as error:
-        return Outcome(run, "failed", str(error))
+        return Outcome(trial, "failed", str(error))
     if code == 0 and found and found.ended:
-        return Outcome(run, "finished", "finished")
+        return Outcome(trial, "finished", "finished")
     if not code or (stop.asked and code == 130):  # 130: quit at once, by a second Ctrl-C
-        return Outcome(run, "stopped", f"stopped after round {found.rounds if found else 0}; the same command goes on")
-    why = killed(code) if code < 0 else last_words(run.log, size)
-    return Outcome(run, "failed", f"{why} ({run.log})")
+        done = found.rounds if found else 0
+        return Outcome(trial, "stopped", f"stopped after round {done}; the same command goes on")
+    why = killed(code) if code < 0 else last_words(trial.log, size)
+    return Outcome(trial, "failed", f"{why} ({trial.log})")
 
 
 def places_for(number: int, ranks: int, gpus: Sequence[str], cores: int) -> list[Mapping[str, str]]:
@@ -115,11 +116,11 @@ def places_for(number: int, ranks: int, gpus: Sequence[str], cores: int) -> list
     return places
 
 
-def _gpus(runs: Sequence[PlannedRun]) -> list[str]:
+def _gpus(trials: Sequence[Trial]) -> list[str]:
     """The GPUs that the runs may use, as CUDA_VISIBLE_DEVICES names them; none if they all run on the CPU."""
     import torch  # takes seconds
 
-    if all(run.config.device == "cpu" for run in runs):
+    if all(trial.config.device == "cpu" for trial in trials):
         return []
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     names = visible.split(",") if visible else [str(index) for index in range(torch.cuda.device_count())]

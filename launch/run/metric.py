@@ -112,7 +112,7 @@ def curve_name(metric: Metric) -> str:
     return quantity_name(metric) if metric.statistic == "final" else f"{statistic} {quantity_name(metric)}"
 
 
-def measure(metric: Metric, curves: Mapping[str, Curve], ended: bool) -> float | None:
+def read_off(metric: Metric, curves: Mapping[str, Curve], ended: bool) -> float | None:
     """The number a metric reads off a run, before it is divided by another row's.
 
     Args:

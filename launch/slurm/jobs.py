@@ -17,7 +17,7 @@ from fl_ddp.errors import ConfigError
 from fl_ddp.host.atomic_file import write_text
 from launch.run.log import words_of_job
 from launch.run.made_folders import made_folders
-from launch.run.planned import PlannedRun
+from launch.run.trial import Trial
 from launch.slurm.options import SlurmOptions
 from launch.slurm.queue import GONE, JobState, job_states
 from launch.slurm.rank import Rank
@@ -41,29 +41,29 @@ class Failure(NamedTuple):
     state: str
 
 
-def submit(runs: Sequence[PlannedRun], options: SlurmOptions, folder: Path, parallel: int | None) -> list[Job[None]]:
+def submit(trials: Sequence[Trial], options: SlurmOptions, folder: Path, parallel: int | None) -> list[Job[None]]:
     """Submit one job, or one job array.
 
     Args:
-        runs: an element of the array each.
+        trials: an element of the array each.
         options: what every job asks for.
         folder: for the files of submitit and of Slurm; seen by all nodes.
         parallel: most jobs at once; None leaves it to Slurm.
 
     Returns:
-        the jobs, in the order of the runs.
+        the jobs, in the order of the trials.
 
     Raises:
         ConfigError: sbatch refuses; nothing is submitted.
         RunError: a folder cannot be made.
     """
-    executor = _executor(runs, options, folder, parallel)
+    executor = _executor(trials, options, folder, parallel)
     try:
-        with made_folders({folder, *(run.folder.parent for run in runs)}):
+        with made_folders({folder, *(trial.folder.parent for trial in trials)}):
             before = _not_submitted(folder)
             try:
                 with redirect_stderr(io.StringIO()):  # submitit prints there what its error says, too
-                    jobs = executor.submit_array([Rank(run, options.grace) for run in runs])
+                    jobs = executor.submit_array([Rank(trial, options.grace) for trial in trials])
             except BaseException:
                 for left in _not_submitted(folder) - before:
                     left.unlink()
@@ -72,43 +72,43 @@ def submit(runs: Sequence[PlannedRun], options: SlurmOptions, folder: Path, para
         raise ConfigError(folder, f"cannot be written ({error.strerror})") from error
     except RuntimeError as error:
         raise ConfigError("sbatch refuses", f"{' '.join(str(error).split())}; nothing is submitted") from error
-    newest = _submitted(folder) | {_key(run): job.job_id for run, job in zip(runs, jobs, strict=True)}
+    newest = _submitted(folder) | {_key(trial): job.job_id for trial, job in zip(trials, jobs, strict=True)}
     write_text(folder / _RECORD, json.dumps(newest, indent=1) + "\n")
     return jobs
 
 
-def job_folder(run: PlannedRun) -> Path:
+def job_folder(trial: Trial) -> Path:
     """For the files of a run's own job; beside its folder, which does not exist before the run has begun."""
-    return run.folder.with_name(f"{run.folder.name}.slurm")
+    return trial.folder.with_name(f"{trial.folder.name}.slurm")
 
 
-def unfinished(runs: Sequence[PlannedRun], folder: Path) -> dict[str, str]:
-    """Ids of jobs that wait or run, by label of the run.
+def unfinished(trials: Sequence[Trial], folder: Path) -> dict[str, str]:
+    """Ids of jobs that wait or run, by label of the trial.
 
     Args:
-        runs: of which some may have been submitted before.
+        trials: of which some may have been submitted before.
         folder: that they were submitted with.
 
     Raises:
         ConfigError: Slurm does not answer.
     """
     newest = _submitted(folder)
-    known = {run.label: newest[_key(run)] for run in runs if _key(run) in newest}
+    known = {trial.label: newest[_key(trial)] for trial in trials if _key(trial) in newest}
     states = job_states() if known else {}
     return {label: job_id for label, job_id in known.items() if not states.get(job_id, GONE).ended}
 
 
-def sbatch_file(runs: Sequence[PlannedRun], options: SlurmOptions, folder: Path, parallel: int | None) -> str:
+def sbatch_file(trials: Sequence[Trial], options: SlurmOptions, folder: Path, parallel: int | None) -> str:
     """The file that submit() would give to sbatch; needs no Slurm."""
-    executor = _executor(runs, options, folder, parallel)
-    if len(runs) > 1:
-        executor.parameters["map_count"] = len(runs)
+    executor = _executor(trials, options, folder, parallel)
+    if len(trials) > 1:
+        executor.parameters["map_count"] = len(trials)
     return executor._make_submission_file_text(executor._submitit_command_str, "")
 
 
 def follow(
     jobs: Sequence[Job[None]],
-    runs: Sequence[PlannedRun],
+    trials: Sequence[Trial],
     say: Callable[[str], None],
     meanwhile: Callable[[], None] = lambda: None,
 ) -> dict[str, Failure]:
@@ -116,14 +116,14 @@ def follow(
 
     Args:
         jobs: that submit() returned.
-        runs: that they are for.
+        trials: that they are for.
         say: is told of every run that ends, and why a single one waits.
         meanwhile: is called every few seconds.
 
     Returns:
-        failures by label of the run.
+        failures by label of the trial.
     """
-    left = dict(zip((job.job_id for job in jobs), zip(jobs, runs, strict=True), strict=True))
+    left = dict(zip((job.job_id for job in jobs), zip(jobs, trials, strict=True), strict=True))
     failed: dict[str, Failure] = {}
     start, silent, waits = time.monotonic(), False, ""
     while left:
@@ -136,30 +136,30 @@ def follow(
             silent = True
         meanwhile()
         if len(jobs) == 1 and waits != (waits := states.get(jobs[0].job_id, GONE).waits) and waits:
-            say(f"{runs[0].label} waits: {waits}")
+            say(f"{trials[0].label} waits: {waits}")
         for job_id in [each for each in left if states.get(each, GONE).ended]:
-            job, run = left.pop(job_id)
-            failure = _failure(job, run, states.get(job_id, GONE))
+            job, trial = left.pop(job_id)
+            failure = _failure(job, trial, states.get(job_id, GONE))
             how = f"failed: {failure.why}" if failure else "finished"
-            say(f"[{len(jobs) - len(left)}/{len(jobs)}] {run.label} {how}")
+            say(f"[{len(jobs) - len(left)}/{len(jobs)}] {trial.label} {how}")
             if failure:
-                failed[run.label] = failure
+                failed[trial.label] = failure
         if left:
             time.sleep(min(_LONGEST_PAUSE, 1 + (time.monotonic() - start) / 30))
     return failed
 
 
-def _failure(job: Job[None], run: PlannedRun, state: JobState) -> Failure | None:
+def _failure(job: Job[None], trial: Trial, state: JobState) -> Failure | None:
     """What is wrong with a run whose job has ended; what lies in its folder counts, whatever Slurm says."""
     try:
-        found = run.found()
+        found = trial.found()
     except ConfigError as error:
         return Failure(str(error), 2, "FAILED")
     if found and found.ended:
         return None
-    words = words_of_job(job.job_id, [run.log, *sorted(job.paths.folder.glob(f"{job.job_id}_*_log.err"))])
+    words = words_of_job(job.job_id, [trial.log, *sorted(job.paths.folder.glob(f"{job.job_id}_*_log.err"))])
     if words and state.name in ("FAILED", "COMPLETED", GONE.name):
-        return Failure(f"{words} ({run.log})", state.code or 1, "FAILED")
+        return Failure(f"{words} ({trial.log})", state.code or 1, "FAILED")
     rounds = f"after round {found.rounds}" if found else "before its first round"
     return Failure(f"{state.words} {rounds} (job {job.job_id}, {job.paths.folder})", 1, state.name)
 
@@ -169,9 +169,9 @@ def _not_submitted(folder: Path) -> set[Path]:
     return {*folder.glob(f"{'[0-9a-f]' * 32}.pkl"), *folder.glob(".submission_file_*.sh")}
 
 
-def _key(run: PlannedRun) -> str:
+def _key(trial: Trial) -> str:
     """Of a run in the record, wherever the command is called."""
-    return str(run.folder.absolute())
+    return str(trial.folder.absolute())
 
 
 def _submitted(folder: Path) -> dict[str, str]:
@@ -189,7 +189,7 @@ class _Executor(SlurmExecutor):
         return 2
 
 
-def _executor(runs: Sequence[PlannedRun], options: SlurmOptions, folder: Path, parallel: int | None) -> SlurmExecutor:
+def _executor(trials: Sequence[Trial], options: SlurmOptions, folder: Path, parallel: int | None) -> SlurmExecutor:
     executor = _Executor(folder, max_num_timeout=options.requeues)
     asked: dict[str, object] = {
         "partition": options.slurm_partition,
@@ -205,7 +205,7 @@ def _executor(runs: Sequence[PlannedRun], options: SlurmOptions, folder: Path, p
     # since Slurm 22.05 srun does not take cpus_per_task from the job; a rank that dies takes the others with it
     cpus = [f"--cpus-per-task={options.cpus_per_task}"] if options.cpus_per_task else []
     executor.update_parameters(
-        job_name=runs[0].folder.name if len(runs) == 1 else folder.name.removesuffix(".slurm"),
+        job_name=trials[0].folder.name if len(trials) == 1 else folder.name.removesuffix(".slurm"),
         time=options.minutes,
         nodes=options.nodes,
         ntasks_per_node=options.ranks_of_node,

@@ -16,8 +16,8 @@ from submitit.helpers import DelayedSubmission
 from fl_ddp.errors import ConfigError, RankLostError
 from fl_ddp.results.run_folder import FolderInUseError, RunFolder
 from launch.run.log import ERROR, heading, killed, words_of_job
-from launch.run.planned import PlannedRun
 from launch.run.stored import read_run
+from launch.run.trial import Trial
 from launch.slurm.queue import GONE, job_states
 
 _WARNING = 3.0
@@ -35,15 +35,15 @@ class Rank:
     a result.
     """
 
-    def __init__(self, run: PlannedRun, grace: int) -> None:
-        """Plan a rank.
+    def __init__(self, trial: Trial, grace: int) -> None:
+        """Make a rank that waits to be called.
 
         Args:
-            run: whose rank it is.
+            trial: whose rank it is.
             grace: seconds a run has to save its last round before Slurm kills it.
         """
-        self._run, self._grace = run, grace
-        _ = run.config  # travels with the run: reading options takes seconds
+        self._trial, self._grace = trial, grace
+        _ = trial.config  # travels with the trial: reading options takes seconds
         self._child: int | None = None
         self._terminated = False
 
@@ -51,7 +51,7 @@ class Rank:
         """Start the run, or go on with it, and wait for its end."""
         signal.signal(signal.SIGTERM, self._remember)
         task = JobEnvironment()
-        log = self._run.log if task.global_rank == 0 else task.paths.stderr
+        log = self._trial.log if task.global_rank == 0 else task.paths.stderr
         with log.open("ab", buffering=0) as file:
             attempt = int(os.environ.get("SLURM_RESTART_COUNT", 0))
             nodes = os.environ["SLURM_STEP_NODELIST"]
@@ -65,7 +65,7 @@ class Rank:
                 code = 2
             if code not in _STOPS and code < 0:
                 file.write(f"{ERROR}{killed(code)}\n".encode())
-        if code == 0 and (found := read_run(self._run.folder)) and found.ended:
+        if code == 0 and (found := read_run(self._trial.folder)) and found.ended:
             return
         if code in _STOPS:
             code = 0 if task.global_rank else self._stopped(task.job_id)
@@ -82,7 +82,7 @@ class Rank:
         end = time.monotonic() + max(self._grace - 5, 1)
         while self._child and not _has_ended(self._child) and time.monotonic() < end:
             time.sleep(0.05)
-        return DelayedSubmission(Rank(self._run, self._grace))
+        return DelayedSubmission(Rank(self._trial, self._grace))
 
     def _free_folder(self, requeued: bool) -> None:
         """Have the run's folder to ourselves; what was begun there without a first round goes.
@@ -90,15 +90,15 @@ class Rank:
         Where Slurm lost sight of a node, the first attempt of a requeued job lives on there until Slurm finds it again.
         """
         end = time.monotonic() + _PATIENCE
-        while requeued and self._run.folder.is_dir():
+        while requeued and self._trial.folder.is_dir():
             try:
-                with RunFolder(self._run.folder):
+                with RunFolder(self._trial.folder):
                     break
             except FolderInUseError:
                 if time.monotonic() > end:
                     raise
                 time.sleep(1)
-        self._run.clear()
+        self._trial.clear()
 
     def _train(self, log: FileIO) -> int:
         """Run fl_ddp.main; its exit code.
@@ -106,7 +106,7 @@ class Rank:
         No rank makes the run's folder before all have joined, and so have looked at it: all decide alike here whether
         the run begins or goes on.
         """
-        command = [sys.executable, "-u", "-m", "fl_ddp.main", *self._run.options_now()]
+        command = [sys.executable, "-u", "-m", "fl_ddp.main", *self._trial.options_now()]
         child = subprocess.Popen(command, stdout=log, stderr=log)
         self._child = child.pid
         # not reaped here: checkpoint(), which may interrupt this at any point, looks at it, too
@@ -126,7 +126,7 @@ class Rank:
         """
         if words is not None and code != RankLostError.exit_code:
             if task.global_rank:
-                with self._run.log.open("a", encoding="utf-8") as log:
+                with self._trial.log.open("a", encoding="utf-8") as log:
                     log.write(f"{ERROR}{words}\n")
         elif task.num_nodes > 1:
             time.sleep(_PATIENCE)

@@ -10,7 +10,7 @@ from submitit import SlurmJob
 
 from fl_ddp.host.stdout import say
 from launch.run.outcome import Outcome
-from launch.run.planned import PlannedRun
+from launch.run.trial import Trial
 from launch.slurm.jobs import Failure, follow, submit, unfinished
 from launch.slurm.options import SlurmOptions
 from launch.slurm.queue import check_slurm
@@ -20,7 +20,7 @@ _CAN_GO_ON = ("CANCELLED", "GONE", "NODE_FAIL", "PREEMPTED", "TIMEOUT")
 
 
 def make_there(
-    runs: Sequence[PlannedRun],
+    trials: Sequence[Trial],
     options: SlurmOptions,
     folder: Path,
     parallel: int | None,
@@ -28,10 +28,10 @@ def make_there(
     wait: bool,
     note: Callable[[Outcome], None],
 ) -> list[Outcome]:
-    """Submit the runs that are neither finished nor in the queue.
+    """Submit the trials that are neither finished nor in the queue.
 
     Args:
-        runs: to be made.
+        trials: to be made.
         options: what every job asks for.
         folder: for the files of submitit and of Slurm.
         parallel: most jobs at once; None leaves it to Slurm.
@@ -39,49 +39,49 @@ def make_there(
         note: is called with each outcome.
 
     Returns:
-        the outcomes in the order of the runs.
+        the outcomes in the order of the trials.
 
     Raises:
         ConfigError: Slurm is not there or refuses; nothing is submitted.
     """
     check_slurm(options)
-    left = [run for run in runs if not ((found := run.found()) and found.ended)]
+    left = [trial for trial in trials if not ((found := trial.found()) and found.ended)]
     jobs = unfinished(left, folder)
-    new = [run for run in left if run.label not in jobs]
+    new = [trial for trial in left if trial.label not in jobs]
     if jobs:
         say(f"{len(jobs)} runs are in Slurm's queue already")
     if new:
         submitted = submit(new, options, folder, parallel)
-        for run, job in zip(new, submitted, strict=True):
-            jobs[run.label] = job.job_id
-            with run.log.open("a", encoding="utf-8") as log:  # what the log says before this is of an earlier job
+        for trial, job in zip(new, submitted, strict=True):
+            jobs[trial.label] = job.job_id
+            with trial.log.open("a", encoding="utf-8") as log:  # what the log says before this is of an earlier job
                 log.write(f"fl_ddp: submitted as job {job.job_id}\n")
         array = submitted[0].job_id.partition("_")[0]
         say(f"submitted {len(new)} runs as job {array}; squeue --me shows it, scancel {array} ends it")
     failures = _followed(left, jobs, folder) if wait else None
-    outcomes = [_outcome(run, jobs, failures) for run in runs]
+    outcomes = [_outcome(trial, jobs, failures) for trial in trials]
     for outcome in outcomes:
         note(outcome)
     return outcomes
 
 
-def _followed(runs: Sequence[PlannedRun], jobs: Mapping[str, str], folder: Path) -> dict[str, Failure] | None:
+def _followed(trials: Sequence[Trial], jobs: Mapping[str, str], folder: Path) -> dict[str, Failure] | None:
     """Wait for the ends of jobs; nothing where the user does not wait any longer."""
     try:
-        return follow([SlurmJob(folder, jobs[run.label]) for run in runs], runs, say)
+        return follow([SlurmJob(folder, jobs[trial.label]) for trial in trials], trials, say)
     except KeyboardInterrupt:
         arrays = " ".join(dict.fromkeys(job.partition("_")[0] for job in jobs.values()))
         print(f"\nthe jobs go on; scancel {arrays} ends them", file=sys.stderr)
         return None
 
 
-def _outcome(run: PlannedRun, jobs: Mapping[str, str], failures: Mapping[str, Failure] | None) -> Outcome:
-    if run.label not in jobs:
-        return Outcome(run, "finished", "was finished")
+def _outcome(trial: Trial, jobs: Mapping[str, str], failures: Mapping[str, Failure] | None) -> Outcome:
+    if trial.label not in jobs:
+        return Outcome(trial, "finished", "was finished")
     if failures is None:
-        return Outcome(run, "submitted", f"job {jobs[run.label]}")
-    if run.label not in failures:
-        return Outcome(run, "finished", "finished")
+        return Outcome(trial, "submitted", f"job {jobs[trial.label]}")
+    if trial.label not in failures:
+        return Outcome(trial, "finished", "finished")
     # what was cancelled or lost can go on; all else would come again
-    failure = failures[run.label]
-    return Outcome(run, "stopped" if failure.state in _CAN_GO_ON else "failed", failure.why)
+    failure = failures[trial.label]
+    return Outcome(trial, "stopped" if failure.state in _CAN_GO_ON else "failed", failure.why)

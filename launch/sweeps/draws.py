@@ -13,7 +13,7 @@ import numpy as np
 from fl_ddp.config.options import suggestion
 from fl_ddp.engine.seeds import Purpose, generator
 from fl_ddp.errors import ConfigError
-from launch.input.values import MOST, read_values, split
+from launch.input.values import MOST, comma_parts, read_values
 from launch.sweeps.points import Axis, Point, key_and_rest
 
 Law = Callable[[np.random.Generator], str]
@@ -77,7 +77,7 @@ def _law(text: str, source: str) -> Law:
             source, f"{name} is unknown; {(f'did you mean {near}? ' if near else '')}accepted: {_ACCEPTED}"
         )
     try:
-        low, high = (float(each) for each in split(arguments, source))
+        low, high = (float(each) for each in comma_parts(arguments, source))
     except ValueError:
         raise ConfigError(source, f"({arguments}) are no bounds", _FORMS[name]) from None
     if not (math.isfinite(low) and math.isfinite(high) and low < high) or (name == "loguniform" and low <= 0):

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from launch.run.metric import Metric, measure
+from launch.run.metric import Metric, read_off
 from launch.run.spread import mean, spread
 from launch.run.stored import Run
 from launch.tables.ordering import Ordering, Verdict, decide
@@ -63,8 +63,8 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Line:
-    """One row of the table.
+class FilledRow:
+    """One row of the table, with our numbers in it.
 
     Attributes:
         row: as the table has it.
@@ -99,13 +99,13 @@ class Comparison:
     Attributes:
         table: as in the file.
         small: whether the scaled-down twins ran: then only orderings can be compared.
-        lines: of all rows.
+        rows: all, in their order.
         judged: of all orderings.
     """
 
     table: Table
     small: bool
-    lines: tuple[Line, ...]
+    rows: tuple[FilledRow, ...]
     judged: tuple[Judged, ...]
 
 
@@ -121,17 +121,17 @@ def compare(table: Table, runs: Mapping[str, RunsBySeed], *, small: bool) -> Com
         small: whether they are the scaled-down twins.
     """
     columns = table.small_columns if small else table.columns
-    lines = tuple(_line(row, columns, runs, small) for row in table.rows)
-    by_row = {line.row.full_name: {cell.column: cell.ours for cell in line.cells} for line in lines}
+    rows = tuple(_filled(row, columns, runs, small) for row in table.rows)
+    by_row = {each.row.full_name: {cell.column: cell.ours for cell in each.cells} for each in rows}
     judged = []
     for ordering in table.orderings:
         for group in ordering.groups if ordering.small or not small else ():
             values = {row: by_row[f"{group}/{row}"][ordering.column] for row in ordering.rows}
             judged.append(Judged(ordering, group, *decide(ordering, values)))
-    return Comparison(table, small, lines, tuple(judged))
+    return Comparison(table, small, rows, tuple(judged))
 
 
-def _line(row: Row, columns: Sequence[Column], runs: Mapping[str, RunsBySeed], small: bool) -> Line:
+def _filled(row: Row, columns: Sequence[Column], runs: Mapping[str, RunsBySeed], small: bool) -> FilledRow:
     mine = runs.get(row.full_name, {})
     cells = []
     for column in columns:
@@ -141,12 +141,12 @@ def _line(row: Row, columns: Sequence[Column], runs: Mapping[str, RunsBySeed], s
             read = {seed: _read(metric, run, others.get(seed)) for seed, run in mine.items()}
             numbers.append(Numbers(metric, {seed: value for seed, value in read.items() if value is not None}))
         cells.append(Cell(column.name, None if small else row.expected.get(column.name), tuple(numbers)))
-    return Line(row, tuple(cells), tuple(seed for seed, run in mine.items() if run.ended))
+    return FilledRow(row, tuple(cells), tuple(seed for seed, run in mine.items() if run.ended))
 
 
 def _read(metric: Metric, run: Run, other: Run | None) -> float | None:
-    value = measure(metric, run.curves, run.ended)
+    value = read_off(metric, run.curves, run.ended)
     if not metric.relative_to or value is None:
         return value
-    unit = measure(metric, other.curves, other.ended) if other else None
+    unit = read_off(metric, other.curves, other.ended) if other else None
     return None if not unit or math.isinf(unit) else value / unit

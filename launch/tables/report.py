@@ -45,14 +45,14 @@ def as_json(comparison: Comparison, command: str) -> str:
         "command": command,
         "rows": [
             {
-                "group": line.row.group,
-                "row": line.row.name,
-                "variant": line.row.variant,
-                "run": f"{line.row.table}/{line.row.run}",
-                "seeds": list(line.seeds),
-                "columns": {cell.column: _cell_content(cell) for cell in line.cells},
+                "group": filled.row.group,
+                "row": filled.row.name,
+                "variant": filled.row.variant,
+                "run": f"{filled.row.table}/{filled.row.run}",
+                "seeds": list(filled.seeds),
+                "columns": {cell.column: _cell_content(cell) for cell in filled.cells},
             }
-            for line in comparison.lines
+            for filled in comparison.rows
         ],
         "orderings": [
             {
@@ -77,13 +77,13 @@ def _title(comparison: Comparison) -> str:
 
 def _cells(comparison: Comparison) -> list[list[str]]:
     rows = []
-    for line in comparison.lines:
-        for cell in line.cells if line.started else ():
+    for filled in comparison.rows:
+        for cell in filled.cells if filled.started else ():
             compared, *others = cell.numbers
             unit = compared.metric.unit
             rows.append([
-                line.row.full_name,
-                line.row.variant,
+                filled.row.full_name,
+                filled.row.variant,
                 cell.column,
                 "" if cell.paper is None else shown(cell.paper, unit),
                 with_spread(compared.by_seed.values(), unit),
@@ -100,9 +100,9 @@ def _cells(comparison: Comparison) -> list[list[str]]:
 
 
 def _verdicts(comparison: Comparison) -> Sequence[str]:
-    left_out = [line.row.full_name for line in comparison.lines if not line.started]
+    left_out = [filled.row.full_name for filled in comparison.rows if not filled.started]
     lines = [f"without a run: {', '.join(left_out)}"] if left_out else []
-    begun = {line.row.group for line in comparison.lines if line.started}
+    begun = {filled.row.group for filled in comparison.rows if filled.started}
     for judged in (each for each in comparison.judged if each.group in begun):
         order = judged.ordering
         slack = f", tolerance {order.tolerance:g}" if order.tolerance else ""

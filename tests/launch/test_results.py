@@ -18,10 +18,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from launching import SMALL, options, simulated
 from PIL import Image
-from written_runs import Written, groups_of
+from written_runs import Written, design_in
 
 from fl_ddp.results.run_folder import RunFolder
-from launch.compare.groups import Grouping, in_order
+from launch.compare.replicates import Design, in_order
 from launch.results import main
 from launch.run.metric import parse_metric
 from launch.run.spread import mean, spread, with_spread
@@ -126,7 +126,7 @@ def test_rounds_to_a_target_are_averaged_once_every_seed_has_told(show: Showing)
     ("metric", "best"),
     [("final", "0.2"), ("final of forgetting", "0.1"), ("best of forgetting", "0.1"), ("rounds_to 0.5", "0.2")],
 )
-def test_the_best_group_has_a_star(show: Showing, metric: str, best: str) -> None:
+def test_the_best_setting_has_a_star(show: Showing, metric: str, best: str) -> None:
     Written({"lr": 0.1}, [0.1, 0.4], forgetting=[0.0, 0.1]).at(Path("runs/a"))
     Written({"lr": 0.2}, [0.2, 0.6], forgetting=[0.2, 0.3]).at(Path("runs/b"))
     out = show("runs", "--metric", metric)[1]
@@ -134,7 +134,7 @@ def test_the_best_group_has_a_star(show: Showing, metric: str, best: str) -> Non
     assert f"*: best by {metric}" in out
 
 
-def test_no_group_is_best_where_none_reaches_the_target(show: Showing) -> None:
+def test_no_setting_is_best_where_none_reaches_the_target(show: Showing) -> None:
     for lr in (0.1, 0.2):
         Written({"lr": lr}, [0.1, 0.4]).at(Path(f"runs/{lr}"))
     assert "*" not in show("runs", "--metric", "rounds_to 0.5")[1]
@@ -182,8 +182,8 @@ def test_a_run_that_reported_its_failure_is_failed_without_a_sweep(show: Showing
     assert (code, err) == (1, "results: error: runs/a.log/x: cannot be written (Not a directory)\n")
 
 
-def test_runs_are_grouped_by_what_differs_and_nothing_else(tmp_path: Path) -> None:
-    grouping = groups_of(
+def test_replicates_differ_in_the_seed_and_nothing_else(tmp_path: Path) -> None:
+    design = design_in(
         tmp_path,
         {
             f"{method}{mu}{seed}": Written(
@@ -194,11 +194,11 @@ def test_runs_are_grouped_by_what_differs_and_nothing_else(tmp_path: Path) -> No
         },
     )
     # method.weights comes with the method: it does not differ beside it
-    assert grouping.keys == ("method", "method.mu") and grouping.names == ("method", "mu")
-    assert [g.values for g in grouping.groups] == [
+    assert design.keys == ("method", "method.mu") and design.names == ("method", "mu")
+    assert [g.values for g in design.sets] == [
         ("FedAvg", ""), ("FedProx", "2"), ("FedProx", "10"), ("Scaffold", "")
     ]  # fmt: skip
-    assert [[run.seed for run in group.runs] for group in grouping.groups] == [[0, 1]] * 4
+    assert [[run.seed for run in replicates.runs] for replicates in design.sets] == [[0, 1]] * 4
 
 
 def test_more_rounds_of_some_seeds_do_not_set_them_apart(tmp_path: Path) -> None:
@@ -207,20 +207,20 @@ def test_more_rounds_of_some_seeds_do_not_set_them_apart(tmp_path: Path) -> None
         for lr in (0.1, 0.2)
         for seed in (0, 1)
     }
-    grouping = groups_of(tmp_path, runs)
-    assert grouping.keys == ("lr",)
-    assert [group.numbers(parse_metric("final")) for group in grouping.groups] == [[60, 60]] * 2
+    design = design_in(tmp_path, runs)
+    assert design.keys == ("lr",)
+    assert [replicates.numbers(parse_metric("final")) for replicates in design.sets] == [[60, 60]] * 2
 
 
 def test_rounds_that_are_varied_set_runs_apart(tmp_path: Path) -> None:
     runs = {f"{n}{seed}": Written({"seed": seed}, [0.5] * n) for n in (1, 2) for seed in (0, 1)}
-    assert groups_of(tmp_path, runs).keys == ("rounds",)
+    assert design_in(tmp_path, runs).keys == ("rounds",)
 
 
 def test_names_are_as_short_as_they_can_be_told_apart(tmp_path: Path) -> None:
     runs = {f"{seed}{lr}": Written({"partition.seed": seed, "lr": lr}, [0.5]) for seed in (1, 2) for lr in (0.1, 0.2)}
-    assert groups_of(tmp_path, runs).names == ("seed", "lr")
-    assert Grouping(("data.seed", "partition.seed", "lr"), ()).names == ("data.seed", "partition.seed", "lr")
+    assert design_in(tmp_path, runs).names == ("seed", "lr")
+    assert Design(("data.seed", "partition.seed", "lr"), ()).names == ("data.seed", "partition.seed", "lr")
 
 
 @given(st.lists(st.floats(0, 100), min_size=1, max_size=10))

@@ -1,4 +1,4 @@
-"""launch.submit as far as it needs no Slurm: what is refused, named and planned before anything is submitted."""
+"""launch.submit as far as it needs no Slurm: what is refused, named and told before anything is submitted."""
 
 from __future__ import annotations
 

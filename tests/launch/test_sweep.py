@@ -14,8 +14,8 @@ from launching import SMALL, checkpoints, launched, numbers, options, own_model,
 
 from fl_ddp.results.run_folder import RunFolder, is_held
 from launch.local.runs import places_for
-from launch.run.planned import PlannedRun
 from launch.run.stored import read_run
+from launch.run.trial import Trial
 from launch.sweep import main
 from launch.sweeps.folder import over
 from launch.sweeps.points import folder_name
@@ -249,5 +249,5 @@ def test_given_options_take_the_place_of_stored_ones(given: dict[str, str]) -> N
 @given(st.dictionaries(st.sampled_from(["lr", "model.hidden"]), st.sampled_from(["1", "[3,4]", "0.5"]), min_size=1))
 @settings(max_examples=10, deadline=None)
 def test_every_folder_name_is_a_name_that_a_run_takes(point: dict[str, str]) -> None:
-    run = PlannedRun("", Path("sweeps/mine") / folder_name(point), ())
+    run = Trial("", Path("sweeps/mine") / folder_name(point), ())
     assert run.config.name == folder_name(point)

@@ -12,7 +12,7 @@ from launching import options
 from fl_ddp.config.command_line import parse
 from fl_ddp.config.yaml_file import to_yaml
 from launch.compare.found_runs import find_runs
-from launch.compare.groups import Grouping, grouped
+from launch.compare.replicates import Design, design_of
 
 
 @dataclass(frozen=True)
@@ -49,11 +49,11 @@ class Written:
         return folder
 
 
-def groups_of(folder: Path, runs: Mapping[str, Written]) -> Grouping:
-    """Write runs below a folder, and group them."""
+def design_in(folder: Path, runs: Mapping[str, Written]) -> Design:
+    """Write runs below a folder; the design that they have."""
     for name, run in runs.items():
         run.at(folder / name)
-    return grouped(find_runs([folder]).runs)
+    return design_of(find_runs([folder]).runs)
 
 
 def rising(top: float) -> list[float]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from written_runs import Written, groups_of, rising
+from written_runs import Written, design_in, rising
 
 from launch.compare.curve_figure import curve_figure
 from launch.compare.figure_style import paper_style
@@ -22,7 +22,7 @@ def test_curves_have_a_band_in_the_rounds_that_all_seeds_have_and_are_dotted_bey
         "c": Written({"lr": 0.2, "seed": 0}, [0.4, 0.8], rounds=9),
     }
     with paper_style():
-        figure = curve_figure(groups_of(tmp_path, runs), parse_metric("final"))
+        figure = curve_figure(design_in(tmp_path, runs), parse_metric("final"))
     assert figure is not None
     (axes,) = figure.axes
     first, beyond, second = axes.lines
@@ -35,7 +35,7 @@ def test_curves_have_a_band_in_the_rounds_that_all_seeds_have_and_are_dotted_bey
     assert (heights.min(), heights.max()) == pytest.approx((20 - deviation, 40 + deviation))
 
 
-def test_many_groups_are_spread_over_panels_or_the_best_are_coloured(tmp_path: Path) -> None:
+def test_many_curves_are_spread_over_panels_or_the_best_are_coloured(tmp_path: Path) -> None:
     two_keys = {
         f"{m},{lr}": Written({"method": m, "lr": lr}, rising(lr))
         for m in ("FedAvg", "Scaffold")
@@ -43,8 +43,8 @@ def test_many_groups_are_spread_over_panels_or_the_best_are_coloured(tmp_path: P
     }
     one_key = {f"{lr}": Written({"lr": lr}, rising(lr)) for lr in [r / 16 for r in range(1, 13)]}
     with paper_style():
-        panels = curve_figure(groups_of(tmp_path / "two", two_keys), parse_metric("final"))
-        single = curve_figure(groups_of(tmp_path / "one", one_key), parse_metric("final"))
+        panels = curve_figure(design_in(tmp_path / "two", two_keys), parse_metric("final"))
+        single = curve_figure(design_in(tmp_path / "one", one_key), parse_metric("final"))
     assert panels is not None and single is not None
     assert [axes.get_title() for axes in panels.axes] == ["method = FedAvg", "method = Scaffold"]
     assert [len(axes.lines) for axes in panels.axes] == [6, 6]
@@ -59,7 +59,7 @@ def test_many_groups_are_spread_over_panels_or_the_best_are_coloured(tmp_path: P
 def test_axes_of_values_over_decades_are_logarithmic(tmp_path: Path, values: tuple[float, ...], scale: str) -> None:
     runs = {f"{mu}": Written({"method": "FedProx", "method.mu": mu}, rising(0.5)) for mu in values}
     with paper_style():
-        figure = metric_figure(groups_of(tmp_path, runs), 0, parse_metric("final"))
+        figure = metric_figure(design_in(tmp_path, runs), 0, parse_metric("final"))
     assert figure is not None
     assert figure.axes[0].get_xscale() == scale
     assert list(figure.axes[0].get_xticks()) == list(values)
@@ -71,7 +71,7 @@ def test_a_metric_over_categories_names_them(tmp_path: Path) -> None:
         f"{m}{seed}": Written({"method": m, "seed": seed}, rising(top)) for m, top in tops.items() for seed in (0, 1)
     }
     with paper_style():
-        figure = metric_figure(groups_of(tmp_path, runs), 0, parse_metric("final"))
+        figure = metric_figure(design_in(tmp_path, runs), 0, parse_metric("final"))
     assert figure is not None
     (axes,) = figure.axes
     assert [tick.get_text() for tick in axes.get_xticklabels()] == ["FedAvg", "Scaffold"]
@@ -85,7 +85,7 @@ def test_a_seed_that_began_late_leaves_the_curve_of_the_others(tmp_path: Path) -
         "b": Written({"seed": 1}, [0.4], rounds=9),
     }
     with paper_style():
-        figure = curve_figure(groups_of(tmp_path, runs), parse_metric("final"))
+        figure = curve_figure(design_in(tmp_path, runs), parse_metric("final"))
     assert figure is not None
     common, beyond = figure.axes[0].lines
     assert common.get_xydata() == pytest.approx(np.array([[1, 30]])) and common.get_marker() == "."
@@ -94,7 +94,7 @@ def test_a_seed_that_began_late_leaves_the_curve_of_the_others(tmp_path: Path) -
 
 def test_a_single_round_is_a_point_over_a_whole_number(tmp_path: Path) -> None:
     with paper_style():
-        figure = curve_figure(groups_of(tmp_path, {"a": Written({}, [0.5])}), parse_metric("final"))
+        figure = curve_figure(design_in(tmp_path, {"a": Written({}, [0.5])}), parse_metric("final"))
     assert figure is not None
     (axes,) = figure.axes
     (line,) = axes.lines
@@ -116,15 +116,15 @@ def test_a_single_round_is_a_point_over_a_whole_number(tmp_path: Path) -> None:
 def test_a_curve_s_axis_says_what_is_drawn(tmp_path: Path, metric: str, label: str) -> None:
     run = Written({}, rising(0.8), forgetting=rising(0.2))
     with paper_style():
-        figure = curve_figure(groups_of(tmp_path, {"a": run}), parse_metric(metric))
+        figure = curve_figure(design_in(tmp_path, {"a": run}), parse_metric(metric))
     assert figure is not None and figure.axes[0].get_ylabel() == label
 
 
-def test_the_groups_that_forget_least_have_colours(tmp_path: Path) -> None:
+def test_the_settings_that_forget_least_have_colours(tmp_path: Path) -> None:
     lost = [r / 16 for r in range(1, 13)]
     runs = {f"{each}": Written({"lr": each}, rising(0.5), forgetting=[each] * 4) for each in lost}
     with paper_style():
-        figure = curve_figure(groups_of(tmp_path, runs), parse_metric("final of forgetting"))
+        figure = curve_figure(design_in(tmp_path, runs), parse_metric("final of forgetting"))
     assert figure is not None
     named = [text.get_text() for text in figure.legends[0].get_texts()]
     assert list(map(float, named[:-1])) == lost[:8] and named[-1] == "4 others"
@@ -136,9 +136,9 @@ def test_categories_are_sorted_where_the_grid_is_incomplete(tmp_path: Path) -> N
         f"{m}{shards}": Written({"method": m, "partition.shards_per_client": shards}, rising(0.5))
         for m, shards in points
     }
-    grouping = groups_of(tmp_path, runs)
+    design = design_in(tmp_path, runs)
     with paper_style():
-        figure = metric_figure(grouping, grouping.keys.index("method"), parse_metric("final"))
+        figure = metric_figure(design, design.keys.index("method"), parse_metric("final"))
     assert figure is not None
     ticks = [tick.get_text() for tick in figure.axes[0].get_xticklabels()]
     assert ticks == ["FedAvg", "FedDyn", "Scaffold"]

@@ -9,14 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fl_ddp.errors import ConfigError
-from launch.run.metric import Curve, measure, parse_metric
+from launch.run.metric import Curve, parse_metric, read_off
 
 CURVE: Curve = [(2, 0.1), (4, 0.5), (6, 0.3), (8, 0.7)]
 """Of a run that evaluates every second round."""
 
 
 def read(text: str, curve: Curve = CURVE, ended: bool = True) -> float | None:
-    return measure(parse_metric(text), {"accuracy": curve, "initial_accuracy": [(r, v / 2) for r, v in curve]}, ended)
+    return read_off(parse_metric(text), {"accuracy": curve, "initial_accuracy": [(r, v / 2) for r, v in curve]}, ended)
 
 
 @pytest.mark.parametrize(

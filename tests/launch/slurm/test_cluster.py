@@ -24,7 +24,7 @@ from slurm_cluster import (
     without_slurmd,
 )
 
-from launch.run.planned import PlannedRun
+from launch.run.trial import Trial
 from launch.slurm.jobs import follow, submit, unfinished
 from launch.slurm.options import SlurmOptions
 from launch.submit import main
@@ -87,11 +87,11 @@ def test_an_array_tells_how_each_of_its_runs_ended(tmp_path: Path, alone: Number
         "broken": {"lr": 1e6},
         "lost": {"data": "ImageFolder", "data.root": "/nowhere"},
     }
-    runs = [PlannedRun(label, tmp_path / label, tuple(options({**SMALL, **point}))) for label, point in points.items()]
-    jobs = submit(runs, SlurmOptions(time="60"), tmp_path / "array", parallel=2)
-    assert unfinished(runs, tmp_path / "array") == {run.label: job.job_id for run, job in zip(runs, jobs, strict=True)}
+    trials = [Trial(label, tmp_path / label, tuple(options({**SMALL, **point}))) for label, point in points.items()]
+    jobs = submit(trials, SlurmOptions(time="60"), tmp_path / "array", parallel=2)
+    assert unfinished(trials, tmp_path / "array") == dict(zip(points, (job.job_id for job in jobs), strict=True))
     said: list[str] = []
-    failed = follow(jobs, runs, said.append)
+    failed = follow(jobs, trials, said.append)
     assert {label: failure.code for label, failure in failed.items()} == {"broken": 1, "lost": 2}
     assert (
         "a smaller --lr usually helps" in failed["broken"].why and str(tmp_path / "broken.log") in failed["broken"].why
@@ -101,7 +101,7 @@ def test_an_array_tells_how_each_of_its_runs_ended(tmp_path: Path, alone: Number
     assert numbers(tmp_path / "same") == alone != numbers(tmp_path / "other")
     assert len({job.job_id.partition("_")[0] for job in jobs}) == 1
     assert "#SBATCH --array=0-3%2" in jobs[0].paths.submission_file.read_text()
-    assert unfinished(runs, tmp_path / "array") == {}
+    assert unfinished(trials, tmp_path / "array") == {}
 
 
 def requeue(job: str) -> None:

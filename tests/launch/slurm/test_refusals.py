@@ -9,7 +9,7 @@ from launching import SMALL, options
 
 from fl_ddp.errors import ConfigError
 from launch import sweep
-from launch.run.planned import PlannedRun
+from launch.run.trial import Trial
 from launch.slurm.jobs import Failure, submit, unfinished
 from launch.slurm.options import SlurmOptions
 from launch.slurm.queue import check_slurm
@@ -39,18 +39,18 @@ def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def runs(out: Path, seeds: range) -> list[PlannedRun]:
-    return [PlannedRun(f"{seed}", out / f"{seed}", (*options({**SMALL, "seed": seed}),)) for seed in seeds]
+def trials(out: Path, seeds: range) -> list[Trial]:
+    return [Trial(f"{seed}", out / f"{seed}", (*options({**SMALL, "seed": seed}),)) for seed in seeds]
 
 
 def test_a_refused_array_leaves_those_before_it_as_they_were(tmp_path: Path, slurm: Path) -> None:
     folder = tmp_path / "out" / "out.slurm"
-    submit(runs(tmp_path / "out", range(2)), SlurmOptions(), folder, None)
+    submit(trials(tmp_path / "out", range(2)), SlurmOptions(), folder, None)
     before = {path: path.read_bytes() for path in folder.iterdir()}
     assert sum(path.name.endswith("_submitted.pkl") for path in before) == 2
     (slurm / "refuse").touch()
     with pytest.raises(ConfigError, match=r"sbatch refuses: .*no such account; nothing is submitted"):
-        submit(runs(tmp_path / "out", range(2, 4)), SlurmOptions(), folder, None)
+        submit(trials(tmp_path / "out", range(2, 4)), SlurmOptions(), folder, None)
     assert {path: path.read_bytes() for path in folder.iterdir()} == before
 
 
@@ -58,14 +58,14 @@ def test_a_refused_job_leaves_no_folder_that_was_made_for_it(tmp_path: Path, slu
     (slurm / "refuse").touch()
     (tmp_path / "kept").mkdir()
     with pytest.raises(ConfigError, match="sbatch refuses"):
-        submit(runs(tmp_path / "kept" / "new" / "runs", range(1)), SlurmOptions(), tmp_path / "kept" / "files", None)
+        submit(trials(tmp_path / "kept" / "new" / "runs", range(1)), SlurmOptions(), tmp_path / "kept" / "files", None)
     assert list((tmp_path / "kept").iterdir()) == []
 
 
 def test_jobs_are_known_from_every_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    submit(runs(Path("out"), range(2)), SlurmOptions(), Path("files"), None)
-    assert unfinished(runs(tmp_path / "out", range(2)), tmp_path / "files") == {"0": "12_0", "1": "12_1"}
+    submit(trials(Path("out"), range(2)), SlurmOptions(), Path("files"), None)
+    assert unfinished(trials(tmp_path / "out", range(2)), tmp_path / "files") == {"0": "12_0", "1": "12_1"}
 
 
 def test_options_of_points_in_the_queue_are_not_changed(
@@ -109,6 +109,6 @@ def test_only_what_has_no_fault_of_its_own_goes_on_with_the_same_command(
 ) -> None:
     monkeypatch.setattr("launch.slurm.runs.follow", lambda *_: {"0": Failure("why", 1, state)})
     (found,) = make_there(
-        runs(tmp_path, range(1)), SlurmOptions(), tmp_path / "files", None, wait=True, note=lambda _: None
+        trials(tmp_path, range(1)), SlurmOptions(), tmp_path / "files", None, wait=True, note=lambda _: None
     )
     assert (found.state, found.words) == (outcome, "why")

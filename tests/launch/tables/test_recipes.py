@@ -10,8 +10,8 @@ from fl_ddp.config import registry
 from fl_ddp.config.command_line import from_file, from_mapping
 from fl_ddp.config.yaml_file import load_yaml
 from launch.tables.recipe_list import recipe_list
-from launch.tables.row_run import plan
 from launch.tables.rows import Row
+from launch.tables.seeded_row import seeded_rows
 from launch.tables.yaml_file import CONFIGS, load_table, table_names
 
 TABLES = {name: load_table(name) for name in table_names()}
@@ -62,20 +62,17 @@ OWN_ROWS = [row for table in TABLES.values() for row in table.rows if row.table 
 @pytest.mark.parametrize("row", OWN_ROWS, ids=[f"{row.table}/{row.full_name}" for row in OWN_ROWS])
 def test_rows_and_their_twins_are_understood(row: Row) -> None:
     for small in (False, True):
-        (run,) = plan([row], [3], small=small, out=Path("out"), extra=[])
+        (asked,) = seeded_rows([row], [3], small=small, out=Path("out"), extra=[])
         where = f"out/{row.table}{'-small' if small else ''}"
-        assert (run.planned.config.seed, run.planned.config.out, run.planned.config.name) == (
-            3,
-            where,
-            f"{row.run}-seed3",
-        )
+        config = asked.trial.config
+        assert (config.seed, config.out, config.name) == (3, where, f"{row.run}-seed3")
 
 
 def test_only_runs_on_data_from_elsewhere_are_told_where_they_lie() -> None:
     (row,) = TABLES["fedcurv/table1"].choose(["e10/fedavg"])
+    extra = ["--data.root=there", "--device=cpu"]
     full, twin = (
-        plan([row], [0], small=small, out=Path("out"), extra=["--data.root=there", "--device=cpu"])[0].planned.config
-        for small in (False, True)
+        seeded_rows([row], [0], small=small, out=Path("out"), extra=extra)[0].trial.config for small in (False, True)
     )
     assert (full.data.name, full.data.init_args["root"], full.device) == ("MNIST", "there", "cpu")
     assert (twin.data.name, "root" in twin.data.init_args, twin.device) == ("Digits", False, "cpu")

@@ -1,4 +1,4 @@
-"""The runs of a sweep, planned and checked before any of them starts."""
+"""The trials of a sweep, all checked before any of them starts."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from dataclasses import replace
 
 from fl_ddp.errors import ConfigError
 from launch.input.words import key_of
-from launch.run.planned import PlannedRun
+from launch.run.trial import Trial
 from launch.sweeps.folder import Sweep
 from launch.sweeps.points import Axis, Point
 
 
-def plan(sweep: Sweep, axes: Sequence[Axis]) -> dict[str, PlannedRun]:
-    """The runs of all points of a sweep, by the names of their folders.
+def trials_of(sweep: Sweep, axes: Sequence[Axis]) -> dict[str, Trial]:
+    """A trial for each point of a sweep, by the names of their folders.
 
     Args:
         sweep: with its options and points.
@@ -26,13 +26,13 @@ def plan(sweep: Sweep, axes: Sequence[Axis]) -> dict[str, PlannedRun]:
         for key in axis.keys:
             if key in map(key_of, sweep.base):
                 raise ConfigError(axis.source, f"--{key} is given to all runs already; leave one of the two out")
-    runs: dict[str, PlannedRun] = {}
+    trials: dict[str, Trial] = {}
     seen: dict[str, str] = {}
     for name, entry in sweep.entries.items():
         varied = (f"--{key}={value}" for key, value in entry.point.items())
-        run = PlannedRun(name, sweep.folder / name, (*sweep.base, *varied))
+        trial = Trial(name, sweep.folder / name, (*sweep.base, *varied))
         try:
-            same = repr(replace(run.config, name=None))
+            same = repr(replace(trial.config, name=None))
         except ConfigError as error:
             raise ConfigError(_giver(error, axes) or f"point {name}", str(error)) from error
         if same in seen:
@@ -40,8 +40,8 @@ def plan(sweep: Sweep, axes: Sequence[Axis]) -> dict[str, PlannedRun]:
             source = _varies(axes, entry.point, sweep.entries[other].point) or str(sweep.folder)
             raise ConfigError(source, f"the points {other} and {name} are the same run; leave one of them out")
         seen[same] = name
-        runs[name] = run
-    return runs
+        trials[name] = trial
+    return trials
 
 
 def _giver(error: ConfigError, axes: Sequence[Axis]) -> str | None:

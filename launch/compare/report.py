@@ -1,4 +1,4 @@
-"""Grouped runs as a table: for the terminal, as Markdown and as CSV."""
+"""Replicates as a table: for the terminal, as Markdown and as CSV."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from launch.compare.found_runs import Finds
-from launch.compare.groups import Group, Grouping
+from launch.compare.replicates import Design, Replicates
 from launch.run.metric import Metric
 from launch.run.spread import mean, spread, with_spread
 
@@ -21,34 +21,34 @@ class Results:
 
     Attributes:
         title: the folders that were read.
-        grouping: of all runs in them.
-        metrics: a column each; the first says which group is best.
+        design: of all runs in them.
+        metrics: a column each; the first says which replicates are best.
         finds: what else lies in the folders.
     """
 
     title: str
-    grouping: Grouping
+    design: Design
     metrics: tuple[Metric, ...]
     finds: Finds
 
     @property
-    def best(self) -> Group | None:
-        """The finished group with the best mean of the first metric, if there is another to compare it with."""
+    def best(self) -> Replicates | None:
+        """The finished replicates with the best mean of the first metric, if there are others to compare them with."""
         metric = self.metrics[0]
-        means = [(group, mean(group.numbers(metric))) for group in self.grouping.groups if group.ended]
-        known = [(value, group) for group, value in means if value is not None]
+        means = [(each, mean(each.numbers(metric))) for each in self.design.sets if each.ended]
+        known = [(value, replicates) for replicates, value in means if value is not None]
         if len(known) < 2:
             return None
-        value, group = (min if metric.less_is_better else max)(known, key=lambda each: each[0])
-        return group if math.isfinite(value) else None
+        value, replicates = (min if metric.less_is_better else max)(known, key=lambda each: each[0])
+        return replicates if math.isfinite(value) else None
 
 
 def terminal(results: Results) -> str:
-    """Aligned columns and a line for each group."""
-    if not results.grouping.groups:
+    """Aligned columns, and a line for each combination of values."""
+    if not results.design.sets:
         return "\n".join([results.title, *_notes(results)])
     head, *rows = _cells(results)
-    numeric = len(results.grouping.keys)
+    numeric = len(results.design.keys)
     widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
     lines = []
     for row in (head, *rows):
@@ -67,7 +67,7 @@ def markdown(results: Results, command: str, figures: Sequence[str]) -> str:
         figures: names of image files beside it.
     """
     head, *rows = _cells(results)
-    align = ["---"] * len(results.grouping.keys) + ["---:"] * (len(head) - len(results.grouping.keys))
+    align = ["---"] * len(results.design.keys) + ["---:"] * (len(head) - len(results.design.keys))
     table = ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in (head, align, *rows)]
     shown = [*table, ""] if rows else []
     images = [line for name in figures for line in (f"![{Path(name).stem}]({name})", "")]
@@ -77,7 +77,7 @@ def markdown(results: Results, command: str, figures: Sequence[str]) -> str:
 
 
 def as_csv(results: Results) -> str:
-    """A line for each group, all digits; a mean is inf where a run that counts did not reach the target.
+    """The same lines with all digits; a mean is inf where a run that counts did not reach the target.
 
     Beside a metric's mean and spread stands how many runs they are of.
     """
@@ -88,68 +88,65 @@ def as_csv(results: Results) -> str:
     columns += [f"{name}_{part}" for name in (*totals, "seconds") for part in ("mean", "spread")]
     text = io.StringIO()
     table = csv.writer(text, lineterminator="\n")
-    table.writerow((*results.grouping.keys, *counts, *columns))
-    for group in results.grouping.groups:
-        rounds = [each.run.rounds for each in group.runs]
-        states = [group.states.get(state, 0) for state in ("finished", "running", "stopped", "failed")]
-        numbers = [group.numbers(metric) for metric in results.metrics]
+    table.writerow((*results.design.keys, *counts, *columns))
+    for replicates in results.design.sets:
+        rounds = [each.run.rounds for each in replicates.runs]
+        states = [replicates.states.get(state, 0) for state in ("finished", "running", "stopped", "failed")]
+        numbers = [replicates.numbers(metric) for metric in results.metrics]
         parts = [part for values in numbers for part in (mean(values), spread(values), len(values))]
-        costs = [
-            part for values in (*map(group.totals, totals), group.seconds) for part in (mean(values), spread(values))
-        ]
-        table.writerow((*group.values, len(group.runs), *states, min(rounds), max(rounds), *parts, *costs))
+        costs = [*map(replicates.totals, totals), replicates.seconds]
+        parts += [part for values in costs for part in (mean(values), spread(values))]
+        table.writerow((*replicates.values, len(replicates.runs), *states, min(rounds), max(rounds), *parts))
     return text.getvalue()
 
 
 def _cells(results: Results) -> list[list[str]]:
-    """The head, and a row for each group."""
+    """The head, and a row for each combination of values."""
     names = [metric.text + (" %" if metric.unit == "percent" else "") for metric in results.metrics]
-    head = [*results.grouping.names, "seeds", "state", "rounds", *names, "MB up", "MB down", "time"]
+    head = [*results.design.names, "seeds", "state", "rounds", *names, "MB up", "MB down", "time"]
     best = results.best
     rows = [head]
-    for group in results.grouping.groups:
-        numbers = [_number(group, metric) for metric in results.metrics]
-        numbers[0] += " *" if group is best else ""
-        traffic = [_megabytes(group.totals(column)) for column in ("traffic_up_bytes", "traffic_down_bytes")]
-        counts = [str(len(group.runs)), _state(group), _rounds(group)]
-        rows.append([*group.values, *counts, *numbers, *traffic, _time(group.seconds)])
+    for replicates in results.design.sets:
+        numbers = [_number(replicates, metric) for metric in results.metrics]
+        numbers[0] += " *" if replicates is best else ""
+        traffic = [_megabytes(replicates.totals(column)) for column in ("traffic_up_bytes", "traffic_down_bytes")]
+        counts = [str(len(replicates.runs)), _state(replicates), _rounds(replicates)]
+        rows.append([*replicates.values, *counts, *numbers, *traffic, _time(replicates.seconds)])
     return rows
 
 
-def _number(group: Group, metric: Metric) -> str:
-    """Mean and spread; in brackets those of a group without a finished run."""
-    text = with_spread(group.numbers(metric), metric.unit)
-    if metric.target is not None and text == "-" and (reached := group.reached(metric)):
-        text = f"reached by {reached} of {len(group.counted)}"
-    return text if group.ended or text == "-" else f"({text})"
+def _number(replicates: Replicates, metric: Metric) -> str:
+    """Mean and spread; in brackets where no run is finished."""
+    text = with_spread(replicates.numbers(metric), metric.unit)
+    if metric.target is not None and text == "-" and (reached := replicates.reached(metric)):
+        text = f"reached by {reached} of {len(replicates.counted)}"
+    return text if replicates.ended or text == "-" else f"({text})"
 
 
 def _notes(results: Results) -> list[str]:
     """What the columns mean, and what is not in the table."""
     notes = ["", "mean ± standard deviation over seeds; traffic and time are means of one run"]
-    if not results.grouping.groups:
+    if not results.design.sets:
         notes = ["", "no run has begun"]
     if results.best:
         notes.append(f"*: best by {results.metrics[0].text}")
-    if not all(group.ended for group in results.grouping.groups):
-        notes.append(
-            "in brackets: so far, no run of the group is finished; after the last round that all its runs have"
-        )
-    if any(group.ended and group.states.get("finished") != len(group.runs) for group in results.grouping.groups):
-        notes.append("where some runs of a group are finished, numbers are of these alone")
+    if not all(each.ended for each in results.design.sets):
+        notes.append("in brackets: so far, the run of no seed is finished; after the last round that all of them have")
+    if any(each.ended and each.states.get("finished") != len(each.runs) for each in results.design.sets):
+        notes.append("where the runs of some seeds are finished, numbers are of these alone")
     if results.finds.waiting:
         notes.append(f"not begun: {len(results.finds.waiting)} runs")
     return [*notes, *(f"failed: {folder.name}: {why}" for folder, why in results.finds.failed.items())]
 
 
-def _state(group: Group) -> str:
-    if len(group.states) == 1:
-        return next(iter(group.states))
-    return ", ".join(f"{number} {state}" for state, number in group.states.items())
+def _state(replicates: Replicates) -> str:
+    if len(replicates.states) == 1:
+        return next(iter(replicates.states))
+    return ", ".join(f"{number} {state}" for state, number in replicates.states.items())
 
 
-def _rounds(group: Group) -> str:
-    rounds, wanted = [each.run.rounds for each in group.runs], max(each.run.wanted for each in group.runs)
+def _rounds(replicates: Replicates) -> str:
+    rounds, wanted = [each.run.rounds for each in replicates.runs], max(each.run.wanted for each in replicates.runs)
     done = str(min(rounds)) if min(rounds) == max(rounds) else f"{min(rounds)}..{max(rounds)}"
     return done if min(rounds) >= wanted else f"{done} of {wanted}"
 

@@ -1,4 +1,4 @@
-"""Runs that differ in their seeds alone, put together: a line of a table, a curve of a plot."""
+"""Replicates, runs that differ in their seeds alone: a line of a table, a curve of a plot."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from fl_ddp.config.command_line import FREE_ON_RESUME
-from launch.compare.found_runs import FoundRun, State
-from launch.run.metric import Curve, Metric, measure
+from launch.compare.found_runs import FoundRun, RunState
+from launch.run.metric import Curve, Metric, read_off
 from launch.run.stored import Run
 
 _SAME_RUN = ("seed", "name", "out", "resume", "device", "checkpoint_every", "keep_checkpoints")
@@ -17,7 +17,7 @@ _SAME_RUN = ("seed", "name", "out", "resume", "device", "checkpoint_every", "kee
 
 
 @dataclass(frozen=True, eq=False)
-class Group:
+class Replicates:
     """Runs with the same settings.
 
     Attributes:
@@ -41,10 +41,10 @@ class Group:
         )
 
     @property
-    def states(self) -> dict[State, int]:
+    def states(self) -> dict[RunState, int]:
         """How many runs are in which state, the finished ones first."""
         number = Counter(run.state for run in self.runs)
-        order: tuple[State, ...] = ("finished", "running", "stopped", "failed")
+        order: tuple[RunState, ...] = ("finished", "running", "stopped", "failed")
         return {state: number[state] for state in order if number[state]}
 
     @property
@@ -57,7 +57,7 @@ class Group:
     def numbers(self, metric: Metric) -> list[float]:
         """A metric of the compared runs that have it; rounds to a target only once each run that counts has told."""
         if metric.target is None:
-            values = [measure(metric, run.curves, ended=True) for run in self.compared]
+            values = [read_off(metric, run.curves, ended=True) for run in self.compared]
             return [value for value in values if value is not None]
         rounds = self._rounds_to(metric)
         known = [each for each in rounds if each is not None]
@@ -68,7 +68,7 @@ class Group:
         return sum(each is not None and math.isfinite(each) for each in self._rounds_to(metric))
 
     def _rounds_to(self, metric: Metric) -> list[float | None]:
-        return [measure(metric, run.curves, run.ended) for run in self.counted]
+        return [read_off(metric, run.curves, run.ended) for run in self.counted]
 
     def totals(self, column: str) -> list[float]:
         """The sum of a column of metrics.csv over all rounds, for each of the compared runs."""
@@ -81,16 +81,16 @@ class Group:
 
 
 @dataclass(frozen=True)
-class Grouping:
-    """All runs, grouped.
+class Design:
+    """What varies among runs, and the replicates of each combination of values.
 
     Attributes:
         keys: options that differ among the runs, seed aside.
-        groups: sorted by their values, numbers by size.
+        sets: sorted by their values, numbers by size.
     """
 
     keys: tuple[str, ...]
-    groups: tuple[Group, ...]
+    sets: tuple[Replicates, ...]
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -99,14 +99,14 @@ class Grouping:
         return tuple(short if last.count(short) == 1 else key for key, short in zip(self.keys, last, strict=True))
 
 
-def grouped(runs: Sequence[FoundRun]) -> Grouping:
-    """Group runs by what differs among them."""
+def design_of(runs: Sequence[FoundRun]) -> Design:
+    """The design that runs have: replicates are what nothing but the seed sets apart."""
     keys = _varied(runs)
     by_values: dict[tuple[str, ...], list[FoundRun]] = {}
     for run in sorted(runs, key=lambda run: run.seed):
         by_values.setdefault(tuple(run.settings.get(key, "") for key in keys), []).append(run)
     ordered = sorted(by_values, key=lambda values: [in_order(value) for value in values])
-    return Grouping(keys, tuple(Group(values, tuple(by_values[values])) for values in ordered))
+    return Design(keys, tuple(Replicates(values, tuple(by_values[values])) for values in ordered))
 
 
 def _varied(runs: Sequence[FoundRun]) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""A run that is to be made in a folder of its own: what starts it, and whether it is done."""
+"""A trial: a run that is to be made in a folder of its own, what starts it, and whether it is done."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _OF_MACHINE = {*FREE_ON_RESUME, *PLACE, "device", "name", "out", "resume"}
 
 
 @dataclass(frozen=True)
-class PlannedRun:
+class Trial:
     """A run to be made.
 
     Attributes:

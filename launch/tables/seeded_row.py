@@ -1,4 +1,4 @@
-"""The run of one row with one seed."""
+"""One row of a table with one seed, and the trial that this asks for."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from fl_ddp.config.settings import Config
 from fl_ddp.config.yaml_file import written
 from fl_ddp.errors import ConfigError
 from launch.input.words import key_of
-from launch.run.planned import PLACE, PlannedRun
+from launch.run.trial import PLACE, Trial
 from launch.tables.rows import Row
 
 
 @dataclass(frozen=True)
-class RowRun:
-    """A run of a table.
+class SeededRow:
+    """A row with a seed.
 
     Attributes:
         row: of the table.
@@ -40,8 +40,8 @@ class RowRun:
         return f"{self.row.full_name} seed {self.seed}"
 
     @cached_property
-    def planned(self) -> PlannedRun:
-        """The run itself; data that come with the package need no place, so it is not told them.
+    def trial(self) -> Trial:
+        """The run that is to be made; data that come with the package need no place, so it is not told them.
 
         Raises:
             ConfigError: an option is unknown or impossible.
@@ -49,7 +49,7 @@ class RowRun:
         has_place = not any(key_of(each) in PLACE for each in self.extra) or "root" in self._parsed().data.init_args
         extra = [each for each in self.extra if has_place or key_of(each) not in PLACE]
         _ = self._parsed(*extra)
-        return PlannedRun(self.label, self.folder, (*self.given, *extra))
+        return Trial(self.label, self.folder, (*self.given, *extra))
 
     def _parsed(self, *over: str) -> Config:
         try:
@@ -58,8 +58,10 @@ class RowRun:
             raise ConfigError(self.row.table, f"{self.row.run.replace('-', '/')}: {error}") from error
 
 
-def plan(rows: Iterable[Row], seeds: Sequence[int], *, small: bool, out: Path, extra: Sequence[str]) -> list[RowRun]:
-    """The runs of some rows, all seeds of one after another.
+def seeded_rows(
+    rows: Iterable[Row], seeds: Sequence[int], *, small: bool, out: Path, extra: Sequence[str]
+) -> list[SeededRow]:
+    """Some rows with all seeds, those of one row after another.
 
     Args:
         rows: of a table.
@@ -68,11 +70,11 @@ def plan(rows: Iterable[Row], seeds: Sequence[int], *, small: bool, out: Path, e
         out: folder of all papers.
         extra: options for every run, over those of its row.
     """
-    runs = []
+    found = []
     for row in rows:
         options = {**row.options, **(row.small if small else {})}
         given = [f"--{key}={written(value)}" for key, value in options.items()]
         for seed in seeds:
             folder = out / f"{row.table}{'-small' if small else ''}" / f"{row.run}-seed{seed}"
-            runs.append(RowRun(row, seed, folder, (f"--config={row.base}", *given, f"--seed={seed}"), tuple(extra)))
-    return runs
+            found.append(SeededRow(row, seed, folder, (f"--config={row.base}", *given, f"--seed={seed}"), tuple(extra)))
+    return found
