@@ -13,8 +13,8 @@ from matplotlib.ticker import MaxNLocator
 from launch.compare.figure_style import GREY, MOST_COLOURS, legend, panels
 from launch.compare.replicates import Design, Replicates, in_order
 from launch.compare.series import Series, series
-from launch.run.metric import Metric, curve_name, smoothed
-from launch.run.spread import spread
+from launch.numbers.metric import Metric, curve_name, smoothed
+from launch.numbers.spread import spread
 
 _MOST_PANELS = 9
 

@@ -12,8 +12,8 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLoca
 from launch.compare.figure_style import INK, legend, panels
 from launch.compare.replicates import Design, Replicates, as_number, in_order
 from launch.compare.series import series
-from launch.run.metric import Metric, quantity_name
-from launch.run.spread import mean, spread
+from launch.numbers.metric import Metric, quantity_name
+from launch.numbers.spread import mean, spread
 
 _DECADES = 30.0
 """Largest over smallest value from which an axis is logarithmic."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from fl_ddp.config.command_line import FREE_ON_RESUME
 from launch.compare.found_runs import FoundRun, RunState
-from launch.run.metric import Curve, Metric, read_off
+from launch.numbers.metric import Curve, Metric, read_off
 from launch.run.stored import Run
 
 _SAME_RUN = ("seed", "name", "out", "resume", "device", "checkpoint_every", "keep_checkpoints")

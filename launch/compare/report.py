@@ -11,8 +11,9 @@ from pathlib import Path
 
 from launch.compare.found_runs import Finds
 from launch.compare.replicates import Design, Replicates
-from launch.run.metric import Metric
-from launch.run.spread import mean, spread, with_spread
+from launch.numbers.metric import Metric
+from launch.numbers.spread import mean, spread, with_spread
+from launch.numbers.text_table import TextTable
 
 
 @dataclass(frozen=True)
@@ -47,15 +48,7 @@ def terminal(results: Results) -> str:
     """Aligned columns, and a line for each combination of values."""
     if not results.design.sets:
         return "\n".join([results.title, *_notes(results)])
-    head, *rows = _cells(results)
-    numeric = len(results.design.keys)
-    widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
-    lines = []
-    for row in (head, *rows):
-        padded = (c.ljust(w) if i < numeric else c.rjust(w) for i, (c, w) in enumerate(zip(row, widths, strict=True)))
-        lines.append("  ".join(padded).rstrip())
-    lines.insert(1, "-" * max(map(len, lines)))
-    return "\n".join([results.title, "", *lines, *_notes(results)])
+    return "\n".join([results.title, "", *_table(results).aligned(), *_notes(results)])
 
 
 def markdown(results: Results, command: str, figures: Sequence[str]) -> str:
@@ -66,13 +59,10 @@ def markdown(results: Results, command: str, figures: Sequence[str]) -> str:
         command: that made the page.
         figures: names of image files beside it.
     """
-    head, *rows = _cells(results)
-    align = ["---"] * len(results.design.keys) + ["---:"] * (len(head) - len(results.design.keys))
-    table = ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in (head, align, *rows)]
-    shown = [*table, ""] if rows else []
+    table = [*_table(results).markdown(), ""] if results.design.sets else []
     images = [line for name in figures for line in (f"![{Path(name).stem}]({name})", "")]
     notes = [f"- {note}" for note in _notes(results) if note]
-    page = [f"# {results.title}", "", f"`{command}`", "", *shown, *notes, "", *images]
+    page = [f"# {results.title}", "", f"`{command}`", "", *table, *notes, "", *images]
     return "\n".join(page).rstrip() + "\n"
 
 
@@ -100,19 +90,19 @@ def as_csv(results: Results) -> str:
     return text.getvalue()
 
 
-def _cells(results: Results) -> list[list[str]]:
-    """The head, and a row for each combination of values."""
+def _table(results: Results) -> TextTable:
+    """A row for each combination of values."""
     names = [metric.text + (" %" if metric.unit == "percent" else "") for metric in results.metrics]
     head = [*results.design.names, "seeds", "state", "rounds", *names, "MB up", "MB down", "time"]
     best = results.best
-    rows = [head]
+    rows = []
     for replicates in results.design.sets:
         numbers = [_number(replicates, metric) for metric in results.metrics]
         numbers[0] += " *" if replicates is best else ""
         traffic = [_megabytes(replicates.totals(column)) for column in ("traffic_up_bytes", "traffic_down_bytes")]
         counts = [str(len(replicates.runs)), _state(replicates), _rounds(replicates)]
         rows.append([*replicates.values, *counts, *numbers, *traffic, _time(replicates.seconds)])
-    return rows
+    return TextTable(head, rows, flush_left=len(results.design.keys))
 
 
 def _number(replicates: Replicates, metric: Metric) -> str:

@@ -11,8 +11,8 @@ from matplotlib.lines import Line2D
 
 from launch.compare.figure_style import GREY, MARKERS, MOST_COLOURS, colours
 from launch.compare.replicates import Design, Replicates, as_number
-from launch.run.metric import Metric
-from launch.run.spread import mean
+from launch.numbers.metric import Metric
+from launch.numbers.spread import mean
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from pathlib import Path
 from fl_ddp.config.registry import KINDS
 from fl_ddp.config.yaml_file import flatten, load_yaml, written
 from fl_ddp.errors import ConfigError
-from launch.run.metric import Curve
+from launch.numbers.metric import Curve
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,8 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from launch.run.metric import Metric, read_off
-from launch.run.spread import mean, spread
+from launch.numbers.metric import Metric, read_off
+from launch.numbers.spread import mean, spread
 from launch.run.stored import Run
 from launch.tables.ordering import Ordering, Verdict, decide
 from launch.tables.rows import Column, Row, Table

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from launch.numbers.text_table import TextTable
 from launch.tables.rows import Table
+
+_COLUMNS = ("table", "what it is", "settings", "runs", "cost")
 
 _HEAD = """# Recipes
 
@@ -31,13 +34,14 @@ def recipe_list(tables: list[Table]) -> str:
     """The page, Markdown."""
     lines = [_HEAD]
     for paper in dict.fromkeys(table.paper for table in tables):
-        lines += [f"## {paper}", "", "| table | | settings | runs | cost |", "|---|---|---|---|---|"]
-        for table in (each for each in tables if each.paper == paper):
-            own = len({row.run for row in table.rows if row.table == table.name})
-            homes = sorted({row.table.rpartition("/")[2] for row in table.rows} - {table.name.rpartition("/")[2]})
-            shared = f"{len(table.rows) - own} of {', '.join(homes)}" if homes else ""
-            runs = " + ".join(part for part in (str(own) if own else "", shared) if part)
-            cells = (f"`{table.name}`", f"{table.item}: {table.title}", ", ".join(table.groups), runs, table.cost)
-            lines.append(f"| {' | '.join(cells)} |")
-        lines.append("")
+        rows = [_cells(table) for table in tables if table.paper == paper]
+        lines += [f"## {paper}", "", *TextTable(_COLUMNS, rows, flush_left=len(_COLUMNS)).markdown(), ""]
     return "\n".join(lines).rstrip() + "\n"
+
+
+def _cells(table: Table) -> tuple[str, ...]:
+    own = len({row.run for row in table.rows if row.table == table.name})
+    homes = sorted({row.table.rpartition("/")[2] for row in table.rows} - {table.name.rpartition("/")[2]})
+    shared = f"{len(table.rows) - own} of {', '.join(homes)}" if homes else ""
+    runs = " + ".join(part for part in (str(own) if own else "", shared) if part)
+    return f"`{table.name}`", f"{table.item}: {table.title}", ", ".join(table.groups), runs, table.cost

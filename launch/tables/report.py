@@ -6,19 +6,16 @@ import json
 import math
 from collections.abc import Sequence
 
-from launch.run.spread import DIGITS, shown, with_spread
+from launch.numbers.spread import DIGITS, shown, with_spread
+from launch.numbers.text_table import TextTable
 from launch.tables.comparison import Cell, Comparison
 
-_HEADER = ("row", "variant", "column", "paper", "ours", "difference", "seeds", "metric", "also")
+_HEAD = ("row", "variant", "column", "paper", "ours", "difference", "seeds", "metric", "also")
 
 
 def terminal(comparison: Comparison) -> str:
     """Aligned columns, a line for each row and column, and a line for each ordering; rows without a run are named."""
-    rows = _cells(comparison)
-    widths = [max(map(len, column)) for column in zip(_HEADER, *rows, strict=True)]
-    lines = ["  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in (_HEADER, *rows)]
-    lines.insert(1, "-" * len(lines[0]))
-    return "\n".join([_title(comparison), "", *lines, "", *_verdicts(comparison)])
+    return "\n".join([_title(comparison), "", *_table(comparison).aligned(), "", *_verdicts(comparison)])
 
 
 def markdown(comparison: Comparison, command: str) -> str:
@@ -29,9 +26,9 @@ def markdown(comparison: Comparison, command: str) -> str:
         command: that made the runs.
     """
     table = comparison.table
-    rows = ["| " + " | ".join(row) + " |" for row in (_HEADER, ["---"] * len(_HEADER), *_cells(comparison))]
     verdicts = [f"- {line.removeprefix('ordering ')}" for line in _verdicts(comparison)]
     note = [table.note, ""] if table.note else []
+    rows = _table(comparison).markdown()
     page = [f"# {_title(comparison)}", "", f"{table.paper}", "", f"`{command}`", "", *note, *rows, "", *verdicts]
     return "\n".join(page).rstrip() + "\n"
 
@@ -75,7 +72,7 @@ def _title(comparison: Comparison) -> str:
     return f"{table.name}: {table.item}, {table.title}{twin}"
 
 
-def _cells(comparison: Comparison) -> list[list[str]]:
+def _table(comparison: Comparison) -> TextTable:
     rows = []
     for filled in comparison.rows:
         for cell in filled.cells if filled.started else ():
@@ -96,7 +93,7 @@ def _cells(comparison: Comparison) -> list[list[str]]:
                     if each.by_seed
                 ),
             ])  # fmt: skip
-    return rows
+    return TextTable(_HEAD, rows, flush_left=len(_HEAD))
 
 
 def _verdicts(comparison: Comparison) -> Sequence[str]:

@@ -9,7 +9,7 @@ from typing import Literal
 
 from fl_ddp.config.options import nearest_first, suggestion
 from fl_ddp.errors import ConfigError
-from launch.run.metric import Metric
+from launch.numbers.metric import Metric
 from launch.tables.ordering import Ordering
 
 Variant = Literal["paper", "code"]

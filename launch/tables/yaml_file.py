@@ -11,7 +11,7 @@ from typing import cast, get_args
 from fl_ddp.config.yaml_file import load_yaml
 from fl_ddp.errors import ConfigError
 from launch.input import fields
-from launch.run.metric import parse_metric
+from launch.numbers.metric import parse_metric
 from launch.tables.ordering import Ordering, parse_ordering
 from launch.tables.rows import Column, Content, Row, Table, Variant, meant
 

@@ -22,9 +22,9 @@ from written_runs import Written, design_in
 
 from fl_ddp.results.run_folder import RunFolder
 from launch.compare.replicates import Design, in_order
+from launch.numbers.metric import parse_metric
+from launch.numbers.spread import mean, spread, with_spread
 from launch.results import main
-from launch.run.metric import parse_metric
-from launch.run.spread import mean, spread, with_spread
 from launch.run.stored import read_run
 from launch.sweep import main as sweep
 

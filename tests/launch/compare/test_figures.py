@@ -12,7 +12,7 @@ from written_runs import Written, design_in, rising
 from launch.compare.curve_figure import curve_figure
 from launch.compare.figure_style import paper_style
 from launch.compare.metric_figure import metric_figure
-from launch.run.metric import parse_metric
+from launch.numbers.metric import parse_metric
 
 
 def test_curves_have_a_band_in_the_rounds_that_all_seeds_have_and_are_dotted_beyond(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fl_ddp.errors import ConfigError
-from launch.run.metric import Curve, parse_metric, read_off
+from launch.numbers.metric import Curve, parse_metric, read_off
 
 CURVE: Curve = [(2, 0.1), (4, 0.5), (6, 0.3), (8, 0.7)]
 """Of a run that evaluates every second round."""
