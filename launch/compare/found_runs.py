@@ -12,8 +12,8 @@ from fl_ddp.config.registry import KINDS
 from fl_ddp.config.yaml_file import flatten, written
 from fl_ddp.errors import ConfigError
 from fl_ddp.results.run_folder import is_held
-from launch.run.log import reported_error
-from launch.run.stored import Run, log_beside, read_run
+from launch.run.log import log_beside, reported_error
+from launch.run.stored import Run, read_run
 from launch.sweeps.folder import FILE, read_sweep
 
 RunState = Literal["finished", "running", "stopped", "failed"]

@@ -16,7 +16,7 @@ from launch.local.processes import Stop
 from launch.local.progress import RunProgress
 from launch.run.log import killed, last_words
 from launch.run.outcome import Outcome
-from launch.run.trial import Trial
+from launch.run.trial import Trial, clear
 
 _READING = Lock()
 """Held where options are parsed: all threads share the parsers."""
@@ -78,7 +78,7 @@ def _make(trial: Trial, ranks: int, place: Mapping[str, str], stop: Stop, progre
                 return Outcome(trial, "not started", "not started")
             if is_held(trial.folder):
                 return Outcome(trial, "stopped", "another run is writing in its folder; wait until it ends")
-            trial.clear()
+            clear(trial.folder)
             command = trial.command(ranks)
         progress.started(trial)
         size = trial.log.stat().st_size if trial.log.is_file() else 0

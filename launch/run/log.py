@@ -11,6 +11,11 @@ ERROR = f"{OURS}error: "
 _TRACEBACK = "Traceback (most recent call last):"
 
 
+def log_beside(folder: Path) -> Path:
+    """The file for what a run prints; beside its folder, which does not exist before the run has begun."""
+    return folder.with_name(f"{folder.name}.log")
+
+
 def heading(job_id: str) -> str:
     """How a log's lines of one attempt of a job begin."""
     return f"{OURS}job {job_id}, "

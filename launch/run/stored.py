@@ -71,11 +71,6 @@ def _config(path: Path) -> tuple[Mapping[str, object], int]:
     return config, config["rounds"]
 
 
-def log_beside(folder: Path) -> Path:
-    """The file for what a run prints; beside its folder, which does not exist before the run has begun."""
-    return folder.with_name(f"{folder.name}.log")
-
-
 def _course(path: Path) -> tuple[int, dict[str, Curve], float]:
     """Finished rounds, curves, and seconds of all phases; a last row that is being written is left out."""
     curves: dict[str, list[tuple[int, float]]] = {}

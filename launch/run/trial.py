@@ -14,7 +14,8 @@ from fl_ddp.config.settings import Choice, Config
 from fl_ddp.config.yaml_file import written
 from fl_ddp.errors import ConfigError
 from fl_ddp.results.run_folder import RunFolder
-from launch.run.stored import Run, log_beside, read_run
+from launch.run.log import log_beside
+from launch.run.stored import Run, read_run
 
 PLACE = ("data.root", "data.download")
 """Options that say where data lie."""
@@ -50,12 +51,14 @@ class Trial:
         """
         return parse(self._first_options()).config
 
+    @property
+    def free_options(self) -> tuple[str, ...]:
+        """Options of fl_ddp.main that may change when the run goes on."""
+        return tuple(f"--{key}={written(getattr(self.config, key))}" for key in FREE_ON_RESUME)
+
     def options_now(self) -> tuple[str, ...]:
         """Options of fl_ddp.main that start the run, or go on with what is in its folder."""
-        if (self.folder / "config.yaml").is_file():
-            free = (f"--{key}={written(getattr(self.config, key))}" for key in FREE_ON_RESUME)
-            return (f"--resume={self.folder}", *free)
-        return self._first_options()
+        return starting_options(self.folder, self._first_options(), self.free_options)
 
     def command(self, ranks: int) -> list[str]:
         """The command that starts the run here, or goes on with what is in its folder.
@@ -83,21 +86,37 @@ class Trial:
         curves = {name: [(r, value) for r, value in curve if r <= rounds] for name, curve in run.curves.items()}
         return replace(run, wanted=rounds, curves=curves)
 
-    def clear(self) -> None:
-        """Remove a folder whose run died before it had begun, so that it can begin anew.
-
-        Raises:
-            ConfigError: there is something in it, or a run is just beginning there.
-        """
-        if not self.folder.is_dir() or (self.folder / "config.yaml").is_file():
-            return
-        with RunFolder(self.folder):
-            if any(not path.name.startswith(".") for path in self.folder.iterdir()):
-                raise ConfigError(self.folder, "is not the folder of a run; remove it, or choose another --out")
-            shutil.rmtree(self.folder)
-
     def _first_options(self) -> tuple[str, ...]:
         return (*self.options, f"--out={self.folder.parent}", f"--name={self.folder.name}")
+
+
+def starting_options(folder: Path, first: tuple[str, ...], free: tuple[str, ...]) -> tuple[str, ...]:
+    """Options of fl_ddp.main that begin a run in a folder, or go on with the one that has begun there.
+
+    Args:
+        folder: of the run.
+        first: options that begin it.
+        free: those that may be others when it goes on.
+    """
+    return (f"--resume={folder}", *free) if _has_begun(folder) else first
+
+
+def clear(folder: Path) -> None:
+    """Remove a folder whose run died before it had begun, so that it can begin anew.
+
+    Raises:
+        ConfigError: there is something in it, or a run is just beginning there.
+    """
+    if not folder.is_dir() or _has_begun(folder):
+        return
+    with RunFolder(folder):
+        if any(not path.name.startswith(".") for path in folder.iterdir()):
+            raise ConfigError(folder, "is not the folder of a run; remove it, or choose another --out")
+        shutil.rmtree(folder)
+
+
+def _has_begun(folder: Path) -> bool:
+    return (folder / "config.yaml").is_file()
 
 
 def _differences(stored: Config, wanted: Config) -> list[tuple[str, str, str]]:

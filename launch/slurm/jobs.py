@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import time
@@ -13,6 +14,8 @@ from typing import NamedTuple
 from submitit import Job
 from submitit.slurm.slurm import SlurmExecutor
 
+from fl_ddp.config.absolute_paths import with_absolute_paths
+from fl_ddp.config.yaml_file import to_yaml
 from fl_ddp.errors import ConfigError
 from fl_ddp.host.atomic_file import write_text
 from launch.run.log import words_of_job
@@ -62,8 +65,9 @@ def submit(trials: Sequence[Trial], options: SlurmOptions, folder: Path, paralle
         with made_folders({folder, *(trial.folder.parent for trial in trials)}):
             before = _not_submitted(folder)
             try:
+                ranks = [_rank(trial, folder, options.grace) for trial in trials]
                 with redirect_stderr(io.StringIO()):  # submitit prints there what its error says, too
-                    jobs = executor.submit_array([Rank(trial, options.grace) for trial in trials])
+                    jobs = executor.submit_array(ranks)
             except BaseException:
                 for left in _not_submitted(folder) - before:
                     left.unlink()
@@ -164,9 +168,18 @@ def _failure(job: Job[None], trial: Trial, state: JobState) -> Failure | None:
     return Failure(f"{state.words} {rounds} (job {job.job_id}, {job.paths.folder})", 1, state.name)
 
 
+def _rank(trial: Trial, folder: Path, grace: int) -> Rank:
+    """A trial as its job has it: whatever becomes of the user's files, its options are those of this moment."""
+    settings = to_yaml(with_absolute_paths(trial.config))
+    digest = hashlib.sha256(settings.encode()).hexdigest()[:12]  # a file's name says what is in it: none is replaced
+    file = folder.absolute() / f"{trial.folder.name}-{digest}.yaml"
+    write_text(file, settings)
+    return Rank(str(trial.folder.absolute()), (f"--config={file}",), trial.free_options, grace)
+
+
 def _not_submitted(folder: Path) -> set[Path]:
-    """Files that submitit writes before it asks Slurm; those of a job begin with its id."""
-    return {*folder.glob(f"{'[0-9a-f]' * 32}.pkl"), *folder.glob(".submission_file_*.sh")}
+    """Files that are written before Slurm is asked; those of a job begin with its id."""
+    return {*folder.glob(f"{'[0-9a-f]' * 32}.pkl"), *folder.glob(".submission_file_*.sh"), *folder.glob("*.yaml")}
 
 
 def _key(trial: Trial) -> str:

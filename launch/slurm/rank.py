@@ -1,4 +1,8 @@
-"""What a job of Slurm does: one rank of a run, which goes on wherever an earlier job left it."""
+"""What a job of Slurm does: one rank of a run, which goes on wherever an earlier job left it.
+
+Jobs wait in the queue as pickles that name launch.slurm.rank.Rank: neither this module nor its class is ever moved or
+renamed.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +12,7 @@ import subprocess
 import sys
 import time
 from io import FileIO
+from pathlib import Path
 from types import FrameType
 
 from submitit import JobEnvironment
@@ -15,9 +20,9 @@ from submitit.helpers import DelayedSubmission
 
 from fl_ddp.errors import ConfigError, RankLostError
 from fl_ddp.results.run_folder import FolderInUseError, RunFolder
-from launch.run.log import ERROR, heading, killed, words_of_job
+from launch.run.log import ERROR, heading, killed, log_beside, words_of_job
 from launch.run.stored import read_run
-from launch.run.trial import Trial
+from launch.run.trial import clear, starting_options
 from launch.slurm.queue import GONE, job_states
 
 _WARNING = 3.0
@@ -32,26 +37,33 @@ class Rank:
     """One task of a job: a process of fl_ddp.main, and what becomes of the job when that ends.
 
     It returns only where the run is finished, and else ends with an exit code: what was only stopped must not look like
-    a result.
+    a result. A pickle of it holds the arguments of its constructor and nothing else; a later version must take them,
+    too.
     """
 
-    def __init__(self, trial: Trial, grace: int) -> None:
+    def __init__(self, folder: str, first: tuple[str, ...], free: tuple[str, ...], grace: int) -> None:
         """Make a rank that waits to be called.
 
         Args:
-            trial: whose rank it is.
+            folder: of the run, absolute.
+            first: options of fl_ddp.main that begin the run.
+            free: those that may be others when it goes on.
             grace: seconds a run has to save its last round before Slurm kills it.
         """
-        self._trial, self._grace = trial, grace
-        _ = trial.config  # travels with the trial: reading options takes seconds
+        self._asked = (folder, first, free, grace)
+        self._folder, self._first, self._free, self._grace = Path(folder), first, free, grace
+        self._log = log_beside(self._folder)
         self._child: int | None = None
         self._terminated = False
+
+    def __reduce__(self) -> tuple[type[Rank], tuple[str, tuple[str, ...], tuple[str, ...], int]]:
+        return Rank, self._asked
 
     def __call__(self) -> None:
         """Start the run, or go on with it, and wait for its end."""
         signal.signal(signal.SIGTERM, self._remember)
         task = JobEnvironment()
-        log = self._trial.log if task.global_rank == 0 else task.paths.stderr
+        log = self._log if task.global_rank == 0 else task.paths.stderr
         with log.open("ab", buffering=0) as file:
             attempt = int(os.environ.get("SLURM_RESTART_COUNT", 0))
             nodes = os.environ["SLURM_STEP_NODELIST"]
@@ -65,7 +77,7 @@ class Rank:
                 code = 2
             if code not in _STOPS and code < 0:
                 file.write(f"{ERROR}{killed(code)}\n".encode())
-        if code == 0 and (found := read_run(self._trial.folder)) and found.ended:
+        if code == 0 and (found := read_run(self._folder)) and found.ended:
             return
         if code in _STOPS:
             code = 0 if task.global_rank else self._stopped(task.job_id)
@@ -82,7 +94,7 @@ class Rank:
         end = time.monotonic() + max(self._grace - 5, 1)
         while self._child and not _has_ended(self._child) and time.monotonic() < end:
             time.sleep(0.05)
-        return DelayedSubmission(Rank(self._trial, self._grace))
+        return DelayedSubmission(Rank(*self._asked))
 
     def _free_folder(self, requeued: bool) -> None:
         """Have the run's folder to ourselves; what was begun there without a first round goes.
@@ -90,15 +102,15 @@ class Rank:
         Where Slurm lost sight of a node, the first attempt of a requeued job lives on there until Slurm finds it again.
         """
         end = time.monotonic() + _PATIENCE
-        while requeued and self._trial.folder.is_dir():
+        while requeued and self._folder.is_dir():
             try:
-                with RunFolder(self._trial.folder):
+                with RunFolder(self._folder):
                     break
             except FolderInUseError:
                 if time.monotonic() > end:
                     raise
                 time.sleep(1)
-        self._trial.clear()
+        clear(self._folder)
 
     def _train(self, log: FileIO) -> int:
         """Run fl_ddp.main; its exit code.
@@ -106,8 +118,8 @@ class Rank:
         No rank makes the run's folder before all have joined, and so have looked at it: all decide alike here whether
         the run begins or goes on.
         """
-        command = [sys.executable, "-u", "-m", "fl_ddp.main", *self._trial.options_now()]
-        child = subprocess.Popen(command, stdout=log, stderr=log)
+        options = starting_options(self._folder, self._first, self._free)
+        child = subprocess.Popen([sys.executable, "-u", "-m", "fl_ddp.main", *options], stdout=log, stderr=log)
         self._child = child.pid
         # not reaped here: checkpoint(), which may interrupt this at any point, looks at it, too
         os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
@@ -126,7 +138,7 @@ class Rank:
         """
         if words is not None and code != RankLostError.exit_code:
             if task.global_rank:
-                with self._trial.log.open("a", encoding="utf-8") as log:
+                with self._log.open("a", encoding="utf-8") as log:
                     log.write(f"{ERROR}{words}\n")
         elif task.num_nodes > 1:
             time.sleep(_PATIENCE)

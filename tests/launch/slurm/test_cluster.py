@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+import yaml
 from launching import SMALL, Numbers, numbers, options, own_model, simulated
 from slurm_cluster import (
     PROJECT,
@@ -102,6 +103,16 @@ def test_an_array_tells_how_each_of_its_runs_ended(tmp_path: Path, alone: Number
     assert len({job.job_id.partition("_")[0] for job in jobs}) == 1
     assert "#SBATCH --array=0-3%2" in jobs[0].paths.submission_file.read_text()
     assert unfinished(trials, tmp_path / "array") == {}
+
+
+def test_a_job_that_waits_keeps_the_options_of_its_submission(tmp_path: Path, alone: Numbers) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text(yaml.safe_dump(dict(SMALL)))
+    run, job = submitted({"config": file, "name": "waited"}, tmp_path, "--sbatch=hold")
+    file.write_text("lr: null, and nonsense")
+    command("scontrol", "release", job)
+    assert ended(job) == "COMPLETED"
+    assert numbers(run) == alone
 
 
 def requeue(job: str) -> None:
