@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import FrameType, TracebackType
@@ -33,10 +34,10 @@ class Stop:
             signal.signal(number, handler)
 
     def run(self, command: Sequence[str], log: Path, environment: Mapping[str, str]) -> int | None:
-        """Run a command to its end; several threads may do so at once.
+        """Run a command to its end, or to this process's; several threads may do so at once.
 
         Args:
-            command: program and arguments.
+            command: program, by its path, and arguments.
             log: file to which all it prints is added.
             environment: added to this process's.
 
@@ -48,12 +49,13 @@ class Stop:
         log.parent.mkdir(parents=True, exist_ok=True)
         with log.open("ab") as file:
             env = {**os.environ, **environment}
+            child = [sys.executable, "-m", "launch.local.child", str(os.getpid()), *command]
             # In a session of its own a terminal's Ctrl-C reaches it once: through this process.
-            with subprocess.Popen(command, stdout=file, stderr=file, start_new_session=True, env=env) as running:
+            with subprocess.Popen(child, stdout=file, stderr=file, start_new_session=True, env=env) as running:
                 self._running.add(running)
                 if self.asked:  # the signal may have come before this one was in the set
                     running.send_signal(signal.SIGTERM)
-                code = running.wait()
+                code = running.wait()  # in the thread that started it, whose end the kernel takes for the launcher's
             self._running.discard(running)
         return None if self.asked and -code in (signal.SIGINT, signal.SIGTERM) else code
 
