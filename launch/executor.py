@@ -92,11 +92,6 @@ class Executor:
         return "\n".join([*commands, *script])
 
 
-def array_folder(folder: Path) -> Path:
-    """Where in the folder of several runs the files of Slurm go; the array has its name."""
-    return folder / f"{folder.name}.slurm"
-
-
 def read_executor(words: Words, parallel: int | None) -> Executor:
     """Read ExecutorOptions, and SlurmOptions if they are asked for.
 

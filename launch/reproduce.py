@@ -10,12 +10,13 @@ from pathlib import Path
 from fl_ddp.errors import ConfigError
 from fl_ddp.host.atomic_file import write_text
 from fl_ddp.host.stdout import say
-from launch.executor import Executor, ExecutorOptions, array_folder, read_executor
+from launch.executor import Executor, ExecutorOptions, read_executor
 from launch.exit_code import exit_code
 from launch.input.help_text import help_text
 from launch.input.words import split
 from launch.run.stored import Run
 from launch.run.trial import Trial
+from launch.slurm.folders import array_folder
 from launch.slurm.options import SlurmOptions
 from launch.tables.comparison import Comparison, RunsBySeed, compare
 from launch.tables.options import ReproduceOptions
@@ -94,7 +95,7 @@ def _reproduce(options: ReproduceOptions, over: Sequence[str], executor: Executo
 
 
 def _preview(trials: Sequence[Trial], executor: Executor, folder: Path) -> None:
-    finished = [trial for trial in trials if (found := trial.found()) and found.ended]
+    finished = [trial for trial in trials if trial.is_finished()]
     for trial in finished:
         say(f"# {trial.folder} is finished")
     say(executor.preview([trial for trial in trials if trial not in finished], array_folder(folder)))

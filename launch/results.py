@@ -114,9 +114,8 @@ def _beside(finds: Finds) -> list[Metric]:
 
 def _plots(design: Design, metric: Metric, out: Path) -> list[str]:
     """Write all plots, and remove those over options that no longer vary; the names of the .png files."""
-    from launch.compare.curve_figure import (
-        curve_figure,  # take a second to import: a wrong option need not wait for them
-    )
+    # matplotlib takes a second to import, which a wrong option need not wait for
+    from launch.compare.curve_figure import curve_figure
     from launch.compare.figure_style import paper_style, save
     from launch.compare.metric_figure import metric_figure
 

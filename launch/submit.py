@@ -17,7 +17,9 @@ from launch.exit_code import exit_code
 from launch.input.help_text import help_text
 from launch.input.words import split
 from launch.run.trial import Trial
-from launch.slurm.jobs import follow, job_folder, sbatch_file, submit, unfinished
+from launch.slurm.folders import job_folder
+from launch.slurm.following import follow
+from launch.slurm.jobs import sbatch_file, submit, unfinished
 from launch.slurm.options import SlurmOptions
 from launch.slurm.queue import check_slurm
 
@@ -61,7 +63,7 @@ def _answer(line: Sequence[str]) -> int:
     trial = trial_of(words.rest, datetime.now())
     say(_description(trial, slurm))
     if options.dry_run:
-        say(f"\n{sbatch_file([trial], slurm, job_folder(trial), None)}")
+        say(f"\n{sbatch_file([trial], slurm, job_folder(trial.folder), None)}")
         return 0
     return _submit(trial, slurm, wait=options.wait)
 
@@ -82,7 +84,7 @@ def trial_of(options: Sequence[str], now: datetime) -> Trial:
         folder = Path(config.resume).absolute()
         return Trial(folder.name, folder, (f"--config={folder / 'config.yaml'}", *kept))
     for folder in new_folders(replace(config, out=str(Path(config.out).absolute())), now):
-        if not folder.exists() and (config.name is not None or not folder.with_name(f"{folder.name}.slurm").exists()):
+        if not folder.exists() and (config.name is not None or not job_folder(folder).exists()):
             return Trial(folder.name, folder, kept)
         if config.name is not None:
             raise name_is_taken(folder)
@@ -90,12 +92,11 @@ def trial_of(options: Sequence[str], now: datetime) -> Trial:
 
 
 def _submit(trial: Trial, options: SlurmOptions, *, wait: bool) -> int:
-    found = trial.found()
-    if found and found.ended:
+    if trial.is_finished():
         say(f"{trial.folder} is finished; a larger --rounds goes on with it")
         return 0
     check_slurm(options)
-    folder = job_folder(trial)
+    folder = job_folder(trial.folder)
     for job_id in unfinished([trial], folder).values():
         raise ConfigError(trial.folder, f"job {job_id} of this run has not ended; wait for it, or scancel {job_id}")
     say_new = _tail(trial.log)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from fl_ddp.errors import ConfigError
 from fl_ddp.host.stdout import say
 from fl_ddp.results.run_folder import RunFolder, is_held
-from launch.executor import Executor, ExecutorOptions, array_folder, read_executor
+from launch.executor import Executor, ExecutorOptions, read_executor
 from launch.exit_code import exit_code
 from launch.input.help_text import help_text
 from launch.input.words import split
@@ -18,6 +18,7 @@ from launch.run.log import reported_error
 from launch.run.made_folders import made_folders
 from launch.run.outcome import Outcome
 from launch.run.trial import Trial
+from launch.slurm.folders import array_folder
 from launch.slurm.options import SlurmOptions
 from launch.sweeps.folder import Sweep, over, read_sweep
 from launch.sweeps.options import SweepOptions
@@ -72,7 +73,7 @@ def _sweep(options: SweepOptions, base: tuple[str, ...], executor: Executor) -> 
     if not chosen:
         raise ConfigError(sweep.folder, "has no points yet; give --grid, --points or --random")
     trials = trials_of(sweep, axes)
-    finished = {name for name, trial in trials.items() if (found := trial.found()) and found.ended}
+    finished = {name for name, trial in trials.items() if trial.is_finished()}
     for name, trial in trials.items():
         if name in finished:
             sweep.set_failed(name, None)
@@ -101,13 +102,8 @@ def _refuse_change(sweep: Sweep, trials: Sequence[Trial], changed: str) -> None:
     from launch.slurm.jobs import unfinished  # imports submitit, which only this needs
 
     for name, job_id in unfinished(trials, folder).items():
-        raise ConfigError(
-            sweep.folder,
-            (
-                f"job {job_id} of the point {name} has not ended, and has other options ({changed}); wait "
-                f"for it, or scancel {job_id}"
-            ),
-        )
+        waits = f"job {job_id} of the point {name} has not ended, and has other options ({changed})"
+        raise ConfigError(sweep.folder, f"{waits}; wait for it, or scancel {job_id}")
 
 
 def _make(trials: Sequence[Trial], sweep: Sweep, executor: Executor) -> list[Outcome]:

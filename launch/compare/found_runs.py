@@ -14,7 +14,7 @@ from fl_ddp.errors import ConfigError
 from fl_ddp.results.run_folder import is_held
 from launch.run.log import log_beside, reported_error
 from launch.run.stored import Run, read_run
-from launch.sweeps.folder import FILE, read_sweep
+from launch.sweeps.folder import SWEEP_FILE, Entry, read_sweep
 
 RunState = Literal["finished", "running", "stopped", "failed"]
 
@@ -64,46 +64,40 @@ def find_runs(folders: Sequence[Path]) -> Finds:
     Raises:
         ConfigError: there is none in one of them, or a file is not what a run writes.
     """
-    failed: dict[Path, str] = {}
-    waiting: dict[Path, None] = {}
-    places: dict[Path, None] = {}
+    points: dict[Path, Entry] = {}
+    begun: dict[Path, None] = {}
     for folder in folders:
         if not folder.is_dir():
             raise ConfigError(folder, "is no folder", "that of a sweep, of a run or of several runs")
-        sweeps = sorted(path.parent for path in folder.rglob(FILE))
-        points = 0
-        for sweep in sweeps:
-            entries = read_sweep(sweep).entries
-            points += len(entries)
-            failed |= {sweep / name: entry.failed for name, entry in entries.items() if entry.failed}
-            waiting |= {sweep / name: None for name in entries if not (sweep / name / "config.yaml").is_file()}
-        inside = sorted(
-            path.parent for path in folder.rglob("config.yaml") if path.parent == folder or _begun(path.parent)
-        )
-        if not inside and not points:
+        listed = _points(folder)
+        inside = (file.parent for file in folder.rglob("config.yaml"))
+        runs = sorted(place for place in inside if place == folder or _is_run(place))
+        if not runs and not listed:
             raise ConfigError(folder, "holds no runs", "the folder of a sweep, of a run or of several runs")
-        places |= dict.fromkeys(inside)
-    runs = [run for run in map(read_run, places) if run]
-    for run in runs:
-        if run.ended or is_held(run.folder):
+        points |= listed
+        begun |= dict.fromkeys(runs)
+    failed = {place: entry.failed for place, entry in points.items() if entry.failed}
+    found = []
+    for run in filter(None, map(read_run, begun)):
+        state: RunState = "finished" if run.ended else "running" if is_held(run.folder) else "stopped"
+        if state != "stopped":
             failed.pop(run.folder, None)
-        elif run.folder not in failed and (why := reported_error(log_beside(run.folder))):
-            failed[run.folder] = why
-    found = (FoundRun(run, _state(run, failed)) for run in runs)
-    return Finds(tuple(found), failed, tuple(path for path in waiting if path not in failed))
+        elif why := failed.get(run.folder) or reported_error(log_beside(run.folder)):
+            state, failed[run.folder] = "failed", why
+        found.append(FoundRun(run, state))
+    waiting = (place for place in points if place not in failed and not (place / "config.yaml").is_file())
+    return Finds(tuple(found), failed, tuple(waiting))
 
 
-def _begun(folder: Path) -> bool:
+def _points(folder: Path) -> dict[Path, Entry]:
+    """The points of all sweeps in a folder, by the folders of their runs."""
+    sweeps = sorted(file.parent for file in folder.rglob(SWEEP_FILE))
+    return {sweep / name: entry for sweep in sweeps for name, entry in read_sweep(sweep).entries.items()}
+
+
+def _is_run(folder: Path) -> bool:
     """Whether a folder with a config.yaml is a run's; others may keep such a file, too."""
     return (folder / "metrics.csv").exists() or (folder / ".lock").exists()
-
-
-def _state(run: Run, failed: Mapping[Path, str]) -> RunState:
-    if run.ended:
-        return "finished"
-    if run.folder in failed:
-        return "failed"
-    return "running" if is_held(run.folder) else "stopped"
 
 
 def _shown(value: object) -> str:

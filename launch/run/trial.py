@@ -86,6 +86,15 @@ class Trial:
         curves = {name: [(r, value) for r, value in curve if r <= rounds] for name, curve in run.curves.items()}
         return replace(run, wanted=rounds, curves=curves)
 
+    def is_finished(self) -> bool:
+        """Whether the run has all its rounds.
+
+        Raises:
+            ConfigError: another run is in the folder.
+        """
+        found = self.found()
+        return found is not None and found.ended
+
     def _first_options(self) -> tuple[str, ...]:
         return (*self.options, f"--out={self.folder.parent}", f"--name={self.folder.name}")
 

@@ -11,7 +11,8 @@ from submitit import SlurmJob
 from fl_ddp.host.stdout import say
 from launch.run.outcome import Outcome
 from launch.run.trial import Trial
-from launch.slurm.jobs import Failure, follow, submit, unfinished
+from launch.slurm.following import Failure, follow
+from launch.slurm.jobs import submit, unfinished
 from launch.slurm.options import SlurmOptions
 from launch.slurm.queue import check_slurm
 
@@ -45,7 +46,7 @@ def make_there(
         ConfigError: Slurm is not there or refuses; nothing is submitted.
     """
     check_slurm(options)
-    left = [trial for trial in trials if not ((found := trial.found()) and found.ended)]
+    left = [trial for trial in trials if not trial.is_finished()]
     jobs = unfinished(left, folder)
     new = [trial for trial in left if trial.label not in jobs]
     if jobs:

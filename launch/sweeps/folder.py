@@ -13,7 +13,7 @@ from launch.input import fields
 from launch.input.words import key_of
 from launch.sweeps.points import Point, folder_name
 
-FILE = "sweep.json"
+SWEEP_FILE = "sweep.json"
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class Sweep:
         ]
         varied = dict.fromkeys(key for entry in self.entries.values() for key in entry.point)
         content = {"base": list(self.base), "varied": list(varied), "points": points}
-        write_text(self.folder / FILE, json.dumps(content, indent=2) + "\n")
+        write_text(self.folder / SWEEP_FILE, json.dumps(content, indent=2) + "\n")
 
 
 def read_sweep(folder: Path) -> Sweep:
@@ -76,7 +76,7 @@ def read_sweep(folder: Path) -> Sweep:
     Raises:
         ConfigError: there is a file that is not a sweep's.
     """
-    path = folder / FILE
+    path = folder / SWEEP_FILE
     if not path.is_file():
         return Sweep(folder)
     try:

@@ -26,7 +26,8 @@ from slurm_cluster import (
 )
 
 from launch.run.trial import Trial
-from launch.slurm.jobs import follow, submit, unfinished
+from launch.slurm.following import follow
+from launch.slurm.jobs import submit, unfinished
 from launch.slurm.options import SlurmOptions
 from launch.submit import main
 

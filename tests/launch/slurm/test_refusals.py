@@ -10,7 +10,8 @@ from launching import SMALL, options
 from fl_ddp.errors import ConfigError
 from launch import sweep
 from launch.run.trial import Trial
-from launch.slurm.jobs import Failure, submit, unfinished
+from launch.slurm.following import Failure
+from launch.slurm.jobs import submit, unfinished
 from launch.slurm.options import SlurmOptions
 from launch.slurm.queue import check_slurm
 from launch.slurm.runs import make_there
