@@ -1,10 +1,9 @@
-"""The options of a launcher, as the fields of a dataclass declare them; a field without default is a bare word."""
+"""The options of a launcher, as the fields of a dataclass declare them; one without default is positional."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from functools import cache
 from typing import Annotated, Literal, get_args, get_origin, get_type_hints
 
 from fl_ddp.config.options import options_of
@@ -40,10 +39,10 @@ class Declared:
     Attributes:
         name: without dashes.
         about: its line in the docstring.
-        default: None where there is nothing to show.
+        default: where it is not given.
         form: of its value.
-        is_switch: it is on or off, bare or with true or false.
-        is_bare: its values stand without a name before them.
+        is_switch: it is on or off, alone or with true or false.
+        is_positional: its values stand without a name before them.
         repeats: it may be given several times, and then all count; of others the last one does.
     """
 
@@ -52,11 +51,10 @@ class Declared:
     default: object
     form: Form
     is_switch: bool
-    is_bare: bool
+    is_positional: bool
     repeats: bool
 
 
-@cache
 def declared(owner: type) -> tuple[Declared, ...]:
     """All options of a dataclass, in their order."""
     hints = get_type_hints(owner, include_extras=True)
@@ -67,7 +65,7 @@ def declared(owner: type) -> tuple[Declared, ...]:
             default=option.default,
             form=_form(name, hints[name]),
             is_switch=option.type is bool,
-            is_bare=option.required,
+            is_positional=option.required,
             repeats=get_origin(option.type) is tuple,
         )
         for name, option in options_of(owner).by_name.items()

@@ -28,14 +28,14 @@ def _section(owner: type) -> str:
 
 
 def _left(option: Declared) -> str:
-    if option.is_bare:
+    if option.is_positional:
         return option.form.placeholder
     return f"--{option.name}" if option.is_switch else f"--{option.name} {option.form.placeholder}"
 
 
 def _right(option: Declared) -> str:
     """What it is, and its default where that says something."""
-    several = "; may be given several times" if option.repeats and not option.is_bare else ""
+    several = "; may be given several times" if option.repeats and not option.is_positional else ""
     silent = option.default is None or option.default is False or option.default == ()
     return f"{option.about}{several}" + ("" if silent else f" [{written(option.default)}]")
 

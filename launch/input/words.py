@@ -46,11 +46,10 @@ class Words:
             ConfigError: one of them is missing or not accepted, or not with the others.
         """
         values = {}
-        kind: type = owner
-        for each in declared(kind):
+        for each in declared(owner):
             if texts := self.given.get(each.name):
                 values[each.name] = _converted(owner, each, texts)
-            elif each.is_bare:
+            elif each.is_positional:
                 raise ConfigError(each.form.placeholder, "is missing", each.form.accepted)
         check(owner, values, "--")
         return owner(**values)
@@ -68,39 +67,31 @@ def split(line: Sequence[str], *owners: type, refused: Mapping[str, str] | None 
         ConfigError: a value is missing or no switch's, a word belongs to no option, an option is refused, or is
             misspelt and neither the launcher's nor one of fl_ddp.main's.
     """
-    ours = {each.name: each for owner in owners for each in declared(owner)}
-    named = {"help": True} | {each.name: each.is_switch for each in ours.values() if not each.is_bare}
-    bare: list[str] = []
+    ours = [each for owner in owners for each in declared(owner)]
+    switches = {"help", *(each.name for each in ours if each.is_switch)}
+    named = [*switches, *(each.name for each in ours if not (each.is_switch or each.is_positional))]
     given: dict[str, list[str]] = {}
+    positional: list[str] = []
     rest: list[str] = []
     left = ["--help" if word == "-h" else word for word in line]
     while left:
         word = left.pop(0)
         if not word.startswith("--"):
-            bare.append(word)
+            positional.append(word)
             continue
-        key, equals, value = word[2:].partition("=")
+        key = key_of(word)
         if refused and key in refused:
             raise ConfigError(f"--{key}", f"is not the user's to give here; give {refused[key]}")
-        takes = not equals and left and not left[0].startswith("--")
-        if key not in named:
-            if near := _misspelt(key, list(named)):
-                raise ConfigError(f"--{key}", f"unknown option; did you mean --{near}?")
-            rest.append(f"{word}={left.pop(0)}" if takes else word)
-        elif named[key]:
-            if takes and left[0].lower() in ("true", "false"):
-                value = left.pop(0)
-            if value.lower() not in ("", "true", "false"):
-                raise ConfigError(f"--{key}", f"{value} is unknown", "true or false")
-            given.setdefault(key, []).append(value.lower() or "true")
+        if key in switches:
+            given.setdefault(key, []).append(_switched(word, left))
+        elif key in named:
+            given.setdefault(key, []).append(_value(word, left))
+        elif near := _misspelt(key, named):
+            raise ConfigError(f"--{key}", f"unknown option; did you mean --{near}?")
         else:
-            value = left.pop(0) if takes else value
-            if not value:
-                hint = f"; one that begins with -- is written --{key}={left[0]}" if left and not equals else ""
-                raise ConfigError(f"--{key}", f"needs a value{hint}")
-            given.setdefault(key, []).append(value)
-    if bare and "help" not in given:
-        given |= _placed(bare, next((each for each in ours.values() if each.is_bare), None))
+            rest.append(f"{word}={left.pop(0)}" if _is_followed(word, left) else word)
+    if positional and "help" not in given:
+        given |= _placed(positional, next((each for each in ours if each.is_positional), None))
     return Words({key: tuple(texts) for key, texts in given.items()}, tuple(rest))
 
 
@@ -109,13 +100,38 @@ def key_of(option: str) -> str:
     return option.removeprefix("--").partition("=")[0]
 
 
-def _placed(bare: list[str], option: Declared | None) -> dict[str, list[str]]:
-    """Bare words, given to the option that takes them."""
+def _is_followed(word: str, left: list[str]) -> bool:
+    """Whether an option takes the next word, if it takes a value."""
+    return "=" not in word and bool(left) and not left[0].startswith("--")
+
+
+def _switched(word: str, left: list[str]) -> str:
+    """What a switch is turned to; the word after it is taken if it says that."""
+    if _is_followed(word, left) and left[0].lower() in ("true", "false"):
+        return left.pop(0).lower()
+    key, _, value = word.partition("=")
+    if value.lower() not in ("", "true", "false"):
+        raise ConfigError(key, f"{value} is unknown", "true or false")
+    return value.lower() or "true"
+
+
+def _value(word: str, left: list[str]) -> str:
+    """The value of an option, in its own word or the one after it."""
+    key, equals, value = word.partition("=")
+    value = left.pop(0) if _is_followed(word, left) else value
+    if not value:
+        hint = f"; one that begins with -- is written {key}={left[0]}" if left and not equals else ""
+        raise ConfigError(key, f"needs a value{hint}")
+    return value
+
+
+def _placed(words: list[str], option: Declared | None) -> dict[str, list[str]]:
+    """Words without a name before them, given to the option that takes them."""
     if option is None:
-        raise ConfigError(bare[0], "belongs to no option; write --option value")
-    if len(bare) > 1 and not option.repeats:
-        raise ConfigError(bare[1], f"belongs to no option; {option.form.placeholder} is {bare[0]} already")
-    return {option.name: bare}
+        raise ConfigError(words[0], "belongs to no option; write --option value")
+    if len(words) > 1 and not option.repeats:
+        raise ConfigError(words[1], f"belongs to no option; {option.form.placeholder} is {words[0]} already")
+    return {option.name: words}
 
 
 def _converted(owner: type, option: Declared, texts: tuple[str, ...]) -> object:

@@ -75,7 +75,7 @@ def test_texts_are_read_as_they_are_written(text: str) -> None:
 @pytest.mark.parametrize(
     ("line", "on"), [(["--rain"], True), (["--rain", "true"], True), (["--rain=FALSE"], False), (["x", "--rain"], True)]
 )
-def test_switches_work_bare_and_with_a_value(line: list[str], on: bool) -> None:
+def test_switches_work_alone_and_with_a_value(line: list[str], on: bool) -> None:
     assert split(line, Trip).asks_for("rain") == on
 
 
