@@ -136,7 +136,10 @@ def test_a_value_that_the_constructor_refuses_is_named_by_its_option(folder: Pat
         ("own_nets.Nett", "--model: own_nets.Nett is unknown; own_nets has no class Nett; it has Net, WideNet, Plain"),
         ("pathlib.Path", "--model: pathlib.Path is abstract or no subclass of torch.nn.Module"),
         ("broken.Net", "--model: importing broken failed: broken.py:1: NameError: name 'undefined' is not defined"),
-        ("needy.Net", "--model: importing needy failed: needy.py:1: ModuleNotFoundError: No module named 'absent_package'"),
+        (
+            "needy.Net",
+            "--model: importing needy failed: needy.py:1: ModuleNotFoundError: No module named 'absent_package'",
+        ),
         (
             "./json.py:Net",
             "--model: json.py cannot be imported, {json} has its name; rename the file",
