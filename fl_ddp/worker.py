@@ -63,7 +63,7 @@ def work(argv: Sequence[str], stop: StopRequest) -> int:
 def _read(argv: Sequence[str]) -> tuple[Config | None, Ranks, Exception | None]:
     """Parse the command line and join the other ranks, over gloo if only to agree on an error."""
     try:
-        config = parse(argv).config
+        config = parse(argv)
         return config, join(config.device), None
     except ConfigError as error:
         return None, join("cpu"), error

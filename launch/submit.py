@@ -78,7 +78,7 @@ def trial_of(options: Sequence[str], now: datetime) -> Trial:
     Raises:
         ConfigError: an option is unknown or impossible, or the name is taken.
     """
-    config = parse(options).config
+    config = parse(options)
     kept = tuple(each for each in options if not each.startswith(("--resume=", "--name=", "--out=")))
     if config.resume is not None:
         folder = Path(config.resume).absolute()

@@ -132,7 +132,7 @@ def test_a_methods_options_are_refused_where_they_are_read(method: str) -> None:
     for name, (out, within) in ({**JUST_OUT["FedAvg"], **JUST_OUT[method]}).items():
         with pytest.raises(ConfigError, match=rf"^--method\.{name}: {out} is impossible; accepted: "):
             parse(["--method", method, f"--method.{name}", str(out)])
-        assert parse(["--method", method, f"--method.{name}", str(within)]).config.method.init_args[name] == within
+        assert parse(["--method", method, f"--method.{name}", str(within)]).method.init_args[name] == within
 
 
 def test_the_table_has_every_number_of_every_method() -> None:

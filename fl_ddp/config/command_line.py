@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from pathlib import Path
 from typing import NoReturn
 
@@ -23,24 +23,14 @@ FREE_ON_RESUME = ("rounds", "eval_every", "checkpoint_every", "keep_checkpoints"
 """What may differ from the stored configuration when a run goes on."""
 
 
-@dataclass(frozen=True)
-class Parsed:
-    """What a command line says.
-
-    Attributes:
-        config: all settings, checked; of the stored run where it is resumed.
-        explicit: keys that the user gave, on the command line or in its files.
-    """
-
-    config: Config
-    explicit: frozenset[str]
-
-
-def parse(argv: Sequence[str]) -> Parsed:
+def parse(argv: Sequence[str]) -> Config:
     """Read a command line.
 
     Args:
         argv: the arguments, without the program's name.
+
+    Returns:
+        all settings, checked; of the stored run where it is resumed.
 
     Raises:
         ConfigError: an option is unknown, malformed or impossible, or cannot be changed in a resumed run.
@@ -54,7 +44,7 @@ def parse(argv: Sequence[str]) -> Parsed:
     config = _resolve_or_resume(layers)
     if any(each.key == "print_config" for each in given):
         _show(to_yaml(config).rstrip())
-    return Parsed(config, frozenset().union(*layers))
+    return config
 
 
 def from_file(path: str | Path) -> Config:

@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from functools import cache
-from typing import Literal, Union, get_args, get_origin
+from typing import Annotated, Literal, Union, get_args, get_origin
 
 from jsonargparse import ArgumentError, ArgumentParser
 
@@ -125,6 +125,8 @@ def options_of(owner: type, skip: frozenset[str] = frozenset()) -> Options:
 
 def accepted_values(hint: object) -> str:
     """What values a type hint accepts, in words."""
+    if get_origin(hint) is Annotated:
+        return accepted_values(get_args(hint)[0])
     words = {int: "a whole number", float: "a number", bool: "true or false", str: "a text", types.NoneType: "null"}
     if isinstance(hint, type) and hint in words:
         return words[hint]

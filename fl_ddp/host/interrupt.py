@@ -79,9 +79,17 @@ def die_with_launcher() -> None:
 
     A kill -9 would leave it running.
     """
-    if not {"TORCHELASTIC_RUN_ID", "SUBMITIT_EXECUTOR"} & os.environ.keys() or sys.platform != "linux":
-        return
-    launcher = os.getppid()
-    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != launcher:
-        os._exit(1)
+    if {"TORCHELASTIC_RUN_ID", "SUBMITIT_EXECUTOR"} & os.environ.keys():
+        die_with(os.getppid())
+
+
+def die_with(parent: int) -> None:
+    """Have the kernel kill this process when its parent dies; what it becomes by exec, too. Linux alone can.
+
+    Args:
+        parent: its id; if that is not this process's parent any more, this one ends at once.
+    """
+    if sys.platform == "linux":
+        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != parent:
+            os._exit(1)

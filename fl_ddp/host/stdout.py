@@ -13,3 +13,8 @@ def say(text: str) -> None:
     except BrokenPipeError:
         # what is left in the buffer must have somewhere to go, too
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def on_terminal() -> bool:
+    """Whether a bar would be seen; on a terminal without size, as some launchers make, it would not."""
+    return sys.stdout.isatty() and os.get_terminal_size(sys.stdout.fileno()).lines > 0

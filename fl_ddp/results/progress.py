@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 import shutil
 import sys
 import time
@@ -13,7 +12,7 @@ from typing import Never
 
 from tqdm import tqdm
 
-from fl_ddp.host.stdout import say
+from fl_ddp.host.stdout import on_terminal, say
 from fl_ddp.results.metrics import Record
 from fl_ddp.results.summary import Summary
 
@@ -77,11 +76,6 @@ class Progress:
         start, then = self._timed_from
         pace = (now - then) / (record.round - start)
         return f"{line}  {pace:.3g} s/round  {tqdm.format_interval(pace * (self._rounds - record.round))} left"
-
-
-def on_terminal() -> bool:
-    """Whether a bar would be seen; on a terminal without size, as some launchers make, it would not."""
-    return sys.stdout.isatty() and os.get_terminal_size(sys.stdout.fileno()).lines > 0
 
 
 def result_table(summary: Summary) -> str:

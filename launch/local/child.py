@@ -2,27 +2,11 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
-import signal
 import sys
 
-_PR_SET_PDEATHSIG = 1
-
-
-def become(launcher: int, command: list[str]) -> None:
-    """Replace this process by a command, unless the launcher is gone already.
-
-    Args:
-        launcher: process id of this process's parent; a kill -9 would leave the command running.
-        command: program and arguments; what it starts in turn must see to its own end.
-    """
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != launcher:
-        sys.exit(1)
-    os.execv(command[0], command)
-
+from fl_ddp.host.interrupt import die_with
 
 if __name__ == "__main__":
-    become(int(sys.argv[1]), sys.argv[2:])
+    die_with(int(sys.argv[1]))
+    os.execv(sys.argv[2], sys.argv[2:])

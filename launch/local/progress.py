@@ -9,8 +9,7 @@ from typing import Never
 
 from tqdm import tqdm
 
-from fl_ddp.host.stdout import say
-from fl_ddp.results.progress import on_terminal
+from fl_ddp.host.stdout import on_terminal, say
 from launch.run.outcome import Outcome
 from launch.run.trial import Trial
 

@@ -49,7 +49,7 @@ class Trial:
         Raises:
             ConfigError: an option is unknown or impossible.
         """
-        return parse(self._first_options()).config
+        return parse(self._first_options())
 
     @property
     def free_options(self) -> tuple[str, ...]:

@@ -53,7 +53,7 @@ class SeededRow:
 
     def _parsed(self, *over: str) -> Config:
         try:
-            return parse((*self.given, *over)).config
+            return parse((*self.given, *over))
         except ConfigError as error:
             raise ConfigError(self.row.table, f"{self.row.run.replace('-', '/')}: {error}") from error
 

@@ -36,7 +36,7 @@ class Written:
         curve = list(self.curve)
         rounds = self.rounds or len(curve)
         folder.mkdir(parents=True)
-        config = parse([*options(self.settings), f"--rounds={rounds}"]).config
+        config = parse([*options(self.settings), f"--rounds={rounds}"])
         (folder / "config.yaml").write_text(to_yaml(config))
         head = "round,traffic_up_bytes,traffic_down_bytes,time_padded_lanes,accuracy,time_wall,time_training,time_other"
         lines = [f"{r},1000000,2000000,0.5,{a!r},1700000000.0,1.5,0.5" for r, a in enumerate(curve, 1)]

@@ -60,12 +60,12 @@ def test_the_pickle_of_today_is_understood_for_ever(tmp_path: Path) -> None:
 def test_a_job_has_the_options_of_its_submission_whatever_becomes_of_the_files() -> None:
     Path("mine.yaml").write_text("lr: 0.5\nclients: 10\nparticipation: 0.2\nmodel: {name: MLP, hidden: [16, 8]}\n")
     words = ("--config=mine.yaml", "--cohort=3", "--targets=0.5,0.9")
-    before = with_absolute_paths(parse([*words, "--out=runs", "--name=a"]).config)
+    before = with_absolute_paths(parse([*words, "--out=runs", "--name=a"]))
     rank: Rank = pickle_load(submitted(*words)).function
     Path("mine.yaml").write_text("lr: 0.25\n")
     folder, first, free, _ = rank.__reduce__()[1]
     assert folder == str(Path("runs/a").absolute()) and before.lr == 0.5
-    assert with_absolute_paths(parse(first).config) == before
+    assert with_absolute_paths(parse(first)) == before
     assert free == ("--rounds=100", "--eval_every=1", "--checkpoint_every=10", "--keep_checkpoints=2")
 
 
