@@ -105,7 +105,7 @@ def plain_pass(model: FlatModel, theta: Tensor, chunk: int) -> Pass:
         for old, g in zip(total, found, strict=True):
             old.add_(g)
 
-    run = compiled(step)
+    run = compiled(step, "the plain pass")
 
     def whole(group: Group) -> Tensor:
         leaves = tuple(leaf.clone() for leaf in model.leaves(theta.expand(group.lanes, -1)))

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+import logging
+import time
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
 from functools import lru_cache, wraps
-from threading import Lock
+from threading import Lock, Timer
 from types import FunctionType
 from typing import Generic, ParamSpec, TypeVar, cast
 
@@ -22,8 +25,19 @@ FUSES_UPDATES = TorchVersion(torch.__version__) >= "2.15"
 """Whether FuseUpdate is at work: torch 2.11 moves its writing operator before a reading; between was not tried."""
 
 
-def compiled(function: F, threads: int = 1) -> F:
+SILENCE = 5.0
+"""Seconds of compiling after which somebody should be told."""
+
+_log = logging.getLogger("fl_ddp.compilation")
+
+
+def compiled(function: F, what: str, threads: int = 1) -> F:
     """Compile a function into one graph per call of this, with a cache of its own; it uses so many threads on a CPU.
+
+    Args:
+        function: of tensors.
+        what: it is, for messages.
+        threads: on a CPU.
 
     The result must be called with tensors of one layout only, and never with one tensor twice: it checks neither.
 
@@ -59,16 +73,32 @@ def compiled(function: F, threads: int = 1) -> F:
             return run(*given)
         with lock:  # the first call compiles; other threads wait for it
             try:
-                result = run(*given)
+                with _told(what):
+                    result = run(*given)
             except Exception as error:
                 function(*given)  # a mistake of a user's shows itself better without the compiler
                 raise RunError(
-                    f"{function.__name__} cannot be compiled ({first_line(error)}); --compile false runs it as it is"
+                    f"{what} cannot be compiled ({first_line(error)}); --compile false runs it as it is"
                 ) from error
             ready = True
         return result
 
     return cast(F, call)
+
+
+@contextmanager
+def _told(what: str) -> Iterator[None]:
+    """Say that something is being compiled, if it takes long, and how long it took."""
+    start = time.monotonic()
+    timer = Timer(SILENCE, lambda: _log.info("compiling %s ...", what))
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+    if (seconds := time.monotonic() - start) >= SILENCE:
+        _log.info("%s is compiled (%.0f s)", what, seconds)
 
 
 def made_once(make: Callable[P, Made]) -> Callable[P, Made]:

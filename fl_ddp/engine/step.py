@@ -181,4 +181,4 @@ def local_step(objective: Objective, variant: Variant, shapes: Hashable) -> Step
             old.copy_(new)
         state.loss.add_(loss)
 
-    return compiled(step) if variant.compile else step
+    return compiled(step, "the local step") if variant.compile else step

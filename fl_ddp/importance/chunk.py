@@ -68,7 +68,7 @@ def sum_step(model: FlatModel, sensitivity: Sensitivity, covered: Coverage, comp
             sum_ = part if isinstance(part, Tensor) else part[0] @ part[1]
             total[leaf].add_(sum_.view_as(total[leaf]))
 
-    return compiled(step) if compile else step
+    return compiled(step, "the importance step") if compile else step
 
 
 def _vjp(function: Callable[[Leaves], Tensor], leaves: Leaves) -> tuple[Tensor, Callable[[Tensor], tuple[Leaves]]]:
@@ -114,4 +114,4 @@ def norm_step(model: FlatModel, compile: bool, shapes: Hashable) -> NormStep:
         norms = lanes(theta, normaliser.inputs(chunk.x, model.dtype), chunk.y)
         total.add_((norms * chunk.weight).sum(1))
 
-    return compiled(step) if compile else step
+    return compiled(step, "the importance step") if compile else step

@@ -55,7 +55,7 @@ _GroupBins = Callable[[Tensor, Tensor, Tensor | None, Tensor | None], tuple[Tens
 @cache
 def _compiled(layout: Hashable, threads: int) -> _GroupBins:
     """Compiled for summands of this layout."""
-    return compiled(_group_bins, threads)
+    return compiled(_group_bins, "the exact sum", threads)
 
 
 class _Sum(NamedTuple):

@@ -11,8 +11,10 @@ import torch
 from torch import Tensor, fx
 from torch.profiler import ProfilerActivity, profile
 
+from fl_ddp.engine import compilation
 from fl_ddp.engine.compilation import FUSES_UPDATES, compiled, layout
 from fl_ddp.engine.fused_update import FuseUpdate
+from fl_ddp.errors import RunError
 
 G, ROWS, COLUMNS, BATCH = 3, 17, 29, 5
 
@@ -22,7 +24,7 @@ def test_functions_of_one_closure_do_not_share_torchs_limit_of_graphs() -> None:
         return lambda x: x + n
 
     with torch._dynamo.config.patch(recompile_limit=1):
-        assert [int(compiled(adding(n))(torch.zeros(()))) for n in range(3)] == [0, 1, 2]
+        assert [int(compiled(adding(n), "it")(torch.zeros(()))) for n in range(3)] == [0, 1, 2]
 
 
 def test_threads_that_come_first_together_compile_once() -> None:
@@ -31,7 +33,7 @@ def test_threads_that_come_first_together_compile_once() -> None:
     def wave(x: Tensor) -> Tensor:
         return (x * 3 + 1).sin()
 
-    run = compiled(wave)
+    run = compiled(wave, "it")
     together = threading.Barrier(3)
     results: list[Tensor] = []
 
@@ -77,7 +79,7 @@ def test_only_a_plain_step_is_added_by_the_product_and_equals_eager(
     eager = torch.randn(G, ROWS, COLUMNS)
     theta, before = eager.clone(), eager.clone()
     step(eager, *given, lr)
-    run = compiled(step)
+    run = compiled(step, "it")
     run(theta.clone(), *given, lr)
     with profile(activities=[ProfilerActivity.CPU]) as seen:
         run(theta, *given, lr)
@@ -103,3 +105,35 @@ def test_the_pass_leaves_a_product_that_is_used_twice() -> None:
     graph.output((product,))
     FuseUpdate()(graph)
     assert [n.target for n in graph.nodes if n.op == "call_function"][-1] is aten.copy_.default
+
+
+def test_long_compiling_is_told_and_short_is_not(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def double(x: Tensor) -> Tensor:
+        return x * 2 + 5
+
+    caplog.set_level("INFO", "fl_ddp")
+    compiled(double, "the first")(torch.ones(3))
+    monkeypatch.setattr(compilation, "SILENCE", 0.0)
+    run = compiled(double, "the second")
+    run(torch.ones(3))
+    run(torch.ones(3))
+    told = [record.getMessage() for record in caplog.records if record.name.startswith("fl_ddp")]
+    assert told[0] == "compiling the second ..." and len(told) == 2
+    assert told[1].startswith("the second is compiled (")
+
+
+def test_what_cannot_be_compiled_says_so_and_what_fails_by_itself_fails_as_it_does() -> None:
+    def breaks_the_graph(x: Tensor) -> Tensor:
+        torch._dynamo.graph_break()
+        return x + 1
+
+    with pytest.raises(RunError, match=r"the step cannot be compiled \(.*\); --compile false runs it as it is"):
+        compiled(breaks_the_graph, "the step")(torch.ones(3))
+
+    def fails(x: Tensor) -> Tensor:
+        return x + {"a": 1}["b"]
+
+    with pytest.raises(KeyError, match="b"):
+        compiled(fails, "the step")(torch.ones(3))
