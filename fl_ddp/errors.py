@@ -101,3 +101,11 @@ def first_line(error: BaseException) -> str:
     text = error.msg if isinstance(error, SyntaxError) else str(error)
     first = text.strip().partition("\n")[0]
     return f"{kind}: {first}" if first else kind
+
+
+def in_one_line(error: BaseException) -> str:
+    """What to tell a user of an error: a mistake of their own code with its place."""
+    if isinstance(error, ConfigError | RunError):
+        return str(error)
+    place = users_place(error)
+    return f"{place}: {first_line(error)}" if place else first_line(error)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -12,8 +13,10 @@ import numpy as np
 from torch import Tensor
 
 from fl_ddp.config.settings import Config
+from fl_ddp.errors import RunError
 from fl_ddp.evaluation import Scores
 from fl_ddp.federation import Federation
+from fl_ddp.host.atomic_file import write_text
 from fl_ddp.host.stdout import say
 from fl_ddp.protocol import Tensors
 from fl_ddp.ranks.cohort import owner
@@ -21,7 +24,7 @@ from fl_ddp.ranks.collectives import Ranks
 from fl_ddp.ranks.memory import ClientMemory
 from fl_ddp.results import checkpoint
 from fl_ddp.results.metrics import Record
-from fl_ddp.results.run_folder import RunFolder
+from fl_ddp.results.run_folder import FAILURE, RunFolder
 from fl_ddp.run_files import RunFiles, numerics
 
 
@@ -96,6 +99,11 @@ class Records:
             self._files.tell(line)
         elif self._ranks.is_main:
             say(f"fl_ddp: {line}")
+
+    def note_failure(self, why: str) -> None:
+        """Leave a line in the folder that says why the run failed; any rank may, and a resumed run removes it."""
+        with suppress(RunError):  # a full disk may be what it failed of
+            write_text(self.path / FAILURE, f"{why}\n")
 
     def round(self, record: Record, scores: Scores | None) -> None:
         """Add a finished round; rank 0 alone does something, and may raise.

@@ -15,6 +15,7 @@ from fl_ddp.errors import (
     RankLostError,
     RunError,
     StatesDifferError,
+    in_one_line,
 )
 from fl_ddp.federation import build_federation
 from fl_ddp.host.environment import prepare
@@ -71,6 +72,11 @@ def run(config: Config, ranks: Ranks, stop: StopRequest) -> dict[str, object]:
                 return records.close(simulation.finished, simulation.server["theta"], simulation.seconds_since_record())
     except RankLostError as lost:
         raise RankLostError(f"{lost}; go on with --resume {records.path}") from lost
+    except (InterruptedRunError, ElsewhereError):
+        raise
+    except Exception as error:
+        records.note_failure(in_one_line(error))
+        raise
     finally:
         records.release()
 

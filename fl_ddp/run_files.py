@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import io
-from collections.abc import Mapping
+import logging
+from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
 from pathlib import Path
 
@@ -27,9 +28,22 @@ from fl_ddp.results import checkpoint
 from fl_ddp.results.figures import confusion_figure, partition_figure
 from fl_ddp.results.metrics import Record
 from fl_ddp.results.progress import Progress, result_table
+from fl_ddp.results.run_folder import FAILURE
 from fl_ddp.results.stopwatch import PHASES
 from fl_ddp.results.summary import Summary, cpu_model, rounds_to_target, versions_and_hardware, write_summary
 from fl_ddp.results.tracking import Tracker
+
+
+class _Told(logging.Handler):
+    """Tells the user what the engine says of itself."""
+
+    def __init__(self, tell: Callable[[str], None]) -> None:
+        super().__init__()
+        self._tell = tell
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Print a line."""
+        self._tell(record.getMessage())
 
 
 class RunFiles:
@@ -72,6 +86,7 @@ class RunFiles:
                         "it was made from"
                     ),
                 )
+        (path / FAILURE).unlink(missing_ok=True)
         write_text(path / "config.yaml", to_yaml(with_absolute_paths(replace(config, resume=None))))
         write_partition(path / "partition.json", saved)
         state: Mapping[str, object] | None = None
@@ -84,6 +99,9 @@ class RunFiles:
         write_bytes(path / "partition.png", image.getvalue())
         self.tracker.figure("partition", figure, 0)
         self._progress = Progress(finished or 0, config.rounds)
+        self._log = _Told(self.tell)
+        logging.getLogger("fl_ddp").addHandler(self._log)
+        logging.getLogger("fl_ddp").setLevel(logging.INFO)
         self._tell_what_begins(finished or 0, ranks)
 
     def tell(self, line: str) -> None:
@@ -167,6 +185,7 @@ class RunFiles:
 
     def close(self) -> None:
         """Leave the terminal in order."""
+        logging.getLogger("fl_ddp").removeHandler(self._log)
         self._progress.close()
 
     def _tell_what_begins(self, finished: int, ranks: Ranks) -> None:

@@ -17,7 +17,7 @@ from fl_ddp.errors import (
     InterruptedRunError,
     RankLostError,
     RunError,
-    first_line,
+    in_one_line,
     users_place,
 )
 from fl_ddp.host.environment import prepare
@@ -73,13 +73,10 @@ def _say(failure: Exception) -> int:
     """Tell the user why the run ends; the exit code."""
     if isinstance(failure, ElsewhereError):
         return failure.exit_code
-    if isinstance(failure, ConfigError | RunError):
-        print(f"fl_ddp: error: {failure}", file=sys.stderr, flush=True)
-        return failure.exit_code
-    place = users_place(failure)
-    if place is None or "FL_DDP_TRACEBACK" in os.environ:
+    known = isinstance(failure, ConfigError | RunError)
+    above = not known and (users_place(failure) is None or "FL_DDP_TRACEBACK" in os.environ)
+    if above:
         traceback.print_exception(failure)
-    words = first_line(failure) if place is None else f"{place}: {first_line(failure)}"
-    above = " (the traceback is above)" if place is None else ""
-    print(f"fl_ddp: error: {words}{above}", file=sys.stderr, flush=True)
-    return RunError.exit_code
+    more = " (the traceback is above)" if above else ""
+    print(f"fl_ddp: error: {in_one_line(failure)}{more}", file=sys.stderr, flush=True)
+    return failure.exit_code if isinstance(failure, ConfigError | RunError) else RunError.exit_code

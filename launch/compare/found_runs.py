@@ -82,7 +82,7 @@ def find_runs(folders: Sequence[Path]) -> Finds:
         state: RunState = "finished" if run.ended else "running" if is_held(run.folder) else "stopped"
         if state != "stopped":
             failed.pop(run.folder, None)
-        elif why := failed.get(run.folder) or reported_error(log_beside(run.folder)):
+        elif why := failed.get(run.folder) or run.failure or reported_error(log_beside(run.folder)):
             state, failed[run.folder] = "failed", why
         found.append(FoundRun(run, state))
     waiting = (place for place in points if place not in failed and not (place / "config.yaml").is_file())

@@ -11,6 +11,7 @@ from pathlib import Path
 from fl_ddp.config.registry import KINDS
 from fl_ddp.config.yaml_file import flatten, load_yaml, written
 from fl_ddp.errors import ConfigError
+from fl_ddp.results.run_folder import FAILURE
 from launch.numbers.metric import Curve
 
 
@@ -26,6 +27,7 @@ class Run:
         curves: values of each column of metrics.csv by evaluated round, without round 0; those of time are left out.
         seconds: that its finished rounds took.
         summary: its summary.json; empty until it has one of its last round.
+        failure: why it failed, if it could say so.
     """
 
     folder: Path
@@ -35,6 +37,7 @@ class Run:
     curves: Mapping[str, Curve]
     seconds: float
     summary: Mapping[str, object]
+    failure: str | None = None
 
     @property
     def ended(self) -> bool:
@@ -53,7 +56,8 @@ def read_run(folder: Path) -> Run | None:
     config, wanted = _config(folder / "config.yaml")
     rounds, curves, seconds = _course(folder / "metrics.csv")
     summary = _summary(folder / "summary.json")
-    return Run(folder, config, rounds, wanted, curves, seconds, summary if summary.get("rounds") == rounds else {})
+    current = summary if summary.get("rounds") == rounds else {}
+    return Run(folder, config, rounds, wanted, curves, seconds, current, _failure(folder / FAILURE))
 
 
 def _config(path: Path) -> tuple[Mapping[str, object], int]:
@@ -89,6 +93,10 @@ def _course(path: Path) -> tuple[int, dict[str, Curve], float]:
     except (OSError, KeyError, TypeError, ValueError) as error:
         raise ConfigError(path, f"is not what a run writes ({error or type(error).__name__})") from error
     return rounds, dict(curves), seconds
+
+
+def _failure(path: Path) -> str | None:
+    return path.read_text(encoding="utf-8").strip() if path.is_file() else None
 
 
 def _summary(path: Path) -> Mapping[str, object]:

@@ -16,10 +16,11 @@ import pytest
 import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from launching import SMALL, options, simulated
+from launching import SMALL, options, resumed, simulated
 from PIL import Image
 from written_runs import Written, design_in
 
+from fl_ddp.errors import RunError
 from fl_ddp.results.run_folder import RunFolder
 from launch.compare.replicates import Design, in_order
 from launch.numbers.metric import parse_metric
@@ -180,6 +181,17 @@ def test_a_run_that_reported_its_failure_is_failed_without_a_sweep(show: Showing
     assert show("runs", "--out", "made/anew")[0] == 0 and table(Path("made/anew"))
     code, _, err = show("runs", "--out", "runs/a.log/x")
     assert (code, err) == (1, "results: error: runs/a.log/x: cannot be written (Not a directory)\n")
+
+
+def test_a_crashed_run_is_failed_with_its_message_until_it_goes_on(show: Showing) -> None:
+    settings = {**SMALL, "lr_decay": 1e15, "checkpoint_every": 1}
+    with pytest.raises(RunError, match="round 2, client"):
+        simulated(settings, Path("runs"))
+    assert "failed: run: round 2, client" in show("runs")[1]
+    with pytest.raises(RunError, match="round 2, client"):
+        resumed(Path("runs/run"))
+    Path("runs/run/failure.txt").unlink()
+    assert "failed" not in show("runs")[1] and "stopped" in show("runs")[1]
 
 
 def test_replicates_differ_in_the_seed_and_nothing_else(tmp_path: Path) -> None:
