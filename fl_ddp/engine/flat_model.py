@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
+from fl_ddp.engine.loss import cross_entropy, mean_over
 from fl_ddp.engine.seeds import uniform
 from fl_ddp.errors import ConfigError
 from fl_ddp.protocol import Batch, Leaves
@@ -159,14 +160,11 @@ class FlatModel:
 
     def nll(self, theta: Tensor | Leaves, x: Tensor, y: Tensor, key: Tensor | None = None) -> Tensor:
         """Cross-entropy of each sample [B]."""
-        logits = self.logits(theta, x, key)
-        label = y[..., None] == torch.arange(self.num_classes, device=y.device)
-        return logits.logsumexp(-1) - torch.where(label, logits, torch.zeros_like(logits)).sum(-1)
+        return cross_entropy(self.logits(theta, x, key), y)
 
     def loss(self, theta: Tensor | Leaves, batch: Batch) -> Tensor:
         """Mean cross-entropy over a batch's real samples []; dropout is on."""
-        nll = self.nll(theta, batch.x, batch.y, batch.key)
-        return (nll * batch.mask).sum() / batch.mask.sum().clamp_min(1)
+        return mean_over(batch.mask, self.nll(theta, batch.x, batch.y, batch.key))
 
     def state_dict(self, theta: Tensor) -> dict[str, Tensor]:
         """Copies of parameters and constants under the module's own names, as load_state_dict takes them."""
