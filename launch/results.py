@@ -29,7 +29,8 @@ Reads all runs below the folders, finished or still going. Those that differ in 
 
 Leaves results.csv and results.md, curves.png and .svg (mean over seeds, band of one standard deviation; dotted where
 only some seeds are yet), and a plot of the metric over each varied option.
-Exit codes: 0 done, 1 a file cannot be written, 2 the input cannot be read."""
+A seed counts once: of several runs with the same settings and seed one is taken; where their results differ, none.
+Exit codes: 0 done, 1 a file cannot be written or such results differ, 2 the input cannot be read."""
 
 RunsFolder = Annotated[str, Form("FOLDER", accepted="that of a sweep, of a run or of several runs")]
 
@@ -68,7 +69,7 @@ def main(line: Sequence[str]) -> int:
     """Do what the command line asks for.
 
     Returns:
-        exit code: 0, 1 (a file cannot be written) or 2 (the input cannot be read).
+        exit code: 0, 1 (a file cannot be written, or runs of one seed differ) or 2 (the input cannot be read).
     """
     return exit_code("results", lambda: _answer(line))
 
@@ -83,12 +84,11 @@ def _answer(line: Sequence[str]) -> int:
     options = words.read(ResultsOptions)
     folders = [Path(each) for each in options.folders]
     command = shlex.join(["python", "-m", "launch.results", *line])
-    _show(folders, options.shown, Path(options.out or options.folders[0]), command)
-    return 0
+    return _show(folders, options.shown, Path(options.out or options.folders[0]), command)
 
 
-def _show(folders: Sequence[Path], metric: Metric, out: Path, command: str) -> None:
-    """Print the table, and leave it with its plots."""
+def _show(folders: Sequence[Path], metric: Metric, out: Path, command: str) -> int:
+    """Print the table, and leave it with its plots; the exit code."""
     finds = find_runs(folders)
     design = design_of(finds.runs)
     metrics = (metric, *(each for each in _beside(finds) if each.text != metric.text))
@@ -100,6 +100,9 @@ def _show(folders: Sequence[Path], metric: Metric, out: Path, command: str) -> N
     write_text(out / "results.csv", as_csv(results))
     write_text(out / "results.md", markdown(results, command, figures))
     say(f"\n{out}: results.csv, results.md{''.join(f', {name}' for name in figures)}")
+    for each in design.differing:
+        print(f"results: error: {each}", file=sys.stderr, flush=True)
+    return 1 if design.differing else 0
 
 
 def _beside(finds: Finds) -> list[Metric]:

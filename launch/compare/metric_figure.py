@@ -13,6 +13,7 @@ from launch.compare.figure_style import INK, legend, panels
 from launch.compare.replicates import Design, Replicates, as_number, in_order
 from launch.compare.series import series
 from launch.numbers.metric import Metric, quantity_name
+from launch.numbers.reading import reached, values_of
 from launch.numbers.spread import mean, spread
 
 _DECADES = 30.0
@@ -28,7 +29,7 @@ def metric_figure(design: Design, key: int, metric: Metric) -> Figure | None:
         key: index of the key.
         metric: to show; replicates of which one did not reach its target are left out.
     """
-    known = [each for each in design.sets if (value := mean(each.numbers(metric))) is not None and math.isfinite(value)]
+    known = [each for each in design.sets if (found := each.numbers(metric)) and reached(found) == len(found)]
     if not known:
         return None
     numbers = [as_number(replicates.values[key]) for replicates in known]
@@ -76,7 +77,7 @@ def _draw(
     marker: str,
     line: str,
 ) -> None:
-    values = [each.numbers(metric) for each in sets]
+    values = [values_of(each.numbers(metric)) for each in sets]
     means, deviations = [mean(each) or 0.0 for each in values], [spread(each) or 0.0 for each in values]
     axes.plot(places, means, color=colour, linestyle=line, zorder=2)
     axes.errorbar(places, means, deviations, fmt="none", ecolor=colour, elinewidth=0.8, capsize=2, zorder=2)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from fl_ddp.config.command_line import FREE_ON_RESUME
 from launch.compare.found_runs import FoundRun, RunState
+from launch.compare.once import Once, once
 from launch.numbers.metric import Curve, Metric, read_off
+from launch.numbers.reading import Reading, reached
 from launch.run.stored import Run
 
 _SAME_RUN = ("seed", "name", "out", "resume", "device", "checkpoint_every", "keep_checkpoints")
@@ -22,11 +24,21 @@ class Replicates:
 
     Attributes:
         values: of the keys that vary, in their order; empty where a run has no such option.
-        runs: by seed.
+        found: in their folders.
     """
 
     values: tuple[str, ...]
-    runs: tuple[FoundRun, ...]
+    found: tuple[FoundRun, ...]
+
+    @cached_property
+    def once(self) -> Once:
+        """The runs, each seed once."""
+        return once(self.found)
+
+    @property
+    def runs(self) -> tuple[FoundRun, ...]:
+        """By seed; of the same seed one, and none where the results of several differ."""
+        return self.once.runs
 
     @property
     def ended(self) -> bool:
@@ -54,7 +66,7 @@ class Replicates:
         last = min((run.rounds for run in begun), default=0)
         return tuple(replace(run, curves={k: _until(last, curve) for k, curve in run.curves.items()}) for run in begun)
 
-    def numbers(self, metric: Metric) -> list[float]:
+    def numbers(self, metric: Metric) -> list[Reading]:
         """A metric of the compared runs that have it; rounds to a target only once each run that counts has told."""
         if metric.target is None:
             values = [read_off(metric, run.curves, ended=True) for run in self.compared]
@@ -65,9 +77,9 @@ class Replicates:
 
     def reached(self, metric: Metric) -> int:
         """How many of the runs that count have reached the target of a metric."""
-        return sum(each is not None and math.isfinite(each) for each in self._rounds_to(metric))
+        return reached([each for each in self._rounds_to(metric) if each is not None])
 
-    def _rounds_to(self, metric: Metric) -> list[float | None]:
+    def _rounds_to(self, metric: Metric) -> list[Reading | None]:
         return [read_off(metric, run.curves, run.ended) for run in self.counted]
 
     def totals(self, column: str) -> list[float]:
@@ -86,11 +98,13 @@ class Design:
 
     Attributes:
         keys: options that differ among the runs, seed aside.
-        sets: sorted by their values, numbers by size.
+        sets: sorted by their values, numbers by size; each has a run.
+        differing: messages on seeds that are left out, see Once.
     """
 
     keys: tuple[str, ...]
     sets: tuple[Replicates, ...]
+    differing: tuple[str, ...] = ()
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -103,10 +117,12 @@ def design_of(runs: Sequence[FoundRun]) -> Design:
     """The design that runs have: replicates are what nothing but the seed sets apart."""
     keys = _varied(runs)
     by_values: dict[tuple[str, ...], list[FoundRun]] = {}
-    for run in sorted(runs, key=lambda run: run.seed):
+    for run in runs:
         by_values.setdefault(tuple(run.settings.get(key, "") for key in keys), []).append(run)
     ordered = sorted(by_values, key=lambda values: [in_order(value) for value in values])
-    return Design(keys, tuple(Replicates(values, tuple(by_values[values])) for values in ordered))
+    sets = [Replicates(values, tuple(by_values[values])) for values in ordered]
+    differing = tuple(why for each in sets for why in each.once.differing)
+    return Design(keys, tuple(each for each in sets if each.runs), differing)
 
 
 def _varied(runs: Sequence[FoundRun]) -> tuple[str, ...]:

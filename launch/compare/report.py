@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-import math
+import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +12,8 @@ from pathlib import Path
 from launch.compare.found_runs import Finds
 from launch.compare.replicates import Design, Replicates
 from launch.numbers.metric import Metric
-from launch.numbers.spread import mean, spread, with_spread
+from launch.numbers.reading import reached, values_of
+from launch.numbers.spread import mean, spread, spread_of, with_spread
 from launch.numbers.text_table import TextTable
 
 
@@ -36,12 +37,12 @@ class Results:
     def best(self) -> Replicates | None:
         """The finished replicates with the best mean of the first metric, if there are others to compare them with."""
         metric = self.metrics[0]
-        means = [(each, mean(each.numbers(metric))) for each in self.design.sets if each.ended]
-        known = [(value, replicates) for replicates, value in means if value is not None]
+        readings = [(each, each.numbers(metric)) for each in self.design.sets if each.ended]
+        known = [(statistics.fmean(values_of(found)), reached(found), each) for each, found in readings if found]
         if len(known) < 2:
             return None
-        value, replicates = (min if metric.less_is_better else max)(known, key=lambda each: each[0])
-        return replicates if math.isfinite(value) else None
+        _, successes, replicates = (min if metric.less_is_better else max)(known, key=lambda each: each[0])
+        return replicates if successes else None
 
 
 def terminal(results: Results) -> str:
@@ -67,14 +68,15 @@ def markdown(results: Results, command: str, figures: Sequence[str]) -> str:
 
 
 def as_csv(results: Results) -> str:
-    """The same lines with all digits; a mean is inf where a run that counts did not reach the target.
+    """The same lines with all digits.
 
-    Beside a metric's mean and spread stands how many runs they are of.
+    Beside a metric's mean and spread stands how many runs they are of, and how many of these did not miss a target; of
+    one that did the mean has one round more than the run.
     """
     counts = ("seeds", "finished", "running", "stopped", "failed", "rounds_least", "rounds_most")
     totals = ("traffic_up_bytes", "traffic_down_bytes")
     names = [metric.text.replace(" ", "_") for metric in results.metrics]
-    columns = [f"{name}_{part}" for name in names for part in ("mean", "spread", "runs")]
+    columns = [f"{name}_{part}" for name in names for part in ("mean", "spread", "runs", "reached")]
     columns += [f"{name}_{part}" for name in (*totals, "seconds") for part in ("mean", "spread")]
     text = io.StringIO()
     table = csv.writer(text, lineterminator="\n")
@@ -83,7 +85,9 @@ def as_csv(results: Results) -> str:
         rounds = [each.run.rounds for each in replicates.runs]
         states = [replicates.states.get(state, 0) for state in ("finished", "running", "stopped", "failed")]
         numbers = [replicates.numbers(metric) for metric in results.metrics]
-        parts = [part for values in numbers for part in (mean(values), spread(values), len(values))]
+        parts: list[object] = []
+        for found in numbers:
+            parts += [mean(values_of(found)), spread_of(found), len(found), reached(found)]
         costs = [*map(replicates.totals, totals), replicates.seconds]
         parts += [part for values in costs for part in (mean(values), spread(values))]
         table.writerow((*replicates.values, len(replicates.runs), *states, min(rounds), max(rounds), *parts))
@@ -108,8 +112,8 @@ def _table(results: Results) -> TextTable:
 def _number(replicates: Replicates, metric: Metric) -> str:
     """Mean and spread; in brackets where no run is finished."""
     text = with_spread(replicates.numbers(metric), metric.unit)
-    if metric.target is not None and text == "-" and (reached := replicates.reached(metric)):
-        text = f"reached by {reached} of {len(replicates.counted)}"
+    if metric.target is not None and text == "-" and (few := replicates.reached(metric)):
+        text = f"reached by {few} of {len(replicates.counted)}"
     return text if replicates.ended or text == "-" else f"({text})"
 
 
@@ -117,13 +121,16 @@ def _notes(results: Results) -> list[str]:
     """What the columns mean, and what is not in the table."""
     notes = ["", "mean ± standard deviation over seeds; traffic and time are means of one run"]
     if not results.design.sets:
-        notes = ["", "no run has begun"]
+        notes = ["", "no run counts" if results.design.differing else "no run has begun"]
     if results.best:
         notes.append(f"*: best by {results.metrics[0].text}")
     if not all(each.ended for each in results.design.sets):
         notes.append("in brackets: so far, the run of no seed is finished; after the last round that all of them have")
     if any(each.ended and each.states.get("finished") != len(each.runs) for each in results.design.sets):
         notes.append("where the runs of some seeds are finished, numbers are of these alone")
+    if again := [run for each in results.design.sets for run in each.once.again]:
+        notes.append(f"counted once, as their results are the same: {', '.join(str(run.run.folder) for run in again)}")
+    notes += [f"left out: {each}" for each in results.design.differing]
     if results.finds.waiting:
         notes.append(f"not begun: {len(results.finds.waiting)} runs")
     return [*notes, *(f"failed: {folder.name}: {why}" for folder, why in results.finds.failed.items())]

@@ -12,6 +12,7 @@ from matplotlib.lines import Line2D
 from launch.compare.figure_style import GREY, MARKERS, MOST_COLOURS, colours
 from launch.compare.replicates import Design, Replicates, as_number
 from launch.numbers.metric import Metric
+from launch.numbers.reading import reached, values_of
 from launch.numbers.spread import mean
 
 
@@ -75,7 +76,8 @@ def _best(labels: Mapping[Replicates, str], metric: Metric) -> list[str]:
     sign = -1 if metric.less_is_better else 1
     scores: dict[str, float] = {}
     for replicates, name in labels.items():
-        value = mean(replicates.numbers(metric))
-        score = -math.inf if value is None or math.isinf(value) else sign * value
+        readings = replicates.numbers(metric)
+        value = mean(values_of(readings)) if reached(readings) else None
+        score = -math.inf if value is None else sign * value
         scores[name] = max(scores.get(name, -math.inf), score)
     return sorted(scores, key=lambda name: -scores[name])[:MOST_COLOURS]

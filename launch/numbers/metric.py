@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 from fl_ddp.errors import ConfigError
+from launch.numbers.reading import Reading
 
 QUANTITIES = {
     "accuracy": "accuracy",
@@ -112,7 +113,7 @@ def curve_name(metric: Metric) -> str:
     return quantity_name(metric) if metric.statistic == "final" else f"{statistic} {quantity_name(metric)}"
 
 
-def read_off(metric: Metric, curves: Mapping[str, Curve], ended: bool) -> float | None:
+def read_off(metric: Metric, curves: Mapping[str, Curve], ended: bool) -> Reading | None:
     """The number a metric reads off a run, before it is divided by another row's.
 
     Args:
@@ -121,20 +122,21 @@ def read_off(metric: Metric, curves: Mapping[str, Curve], ended: bool) -> float 
         ended: whether the run has all its rounds.
 
     Returns:
-        percent, or rounds: infinite if the target was not reached in a run that ended; None where the run says nothing
-        yet.
+        percent, or rounds; missed only in a run that has ended; None where the run says nothing yet.
     """
     curve = curves.get(metric.quantity, ())
     rounds, values = [r for r, _ in curve], smoothed(metric, curve)
     if metric.target is not None:
-        reached = (r for r, value in zip(rounds, values, strict=True) if value >= metric.target)
-        return next(reached, math.inf if ended and rounds else None)
+        reached = next((r for r, value in zip(rounds, values, strict=True) if value >= metric.target), None)
+        if reached is not None:
+            return Reading(reached)
+        return Reading(rounds[-1] + 1, missed=True) if ended and rounds else None
     if metric.round is None:
-        return 100 * values[-1] if ended and values else None
+        return Reading(100 * values[-1]) if ended and values else None
     if not rounds or rounds[-1] < metric.round:
         return None
     seen = sum(r <= metric.round for r in rounds)
-    return 100 * values[seen - 1] if seen else None
+    return Reading(100 * values[seen - 1]) if seen else None
 
 
 def smoothed(metric: Metric, curve: Curve) -> list[float]:

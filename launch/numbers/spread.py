@@ -2,38 +2,44 @@
 
 from __future__ import annotations
 
-import math
 import statistics
 from collections.abc import Collection
+
+from launch.numbers.reading import Reading, reached, values_of
 
 DIGITS = {"percent": 2, "rounds": 0, "ratio": 3}
 """Digits behind the point, by the unit of a metric."""
 
 
 def mean(values: Collection[float]) -> float | None:
-    """Their mean; infinite if one is: a run did not reach its target."""
+    """Their mean."""
     return statistics.fmean(values) if values else None
 
 
 def spread(values: Collection[float]) -> float | None:
-    """Their standard deviation, of two at least; none if one is infinite."""
-    return statistics.stdev(values) if len(values) > 1 and all(map(math.isfinite, values)) else None
+    """Their standard deviation, of two at least."""
+    return statistics.stdev(values) if len(values) > 1 else None
+
+
+def spread_of(readings: Collection[Reading]) -> float | None:
+    """Their standard deviation, of two at least; none if one missed its target."""
+    return spread(values_of(readings)) if reached(readings) == len(readings) else None
 
 
 def shown(value: float, unit: str) -> str:
     """One number as text."""
-    return "not reached" if math.isinf(value) else f"{value:.{DIGITS[unit]}f}"
+    return f"{value:.{DIGITS[unit]}f}"
 
 
-def with_spread(values: Collection[float], unit: str) -> str:
-    """Mean and spread as text."""
-    middle, deviation = mean(values), spread(values)
+def with_spread(readings: Collection[Reading], unit: str) -> str:
+    """Mean and spread as text; where some missed their target, the least that the mean can be."""
+    middle, deviation = mean(values_of(readings)), spread_of(readings)
     if middle is None:
         return "-"
-    if math.isinf(middle):
-        missed = sum(map(math.isinf, values))
-        return "not reached" + (f" by {missed} of {len(values)}" if len(values) > 1 else "")
-    if deviation is None:
-        return shown(middle, unit)
-    digits = max(DIGITS[unit], 1)
-    return f"{middle:.{digits}f} ± {deviation:.{digits}f}"
+    number, few = len(readings), reached(readings)
+    if not few:
+        return "not reached" + (f" by any of {number}" if number > 1 else "")
+    digits = DIGITS[unit] if number == 1 else max(DIGITS[unit], 1)
+    if few < number:
+        return f">= {middle:.{digits}f} ({few} of {number} reach it)"
+    return f"{middle:.{digits}f}" + ("" if deviation is None else f" ± {deviation:.{digits}f}")

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from launch.numbers.metric import Metric, read_off
-from launch.numbers.spread import mean, spread
+from launch.numbers.reading import Reading, reached, values_of
+from launch.numbers.spread import mean, spread_of
 from launch.run.stored import Run
-from launch.tables.ordering import Ordering, Verdict, decide
+from launch.tables.ordering import Decision, Ordering, decide
 from launch.tables.rows import Column, Row, Table
 
 
@@ -19,21 +19,26 @@ class Numbers:
 
     Attributes:
         metric: what was read.
-        by_seed: of the seeds that have it; infinite where a target was not reached.
+        by_seed: of the seeds that have it.
     """
 
     metric: Metric
-    by_seed: Mapping[int, float]
+    by_seed: Mapping[int, Reading]
+
+    @property
+    def reached(self) -> int:
+        """How many seeds did not miss a target."""
+        return reached(self.by_seed.values())
 
     @property
     def mean(self) -> float | None:
-        """Over seeds; infinite if one did not reach the target."""
-        return mean(self.by_seed.values())
+        """Over seeds; the least it can be where one missed its target."""
+        return mean(values_of(self.by_seed.values()))
 
     @property
     def spread(self) -> float | None:
-        """Standard deviation over seeds, of two at least."""
-        return spread(self.by_seed.values())
+        """Standard deviation over seeds, of two at least; none where one missed its target."""
+        return spread_of(self.by_seed.values())
 
 
 @dataclass(frozen=True)
@@ -51,15 +56,12 @@ class Cell:
     numbers: tuple[Numbers, ...]
 
     @property
-    def ours(self) -> float | None:
-        """Mean of the compared metric."""
-        return self.numbers[0].mean
-
-    @property
     def difference(self) -> float | None:
-        """Ours less the paper's."""
-        ours = self.ours
-        return None if self.paper is None or ours is None or math.isinf(ours) else ours - self.paper
+        """Mean of the compared metric less the paper's number, if no seed missed its target."""
+        ours = self.numbers[0]
+        if self.paper is None or ours.mean is None or ours.reached < len(ours.by_seed):
+            return None
+        return ours.mean - self.paper
 
 
 @dataclass(frozen=True)
@@ -88,8 +90,7 @@ class Judged:
 
     ordering: Ordering
     group: str
-    verdict: Verdict
-    why: str
+    decision: Decision
 
 
 @dataclass(frozen=True)
@@ -122,12 +123,12 @@ def compare(table: Table, runs: Mapping[str, RunsBySeed], *, small: bool) -> Com
     """
     columns = table.small_columns if small else table.columns
     rows = tuple(_filled(row, columns, runs, small) for row in table.rows)
-    by_row = {each.row.full_name: {cell.column: cell.ours for cell in each.cells} for each in rows}
+    by_row = {each.row.full_name: {cell.column: cell.numbers[0].by_seed for cell in each.cells} for each in rows}
     judged = []
     for ordering in table.orderings:
         for group in ordering.groups if ordering.small or not small else ():
-            values = {row: by_row[f"{group}/{row}"][ordering.column] for row in ordering.rows}
-            judged.append(Judged(ordering, group, *decide(ordering, values)))
+            readings = {row: by_row[f"{group}/{row}"][ordering.column] for row in ordering.rows}
+            judged.append(Judged(ordering, group, decide(ordering, readings)))
     return Comparison(table, small, rows, tuple(judged))
 
 
@@ -144,9 +145,9 @@ def _filled(row: Row, columns: Sequence[Column], runs: Mapping[str, RunsBySeed],
     return FilledRow(row, tuple(cells), tuple(seed for seed, run in mine.items() if run.ended))
 
 
-def _read(metric: Metric, run: Run, other: Run | None) -> float | None:
-    value = read_off(metric, run.curves, run.ended)
-    if not metric.relative_to or value is None:
-        return value
+def _read(metric: Metric, run: Run, other: Run | None) -> Reading | None:
+    mine = read_off(metric, run.curves, run.ended)
+    if not metric.relative_to or mine is None:
+        return mine
     unit = read_off(metric, other.curves, other.ended) if other else None
-    return None if not unit or math.isinf(unit) else value / unit
+    return Reading(mine.value / unit.value, mine.missed) if unit and unit.value and not unit.missed else None

@@ -1,8 +1,7 @@
-"""Orderings that must show in a table: written as `both > weighted > ewc ~ fedavg`, decided on means over seeds."""
+"""Orderings that must show in a table: written as `both > weighted > ewc ~ fedavg`, decided by seeds and their mean."""
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,8 +9,11 @@ from itertools import pairwise
 from typing import Literal
 
 from fl_ddp.errors import ConfigError
+from launch.numbers.reading import Reading
+from launch.numbers.spread import mean
 
 Verdict = Literal["holds", "does not hold", "not decided"]
+BySeed = Mapping[int, Reading]
 
 
 @dataclass(frozen=True)
@@ -21,11 +23,12 @@ class Ordering:
     Attributes:
         text: as the table writes it.
         rows: names of the rows, as they follow each other.
-        relations: <, > or ~ between each two of them.
+        relations: <, > or ~ between each two of them; < and > are strict.
         column: whose compared metric decides.
-        tolerance: by how much, in the column's unit, a pair may be the wrong way round, or apart for ~.
+        tolerance: by how much, in the column's unit, a pair with ~ may be apart.
         groups: where it must show.
         small: whether it must show in the scaled-down twins too.
+        remark: what a reader must know of it, such as the criterion it replaces.
     """
 
     text: str
@@ -35,6 +38,24 @@ class Ordering:
     tolerance: float
     groups: tuple[str, ...]
     small: bool
+    remark: str = ""
+
+
+@dataclass(frozen=True)
+class Decision:
+    """Whether an ordering shows.
+
+    Attributes:
+        verdict: holds if it shows on the mean and in two thirds of the seeds; does not hold if in neither.
+        seeds: that all of its rows have.
+        showing: those of them in which it shows.
+        why: it does not hold, or is not decided.
+    """
+
+    verdict: Verdict
+    seeds: tuple[int, ...]
+    showing: tuple[int, ...]
+    why: str = ""
 
 
 def parse_ordering(text: str, where: str = "order") -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -53,35 +74,67 @@ def parse_ordering(text: str, where: str = "order") -> tuple[tuple[str, ...], tu
     return tuple(rows), tuple(relations)
 
 
-def decide(ordering: Ordering, values: Mapping[str, float | None]) -> tuple[Verdict, str]:
-    """Whether an ordering shows.
+def decide(ordering: Ordering, readings: Mapping[str, BySeed]) -> Decision:
+    """Judge an ordering: in each seed that all rows have, then on the means over these seeds.
 
     Args:
         ordering: what is expected.
-        values: by row; infinite where a target was not reached, None where there is no number.
-
-    Returns:
-        verdict, and why: the pairs that are the wrong way round, or what is missing.
+        readings: by row and seed; of a row without numbers there may be none. A missed target is later than all that
+            are reached, whatever the tolerance, and of two that are missed none is first.
     """
-    missing = [row for row in ordering.rows if values.get(row) is None]
-    wrong, undecided = [], []
-    for (a, b), relation in zip(pairwise(ordering.rows), ordering.relations, strict=True):
-        x, y = values.get(a), values.get(b)
-        if x is None or y is None:
-            continue
-        if math.isinf(x) and math.isinf(y):
-            undecided.append(f"neither {a} nor {b} reaches the target")
-        elif not _shows(relation, x, y, ordering.tolerance):
-            wrong.append(f"{a} {x:.4g} against {b} {y:.4g}")
-    if wrong:
-        return "does not hold", ", ".join(wrong)
-    if missing:
-        return "not decided", f"no number of {', '.join(missing)}"
-    return ("not decided", ", ".join(undecided)) if undecided else ("holds", "")
+    known = [row for row in ordering.rows if readings.get(row)]
+    seeds = tuple(sorted(set.intersection(*(set(readings[row]) for row in known)) if known else ()))
+    pairs = [
+        (a, b, relation)
+        for (a, b), relation in zip(pairwise(ordering.rows), ordering.relations, strict=True)
+        if a in known and b in known
+    ]
+    if not seeds or not pairs:
+        missing = [row for row in ordering.rows if row not in known]
+        return Decision("not decided", (), (), _without(missing) or "no seed has run in all rows")
+    means = {row: _mean([readings[row][seed] for seed in seeds]) for row in known}
+    wrong = [(a, b) for a, b, relation in pairs if not _shows(relation, means[a], means[b], ordering.tolerance)]
+    showing = tuple(
+        seed
+        for seed in seeds
+        if all(_shows(sign, readings[a][seed], readings[b][seed], ordering.tolerance) for a, b, sign in pairs)
+    )
+    whys = [_why(a, b, means) for a, b in wrong]
+    enough = 3 * len(showing) >= 2 * len(seeds)
+    if wrong and all(means[a].missed and means[b].missed for a, b in wrong):
+        return Decision("not decided", seeds, showing, ", ".join(whys))
+    if wrong and not enough:
+        return Decision("does not hold", seeds, showing, ", ".join(whys))
+    if wrong or not enough:
+        means_are = "; on the mean ".join(["", *whys]) if wrong else "; on the mean it shows"
+        return Decision("not decided", seeds, showing, means_are.removeprefix("; "))
+    missing = [row for row in ordering.rows if row not in known]
+    return Decision("not decided" if missing else "holds", seeds, showing, _without(missing))
 
 
-def _shows(relation: str, x: float, y: float, tolerance: float) -> bool:
+def _mean(readings: list[Reading]) -> Reading:
+    """Of some seeds; missed only if all of them missed."""
+    return Reading(mean([each.value for each in readings]) or 0.0, all(each.missed for each in readings))
+
+
+def _shows(relation: str, a: Reading, b: Reading, tolerance: float) -> bool:
+    if a.missed and b.missed:
+        return False
     if relation == "~":
-        return abs(x - y) <= tolerance
-    ahead = x - y if relation == ">" else y - x
-    return ahead >= -tolerance if tolerance else ahead > 0
+        return a.missed == b.missed and abs(a.value - b.value) <= tolerance
+    first, second = (a, b) if relation == "<" else (b, a)
+    return not first.missed and (second.missed or first.value < second.value)
+
+
+def _why(a: str, b: str, means: Mapping[str, Reading]) -> str:
+    if means[a].missed and means[b].missed:
+        return f"neither {a} nor {b} reaches the target"
+    return " against ".join(f"{row} {_shown(means[row])}" for row in (a, b))
+
+
+def _shown(reading: Reading) -> str:
+    return "without the target" if reading.missed else f"{reading.value:.4g}"
+
+
+def _without(missing: list[str]) -> str:
+    return f"no number of {', '.join(missing)}" if missing else ""

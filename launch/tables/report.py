@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Sequence
 
 from launch.numbers.spread import DIGITS, shown, with_spread
 from launch.numbers.text_table import TextTable
-from launch.tables.comparison import Cell, Comparison
+from launch.tables.comparison import Cell, Comparison, Judged
 
 _HEAD = ("row", "variant", "column", "paper", "ours", "difference", "seeds", "metric", "also")
 
@@ -34,7 +33,7 @@ def markdown(comparison: Comparison, command: str) -> str:
 
 
 def as_json(comparison: Comparison, command: str) -> str:
-    """All numbers, those of each seed too; one that is not finite is null: the target was not reached."""
+    """All numbers, those of each seed too, null where the target was missed; a mean is then the least it can be."""
     content = {
         "table": comparison.table.name,
         "id": comparison.table.id,
@@ -57,8 +56,11 @@ def as_json(comparison: Comparison, command: str) -> str:
                 "column": judged.ordering.column,
                 "tolerance": judged.ordering.tolerance,
                 "group": judged.group,
-                "verdict": judged.verdict,
-                "why": judged.why,
+                "verdict": judged.decision.verdict,
+                "seeds": list(judged.decision.seeds),
+                "showing": list(judged.decision.showing),
+                "why": judged.decision.why,
+                "remark": judged.ordering.remark,
             }
             for judged in comparison.judged
         ],
@@ -100,12 +102,17 @@ def _verdicts(comparison: Comparison) -> Sequence[str]:
     left_out = [filled.row.full_name for filled in comparison.rows if not filled.started]
     lines = [f"without a run: {', '.join(left_out)}"] if left_out else []
     begun = {filled.row.group for filled in comparison.rows if filled.started}
-    for judged in (each for each in comparison.judged if each.group in begun):
-        order = judged.ordering
-        slack = f", tolerance {order.tolerance:g}" if order.tolerance else ""
-        why = f" ({judged.why})" if judged.why else ""
-        lines.append(f"ordering {judged.group}: {order.text} [{order.column}{slack}]: {judged.verdict}{why}")
+    lines += [f"ordering {_verdict(each)}" for each in comparison.judged if each.group in begun]
     return lines
+
+
+def _verdict(judged: Judged) -> str:
+    order, decision = judged.ordering, judged.decision
+    slack = f", tolerance {order.tolerance:g}" if order.tolerance else ""
+    counts = f"{len(decision.showing)} of {len(decision.seeds)} seeds" if decision.seeds else ""
+    why = "; ".join(part for part in (counts, decision.why) if part)
+    remark = f"; {order.remark}" if order.remark else ""
+    return f"{judged.group}: {order.text} [{order.column}{slack}]: {decision.verdict} ({why}){remark}"
 
 
 def _cell_content(cell: Cell) -> dict[str, object]:
@@ -114,14 +121,11 @@ def _cell_content(cell: Cell) -> dict[str, object]:
         "difference": cell.difference,
         "metrics": {
             numbers.metric.text: {
-                "mean": _finite(numbers.mean),
+                "mean": numbers.mean,
                 "spread": numbers.spread,
-                "by_seed": {str(seed): _finite(value) for seed, value in numbers.by_seed.items()},
+                "reached": numbers.reached,
+                "by_seed": {str(seed): None if each.missed else each.value for seed, each in numbers.by_seed.items()},
             }
             for numbers in cell.numbers
         },
     }
-
-
-def _finite(value: float | None) -> float | None:
-    return None if value is None or math.isinf(value) else value

@@ -174,7 +174,7 @@ def _elsewhere(path: Path, text: str, where: str) -> Row:
 
 def _ordering(given: object, where: str, table: Table) -> Ordering:
     content = fields.mapping(given, where)
-    fields.keys(content, ("order", "column"), ("tolerance", "groups", "small"), f"{where}.")
+    fields.keys(content, ("order", "column"), ("tolerance", "groups", "small", "remark"), f"{where}.")
     text = fields.text(content["order"], f"{where}.order")
     names, relations = parse_ordering(text, f"{where}.order")
     column = fields.text(content["column"], f"{where}.column")
@@ -182,6 +182,9 @@ def _ordering(given: object, where: str, table: Table) -> Ordering:
     tolerance = fields.number(content.get("tolerance", 0), f"{where}.tolerance")
     if tolerance < 0:
         raise ConfigError(f"{where}.tolerance", f"{tolerance} is impossible", "numbers from 0 up")
+    if ("tolerance" in content) != ("~" in relations):
+        given = "belongs to ~ alone" if tolerance else "is missing"
+        raise ConfigError(f"{where}.tolerance", f"{given}; < and > are strict, ~ names how far apart a pair may be")
     of_group = {group: {row.name for row in table.rows if row.group == group} for group in table.groups}
     fitting = [group for group, rows in of_group.items() if rows >= set(names)]
     named = fields.listing(content.get("groups", fitting), f"{where}.groups")
@@ -194,4 +197,5 @@ def _ordering(given: object, where: str, table: Table) -> Ordering:
     if not named:
         raise ConfigError(f"{where}.order", f"no group has all of the rows {', '.join(dict.fromkeys(names))}")
     small = fields.switch(content.get("small", False), f"{where}.small")
-    return Ordering(text, names, relations, column, tolerance, tuple(str(each) for each in named), small)
+    remark = fields.text(content.get("remark", ""), f"{where}.remark")
+    return Ordering(text, names, relations, column, tolerance, tuple(str(each) for each in named), small, remark)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import csv
 import json
-import math
 import shutil
 import statistics
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import product
 from pathlib import Path
 
@@ -24,7 +23,8 @@ from fl_ddp.errors import RunError
 from fl_ddp.results.run_folder import RunFolder
 from launch.compare.replicates import Design, in_order
 from launch.numbers.metric import parse_metric
-from launch.numbers.spread import mean, spread, with_spread
+from launch.numbers.reading import Reading, values_of
+from launch.numbers.spread import mean, spread, spread_of, with_spread
 from launch.results import main
 from launch.run.stored import read_run
 from launch.sweep import main as sweep
@@ -70,7 +70,8 @@ def test_a_real_sweep_becomes_a_table_and_plots(show: Showing, tmp_path: Path) -
         best = [100 * float(str(summary["best_accuracy"])) for summary in summaries]
         assert float(row["best_mean"]) == pytest.approx(statistics.fmean(best))
         reached = [summary["rounds_to_target"]["accuracy"]["0.2"] for summary in summaries]  # type: ignore[index]
-        assert float(row["rounds_to_0.2_mean"]) == statistics.fmean(math.inf if r is None else r for r in reached)
+        assert float(row["rounds_to_0.2_mean"]) == statistics.fmean(4 if r is None else r for r in reached)
+        assert int(row["rounds_to_0.2_reached"]) == sum(r is not None for r in reached)
         assert float(row["traffic_up_bytes_mean"]) == summaries[0]["traffic_up_bytes"]
         assert float(row["seconds_mean"]) > 0
         assert (row["seeds"], row["finished"], row["failed"], row["rounds_least"]) == ("2", "2", "0", "3")
@@ -194,6 +195,40 @@ def test_a_crashed_run_is_failed_with_its_message_until_it_goes_on(show: Showing
     assert "failed" not in show("runs")[1] and "stopped" in show("runs")[1]
 
 
+def test_a_seed_that_ran_twice_counts_once(show: Showing) -> None:
+    for name, seed, curve in (("a", 0, [0.1, 0.4]), ("b", 0, [0.1, 0.4]), ("c", 1, [0.2, 0.6])):
+        Written({"seed": seed}, curve).at(Path("runs", name))
+    Written({"seed": 1}, [0.2], rounds=2).at(Path("runs/begun"))
+    code, out, err = show("runs")
+    (row,) = table(Path("runs"))
+    assert (code, err, row["seeds"], row["finished"], row["final_runs"]) == (0, "", "2", "2", "2")
+    assert float(row["final_spread"]) == pytest.approx(statistics.stdev([40, 60]))
+    assert "counted once, as their results are the same: runs/b, runs/begun" in out
+
+    shutil.rmtree("runs/c")
+    shutil.rmtree("runs/begun")
+    assert "±" not in show("runs")[1].splitlines()[3]
+    assert table(Path("runs"))[0]["final_spread"] == ""
+
+
+@pytest.mark.parametrize("edit", ["curve", "parameters"])
+def test_runs_that_should_be_the_same_and_are_not_are_an_error_and_no_number(show: Showing, edit: str) -> None:
+    Written({"seed": 0}, [0.1, 0.4]).at(Path("runs/a"))
+    other = Written({"seed": 0}, [0.1, 0.5 if edit == "curve" else 0.4]).at(Path("runs/b"))
+    if edit == "parameters":
+        (other / "summary.json").write_text(
+            json.dumps({"rounds": 2, "parameters_sha256": "b", "numerics": {"cpu": "B"}})
+        )
+    Written({"seed": 1}, [0.2, 0.6]).at(Path("runs/c"))
+    code, out, err = show("runs")
+    what = "accuracy of round 2 is 0.4 and 0.5" if edit == "curve" else "the final parameters differ (cpu None and B)"
+    assert code == 1 and err.startswith(f"results: error: runs/a and runs/b: {what}, though settings and seed are")
+    assert table(Path("runs"))[0]["seeds"] == "1" and f"left out: runs/a and runs/b: {what}" in out
+    shutil.rmtree("runs/c")
+    code, out, err = show("runs")
+    assert code == 1 and "no run has begun" not in out and "left out: runs/a and runs/b" in out
+
+
 def test_replicates_differ_in_the_seed_and_nothing_else(tmp_path: Path) -> None:
     design = design_in(
         tmp_path,
@@ -221,7 +256,7 @@ def test_more_rounds_of_some_seeds_do_not_set_them_apart(tmp_path: Path) -> None
     }
     design = design_in(tmp_path, runs)
     assert design.keys == ("lr",)
-    assert [replicates.numbers(parse_metric("final")) for replicates in design.sets] == [[60, 60]] * 2
+    assert [values_of(replicates.numbers(parse_metric("final"))) for replicates in design.sets] == [[60, 60]] * 2
 
 
 def test_rounds_that_are_varied_set_runs_apart(tmp_path: Path) -> None:
@@ -243,13 +278,19 @@ def test_mean_and_spread_are_the_sample_s(values: list[float]) -> None:
         assert spread(values) == pytest.approx(np.std(values, ddof=1), abs=1e-9)
 
 
-def test_missed_targets_are_counted() -> None:
-    assert with_spread([3.0, math.inf, math.inf], "rounds") == "not reached by 2 of 3"
-    assert (with_spread([math.inf], "rounds"), with_spread([], "percent")) == ("not reached", "-")
+def readings(*values: float, missed: Sequence[float] = ()) -> list[Reading]:
+    return [*map(Reading, values), *(Reading(value, missed=True) for value in missed)]
+
+
+def test_missed_targets_are_counted_and_make_a_mean_the_least_it_can_be() -> None:
+    assert with_spread(readings(3, missed=(11, 11)), "rounds") == ">= 8.3 (1 of 3 reach it)"
+    assert with_spread(readings(missed=(11, 11)), "rounds") == "not reached by any of 2"
+    assert (with_spread(readings(missed=[11]), "rounds"), with_spread([], "percent")) == ("not reached", "-")
+    assert spread_of(readings(3, missed=[11])) is None
 
 
 def test_a_mean_has_as_many_digits_as_its_spread() -> None:
-    assert with_spread([26, 27], "rounds") == "26.5 ± 0.7" and with_spread([26], "rounds") == "26"
+    assert with_spread(readings(26, 27), "rounds") == "26.5 ± 0.7" and with_spread(readings(26), "rounds") == "26"
 
 
 @given(st.lists(st.one_of(st.floats(allow_nan=False).map(str), st.sampled_from(["FedAvg", "null"])), max_size=8))

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-import math
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fl_ddp.errors import ConfigError
 from launch.numbers.metric import Curve, parse_metric, read_off
+from launch.numbers.reading import Reading
 
 CURVE: Curve = [(2, 0.1), (4, 0.5), (6, 0.3), (8, 0.7)]
 """Of a run that evaluates every second round."""
 
 
 def read(text: str, curve: Curve = CURVE, ended: bool = True) -> float | None:
-    return read_off(parse_metric(text), {"accuracy": curve, "initial_accuracy": [(r, v / 2) for r, v in curve]}, ended)
+    curves = {"accuracy": curve, "initial_accuracy": [(r, v / 2) for r, v in curve]}
+    found = read_off(parse_metric(text), curves, ended)
+    assert found is None or not found.missed
+    return found.value if found else None
 
 
 @pytest.mark.parametrize(
@@ -37,12 +39,16 @@ def read(text: str, curve: Curve = CURVE, ended: bool = True) -> float | None:
         ("rounds_to 0.6", 8),
         ("rounds_to 0.3 of running_mean", 4),
         ("rounds_to 0.3 of initial", 8),
-        ("rounds_to 0.9", math.inf),
         ("ema0.5@4", 100 * (0.25 * 0.1 + 0.5) / 1.25),
     ],
 )
 def test_metrics_are_read_off_the_evaluated_rounds(metric: str, expected: float) -> None:
     assert read(metric) == pytest.approx(expected)
+
+
+def test_a_missed_target_is_one_round_later_than_the_run() -> None:
+    for text in ("rounds_to 0.9", "rounds_to 0.9 of running_mean"):
+        assert read_off(parse_metric(text), {"accuracy": CURVE}, ended=True) == Reading(9, missed=True)
 
 
 @pytest.mark.parametrize("metric", ["final@9", "final@1", "personalised", "rounds_to 0.1 of personalised"])

@@ -2,17 +2,30 @@
 
 from __future__ import annotations
 
-import math
+import re
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from fl_ddp.errors import ConfigError
-from launch.tables.ordering import Ordering, decide, parse_ordering
+from launch.numbers.reading import Reading
+from launch.tables.ordering import Decision, Ordering, decide, parse_ordering
+
+END = 61
+MISSED = Reading(END, missed=True)
 
 
-def judged(text: str, values: dict[str, float | None], tolerance: float = 0) -> tuple[str, str]:
-    rows, relations = parse_ordering(text)
-    return decide(Ordering(text, rows, relations, "column", tolerance, ("group",), False), values)
+def ordering(text: str, tolerance: float = 0) -> Ordering:
+    return Ordering(text, *parse_ordering(text), "column", tolerance, ("group",), False)
+
+
+def judged(text: str, readings: dict[str, list[Reading]], tolerance: float = 0) -> Decision:
+    return decide(ordering(text, tolerance), {row: dict(enumerate(values)) for row, values in readings.items()})
+
+
+def of(*values: float | None) -> list[Reading]:
+    return [MISSED if value is None else Reading(value) for value in values]
 
 
 @pytest.mark.parametrize(
@@ -21,21 +34,99 @@ def judged(text: str, values: dict[str, float | None], tolerance: float = 0) -> 
         ("a > b > c", 0, "holds"),
         ("c < b < a", 0, "holds"),
         ("a > c > b", 0, "does not hold"),
-        ("a > c > b", 1, "holds"),
         ("b ~ c", 0.5, "does not hold"),
         ("b ~ c", 1, "holds"),
         ("a > twin", 0, "does not hold"),
         ("a ~ twin", 0, "holds"),
         ("a > missing", 0, "not decided"),
+        ("a > b > missing", 0, "not decided"),
         ("c > a > missing", 0, "does not hold"),
         ("never > a", 0, "holds"),
-        ("never < a", 100, "does not hold"),
+        ("never < a", 0, "does not hold"),
+        ("never ~ a", 100, "does not hold"),
         ("never < nowhere", 0, "not decided"),
+        ("never ~ nowhere", 0, "not decided"),
     ],
 )
-def test_orderings_are_judged(text: str, tolerance: float, verdict: str) -> None:
-    values = {"a": 3.0, "twin": 3.0, "b": 2.0, "c": 1.0, "never": math.inf, "nowhere": math.inf, "missing": None}
-    assert judged(text, values, tolerance)[0] == verdict
+@pytest.mark.parametrize("seeds", [1, 3])
+def test_orderings_of_seeds_that_agree(text: str, tolerance: float, verdict: str, seeds: int) -> None:
+    values = {"a": 3.0, "twin": 3.0, "b": 2.0, "c": 1.0, "never": None, "nowhere": None}
+    readings = {row: of(*[value] * seeds) for row, value in values.items()}
+    assert judged(text, {**readings, "missing": []}, tolerance).verdict == verdict
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "verdict", "showing"),
+    [
+        (of(5, 5, 5), of(1, 1, 1), "holds", 3),
+        (of(5, 5, 1), of(1, 1, 2), "holds", 2),
+        (of(9, 1, 1), of(1, 2, 2), "not decided", 1),  # the mean alone
+        (of(2, 2, 1), of(1, 1, 9), "not decided", 2),  # the seeds alone
+        (of(2, 1, 1), of(1, 2, 2), "does not hold", 1),
+        (of(1, 1, 1), of(1, 1, 1), "does not hold", 0),
+        (of(2, 1), of(1, 1), "not decided", 1),
+        (of(2, 2, 2, 1), of(1, 1, 1, 1), "holds", 3),
+        (of(2, 2, 1, 1), of(1, 1, 1, 1), "not decided", 2),
+    ],
+)
+def test_a_verdict_needs_the_mean_and_two_thirds_of_the_seeds(
+    a: list[Reading], b: list[Reading], verdict: str, showing: int
+) -> None:
+    for text in ("a > b", "b < a"):
+        decision = judged(text, {"a": a, "b": b})
+        assert (decision.verdict, len(decision.showing)) == (verdict, showing)
+
+
+def test_seeds_are_paired() -> None:
+    mine = {0: Reading(1), 1: Reading(12)}
+    both = decide(ordering("a > b"), {"a": mine, "b": {1: Reading(11), 2: Reading(0)}})
+    assert (both.verdict, both.seeds, both.showing) == ("holds", (1,), (1,))
+    apart = decide(ordering("a > b"), {"a": mine, "b": {7: Reading(0)}})
+    assert (apart.verdict, apart.why) == ("not decided", "no seed has run in all rows")
+
+
+def test_a_whole_chain_must_show_in_a_seed() -> None:
+    rows = {"a": of(3, 3, 1), "b": of(2, 2, 2), "c": of(1, 2.5, 1)}
+    assert judged("a > b", rows).verdict == judged("b > c", rows).verdict == "holds"
+    assert judged("a > b > c", rows).showing == (0,) and judged("a > b > c", rows).verdict == "not decided"
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "verdict"),
+    [
+        (of(10, 20, None), of(30, 40, None), "holds"),
+        (of(10, None, None), of(30, None, None), "not decided"),  # sooner on the mean, and in one seed of three
+        (of(None, 20, 20), of(30, 40, 40), "holds"),
+        (of(None, 20, 20), of(10, 30, 30), "not decided"),  # sooner in two seeds, not on the mean
+    ],
+)
+def test_a_seed_that_misses_the_target_is_later_than_all_that_reach_it(
+    a: list[Reading], b: list[Reading], verdict: str
+) -> None:
+    assert judged("a < b", {"a": a, "b": b}).verdict == verdict
+
+
+VALUES = st.lists(st.one_of(st.integers(1, END - 1), st.none()), min_size=3, max_size=3)
+
+
+@given(VALUES, VALUES)
+def test_an_ordering_and_its_opposite_never_both_hold(a: list[int | None], b: list[int | None]) -> None:
+    verdicts = [judged(text, {"a": of(*a), "b": of(*b)}).verdict for text in ("a < b", "b < a")]
+    if "holds" in verdicts:
+        assert sorted(verdicts) == ["does not hold", "holds"]
+
+
+@given(VALUES)
+def test_a_method_that_does_nothing_is_ahead_of_nothing(values: list[int | None]) -> None:
+    for text in ("a < b", "a > b"):
+        assert judged(text, {"a": of(*values), "b": of(*values)}).verdict != "holds"
+
+
+def test_reasons_have_the_numbers() -> None:
+    assert judged("a > b", {"a": of(1, 1), "b": of(2, 3)}).why == "a 1 against b 2.5"
+    assert judged("a < b", {"a": of(None), "b": of(2)}).why == "a without the target against b 2"
+    assert judged("a < b", {"a": of(None), "b": of(None)}).why == "neither a nor b reaches the target"
+    assert re.match("on the mean", judged("a > b", {"a": of(9, 1, 1), "b": of(1, 2, 2)}).why)
 
 
 @pytest.mark.parametrize("text", ["a", "a >", "a >> b", "a > b c", "> a"])

@@ -9,6 +9,8 @@ import pytest
 from fl_ddp.config import registry
 from fl_ddp.config.command_line import from_file, from_mapping
 from fl_ddp.config.yaml_file import load_yaml
+from launch.numbers.reading import Reading
+from launch.tables.ordering import decide
 from launch.tables.recipe_list import recipe_list
 from launch.tables.rows import Row
 from launch.tables.seeded_row import seeded_rows
@@ -106,6 +108,16 @@ def test_tables_with_numbers_in_the_paper_give_them(name: str) -> None:
 
 def test_every_table_has_orderings() -> None:
     assert [name for name, table in TABLES.items() if not table.orderings] == []
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_methods_that_do_nothing_pass_no_group_of_any_table_or_twin(name: str) -> None:
+    table = TABLES[name]
+    for small in (False, True):
+        for group in {group for each in table.orderings if each.small or not small for group in each.groups}:
+            same = {row: {seed: Reading(50 + seed) for seed in range(3)} for row in {row.name for row in table.rows}}
+            asked = [each for each in table.orderings if group in each.groups and (each.small or not small)]
+            assert "does not hold" in {decide(each, same).verdict for each in asked}, (group, small)
 
 
 def test_every_paper_has_an_ordering_that_must_show_in_the_twin() -> None:

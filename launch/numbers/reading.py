@@ -1,0 +1,29 @@
+"""What a metric reads off one run, a target that was missed included."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Reading:
+    """One number of one run.
+
+    Attributes:
+        value: percent, rounds or a ratio; of a missed target one round more than the run has, the least it can be.
+        missed: whether a target was not reached.
+    """
+
+    value: float
+    missed: bool = False
+
+
+def values_of(readings: Collection[Reading]) -> list[float]:
+    """The numbers alone."""
+    return [each.value for each in readings]
+
+
+def reached(readings: Collection[Reading]) -> int:
+    """How many did not miss a target."""
+    return sum(not each.missed for each in readings)
