@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -37,6 +38,13 @@ class Scores(NamedTuple):
     confusion: tuple[tuple[int, ...], ...]
 
 
+class Received(NamedTuple):
+    """Mean accuracy of the model that clients receive on their own test samples; None if none of them has any."""
+
+    by_all: float | None
+    by_cohort: float | None
+
+
 class Evaluation:
     """How the models of one federation do."""
 
@@ -52,12 +60,15 @@ class Evaluation:
             lambda x: model.logits(theta, x), self._federation.test, model.num_classes, model.dtype, self._ranks
         )
 
-    def received(self, theta: Tensor) -> float | None:
-        """Accuracy of the model [P] that clients receive on their own test samples; see evaluate_clients()."""
+    def received(self, theta: Tensor, cohort: Indices) -> Received:
+        """How the model [P] that clients receive does on their own test samples, all clients' and the cohort's."""
         federation, model = self._federation, self._federation.model
-        return evaluate_clients(
-            lambda x: model.logits(theta, x), federation.train, federation.local_test, model.dtype, self._ranks
+        if self._nothing_is_own:
+            return Received(None, None)
+        accuracy = evaluate_clients(
+            lambda x: model.logits(theta, x), federation.own_samples, federation.local_test, model.dtype, self._ranks
         )
+        return Received(_mean(accuracy), _mean(accuracy[cohort]))
 
     def own(self, clients: Indices, theta: Tensor) -> dict[str, Tensor | Term]:
         """Sums over the cohort of the accuracies of clients' own models on their own test samples, and of their number.
@@ -73,7 +84,7 @@ class Evaluation:
             return {}
         federation = self._federation
         parts = [federation.local_test[i] if i >= 0 else np.zeros(0, np.int64) for i in clients]
-        accuracy = own_accuracy(federation.model, theta, federation.train, parts)
+        accuracy = own_accuracy(federation.model, theta, federation.own_samples, parts)
         tested = torch.tensor([float(len(part) > 0) for part in parts], device=accuracy.device)
         return {"own_accuracy": Term(accuracy, weight=tested), "tested": tested}
 
@@ -117,19 +128,17 @@ def evaluate_clients(
     parts: Sequence[Indices],
     dtype: torch.dtype,
     ranks: Ranks,
-) -> float | None:
-    """A model's mean accuracy over clients, each on its own test samples; None if no client has any.
+) -> npt.NDArray[np.float64]:
+    """A model's accuracy [K] with each client, on its own test samples; nan for a client without any.
 
     Args:
         predict: logits [B, C] of inputs [B, ...].
         samples: that the parts are of.
-        parts: test samples of each client; clients without any do not count.
+        parts: test samples of each client.
         dtype: of the inputs.
         ranks: to deal batches to.
     """
     owner = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
-    if not len(owner):
-        return None
     index, client = (torch.from_numpy(t).to(samples.y.device) for t in (np.concatenate(parts), owner))
 
     def score(batch: slice) -> Tensor:
@@ -139,8 +148,16 @@ def evaluate_clients(
         return torch.bincount(client[batch][right], minlength=len(parts)).double()
 
     right = _summed(score, len(owner), len(parts), ranks).numpy()
-    sizes = np.array([len(part) for part in parts])
-    return float(np.mean(right[sizes > 0] / sizes[sizes > 0]))
+    sizes = np.array([len(part) for part in parts], np.float64)
+    with np.errstate(invalid="ignore"):
+        accuracy: npt.NDArray[np.float64] = right / sizes
+    return accuracy
+
+
+def _mean(accuracy: npt.NDArray[np.float64]) -> float | None:
+    """Over clients that have test samples."""
+    known = accuracy[~np.isnan(accuracy)]
+    return float(np.mean(known)) if len(known) else None
 
 
 def own_accuracy(model: FlatModel, theta: Tensor, samples: Samples, parts: Sequence[Indices]) -> Tensor:

@@ -22,9 +22,9 @@ from fl_ddp.engine.vmap_check import try_gradient
 from fl_ddp.errors import ConfigError
 from fl_ddp.host.global_random import refuse_global_draws
 from fl_ddp.methods.fedavg import FedAvg
-from fl_ddp.partitions.local_split import local_split
+from fl_ddp.partitions.local_split import drawn_like, local_split
 from fl_ddp.partitions.partition import Partition
-from fl_ddp.protocol import Indices
+from fl_ddp.protocol import Indices, Origin
 from fl_ddp.ranks.cohort import auto_lanes
 from fl_ddp.ranks.collectives import Ranks
 
@@ -42,6 +42,7 @@ class Federation:
         classes: names of the labels.
         clients: training samples of each client.
         local_test: each client's own test samples; empty arrays if none were asked for.
+        local_test_from: whether they are of the training or of the test set.
         proxy: the server's samples, copied from the clients', in parts that ranks can share.
         partition_seed: that the partition was drawn with.
         model: the network.
@@ -55,11 +56,17 @@ class Federation:
     classes: tuple[str, ...]
     clients: Parts
     local_test: Parts
+    local_test_from: Origin
     proxy: Parts
     partition_seed: int
     model: FlatModel
     method: FedAvg
     lanes: int
+
+    @property
+    def own_samples(self) -> Samples:
+        """The set that the clients' own test samples are of."""
+        return self.train if self.local_test_from == "train" else self.test
 
 
 def build_federation(config: Config, ranks: Ranks) -> Federation:
@@ -102,7 +109,7 @@ def build_federation(config: Config, ranks: Ranks) -> Federation:
         try_once()
     method = registry.build(config.method, model=model)
     assert isinstance(method, FedAvg)
-    clients, local_test, partition_seed = _divide(config, data.y_train)
+    clients, local_test, partition_seed = _divide(config, data.y_train, data.y_test)
     lanes = auto_lanes(config.cohort_size, device.type) if config.lanes == "auto" else config.lanes
     return Federation(
         train=train,
@@ -111,6 +118,7 @@ def build_federation(config: Config, ranks: Ranks) -> Federation:
         classes=data.classes,
         clients=clients,
         local_test=local_test,
+        local_test_from=config.local_test_from,
         proxy=_proxy(method, clients, config.seed),
         partition_seed=partition_seed,
         model=model,
@@ -133,7 +141,7 @@ def _proxy(method: FedAvg, clients: Parts, seed: int) -> Parts:
     return [drawn] if method.proxy_whole else np.split(drawn, range(method.proxy_batch, len(drawn), method.proxy_batch))
 
 
-def _divide(config: Config, labels: Indices) -> tuple[Parts, Parts, int]:
+def _divide(config: Config, labels: Indices, test_labels: Indices) -> tuple[Parts, Parts, int]:
     partition = registry.build(config.partition)
     assert isinstance(partition, Partition)
     seed = config.seed if partition.seed is None else partition.seed
@@ -142,10 +150,13 @@ def _divide(config: Config, labels: Indices) -> tuple[Parts, Parts, int]:
     if empty:
         raise ConfigError("--partition", f"client {empty[0]} has no samples", "at least one for every client")
     test = [np.zeros(0, np.int64)] * len(clients)
-    if config.local_test > 0 and (aside := partition.local_test()):
-        test = aside
+    rng = generator(seed, Purpose.LOCAL_TEST)
+    if config.local_test > 0 and (known := partition.local_test(config.local_test_from, len(test_labels))):
+        test = known
+    elif config.local_test > 0 and config.local_test_from == "test":
+        test = drawn_like(clients, labels, test_labels, config.local_test, rng)
     elif config.local_test > 0:
-        clients, test = local_split(clients, config.local_test, generator(seed, Purpose.LOCAL_TEST))
+        clients, test = local_split(clients, config.local_test, rng)
     if num_idle(config, clients) == len(clients):
         raise ConfigError(
             "--drop_last",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +20,10 @@ Counts = npt.NDArray[np.int64]
 """How many of them."""
 Leaves = tuple[Tensor, ...]
 """A parameter vector split into the model's tensors, one per layer weight or bias."""
+
+
+Origin = Literal["train", "test"]
+"""Of which set a client's own test samples are."""
 
 
 class Batch(NamedTuple):

@@ -26,7 +26,7 @@ from fl_ddp.partitions.partition_file import SavedPartition, read_partition, wri
 from fl_ddp.ranks.collectives import Ranks
 from fl_ddp.results import checkpoint
 from fl_ddp.results.figures import confusion_figure, partition_figure
-from fl_ddp.results.metrics import Record
+from fl_ddp.results.metrics import Columns, Record
 from fl_ddp.results.progress import Progress, result_table
 from fl_ddp.results.run_folder import FAILURE
 from fl_ddp.results.stopwatch import PHASES
@@ -75,10 +75,12 @@ class RunFiles:
             config.partition.name,
             federation.partition_seed,
             len(federation.labels),
+            federation.local_test_from,
         )
         if finished is not None:
-            stored = read_partition(path / "partition.json").clients
-            if not all(np.array_equal(a, b) for a, b in zip(stored, federation.clients, strict=True)):
+            stored = read_partition(path / "partition.json")
+            before, now = ([*each.clients, *(each.local_test or [])] for each in (stored, saved))
+            if len(before) != len(now) or not all(map(np.array_equal, before, now)):
                 raise ConfigError(
                     path / "partition.json",
                     (
@@ -92,7 +94,8 @@ class RunFiles:
         state: Mapping[str, object] | None = None
         if finished is not None:
             state = checkpoint.load(path, finished).state["metrics"]  # type: ignore[assignment]
-        self.tracker = Tracker(path, federation.classes, PHASES, _settings(config), state)
+        columns = Columns(federation.classes, PHASES, config.personalise == "all")
+        self.tracker = Tracker(path, columns, _settings(config), state)
         figure = partition_figure(federation.clients, federation.labels, federation.classes)
         image = io.BytesIO()
         figure.savefig(image, dpi=200)
@@ -161,6 +164,8 @@ class RunFiles:
             loss=scores.loss if scores else None,
             initial_accuracy=history.evaluated.initial_accuracy if history.evaluated else None,
             personalised_accuracy=history.evaluated.personalised_accuracy if history.evaluated else None,
+            initial_accuracy_cohort=history.evaluated.initial_accuracy_cohort if history.evaluated else None,
+            personalised_accuracy_all=history.evaluated.personalised_accuracy_all if history.evaluated else None,
             class_accuracy=dict(zip(classes, scores.class_accuracy, strict=True)) if scores else {},
             class_forgetting=dict(zip(classes, history.standing.class_forgetting, strict=False)),
             confusion=scores.confusion if scores else (),

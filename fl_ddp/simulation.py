@@ -22,7 +22,7 @@ from fl_ddp.errors import (
     DivergedError,
     StatesDifferError,
 )
-from fl_ddp.evaluation import Evaluation, Scores
+from fl_ddp.evaluation import Evaluation, Received, Scores
 from fl_ddp.federation import Federation
 from fl_ddp.host.global_random import refuse_global_draws
 from fl_ddp.host.interrupt import StopRequest
@@ -116,9 +116,10 @@ class Simulation:
             ids = cohort(config.seed, index, config.clients, config.cohort_size)
             hands = self._hands(ids)
             server = self._measured(index)
-            initial = self._received_accuracy(server) if due else None
+            initial = self._received_accuracy(server, ids) if due else Received(None, None)
             work = _Work("client_update", f"round {index + 1}, client", partial(self._train, index, server, due))
             total, kept = self._sum(hands[self._ranks.index], work, server)
+            by_all = self._personalised(index, ids, server, total) if due else None
             self._update(index, ids, server, total, kept)
             record = Record(
                 round=self.finished,
@@ -127,8 +128,10 @@ class Simulation:
                 traffic_down_bytes=len(ids) * method.sent_bytes(server, index),
                 padded_lanes=self._padded_lanes(hands),
                 train_loss=_ratio(total, "loss", "weight"),
-                initial_accuracy=initial,
+                initial_accuracy=initial.by_all,
                 personalised_accuracy=_ratio(total, "own_accuracy", "tested"),
+                initial_accuracy_cohort=initial.by_cohort if config.personalise == "all" else None,
+                personalised_accuracy_all=by_all,
             )
             self._record(record, self._evaluated() if due else None)
             if index + 1 == config.rounds or self.finished % config.checkpoint_every == 0:
@@ -237,6 +240,21 @@ class Simulation:
         sent_up = upload.sums if upload.sent is None else upload.sent
         return group, replace(upload, sums=upload.sums | own, sent=sent_up)
 
+    def _personalised(self, index: int, ids: Indices, server: Tensors, total: Total) -> float | None:
+        """Accuracy of all clients' models after local training: the others train, too, and nothing comes of it."""
+        if self._config.personalise == "cohort":
+            return None
+
+        def train(clients: Indices) -> tuple[Group, Upload]:
+            group, upload = self._train(index, server, False, clients)
+            return group, Upload(self._evaluation.own(group.client, upload.theta), upload.theta)
+
+        others = np.setdiff1d(np.arange(self._config.clients), ids)
+        mine = self._hands(others)[self._ranks.index]
+        of_others, _ = self._sum(mine, _Work("client_update", f"round {index + 1}, client", train), server)
+        both = {name: total.sums[name] + of_others.sums[name] for name in ("own_accuracy", "tested")}
+        return _ratio(Total(both), "own_accuracy", "tested")
+
     def _update(self, index: int, ids: Indices, server: Tensors, total: Total, kept: Sequence[Kept]) -> None:
         """The server's step; the round is finished, and what clients remember of it is kept."""
         with self._watch.phase("server"):
@@ -281,7 +299,7 @@ class Simulation:
             batch_size=min(config.batch_size, max(map(len, self._federation.clients))),
             epochs=config.epochs,
             steps=config.local_steps,
-            lr=config.lr * config.lr_decay**index,
+            lr=config.schedule.in_round(index),
             momentum=config.momentum,
             weight_decay=config.weight_decay,
             drop_last=config.drop_last,
@@ -291,9 +309,9 @@ class Simulation:
         with self._watch.phase("evaluation"):
             return self._evaluation.of_server(self.server["theta"])
 
-    def _received_accuracy(self, server: Tensors) -> float | None:
+    def _received_accuracy(self, server: Tensors, ids: Indices) -> Received:
         with self._watch.phase("evaluation"):
-            return self._evaluation.received(server["theta"])
+            return self._evaluation.received(server["theta"], ids)
 
     def _record(self, record: Record, scores: Scores | None) -> None:
         """Write down a round; an error of rank 0's disk is agreed upon with the next round's."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -12,6 +14,7 @@ from fl_ddp.engine.flat_model import FlatModel
 from fl_ddp.engine.samples import Samples
 from fl_ddp.evaluation import BATCH, evaluate_clients, own_accuracy
 from fl_ddp.federation import build_federation
+from fl_ddp.ranks.cohort import cohort
 
 ROWS = 2 * BATCH + 300
 GENERATOR = torch.Generator().manual_seed(4)
@@ -28,13 +31,13 @@ def plain(network: FlatModel, theta: torch.Tensor, part: np.ndarray[tuple[int], 
     return float((network.logits(theta, SAMPLES.x[rows]).argmax(1) == SAMPLES.y[rows]).double().mean())
 
 
-def test_the_mean_is_over_clients_that_have_test_samples() -> None:
+def test_each_client_tests_the_model_on_its_own_samples() -> None:
     network = model()
     theta = network.init()
     predict = lambda x: network.logits(theta, x)  # noqa: E731
-    expected = np.mean([plain(network, theta, part) for part in PARTS if len(part)])
-    assert evaluate_clients(predict, SAMPLES, PARTS, torch.float32, SOLO) == pytest.approx(expected, abs=1e-15)
-    assert evaluate_clients(predict, SAMPLES, [PARTS[1]] * 3, torch.float32, SOLO) is None
+    expected = [plain(network, theta, part) if len(part) else np.nan for part in PARTS]
+    found = evaluate_clients(predict, SAMPLES, PARTS, torch.float32, SOLO)
+    assert found == pytest.approx(np.array(expected), abs=1e-15, nan_ok=True)
 
 
 def test_each_lane_is_tested_on_its_own_samples_with_its_own_model() -> None:
@@ -47,16 +50,70 @@ def test_each_lane_is_tested_on_its_own_samples_with_its_own_model() -> None:
 
 def test_a_run_reports_the_received_model_and_the_trained_ones() -> None:
     """What round 2's clients receive is what round 1 left; training on few classes raises a client's own accuracy."""
-    kept = play({"rounds": 2})
+    kept = play({"rounds": 2, "personalise": "all"})
     federation = build_federation(from_mapping(SETTINGS), SOLO)
     after_one = play({"rounds": 1}).state.server["theta"]
     expected = evaluate_clients(
         lambda x: federation.model.logits(after_one, x), federation.train, federation.local_test, torch.float32, SOLO
     )
     first, second = kept.records
-    assert second.initial_accuracy == expected
+    ids = cohort(3, 1, 8, 6)
+    assert len(ids) < len(expected)
+    assert second.initial_accuracy == np.nanmean(expected)
+    assert second.initial_accuracy_cohort == np.nanmean(expected[ids]) != second.initial_accuracy
     assert first.initial_accuracy is not None and first.personalised_accuracy is not None
     assert first.personalised_accuracy > first.initial_accuracy
+
+
+@pytest.mark.parametrize("method", ["FedAvg", "Scaffold"])
+def test_all_clients_may_train_to_be_tested_and_nothing_comes_of_it(method: str) -> None:
+    """What a client that is not in the cohort makes of the model is what it makes of it in a cohort of all."""
+    some = play({"rounds": 2, "method": method})
+    tried = play({"rounds": 2, "method": method, "personalise": "all"})
+    everybody = play({"rounds": 1, "method": method, "cohort": None, "participation": 1.0, "personalise": "all"})
+    assert tried.state.unlike(some.state) == ""
+    for ours, theirs in zip(tried.records, some.records, strict=True):
+        unseen: dict[str, object] = {
+            "initial_accuracy_cohort": None,
+            "personalised_accuracy_all": None,
+            "seconds": {},
+            "wall": 0,
+        }
+        assert replace(ours, **unseen) == replace(theirs, **unseen)  # type: ignore[arg-type]
+        assert theirs.initial_accuracy_cohort is None and theirs.personalised_accuracy_all is None
+    (whole,) = everybody.records
+    first = tried.records[0]
+    assert whole.personalised_accuracy == whole.personalised_accuracy_all
+    assert first.personalised_accuracy_all == pytest.approx(whole.personalised_accuracy, abs=1e-12)
+    assert first.personalised_accuracy_all != first.personalised_accuracy
+
+
+def test_own_test_samples_may_be_of_the_test_set() -> None:
+    settings = SETTINGS | {"local_test_from": "test", "local_test": 0.5, "rounds": 1}
+    federation = build_federation(from_mapping(settings), SOLO)
+    assert sum(map(len, federation.clients)) == len(federation.labels)  # nothing is kept aside
+    for client, own in zip(federation.clients, federation.local_test, strict=True):
+        wanted = np.rint(0.5 * np.bincount(federation.labels[client], minlength=10))
+        there_are = np.bincount(federation.test.y.numpy(), minlength=10)
+        assert (
+            np.bincount(federation.test.y[own].numpy(), minlength=10).tolist() == np.minimum(wanted, there_are).tolist()
+        )
+    (record,) = play(settings).records
+    model, theta = federation.model, federation.method.init()["theta"]
+    right = [
+        float(
+            (
+                model.logits(theta, federation.test.inputs(federation.test.x[own], torch.float32)).argmax(1)
+                == federation.test.y[own]
+            )
+            .double()
+            .mean()
+        )
+        for own in federation.local_test
+    ]
+    assert record.initial_accuracy == pytest.approx(np.mean(right), abs=1e-12)
+    assert record.initial_accuracy and record.personalised_accuracy
+    assert record.personalised_accuracy > record.initial_accuracy
 
 
 def test_without_own_test_samples_nothing_is_reported() -> None:

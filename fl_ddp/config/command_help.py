@@ -16,10 +16,10 @@ from fl_ddp.config.yaml_file import written
 
 GROUPS = {
     "choices (a class name in any case, or an import path such as my_file.MyClass)": KINDS,
-    "clients": ("clients", "participation", "cohort", "local_test"),
+    "clients": ("clients", "participation", "cohort", "local_test", "local_test_from", "personalise"),
     "training": (
         "rounds", "local_epochs", "local_steps", "batch_size", "drop_last",
-        "lr", "lr_decay", "momentum", "weight_decay", "seed",
+        "lr", "lr_schedule", "lr_decay", "lr_min", "momentum", "weight_decay", "seed",
     ),
     "speed and numbers": ("lanes", "compile", "precision", "device", "reduction"),
     "results": ("eval_every", "targets", "checkpoint_every", "keep_checkpoints", "name", "out", "resume"),

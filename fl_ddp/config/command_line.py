@@ -93,9 +93,11 @@ def resumed(folder: Path, layers: Sequence[Layer]) -> Config:
     for given in (given for each in layers for given in each.values()):
         before, after = _value(stored, given.key), _value(wanted, given.key)
         differ = _value(there, given.key) != _value(here, given.key)
+        change = f"{written(after)} is not {folder}'s {written(before)}"
+        if given.key == "rounds" and differ and stored.depends_on_rounds:
+            raise ConfigError(given.where, f"{change}, over which the learning rate falls (--lr_schedule cosine)")
         if given.key not in (*FREE_ON_RESUME, "resume") and differ:
             free = ", ".join(f"--{key}" for key in FREE_ON_RESUME)
-            change = f"{written(after)} is not {folder}'s {written(before)}"
             raise ConfigError(given.where, f"{change}; with --resume only {free} may change")
     return wanted
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Annotated, Literal
 
 from fl_ddp.bounds import BelowOne, Count, CountOrZero, NonNegative, Positive, Real, Seed, Share, check_fields
+from fl_ddp.engine.schedule import Schedule, ScheduleName
 from fl_ddp.errors import ConfigError
 
 Device = Literal["auto", "cpu", "cuda"]
@@ -41,13 +42,17 @@ class Config:
         participation: share C of the clients in a round, max(round(C * clients), 1); 1.0 if cohort is not given.
         cohort: number of clients in a round's cohort, instead of participation.
         local_test: share of each client's samples kept aside as its own test split.
+        local_test_from: train, or test: as many samples of the test set instead, in the client's shares of the classes.
+        personalise: who trains to be tested on its own test split: the cohort, or all clients at each evaluation.
         rounds: number of communication rounds; 0 writes the initial model and the partition and stops.
         local_epochs: passes of a client over its samples in a round, fractions allowed; 1 if local_steps is not given.
         local_steps: number of local steps of every client in a round, instead of local_epochs.
         batch_size: samples of a client in one local step.
         drop_last: leave out an epoch's last batch where it is not full.
         lr: learning rate of the clients in round 0.
+        lr_schedule: how it falls over the rounds: exponential, by lr_decay a round, or cosine, from lr to lr_min.
         lr_decay: factor of the learning rate per round: lr * lr_decay ** round.
+        lr_min: where the cosine ends, one round after the last.
         momentum: momentum of the clients' SGD, reset every round.
         weight_decay: L2 coefficient added to the clients' gradients.
         lanes: clients side by side on a rank; auto is a function of cohort size and device type. Part of the numbers.
@@ -73,13 +78,17 @@ class Config:
     participation: Share | None = None
     cohort: Count | None = None
     local_test: BelowOne = 0.0
+    local_test_from: Literal["train", "test"] = "train"
+    personalise: Literal["cohort", "all"] = "cohort"
     rounds: CountOrZero = 100
     local_epochs: Epochs | None = None
     local_steps: Count | None = None
     batch_size: Count = 10
     drop_last: bool = False
     lr: Positive = 0.1
+    lr_schedule: ScheduleName = "exponential"
     lr_decay: Positive = 1.0
+    lr_min: NonNegative = 0.0
     momentum: BelowOne = 0.0
     weight_decay: NonNegative = 0.0
     lanes: Count | Literal["auto"] = "auto"
@@ -111,6 +120,16 @@ class Config:
             return None
         return 1.0 if self.local_epochs is None else self.local_epochs
 
+    @property
+    def schedule(self) -> Schedule:
+        """The clients' learning rate over the rounds."""
+        return Schedule(self.lr_schedule, self.lr, self.lr_decay, self.lr_min, max(self.rounds, 1))
+
+    @property
+    def depends_on_rounds(self) -> bool:
+        """Whether a round's numbers depend on how many rounds there are."""
+        return self.lr_schedule == "cosine"
+
     def checked(self) -> Config:
         """This configuration, if it can be run.
 
@@ -124,6 +143,13 @@ class Config:
             raise ConfigError("--local_epochs and --local_steps", "are both given; give one of them")
         if self.cohort is not None and self.cohort > self.clients:
             raise ConfigError("--cohort", f"{self.cohort} is more than the {self.clients} clients there are")
+        if self.personalise == "all" and not self.local_test:
+            raise ConfigError("--personalise", "all needs test splits of the clients' own; give --local_test, too")
+        for key, other in (("lr_decay", "exponential"), ("lr_min", "cosine")):
+            if getattr(self, key) != getattr(Config, key) and self.lr_schedule != other:
+                raise ConfigError(f"--{key}", f"belongs to --lr_schedule {other}; here it is {self.lr_schedule}")
+        if self.lr_min > self.lr:
+            raise ConfigError("--lr_min", f"{self.lr_min} is more than --lr {self.lr}")
         return self
 
     def with_changes(self, **changes: object) -> Config:

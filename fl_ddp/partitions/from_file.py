@@ -10,7 +10,7 @@ import numpy as np
 from fl_ddp.errors import ConfigError
 from fl_ddp.partitions.partition import Partition
 from fl_ddp.partitions.partition_file import FORM, SavedPartition, read_partition
-from fl_ddp.protocol import Indices
+from fl_ddp.protocol import Indices, Origin
 
 
 @dataclass(frozen=True)
@@ -35,14 +35,23 @@ class FromFile(Partition):
             raise ConfigError(
                 self.path, f"divides {saved.num_samples} samples (num_samples), the training set has {len(labels)}"
             )
-        highest = max((int(part[-1]) for part in [*saved.clients, *(saved.local_test or [])] if len(part)), default=0)
-        if highest >= len(labels):
-            raise ConfigError(self.path, f"sample {highest} does not exist", f"0 to {len(labels) - 1}")
+        aside = saved.local_test or [] if saved.local_test_from == "train" else []
+        self._check_exist([*saved.clients, *aside], len(labels), "sample")
         return saved.clients
 
-    def local_test(self) -> list[Indices] | None:
+    def local_test(self, origin: Origin, size: int) -> list[Indices] | None:
         """See Partition.local_test."""
-        return self._read().local_test
+        saved = self._read()
+        if saved.local_test is not None and saved.local_test_from != origin:
+            raise ConfigError("--local_test_from", f"{origin} is not {self.path}'s {saved.local_test_from}")
+        if saved.local_test is not None and origin == "test":
+            self._check_exist(saved.local_test, size, "local_test: sample")
+        return saved.local_test
+
+    def _check_exist(self, parts: list[Indices], size: int, what: str) -> None:
+        highest = max((int(part[-1]) for part in parts if len(part)), default=0)
+        if highest >= size:
+            raise ConfigError(self.path, f"{what} {highest} does not exist", f"0 to {size - 1}")
 
     def _read(self) -> SavedPartition:
         if not self.path:

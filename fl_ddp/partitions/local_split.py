@@ -42,6 +42,32 @@ def local_split(
     return train, test
 
 
+def drawn_like(
+    clients: Sequence[Indices], labels: Indices, test_labels: Indices, share: float, rng: np.random.Generator
+) -> list[Indices]:
+    """Test samples for each client in its shares of the classes, whatever others have.
+
+    Args:
+        clients: training indices of each client.
+        labels: of the training set.
+        test_labels: of the test set.
+        share: number of test samples of a class for each training sample of it, rounded; at most all there are.
+        rng: source of all randomness.
+
+    Returns:
+        indices into the test set of each client, ascending.
+
+    Source: github.com/thu-media/FedCL, data/cifar_data.py (1,000 q_i test images beside 5,000 q_i for training).
+    """
+    classes = [np.flatnonzero(test_labels == label) for label in range(int(labels.max()) + 1)]
+    parts = []
+    for client in clients:
+        wanted = np.rint(share * np.bincount(labels[client], minlength=len(classes))).astype(np.int64)
+        drawn = [rng.choice(pool, min(n, len(pool)), False) for pool, n in zip(classes, wanted, strict=True) if n]
+        parts.append(np.sort(np.concatenate([*drawn, np.empty(0, np.int64)])))
+    return parts
+
+
 def _of_overlapping(
     clients: Sequence[Indices], share: float, rng: np.random.Generator
 ) -> tuple[list[Indices], list[Indices]]:

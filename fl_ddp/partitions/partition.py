@@ -10,7 +10,7 @@ import numpy as np
 
 from fl_ddp.bounds import Count, Seed, check_fields
 from fl_ddp.errors import ConfigError
-from fl_ddp.protocol import Indices
+from fl_ddp.protocol import Indices, Origin
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,8 +59,16 @@ class Partition(ABC):
             )
         return parts
 
-    def local_test(self) -> list[Indices] | None:
-        """Each client's own test samples where the division knows them; None where a share is kept aside at random."""
+    def local_test(self, origin: Origin, size: int) -> list[Indices] | None:
+        """Each client's own test samples where the division knows them; None where they are chosen at random.
+
+        Args:
+            origin: set that they must be of.
+            size: of the test set.
+
+        Raises:
+            ConfigError: they are of the other set, or do not exist.
+        """
         return None
 
     @abstractmethod

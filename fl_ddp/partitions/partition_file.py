@@ -6,13 +6,14 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 
 from fl_ddp.errors import ConfigError
 from fl_ddp.host.atomic_file import write_text
 from fl_ddp.partitions.partition import overlapping
-from fl_ddp.protocol import Indices
+from fl_ddp.protocol import Indices, Origin
 
 FORM = '{"clients": [[sample indices of client 0], ...]}'
 
@@ -23,7 +24,8 @@ class SavedPartition:
 
     Attributes:
         clients: training indices of each client, ascending.
-        local_test: indices each client keeps aside as its own test data; None if there are none.
+        local_test: indices of each client's own test data; None if there are none.
+        local_test_from: set that they are of: train, kept aside, or test.
         kind: name of the partition it came from; None if not known.
         seed: of the division; None if not known.
         num_samples: size of the training set divided; None if not known.
@@ -34,6 +36,7 @@ class SavedPartition:
     kind: str | None = None
     seed: int | None = None
     num_samples: int | None = None
+    local_test_from: Origin = "train"
 
 
 def write_partition(path: Path, partition: SavedPartition) -> None:
@@ -50,6 +53,7 @@ def write_partition(path: Path, partition: SavedPartition) -> None:
         "clients": [part.tolist() for part in partition.clients],
     }
     if partition.local_test is not None:
+        content["local_test_from"] = partition.local_test_from
         content["local_test"] = [part.tolist() for part in partition.local_test]
     write_text(path, json.dumps(content))
 
@@ -73,6 +77,9 @@ def read_partition(path: Path) -> SavedPartition:
     if local_test is not None and len(local_test) != len(clients):
         raise ConfigError(path, f"local_test has {len(local_test)} clients where clients has {len(clients)}")
     kind, seed, num_samples, overlap = (content.get(key) for key in ("kind", "seed", "num_samples", "overlap"))
+    origin = content.get("local_test_from", "train")
+    if origin not in get_args(Origin):
+        raise ConfigError(path, f"local_test_from is {origin!r}", " or ".join(get_args(Origin)))
     for key, value, accepted in (
         ("kind", kind, str),
         ("seed", seed, int),
@@ -81,8 +88,10 @@ def read_partition(path: Path) -> SavedPartition:
     ):
         if value is not None and type(value) is not accepted:
             raise ConfigError(path, f"{key} is {value!r}", f"{accepted.__name__}, or null")
-    _check_distinct(path, clients, local_test or [], bool(overlap))
-    return SavedPartition(clients, local_test, kind, seed, num_samples)
+    _check_distinct(path, clients, local_test or [] if origin == "train" else [], bool(overlap))
+    for part in local_test or []:
+        _check_once(path, part, "each index once in a client's local_test")
+    return SavedPartition(clients, local_test, kind, seed, num_samples, origin)
 
 
 def _indices(path: Path, key: str, lists: object) -> list[Indices]:

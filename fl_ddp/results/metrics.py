@@ -6,7 +6,7 @@ import csv
 import hashlib
 import io
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -29,6 +29,8 @@ class Record:
         loss: on the test set.
         initial_accuracy: of the model the clients received, on each one's own test samples, mean over all clients.
         personalised_accuracy: of the cohort's models after local training, each on its client's own test samples.
+        initial_accuracy_cohort: as initial_accuracy, mean over the cohort; None unless all clients train.
+        personalised_accuracy_all: as personalised_accuracy, of all clients; likewise.
         class_accuracy: in the order of the classes; nan for a class without test samples.
         seconds: by phase; one that did not take place is left out.
         wall: seconds since 1970.
@@ -44,9 +46,31 @@ class Record:
     loss: float | None = None
     initial_accuracy: float | None = None
     personalised_accuracy: float | None = None
+    initial_accuracy_cohort: float | None = None
+    personalised_accuracy_all: float | None = None
     class_accuracy: tuple[float, ...] | None = None
     seconds: Mapping[str, float] = field(default_factory=dict)
     wall: float = 0.0
+
+
+@dataclass(frozen=True)
+class Columns:
+    """What decides the columns of metrics.csv.
+
+    Attributes:
+        classes: names of the labels, in their order.
+        phases: parts a round's time is split into.
+        everybody: whether all clients train at evaluations: two more accuracies tell the cohort and all clients apart.
+    """
+
+    classes: tuple[str, ...]
+    phases: tuple[str, ...]
+    everybody: bool = False
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """In their order."""
+        return tuple(_row(Record(0, 0, 0, 0, 0.0), self, None, None))
 
 
 class Metrics:
@@ -55,37 +79,32 @@ class Metrics:
     _row() has the columns in their order; traffic is of the round, and all columns of time start with `time`.
     """
 
-    def __init__(self, path: Path, classes: Sequence[str], phases: Sequence[str], kept: bytes = b"") -> None:
+    def __init__(self, path: Path, columns: Columns, kept: bytes = b"") -> None:
         """Start a file, or cut an existing one back.
 
         Args:
             path: of the file.
-            classes: names of the labels, in their order.
-            phases: parts a round's time is split into.
+            columns: of the file.
             kept: what stays of an existing file.
 
         Raises:
             RunError: it cannot be written.
         """
-        self._path, self._classes, self._phases = path, tuple(classes), tuple(phases)
-        self._columns = _columns(classes, phases)
+        self._path, self._columns = path, columns
         self._size, self._sha256 = len(kept), hashlib.sha256(kept)
         with writing(path):
             self._file = path.open("ab")
             self._file.truncate(self._size)
         if not kept:
-            self._append(dict(zip(self._columns, self._columns, strict=True)))
+            self._append(dict(zip(columns.names, columns.names, strict=True)))
 
     @classmethod
-    def resume(
-        cls, path: Path, classes: Sequence[str], phases: Sequence[str], state: Mapping[str, object]
-    ) -> tuple[Metrics, list[Record]]:
+    def resume(cls, path: Path, columns: Columns, state: Mapping[str, object]) -> tuple[Metrics, list[Record]]:
         """Go on behind what a checkpoint knows; later rows are cut off.
 
         Args:
             path: of the file.
-            classes: as when the file was started.
-            phases: as when the file was started.
+            columns: as when the file was started.
             state: of the checkpoint, see state().
 
         Returns:
@@ -105,10 +124,10 @@ class Metrics:
         if len(kept) < size:
             raise ConfigError(path, f"was cut short, {len(kept)} bytes are left of the {size} the checkpoint knows")
         rows = csv.DictReader(io.StringIO(kept.decode(errors="replace"), newline=""))
-        known = tuple(rows.fieldnames or ()) == _columns(classes, phases)
+        known = tuple(rows.fieldnames or ()) == columns.names
         if hashlib.sha256(kept).hexdigest() != state["sha256"] or not known:
             raise ConfigError(path, f"was edited, its first {size} bytes are not those the checkpoint knows")
-        return cls(path, classes, phases, kept), [_record(row, classes, phases) for row in rows]
+        return cls(path, columns, kept), [_record(row, columns) for row in rows]
 
     def append(self, record: Record, running_mean: float | None, forgetting: float | None) -> None:
         """Add the row of a round.
@@ -121,9 +140,9 @@ class Metrics:
         Raises:
             RunError: it cannot be written.
         """
-        assert record.seconds.keys() <= set(self._phases), record.seconds.keys()
-        assert record.class_accuracy is None or len(record.class_accuracy) == len(self._classes)
-        self._append(_row(record, self._classes, self._phases, running_mean, forgetting))
+        assert record.seconds.keys() <= set(self._columns.phases), record.seconds.keys()
+        assert record.class_accuracy is None or len(record.class_accuracy) == len(self._columns.classes)
+        self._append(_row(record, self._columns, running_mean, forgetting))
 
     def state(self) -> dict[str, object]:
         """What a checkpoint stores: the file's size in bytes and their sha256."""
@@ -149,7 +168,7 @@ class Metrics:
 
     def _append(self, row: Mapping[str, object]) -> None:
         text = io.StringIO()
-        csv.DictWriter(text, self._columns, lineterminator="\n").writerow(row)
+        csv.DictWriter(text, self._columns.names, lineterminator="\n").writerow(row)
         line = text.getvalue().encode()
         with writing(self._path):
             self._file.write(line)
@@ -159,11 +178,13 @@ class Metrics:
         self._sha256.update(line)
 
 
-def _row(
-    record: Record, classes: Sequence[str], phases: Sequence[str], running_mean: float | None, forgetting: float | None
-) -> dict[str, object]:
+def _row(record: Record, columns: Columns, running_mean: float | None, forgetting: float | None) -> dict[str, object]:
     """A round by column, in the order of the columns."""
-    of_class = record.class_accuracy or (None,) * len(classes)
+    of_class = record.class_accuracy or (None,) * len(columns.classes)
+    of_all: dict[str, object] = {
+        "initial_accuracy_cohort": record.initial_accuracy_cohort,
+        "personalised_accuracy_all": record.personalised_accuracy_all,
+    }
     return {
         "round": record.round,
         "train_loss": record.train_loss,
@@ -177,24 +198,21 @@ def _row(
         "loss": record.loss,
         "initial_accuracy": record.initial_accuracy,
         "personalised_accuracy": record.personalised_accuracy,
-        **{f"accuracy/{name}": value for name, value in zip(classes, of_class, strict=True)},
+        **(of_all if columns.everybody else {}),
+        **{f"accuracy/{name}": value for name, value in zip(columns.classes, of_class, strict=True)},
         "time_wall": record.wall,
-        **{f"time_{phase}": record.seconds.get(phase) for phase in phases},
+        **{f"time_{phase}": record.seconds.get(phase) for phase in columns.phases},
     }
 
 
-def _columns(classes: Sequence[str], phases: Sequence[str]) -> tuple[str, ...]:
-    return tuple(_row(Record(0, 0, 0, 0, 0.0), classes, phases, None, None))
-
-
-def _record(row: Mapping[str, str], classes: Sequence[str], phases: Sequence[str]) -> Record:
+def _record(row: Mapping[str, str], columns: Columns) -> Record:
     """A row read back; running mean and forgetting are left out, they follow from the rows before."""
 
     def number(column: str) -> float | None:
-        return float(row[column]) if row[column] else None
+        return float(row[column]) if row.get(column) else None
 
-    of_class = [number(f"accuracy/{name}") for name in classes]
-    seconds = {phase: number(f"time_{phase}") for phase in phases}
+    of_class = [number(f"accuracy/{name}") for name in columns.classes]
+    seconds = {phase: number(f"time_{phase}") for phase in columns.phases}
     return Record(
         round=int(row["round"]),
         cohort=int(row["cohort"]),
@@ -206,6 +224,8 @@ def _record(row: Mapping[str, str], classes: Sequence[str], phases: Sequence[str
         loss=number("loss"),
         initial_accuracy=number("initial_accuracy"),
         personalised_accuracy=number("personalised_accuracy"),
+        initial_accuracy_cohort=number("initial_accuracy_cohort"),
+        personalised_accuracy_all=number("personalised_accuracy_all"),
         class_accuracy=tuple(value for value in of_class if value is not None) or None,
         seconds={phase: value for phase, value in seconds.items() if value is not None},
         wall=float(row["time_wall"]),

@@ -89,7 +89,11 @@ def result_table(summary: Summary) -> str:
         "test loss": _number(summary.loss),
         **{
             f"{name} accuracy": _number(value)
-            for name, value in (("initial", summary.initial_accuracy), ("personalised", summary.personalised_accuracy))
+            for name, value in (
+                ("initial", summary.initial_accuracy),
+                ("personalised", summary.personalised_accuracy),
+                ("personalised, all", summary.personalised_accuracy_all),
+            )
             if value is not None
         },
         **{

@@ -32,6 +32,8 @@ class Summary:
         loss: on the test set.
         initial_accuracy: of the model received, mean over the clients' own test samples; None without such.
         personalised_accuracy: of the cohort's models after local training, likewise.
+        initial_accuracy_cohort: of the model received, mean over the cohort alone.
+        personalised_accuracy_all: of all clients' models after local training; None unless all were asked for.
         class_accuracy: by class name; nan for a class without test samples.
         class_forgetting: likewise.
         confusion: [C, C] numbers of test samples by label and prediction.
@@ -54,6 +56,8 @@ class Summary:
     loss: float | None
     initial_accuracy: float | None
     personalised_accuracy: float | None
+    initial_accuracy_cohort: float | None
+    personalised_accuracy_all: float | None
     class_accuracy: Mapping[str, float]
     class_forgetting: Mapping[str, float]
     confusion: Sequence[Sequence[int]]

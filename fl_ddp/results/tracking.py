@@ -10,7 +10,7 @@ from typing import NamedTuple
 from matplotlib.figure import Figure
 
 from fl_ddp.results.forgetting import average, forgetting
-from fl_ddp.results.metrics import Metrics, Record
+from fl_ddp.results.metrics import Columns, Metrics, Record
 from fl_ddp.results.tensorboard import EventFile
 
 
@@ -97,8 +97,7 @@ class Tracker:
     def __init__(
         self,
         folder: Path,
-        classes: Sequence[str],
-        phases: Sequence[str],
+        columns: Columns,
         settings: Mapping[str, object],
         state: Mapping[str, object] | None = None,
     ) -> None:
@@ -106,8 +105,7 @@ class Tracker:
 
         Args:
             folder: of the run.
-            classes: names of the labels, in their order.
-            phases: parts a round's time is split into.
+            columns: of metrics.csv.
             settings: of the run, for TensorBoard's table of hyper-parameters.
             state: what state() gave to the checkpoint; None starts anew, whatever is in the folder.
 
@@ -118,12 +116,12 @@ class Tracker:
         path = folder / "metrics.csv"
         records: list[Record] = []
         if state is None:
-            self._metrics = Metrics(path, classes, phases)
+            self._metrics = Metrics(path, columns)
         else:
-            self._metrics, records = Metrics.resume(path, classes, phases, state)
-        self._classes = tuple(classes)
+            self._metrics, records = Metrics.resume(path, columns, state)
+        self._classes = columns.classes
         self.history = History()
-        self._events = EventFile(folder, classes, settings, records[0].wall if records else time.time())
+        self._events = EventFile(folder, columns.classes, settings, records[0].wall if records else time.time())
         for record in records:
             self._draw(record, self.history.add(record))
         self._events.publish()
@@ -193,6 +191,8 @@ class Tracker:
             "accuracy/global": record.accuracy,
             "accuracy/initial": record.initial_accuracy,
             "accuracy/personalised": record.personalised_accuracy,
+            "accuracy/initial_cohort": record.initial_accuracy_cohort,
+            "accuracy/personalised_all": record.personalised_accuracy_all,
             **self._by_class("accuracy/class", record.class_accuracy or ()),
             "forgetting/average": standing.forgetting,
             **self._by_class("forgetting", standing.class_forgetting),

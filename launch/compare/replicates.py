@@ -129,9 +129,14 @@ def _varied(runs: Sequence[FoundRun]) -> tuple[str, ...]:
     """Options that set runs apart; those that are free on resume only where nothing else tells two runs apart."""
     every = dict.fromkeys(key for run in runs for key in run.settings)
     keys = tuple(key for key in every if key not in _SAME_RUN and _differs(key, runs))
-    fixed = tuple(key for key in keys if key not in FREE_ON_RESUME)
+    fixed = tuple(key for key in keys if key not in FREE_ON_RESUME or (key == "rounds" and _depend_on_rounds(runs)))
     apart, seen = ({(run.seed, *(run.settings.get(key) for key in some)) for run in runs} for some in (fixed, keys))
     return fixed if len(apart) == len(seen) else keys
+
+
+def _depend_on_rounds(runs: Sequence[FoundRun]) -> bool:
+    """Whether a run of more rounds is another run from the first one on."""
+    return any(run.settings.get("lr_schedule") == "cosine" for run in runs)
 
 
 def _until(last: int, curve: Curve) -> Curve:

@@ -16,6 +16,8 @@ QUANTITIES = {
     "generic": "accuracy",
     "initial": "initial_accuracy",
     "personalised": "personalised_accuracy",
+    "initial_cohort": "initial_accuracy_cohort",
+    "personalised_all": "personalised_accuracy_all",
     "forgetting": "forgetting",
 }
 """Columns of metrics.csv by the name a metric gives them; generic is what papers on personalised methods call it."""

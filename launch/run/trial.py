@@ -131,7 +131,8 @@ def _has_begun(folder: Path) -> bool:
 def _differences(stored: Config, wanted: Config) -> list[tuple[str, str, str]]:
     """Key, stored and wanted value of what makes two runs different ones."""
     before, after = _flat(with_absolute_paths(stored)), _flat(with_absolute_paths(wanted))
-    keys = [key for key in {**before, **after} if key not in _OF_MACHINE and before.get(key) != after.get(key)]
+    free = _OF_MACHINE - ({"rounds"} if stored.depends_on_rounds else set())
+    keys = [key for key in {**before, **after} if key not in free and before.get(key) != after.get(key)]
     return [(key, written(before.get(key)), written(after.get(key))) for key in keys]
 
 

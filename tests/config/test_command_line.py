@@ -74,7 +74,8 @@ def test_no_options_are_the_defaults() -> None:
         ("--local_steps 7", {"local_steps": 7}),
         ("--batch_size=32", {"batch_size": 32}),
         ("--lr 1e-2", {"lr": 0.01}),
-        ("--lr_decay 0.99", {"lr_decay": 0.99}),
+        ("--lr_decay 0.99", {"lr_decay": 0.99, "lr_schedule": "exponential"}),
+        ("--lr_schedule cosine --lr_min 0.01", {"lr_schedule": "cosine", "lr_min": 0.01}),
         ("--momentum 0.9", {"momentum": 0.9}),
         ("--weight_decay 0.0001", {"weight_decay": 0.0001}),
         ("--targets 0.85", {"targets": (0.85,)}),
@@ -269,6 +270,9 @@ def test_any_values_survive_the_way_through_yaml(
         ("--compile maybe", "--compile: maybe has the wrong type; accepted: true or false"),
         ("--cohort x", "--cohort: x has the wrong type; accepted: a whole number or null"),
         ("--participation 0.1 --cohort 2", "--participation and --cohort: are both given; give one of them"),
+        ("--lr_schedule cosine --lr_decay 0.9", "--lr_decay: belongs to --lr_schedule exponential; here it is cosine"),
+        ("--lr_min 0.1", "--lr_min: belongs to --lr_schedule cosine; here it is exponential"),
+        ("--lr_schedule cosine --lr_min 0.2", "--lr_min: 0.2 is more than --lr 0.1"),
         ("--method.server_lr x", "--method.server_lr: x has the wrong type; accepted: a number"),
         ("--config", "--config: needs the path of a YAML file"),
         ("--config nowhere.yaml", "nowhere.yaml: cannot be read: No such file or directory"),
@@ -383,6 +387,14 @@ def test_resume_accepts_an_option_that_says_what_is_stored(run_folder: Path, sam
 def test_resume_refuses_other_changes(run_folder: Path, line: str, start: str) -> None:
     end = "; with --resume only --rounds, --eval_every, --checkpoint_every, --keep_checkpoints may change"
     assert message_of(f"--resume {run_folder} {line}") == start.format(folder=run_folder) + end
+
+
+def test_the_rounds_of_a_cosine_stay(tmp_path: Path) -> None:
+    (tmp_path / "config.yaml").write_text(to_yaml(config_of("--lr_schedule cosine --rounds 30")))
+    assert config_of(f"--resume {tmp_path} --rounds 30 --eval_every 2").rounds == 30
+    assert message_of(f"--resume {tmp_path} --rounds 40") == (
+        f"--rounds: 40 is not {tmp_path}'s 30, over which the learning rate falls (--lr_schedule cosine)"
+    )
 
 
 def test_resume_compares_the_path_of_a_npz_file(tmp_path: Path) -> None:

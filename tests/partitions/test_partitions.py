@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
@@ -21,7 +22,7 @@ from fl_ddp.partitions.client_dirichlet import ClientDirichlet
 from fl_ddp.partitions.dirichlet import Dirichlet
 from fl_ddp.partitions.from_file import FromFile
 from fl_ddp.partitions.iid import IID
-from fl_ddp.partitions.local_split import local_split
+from fl_ddp.partitions.local_split import drawn_like, local_split
 from fl_ddp.partitions.partition import Partition
 from fl_ddp.partitions.partition_file import SavedPartition, read_partition, write_partition
 from fl_ddp.partitions.quantity import Quantity
@@ -303,6 +304,31 @@ def test_local_split_chooses_at_random() -> None:
     assert not np.array_equal(first, np.arange(20))
 
 
+def test_test_samples_are_drawn_in_a_client_s_shares_of_the_classes() -> None:
+    labels, test_labels = balanced_labels(1000), np.random.default_rng(0).permutation(np.arange(150) % 10)
+    clients = [np.flatnonzero(labels == 3)[:50], np.flatnonzero((labels == 3) | (labels == 7)), np.zeros(0, np.int64)]
+    parts = drawn_like(clients, labels, test_labels, 0.1, generator(1))
+    assert [dict(Counter(test_labels[part].tolist())) for part in parts] == [{3: 5}, {3: 10, 7: 10}, {}]
+    assert all(len(np.unique(part)) == len(part) and (np.diff(part) > 0).all() for part in parts)
+    assert not np.array_equal(parts[0], drawn_like(clients, labels, test_labels, 0.1, generator(2))[0])
+    all_there_are = drawn_like(clients, labels, test_labels, 0.9, generator(1))
+    assert [len(part) for part in all_there_are] == [15, 30, 0]
+
+
+def test_test_samples_of_the_test_set_go_through_a_partition_file(tmp_path: Path) -> None:
+    path = tmp_path / "partition.json"
+    aside = [np.array([0, 3]), np.array([0, 5])]  # of another set than the clients' own, and shared
+    write_partition(path, SavedPartition([np.array([0]), np.array([1])], aside, local_test_from="test"))
+    partition = FromFile(path=str(path))
+    assert len(partition.split(balanced_labels(2), 2, generator())) == 2
+    read = partition.local_test("test", 6)
+    assert read is not None and [part.tolist() for part in read] == [[0, 3], [0, 5]]
+    with pytest.raises(ConfigError, match="local_test: sample 5 does not exist; accepted: 0 to 4"):
+        partition.local_test("test", 5)
+    with pytest.raises(ConfigError, match=r"--local_test_from: train is not .*partition.json's test"):
+        partition.local_test("train", 6)
+
+
 def test_partition_file_round_trip_and_use_as_partition(tmp_path: Path) -> None:
     labels, path = balanced_labels(), tmp_path / "partition.json"
     clients, local_test = local_split(Dirichlet().split(labels, 7, generator()), 0.25, generator())
@@ -339,6 +365,8 @@ def test_partition_file_of_only_clients_is_sorted(tmp_path: Path) -> None:
         ({"clients": [[0, 1], [2, 10]]}, "sample 10 does not exist; accepted: 0 to 9"),
         ({"clients": [[0, 1], [2]], "local_test": [[], [10]]}, "sample 10 does not exist; accepted: 0 to 9"),
         ({"clients": [[0, 1], [2, -1]]}, "client 1 has -1"),
+        ({"clients": [[0]], "local_test": [[1]], "local_test_from": "else"}, "'else'; accepted: train or test"),
+        ({"clients": [[0]], "local_test": [[1, 1]], "local_test_from": "test"}, "sample 1 is given twice"),
         ({"clients": [[0, 1], [2, True]]}, "client 1 has True"),
         ({"clients": [[0, 1], [2, 3.0]]}, "client 1 has 3.0"),
         ({"clients": [[0, 1], [2, 10**30]]}, "client 1 has 10000"),

@@ -10,7 +10,7 @@ import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from fl_ddp.results.forgetting import average, forgetting
-from fl_ddp.results.metrics import Record
+from fl_ddp.results.metrics import Columns, Record
 from fl_ddp.results.tracking import History, Tracker
 
 CLASSES = ("never lost", "lost", "lost and found", "not in the test set")
@@ -50,10 +50,10 @@ def test_history_forgets_class_by_class_from_round_1_on() -> None:
 
 @pytest.mark.parametrize("cut", [1, 5, 8])
 def test_what_was_best_before_a_resume_still_counts(tmp_path: Path, cut: int) -> None:
-    run = Tracker(tmp_path, CLASSES, (), {})
+    run = Tracker(tmp_path, Columns(CLASSES, ()), {})
     for round in range(cut):
         run.record(record(round))
-    again = Tracker(tmp_path, CLASSES, (), {}, run.state())
+    again = Tracker(tmp_path, Columns(CLASSES, ()), {}, run.state())
     for round in range(cut, 9):
         again.record(record(round))
     with (tmp_path / "metrics.csv").open(newline="") as file:

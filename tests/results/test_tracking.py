@@ -18,7 +18,7 @@ from tensorboard.plugins.hparams.metadata import (
 
 from fl_ddp.errors import ConfigError
 from fl_ddp.results.figures import confusion_figure
-from fl_ddp.results.metrics import Record
+from fl_ddp.results.metrics import Columns, Record
 from fl_ddp.results.progress import Progress, result_table
 from fl_ddp.results.summary import Summary, rounds_to_target, versions_and_hardware, write_summary
 from fl_ddp.results.tracking import Tracker
@@ -39,7 +39,9 @@ def record(round: int) -> Record:
 
 
 def tracker(folder: Path, state: dict[str, object] | None = None) -> Tracker:
-    return Tracker(folder, CLASSES, PHASES, {"method": "FedAvg", "lr": 0.1, "cohort": None, "compile": True}, state)
+    return Tracker(
+        folder, Columns(CLASSES, PHASES), {"method": "FedAvg", "lr": 0.1, "cohort": None, "compile": True}, state
+    )
 
 
 def tracked(folder: Path, rounds: range) -> dict[str, object]:
@@ -236,6 +238,8 @@ SUMMARY = Summary(
     loss=math.inf,
     initial_accuracy=None,
     personalised_accuracy=None,
+    initial_accuracy_cohort=None,
+    personalised_accuracy_all=None,
     class_accuracy={"cat": 0.5, "T-shirt/top": math.nan},
     class_forgetting={"cat": 0.25, "T-shirt/top": math.nan},
     confusion=((1, 1), (0, 0)),
