@@ -1,0 +1,45 @@
+"""How well models do: what metrics.csv says of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from local_training import Model
+from parameters import Parameters
+from torch import Tensor
+
+Row = dict[str, float]
+"""A row of metrics.csv by column; empty columns are left out, or nan."""
+
+
+def accuracy(model: Model, theta: Parameters, x: Tensor, y: Tensor) -> float:
+    """The share of samples whose largest logit is their label's; nan without samples."""
+    right = [int(logits.argmax()) == int(label) for logits, label in zip(model.logits(theta, x), y, strict=True)]
+    return sum(right) / len(right) if right else math.nan
+
+
+def class_accuracies(model: Model, theta: Parameters, x: Tensor, y: Tensor, classes: int) -> list[float]:
+    """The accuracy on the samples of each class; nan for a class without any."""
+    return [accuracy(model, theta, x[y == label], y[y == label]) for label in range(classes)]
+
+
+def mean_loss(model: Model, theta: Parameters, x: Tensor, y: Tensor) -> float:
+    """The mean over samples of their cross-entropy."""
+    losses = [float(model.loss(theta, x[i : i + 1], y[i : i + 1]).detach()) for i in range(len(y))]
+    return sum(losses) / len(losses)
+
+
+def mean_known(values: Sequence[float]) -> float:
+    """The mean of those that are numbers; nan if none is."""
+    known = [value for value in values if not math.isnan(value)]
+    return sum(known) / len(known) if known else math.nan
+
+
+def forgetting(course: Sequence[Sequence[float]]) -> float:
+    """The mean over classes of their best accuracy so far less the present one.
+
+    Args:
+        course: the classes' accuracies in each evaluated round up to the present one.
+    """
+    return mean_known([max(of_class) - of_class[-1] for of_class in zip(*course, strict=True)])

@@ -1,0 +1,106 @@
+"""FedAvg (McMahan et al. 2017): average the clients' models."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from local_training import Client, State, local_sgd
+from parameters import Parameters, summed
+
+
+@dataclass(frozen=True)
+class Update:
+    """What comes of a client's local training.
+
+    Attributes:
+        client: who trained.
+        theta: its model theta^k.
+        loss: its mean training loss.
+        memory: what it remembers until it next takes part.
+        sent: what it sends beside theta^k.
+    """
+
+    client: Client
+    theta: Parameters
+    loss: float
+    memory: State = field(default_factory=dict)
+    sent: State = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class FedAvg:
+    """theta <- theta_t + server_lr sum_k p_k (theta^k - theta_t).
+
+    Attributes:
+        weights: data, p_k = n_k / sum_j n_j over the cohort, or uniform, p_k = 1 / m.
+        server_lr: step of the server along the average change.
+    """
+
+    weights: str = "data"
+    server_lr: float = 1.0
+
+    def server_start(self, theta: Parameters) -> State:
+        """The server's state before the first round."""
+        return {"theta": theta}
+
+    def client_start(self, theta: Parameters) -> State:
+        """What a client remembers before it first takes part."""
+        return {}
+
+    @property
+    def server_batch(self) -> int:
+        """Samples of a batch of the server's own; 0 for a server without samples."""
+        return 0
+
+    def server_measure(self, server: State, proxy: Client | None, t: int) -> State:
+        """The server's state after what it does before the clients of round t = 0, 1, ... train."""
+        return server
+
+    def client_update(self, client: Client, server: State, memory: State, t: int) -> Update:
+        """Local training in round t."""
+        trained = local_sgd(client, server["theta"])
+        return Update(client, trained.theta, trained.loss)
+
+    def server_update(self, server: State, updates: Sequence[Update], clients: int, t: int) -> State:
+        """The server's state after round t.
+
+        Args:
+            server: its state before.
+            updates: of the cohort.
+            clients: N, the number of all clients.
+            t: the round.
+        """
+        return server | {"theta": self.averaged(server["theta"], updates)}
+
+    def shares(self, updates: Sequence[Update]) -> list[float]:
+        """p_k of each client of the cohort; they sum to 1."""
+        sizes = [update.client.n if self.weights == "data" else 1 for update in updates]
+        return [size / sum(sizes) for size in sizes]
+
+    def averaged(
+        self, theta_t: Parameters, updates: Sequence[Update], changes: Sequence[Parameters] | None = None
+    ) -> Parameters:
+        """theta_t moved along the average change of the clients' models, or of what they say is their change."""
+        own = changes or [update.theta - theta_t for update in updates]
+        mean = summed(p_k * change for p_k, change in zip(self.shares(updates), own, strict=True))
+        return theta_t + self.server_lr * mean
+
+    def train_loss(self, updates: Sequence[Update]) -> float:
+        """The mean loss of the clients that trained, averaged as their models are; nan if none did."""
+        # as CONTRIBUTING.md has it: the sums named weight and loss, both from the average, give the loss reported
+        trained = [(p_k, u.loss) for p_k, u in zip(self.shares(updates), updates, strict=True) if u.client.steps]
+        return sum(p_k * loss for p_k, loss in trained) / sum(p_k for p_k, _ in trained) if trained else math.nan
+
+    def stored(self, server: State) -> State:
+        """The server's state as a checkpoint holds it."""
+        return server
+
+    def bytes_down(self, theta: Parameters, width: int, t: int) -> int:
+        """What a client receives in round t, where a number takes `width` bytes: the model, 1 P."""
+        return theta.count() * width
+
+    def bytes_up(self, theta: Parameters, width: int) -> int:
+        """What a client sends: the model, 1 P, and two numbers, its n_k and its loss."""
+        return (theta.count() + 2) * width

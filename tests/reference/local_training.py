@@ -1,0 +1,144 @@
+"""One client's local training: plain SGD, one batch after another."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+from parameters import Parameters
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+State = dict[str, Parameters]
+"""What the server knows, or what a client remembers or sends, by name."""
+
+
+class Model:
+    """A plain module, into which parameters are put."""
+
+    def __init__(self, module: nn.Module) -> None:
+        self._module = copy.deepcopy(module).double()
+
+    def initial(self) -> Parameters:
+        """The parameters that the module was made with."""
+        return Parameters({name: own.detach().clone() for name, own in self._module.named_parameters()})
+
+    def logits(self, theta: Parameters, x: Tensor) -> Tensor:
+        """[B, C] for x [B, ...]; gradient() must come before the next parameters are put in."""
+        with torch.no_grad():
+            for name, own in self._module.named_parameters():
+                own.copy_(theta[name])
+        logits: Tensor = self._module(x)[1]
+        return logits
+
+    def loss(self, theta: Parameters, x: Tensor, y: Tensor) -> Tensor:
+        """Mean cross-entropy of the samples."""
+        return F.cross_entropy(self.logits(theta, x), y)
+
+    def gradient(self, value: Tensor) -> Parameters:
+        """Of a number that was made from logits()."""
+        names, own = zip(*self._module.named_parameters(), strict=True)
+        return Parameters(zip(names, torch.autograd.grad(value, own), strict=True))
+
+
+@dataclass(frozen=True)
+class Client:
+    """A client in one round.
+
+    Attributes:
+        id: its number.
+        model: its network.
+        x: inputs of its training samples.
+        y: their labels.
+        batches: positions in its samples, for each local step of the round.
+        once: positions of all its samples, in the order in which importance passes of the round take them.
+        noise: [n] uniform random numbers of such a pass; takes the samples of a batch, None where there are no batches.
+        lr: learning rate of the round.
+        momentum: of its SGD, which begins anew every round.
+        weight_decay: coefficient of theta in the gradient.
+    """
+
+    id: int
+    model: Model
+    x: Tensor
+    y: Tensor
+    batches: Sequence[Sequence[int]]
+    once: Sequence[int]
+    noise: Callable[[int | None], Tensor]
+    lr: float
+    momentum: float
+    weight_decay: float
+
+    @property
+    def n(self) -> int:
+        """n_k, the number of its training samples."""
+        return len(self.y)
+
+    @property
+    def steps(self) -> int:
+        """T_k, the number of its local steps."""
+        return len(self.batches)
+
+
+@dataclass(frozen=True)
+class Step:
+    """A local step as a path integral sees it.
+
+    Attributes:
+        gradient: of the batch's loss alone, at before.
+        before: theta.
+        after: theta.
+    """
+
+    gradient: Parameters
+    before: Parameters
+    after: Parameters
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What local training leads to.
+
+    Attributes:
+        theta: after the last step.
+        loss: mean over the steps of their batches' loss, without what a method adds to it; 0 without a step.
+        path: all steps.
+    """
+
+    theta: Parameters
+    loss: float
+    path: list[Step]
+
+
+def local_sgd(
+    client: Client,
+    theta: Parameters,
+    pull: Callable[[Parameters], Parameters] | None = None,
+    solve: Callable[[Parameters], Parameters] | None = None,
+) -> Trained:
+    """Train a client.
+
+    Args:
+        client: who trains.
+        theta: where it starts.
+        pull: gradient of what a method adds to the loss, a function of theta.
+        solve: where a proximal step ends, a function of theta after the step of SGD.
+    """
+    losses, path = [], []
+    buffer = theta.filled(0)
+    for batch in client.batches:
+        loss = client.model.loss(theta, client.x[batch], client.y[batch])
+        gradient = client.model.gradient(loss)
+        g = gradient + client.weight_decay * theta
+        if pull:
+            g = g + pull(theta)
+        buffer = client.momentum * buffer + g
+        after = theta - client.lr * buffer
+        if solve:
+            after = solve(after)
+        losses.append(float(loss.detach()))
+        path.append(Step(gradient, theta, after))
+        theta = after
+    return Trained(theta, sum(losses) / max(len(losses), 1), path)

@@ -1,0 +1,162 @@
+"""A run of the reference: one round after another, in a round one client after another."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from evaluation import Row, accuracy, class_accuracies, forgetting, mean_known, mean_loss
+from fedavg import FedAvg, Update
+from local_training import Client, Model, State
+from parameters import Parameters
+from schedule import SERVER, Schedule
+from settings import Settings
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Data:
+    """Samples in double precision, and who has which.
+
+    Attributes:
+        x_train: [N, ...].
+        y_train: [N].
+        x_test: [M, ...].
+        y_test: [M].
+        classes: number of classes.
+        clients: of each client, positions of its training samples.
+        local_test: of each client, positions of its own test samples, in x_train.
+    """
+
+    x_train: Tensor
+    y_train: Tensor
+    x_test: Tensor
+    y_test: Tensor
+    classes: int
+    clients: Sequence[Sequence[int]]
+    local_test: Sequence[Sequence[int]]
+
+    def samples(self, positions: Sequence[int]) -> tuple[Tensor, Tensor]:
+        """x and y at positions of the training set."""
+        return self.x_train[list(positions)], self.y_train[list(positions)]
+
+
+@dataclass(frozen=True)
+class Round:
+    """What is known after a round.
+
+    Attributes:
+        server: its state.
+        memory: of each client that ever took part and remembers something.
+        last: the round, from 0, in which each client that ever took part last did so.
+        row: of metrics.csv.
+    """
+
+    server: State
+    memory: Mapping[int, State]
+    last: Mapping[int, int]
+    row: Row
+
+
+@dataclass(frozen=True)
+class Play:
+    """A run of a method.
+
+    Attributes:
+        method: with its options.
+        model: the network.
+        data: of all clients.
+        settings: of the run.
+        schedule: which samples come when.
+        width: bytes of a number that travels.
+    """
+
+    method: FedAvg
+    model: Model
+    data: Data
+    settings: Settings
+    schedule: Schedule
+    width: int
+
+    def rounds(self) -> list[Round]:
+        """All rounds."""
+        method, theta = self.method, self.model.initial()
+        server, memory, last = method.server_start(theta), dict[int, State](), dict[int, int]()
+        rounds: list[Round] = []
+        for t in range(self.settings.rounds):
+            received = server["theta"]
+            server = method.server_measure(server, self.server_client(t), t)
+            cohort = self.schedule.cohort(t)
+            updates = [
+                method.client_update(self.client(k, t), server, memory.get(k, method.client_start(theta)), t)
+                for k in cohort
+            ]
+            server = method.server_update(server, updates, self.settings.clients, t)
+            memory = memory | {update.client.id: update.memory for update in updates if update.memory}
+            last = last | dict.fromkeys(cohort, t)
+            row = self.traffic(received, updates, t) | {"round": t + 1, "train_loss": method.train_loss(updates)}
+            if (t + 1) % self.settings.eval_every == 0 or t + 1 == self.settings.rounds:
+                row |= self.evaluation(received, server["theta"], updates, [kept.row for kept in rounds])
+            rounds.append(Round(method.stored(server), memory, last, row))
+        return rounds
+
+    def client(self, k: int, t: int) -> Client:
+        """Client k in round t."""
+        x, y = self.data.samples(self.data.clients[k])
+        batches, once = self.schedule.batches(t, k, len(y)), self.schedule.once(t, k, len(y))
+        return self._client(k, t, x, y, batches, once)
+
+    def server_client(self, t: int) -> Client | None:
+        """The server's own samples in round t, if it has any."""
+        if not self.method.server_batch:
+            return None
+        x, y = self.data.samples(self.schedule.proxy)
+        batches = self.schedule.server_batches(t, len(y), self.method.server_batch)
+        return self._client(SERVER, t, x, y, batches, once=range(len(y)))
+
+    def _client(
+        self, k: int, t: int, x: Tensor, y: Tensor, batches: Sequence[Sequence[int]], once: Sequence[int]
+    ) -> Client:
+        settings = self.settings
+        lr = settings.lr * settings.lr_decay**t
+        noise = partial(self.schedule.noise, t, k, len(y))
+        return Client(k, self.model, x, y, batches, once, noise, lr, settings.momentum, settings.weight_decay)
+
+    def traffic(self, theta: Parameters, updates: Sequence[Update], t: int) -> Row:
+        """Bytes that all clients of the cohort together receive and send."""
+        return {
+            "cohort": len(updates),
+            "traffic_down_bytes": len(updates) * self.method.bytes_down(theta, self.width, t),
+            "traffic_up_bytes": len(updates) * self.method.bytes_up(theta, self.width),
+        }
+
+    def evaluation(
+        self, received: Parameters, theta: Parameters, updates: Sequence[Update], before: Sequence[Row]
+    ) -> Row:
+        """How the models of a round do.
+
+        Args:
+            received: the model that its clients received.
+            theta: the model that came of it.
+            updates: of its cohort.
+            before: rows of the rounds before.
+        """
+        data, model = self.data, self.model
+        test = data.x_test, data.y_test
+        names = [f"accuracy/{label}" for label in range(data.classes)]
+        row: Row = {
+            "accuracy": accuracy(model, theta, *test),
+            "loss": mean_loss(model, theta, *test),
+            **dict(zip(names, class_accuracies(model, theta, *test, data.classes), strict=True)),
+        }
+        course = [kept for kept in [*before, row] if "accuracy" in kept]
+        own = [data.samples(positions) for positions in data.local_test]
+        initial = [accuracy(model, received, *own_test) for own_test in own]
+        personal = [accuracy(model, update.theta, *own[update.client.id]) for update in updates] if own else []
+        return row | {
+            "running_mean_accuracy": mean_known([kept["accuracy"] for kept in course]),
+            "forgetting": forgetting([[kept[name] for name in names] for kept in course]),
+            "initial_accuracy": mean_known(initial),
+            "personalised_accuracy": mean_known(personal),
+        }

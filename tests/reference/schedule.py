@@ -1,0 +1,79 @@
+"""Which samples come when and which random numbers are drawn: all that the reference takes from the program."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+
+import numpy as np
+import torch
+from settings import Settings
+from torch import Tensor
+
+from fl_ddp.config.command_line import from_mapping
+from fl_ddp.engine.plan import Plan
+from fl_ddp.engine.seeds import Keys, Purpose, keys, shuffled, uniform
+from fl_ddp.federation import Federation, build_federation
+from fl_ddp.importance.coverage import coverage
+from fl_ddp.importance.fisher import chunk_size
+from fl_ddp.ranks.cohort import cohort
+from fl_ddp.ranks.collectives import Ranks
+
+SERVER = 0
+"""Stands for the server where random numbers are drawn for clients."""
+
+
+class Schedule:
+    """Orders and random numbers of a run."""
+
+    def __init__(self, options: Mapping[str, object], settings: Settings) -> None:
+        self._options, self._settings = options, settings
+
+    @cached_property
+    def _federation(self) -> Federation:
+        return build_federation(from_mapping(self._options), Ranks(0, 1, torch.device("cpu")))
+
+    def cohort(self, t: int) -> list[int]:
+        """The clients of round t."""
+        settings = self._settings
+        return [int(k) for k in cohort(settings.seed, t, settings.clients, settings.cohort_size)]
+
+    def batches(self, t: int, client: int, n: int) -> list[list[int]]:
+        """Positions in a client's n samples, for each of its local steps in round t."""
+        settings = self._settings
+        plan = Plan(settings.batch_size, settings.epochs, settings.local_steps, lr=1.0, drop_last=settings.drop_last)
+        return self._cut(plan, t, client, n)
+
+    def server_batches(self, t: int, n: int, batch_size: int) -> list[list[int]]:
+        """The server's n samples once, in round t."""
+        return self._cut(Plan(batch_size, epochs=1.0, steps=None, lr=1.0), t, SERVER, n)
+
+    def once(self, t: int, client: int, n: int) -> list[int]:
+        """All positions in a client's n samples, in the order in which importance passes of round t take them."""
+        return [int(i) for i in shuffled(self._importance_key(t, client), np.array([n]), 0)[0]]
+
+    def noise(self, t: int, client: int, n: int, batch_size: int | None) -> Tensor:
+        """[n] uniform random numbers of a pass over a client's n samples, by batches or by the pass's own chunks."""
+        size = batch_size or self._chunk
+        drawn = keys(self._importance_key(t, client), Purpose.NOISE, np.arange(-(-n // size))) >> np.uint64(33)
+        return torch.cat([uniform(torch.tensor(int(key)), 0, torch.Size([size])) for key in drawn])[:n]
+
+    @cached_property
+    def proxy(self) -> list[int]:
+        """Positions in the training set of the server's samples; they stay in this order."""
+        return [int(i) for part in self._federation.proxy for i in part]
+
+    @cached_property
+    def _chunk(self) -> int:
+        federation = self._federation
+        return chunk_size(coverage(federation.model, federation.train.x.shape[1:]), 1)
+
+    def _cut(self, plan: Plan, t: int, client: int, n: int) -> list[list[int]]:
+        steps = plan.batches(self._order_key(t, client), [np.arange(n)])
+        return [[int(i) for i in step[0] if i >= 0] for step in steps]
+
+    def _order_key(self, t: int, client: int) -> Keys:
+        return keys(self._settings.seed, t, Purpose.ORDER, client)
+
+    def _importance_key(self, t: int, client: int) -> Keys:
+        return keys(self._order_key(t, client), Purpose.IMPORTANCE)

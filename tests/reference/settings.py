@@ -1,0 +1,48 @@
+"""The options of a run that its numbers depend on, beside those of its method."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Options of the command line, with its defaults."""
+
+    clients: int = 20
+    participation: float | None = None
+    cohort: int | None = None
+    local_test: float = 0.0
+    rounds: int = 100
+    local_epochs: float | None = None
+    local_steps: int | None = None
+    batch_size: int = 10
+    drop_last: bool = False
+    lr: float = 0.1
+    lr_decay: float = 1.0
+    momentum: float = 0.0
+    weight_decay: float = 0.0
+    seed: int = 0
+    eval_every: int = 1
+
+    @property
+    def cohort_size(self) -> int:
+        """m = max(round(C N), 1), if it is not given."""
+        if self.cohort is not None:
+            return self.cohort
+        return max(round((1.0 if self.participation is None else self.participation) * self.clients), 1)
+
+    @property
+    def epochs(self) -> float | None:
+        """Passes of a client over its samples; None where its steps are counted."""
+        if self.local_steps is not None:
+            return None
+        return 1.0 if self.local_epochs is None else self.local_epochs
+
+
+def settings_of(options: Mapping[str, Any]) -> Settings:
+    """The settings among a run's options."""
+    names = {field.name for field in fields(Settings)}
+    return Settings(**{name: value for name, value in options.items() if name in names})
