@@ -1,0 +1,160 @@
+"""The runs that are compared: every method, with every option that changes its numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+Options = Mapping[str, Any]
+"""Of a run, as the command line names them; `network` is a class of network.py, `division` a name in samples.py."""
+
+BASE: Options = {
+    "network": "Network", "division": "unlike", "method": "FedAvg", "clients": 6, "cohort": 4, "rounds": 3,
+    "batch_size": 4, "lr": 0.3, "local_test": 0.2, "seed": 11, "lanes": 3, "compile": False, "device": "cpu",
+    "checkpoint_every": 1, "keep_checkpoints": 9,
+}  # fmt: skip
+"""Two groups of three lanes, of which two are padded; the last batch of most clients is short."""
+SGD: Options = {"momentum": 0.5, "weight_decay": 0.1}
+IDLE: Options = {"drop_last": True}
+"""One client has less than a batch, and never trains."""
+
+
+def of(method: str, run: Options | None = None, **options: object) -> Options:
+    """A method with its options, and options of the run."""
+    return {"method": method, **{f"method.{name}": value for name, value in options.items()}, **(run or {})}
+
+
+FEDAVG: Mapping[str, Options] = {
+    "plain": of("FedAvg"),
+    "sgd": of("FedAvg", {**SGD, "lr_decay": 0.5}),
+    "idle": of("FedAvg", IDLE),
+    "one and a half epochs": of("FedAvg", {"local_epochs": 1.5}),
+    "part of an epoch": of("FedAvg", {"local_epochs": 0.4, "drop_last": True}),
+    "steps": of("FedAvg", {"local_steps": 4}),
+    "nobody trains": of("FedAvg", {**IDLE, "cohort": 1, "seed": 3}),
+    "lanes": of("FedAvg", {"lanes": "auto"}),
+    "seldom evaluated": of("FedAvg", {"eval_every": 2}),
+    "share of the clients": of("FedAvg", {"cohort": None, "participation": 0.6}),
+    "all clients": of("FedAvg", {"cohort": None}),
+    "wide batches": of("FedAvg", {"batch_size": 7, "seed": 8, "network": "Rectified"}),
+    "no own test samples": of("FedAvg", {"local_test": 0.0}),
+    "normalised": of("FedAvg", {"data.normalize": True}),
+    "uniform": of("FedAvg", weights="uniform", server_lr=0.7),
+    "single precision": of("FedAvg", {"network": "Network32", **SGD}),
+}
+
+FEDPROX: Mapping[str, Options] = {
+    "mu": of("FedProx", mu=0.5),
+    "sgd": of("FedProx", SGD, mu=0.5, weights="uniform", server_lr=0.7),
+    "idle": of("FedProx", IDLE, mu=0.5),
+    "single precision": of("FedProx", {"network": "Network32"}, mu=0.5),
+}
+
+FEDAVGM: Mapping[str, Options] = {
+    "heavy ball": of("FedAvgM", SGD, server_lr=0.5),
+    "dampening": of("FedAvgM", beta=0.7, dampening=0.4, weights="uniform"),
+    "nesterov": of("FedAvgM", IDLE, beta=0.5, dampening=0.2, nesterov=True),
+    "single precision": of("FedAvgM", {"network": "Network32"}, beta=0.5),
+}
+
+FEDNOVA: Mapping[str, Options] = {
+    "plain": of("FedNova", server_lr=0.7),
+    "momentum": of("FedNova", SGD),
+    "mu": of("FedNova", mu=0.5),
+    "uniform": of("FedNova", IDLE, weights="uniform"),
+    "idle with mu": of("FedNova", {**IDLE, "weight_decay": 0.1}, mu=0.5, weights="uniform"),
+    "nobody trains": of("FedNova", {**IDLE, "cohort": 1, "seed": 3}),
+    "single precision": of("FedNova", {"network": "Network32"}, mu=0.5),
+}
+
+SCAFFOLD: Mapping[str, Options] = {
+    "plain": of("Scaffold"),
+    "momentum": of("Scaffold", {**SGD, "lr_decay": 0.5}),
+    "data weights": of("Scaffold", weights="data", server_lr=0.7),
+    "idle": of("Scaffold", {**IDLE, "local_epochs": 1.5}),
+    "single precision": of("Scaffold", {"network": "Network32"}),
+}
+
+FEDDYN: Mapping[str, Options] = {
+    "alpha": of("FedDyn", alpha=0.4),
+    "data weights": of("FedDyn", alpha=0.4, weights="data", server_lr=0.7),
+    "idle": of("FedDyn", {**IDLE, **SGD}, alpha=0.4),
+    "single precision": of("FedDyn", {"network": "Network32"}, alpha=0.4),
+}
+
+FEDCURV: Mapping[str, Options] = {
+    "plain": of("FedCurv", lam=0.4),
+    "last round": of("FedCurv", SGD, partial="last_round"),
+    "proximal": of("FedCurv", SGD, lam=5.0, penalty_step="proximal"),
+    "proximal last round": of("FedCurv", IDLE, lam=5.0, partial="last_round", penalty_step="proximal"),
+    "idle": of("FedCurv", IDLE, weights="uniform", server_lr=0.7),
+    "sparse": of("FedCurv", top_q=0.3),
+    "sparse change": of("FedCurv", {"weight_decay": 0.1}, top_q=0.3, sparse_delta=True),
+    "sparse last round": of("FedCurv", top_q=0.3, partial="last_round", penalty_step="proximal"),
+    "hardly sparse": of("FedCurv", top_q=0.8),
+    "exact": of("FedCurv", kind="exact", fisher_samples=5),
+    "mc": of("FedCurv", {"division": "one_large", "cohort": 2, "batch_size": 9}, kind="mc"),
+    "batches": of("FedCurv", reduction="batch_mean_sq", fisher_batch=4, fisher_samples=7),
+    "exact batches": of("FedCurv", kind="exact", reduction="batch_mean_sq", fisher_batch=4),
+    "mc batches": of("FedCurv", kind="mc", reduction="batch_mean_sq", fisher_batch=4),
+    "single precision": of("FedCurv", {"network": "Network32"}, lam=0.4),
+}
+
+FISHERAVG: Mapping[str, Options] = {
+    "ewc": of("FisherAvg", lam=3.0),
+    "explicit": of("FisherAvg", SGD, lam=1.0, penalty_step="explicit", gamma=0.6),
+    "plain mean": of("FisherAvg", lam=3.0, weighted=False, weights="data", server_lr=0.7),
+    "unknown coordinates": of("FisherAvg", {**SGD, "cohort": 2, "seed": 4}, lam=3.0, gamma=0.3, weights="data"),
+    "l1": of("FisherAvg", IDLE, lam=3.0, layer_norm="l1"),
+    "max": of("FisherAvg", lam=3.0, layer_norm="max", server_lr=0.7),
+    "no norm": of("FisherAvg", lam=3.0, layer_norm="none"),
+    "fresh": of("FisherAvg", lam=3.0, agg_fisher="fresh", gamma=0.6),
+    "sum": of("FisherAvg", lam=1.0, fisher_update="sum"),
+    "eps": of("FisherAvg", lam=3.0, compat_eps=0.02, server_lr=0.7),
+    "exact": of("FisherAvg", lam=3.0, kind="exact", fisher_samples=5),
+    "mc": of("FisherAvg", lam=3.0, kind="mc"),
+    "batches": of("FisherAvg", lam=3.0, reduction="batch_mean_sq", fisher_batch=4),
+    "rectified": of("FisherAvg", {"network": "Rectified", "weight_decay": 0.1}, lam=3.0),
+    "rwalk": of("FisherAvg", lam=2.0, importance="rwalk", interval=2),
+    "rwalk explicit": of("FisherAvg", SGD, lam=1.0, importance="rwalk", interval=2, penalty_step="explicit"),
+    "rwalk windows": of("FisherAvg", IDLE, lam=2.0, importance="rwalk", interval=3, alpha=0.4),
+    "rwalk fresh": of("FisherAvg", lam=2.0, importance="rwalk", agg_fisher="fresh", gamma=0.6, eps=0.1),
+    "rwalk plain mean": of("FisherAvg", SGD, lam=2.0, importance="rwalk", weighted=False, fisher_update="sum"),
+    "rwalk, nobody trains": of("FisherAvg", {**IDLE, "cohort": 1, "seed": 3}, lam=2.0, importance="rwalk"),
+    "single precision": of("FisherAvg", {"network": "Network32"}, lam=3.0),
+}
+
+FEDCL: Mapping[str, Options] = {
+    "squares": of("FedCL", lam=2.0, proxy=0.2),
+    "proximal": of("FedCL", SGD, lam=5.0, proxy=0.2, penalty_step="proximal"),
+    "identity": of("FedCL", lam=0.2, every=2, proxy=0.2, weights="uniform"),
+    "skip": of("FedCL", lam=2.0, every=2, missing="skip", proxy=0.2),
+    "last": of("FedCL", {"cohort": 3}, lam=2.0, every=3, missing="last", proxy=0.2),
+    "never measured": of("FedCL", lam=0.2, every=0),
+    "local": of("FedCL", IDLE, lam=2.0, every=2, missing="local", proxy=0.2, server_lr=0.7),
+    "magnitudes": of("FedCL", lam=0.5, omega="per_param_abs", every=2, missing="local", proxy=0.2),
+    "tensors": of("FedCL", lam=0.5, omega="per_tensor", every=2, missing="local", proxy=0.3, proxy_batch=4),
+    "global": of("FedCL", lam=0.2, omega="global", every=2, missing="local", proxy=0.2),
+    "mas": of("FedCL", lam=0.2, omega="mas", every=2, missing="local", proxy=0.2),
+    "si": of("FedCL", SGD, lam=0.5, omega="si", xi=0.1, proxy=0.3, proxy_batch=3),
+    "si local": of("FedCL", IDLE, lam=0.5, omega="si", every=2, missing="local", xi=0.1, proxy=0.3),
+    "single precision": of("FedCL", {"network": "Network32"}, lam=2.0, proxy=0.2),
+}
+
+CASES: Mapping[str, Options] = {
+    f"{case['method']}: {name}": case
+    for table in (FEDAVG, FEDPROX, FEDAVGM, FEDNOVA, SCAFFOLD, FEDDYN, FEDCURV, FISHERAVG, FEDCL)
+    for name, case in table.items()
+}
+
+WRONG: Sequence[tuple[str, object, str, str]] = (
+    ("method", "FedDyn", "traffic_up_bytes", "h follows from the models, so a client sends 1 P and not 2 P"),
+    ("method", "FisherAvg", "traffic_up_bytes", "a client's number of samples and its loss are not counted"),
+    ("drop_last", True, "train_loss", "a client that did not train counts as if its loss were 0"),
+)
+"""Columns of metrics.csv that the program has wrong: an option, its value, the column and why."""
+
+
+def wrong_columns(case: Options) -> list[tuple[str, str]]:
+    """Columns that are wrong in a case, and why."""
+    return [(column, why) for option, value, column, why in WRONG if case.get(option) == value]

@@ -1,0 +1,81 @@
+"""A case as a run of the program and as one of the reference."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import network
+import numpy as np
+import torch
+from cases import BASE, Options
+from fedavg import FedAvg
+from fedavgm import FedAvgM
+from fedcl import FedCL
+from fedcurv import FedCurv
+from feddyn import FedDyn
+from fednova import FedNova
+from fedprox import FedProx
+from fisheravg import FisherAvg
+from local_training import Model
+from round_loop import Data, Play, Round
+from samples import CLASSES, FEATURES
+from scaffold import Scaffold
+from schedule import Schedule
+from settings import settings_of
+from torch import nn
+
+from fl_ddp.engine.seeds import Purpose, torch_seed
+
+METHODS: Mapping[str, type[FedAvg]] = {
+    method.__name__: method
+    for method in (FedAvg, FedProx, FedAvgM, FedNova, Scaffold, FedDyn, FedCurv, FisherAvg, FedCL)
+}
+Division = tuple[Sequence[Sequence[int]], Sequence[Sequence[int]]]
+"""Positions of each client's training samples, and of its own test samples."""
+
+
+def program_options(case: Options, folder: Path) -> dict[str, object]:
+    """A case as options of the program, its samples in a folder."""
+    options = {key: value for key, value in {**BASE, **case}.items() if value is not None}
+    return {
+        "data": str(folder / "data.npz"),
+        "partition": "FromFile",
+        "partition.path": str(folder / f"{options.pop('division')}.json"),
+        "model": f"{network.__file__}:{options.pop('network')}",
+        **options,
+    }
+
+
+def reference_rounds(case: Options, folder: Path, division: Division) -> list[Round]:
+    """A case, played by the reference on the samples in a folder."""
+    options = {**BASE, **case}
+    settings, module = settings_of(options), module_of(case)
+    of_method = {name.removeprefix("method."): v for name, v in options.items() if name.startswith("method.")}
+    return Play(
+        method=METHODS[options["method"]](**of_method),
+        width=next(module.parameters()).element_size(),
+        model=Model(module),
+        data=data_of(folder, division, bool(options.get("data.normalize"))),
+        settings=settings,
+        schedule=Schedule(program_options(case, folder), settings),
+    ).rounds()
+
+
+def module_of(case: Options) -> nn.Module:
+    """The network as a run of the case makes it."""
+    options = {**BASE, **case}
+    make: type[nn.Module] = getattr(network, options["network"])
+    with torch_seed(options["seed"], Purpose.MODEL):
+        return make(in_shape=(FEATURES,), num_classes=CLASSES)
+
+
+def data_of(folder: Path, division: Division, normalize: bool) -> Data:
+    """The samples as the program takes them: features in single precision, normalised by the training set if asked."""
+    with np.load(folder / "data.npz") as arrays:
+        x_train, x_test = (torch.from_numpy(arrays[key]).float().double() for key in ("x_train", "x_test"))
+        y_train, y_test = (torch.from_numpy(arrays[key]) for key in ("y_train", "y_test"))
+    if normalize:
+        mean, deviation = x_train.mean(0), x_train.std(0, correction=0)
+        x_train, x_test = (x_train - mean) / deviation, (x_test - mean) / deviation
+    return Data(x_train, y_train, x_test, y_test, CLASSES, *division)

@@ -1,0 +1,36 @@
+"""The data set of the comparison, and how it is divided among the clients."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+
+CLASSES = 4
+TRAIN, TEST, FEATURES = 130, 36, 4
+SIZES = {"unlike": (27, 19, 14, 11, 8, 2), "one_large": (70, 19, 14, 11, 8, 2)}
+"""Samples of each client, in two divisions; the rest belong to nobody. Of two none is kept aside for testing."""
+WITHOUT_FIRST_FEATURE = (1, 3)
+"""Clients for which the first feature is always 0."""
+
+
+def write_samples(folder: Path) -> None:
+    """Write data.npz and a <division>.json for each division.
+
+    Labels are skewed between clients. The last class has no test samples. The first feature is mostly 0.
+    """
+    rng = np.random.default_rng(12)
+    centres = rng.normal(size=(CLASSES, FEATURES))
+    y_train = np.sort(rng.integers(0, CLASSES, TRAIN))
+    y_test = rng.integers(0, CLASSES - 1, TEST)
+    x_train, x_test = (centres[y] + rng.normal(size=(len(y), FEATURES)) for y in (y_train, y_test))
+    x_train[rng.random(TRAIN) < 0.7, 0] = 0
+    order = np.argsort(np.arange(TRAIN) + rng.normal(0, 25, TRAIN))
+    for name, sizes in SIZES.items():
+        clients = np.split(order, np.cumsum(sizes))[: len(sizes)]
+        for k in WITHOUT_FIRST_FEATURE:
+            x_train[clients[k], 0] = 0
+        division = {"clients": [sorted(part.tolist()) for part in clients]}
+        (folder / f"{name}.json").write_text(json.dumps(division), encoding="utf-8")
+    np.savez(folder / "data.npz", x_train=x_train, y_train=y_train, x_test=x_test, y_test=y_test)

@@ -1,0 +1,56 @@
+"""What a run of the program leaves, in the reference's terms."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+from evaluation import Row
+from local_training import State
+from parameters import Parameters
+from round_loop import Round
+from safetensors.torch import load_file
+from torch import Tensor
+
+
+def by_name(vector: Tensor, like: Parameters) -> Parameters:
+    """A flat vector as the module's parameters, which it holds one after another in the module's order."""
+    parts = torch.split(vector.double(), [own.numel() for own in like.values()])
+    return Parameters({name: part.view(own.shape) for (name, own), part in zip(like.items(), parts, strict=True)})
+
+
+def stored_rounds(folder: Path, like: Parameters) -> list[Round]:
+    """All rounds of a run that kept all its checkpoints."""
+    with (folder / "metrics.csv").open(newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    return [_round(folder / "checkpoints" / f"round_{int(row['round']):06d}", _row(row), like) for row in rows]
+
+
+def final_parameters(folder: Path) -> Parameters:
+    """What model.safetensors holds."""
+    return Parameters({name: own.double() for name, own in load_file(folder / "model.safetensors").items()})
+
+
+def divided(file: Path) -> tuple[Sequence[Sequence[int]], Sequence[Sequence[int]]]:
+    """Each client's training samples and its own test samples, none where a partition.json has none."""
+    content = json.loads(file.read_text(encoding="utf-8"))
+    return content["clients"], content.get("local_test", [])
+
+
+def _row(row: dict[str, str]) -> Row:
+    return {column: float(value) for column, value in row.items() if value and not column.startswith("time")}
+
+
+def _round(checkpoint: Path, row: Row, like: Parameters) -> Round:
+    server = {name: by_name(t, like) for name, t in load_file(checkpoint / "server.safetensors").items()}
+    memory: dict[int, State] = {}
+    last: dict[int, int] = {}
+    file = checkpoint / "memory.0.safetensors"
+    stored = load_file(file) if file.exists() else {}
+    for place, k in enumerate(stored.pop("ids", [])):
+        last |= {int(k): int(t[place]) for name, t in stored.items() if name == "round"}
+        memory[int(k)] = {name: by_name(t[place], like) for name, t in stored.items() if name != "round"}
+    return Round(server, memory, last, row)

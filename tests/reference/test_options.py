@@ -1,0 +1,111 @@
+"""The cases have every option in them, and each option of each case moves its numbers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import asdict, fields
+from pathlib import Path
+from typing import Any, Literal, get_args, get_origin
+
+import pytest
+import torch
+from cases import BASE, CASES, Options
+from comparison import differences
+from reference_run import METHODS, Division, program_options, reference_rounds
+from samples import CLASSES, write_samples
+from settings import Settings
+
+from fl_ddp.config import registry
+from fl_ddp.config.command_line import from_mapping
+from fl_ddp.config.settings import Config
+from fl_ddp.federation import build_federation
+from fl_ddp.ranks.collectives import Ranks
+
+FAR = 1e-3
+"""By what share of what moved an option must move something: a hundred times what single precision may be off by."""
+NOT_HERE = {
+    "data", "partition", "model", "method", "lanes", "compile", "precision", "device", "reduction",
+    "checkpoint_every", "keep_checkpoints", "targets", "name", "out", "resume",
+}  # fmt: skip
+"""Options of a run that the reference does not have: they choose its parts, or how fast and exactly it computes."""
+MADE_OF = {"method", "network", "division", "clients", "rounds"}
+"""What a case is made of."""
+
+
+def division_of(case: Options, folder: Path) -> Division:
+    """Whose samples are whose in a run of a case."""
+    federation = build_federation(from_mapping(program_options(case, folder)), Ranks(0, 1, torch.device("cpu")))
+    clients, local_test = ([part.tolist() for part in parts] for parts in (federation.clients, federation.local_test))
+    return clients, local_test if {**BASE, **case}["local_test"] else []
+
+
+def own_options(name: str) -> Iterator[str]:
+    """The options that a case gives and that are not the defaults; the plain case gives BASE's."""
+    case: Options = {**BASE, **CASES[name]} if name == "FedAvg: plain" else CASES[name]
+    for option, value in case.items():
+        if option not in NOT_HERE | MADE_OF and value != default(case["method"], option):
+            yield option
+
+
+def default(method: str, option: str) -> Any:
+    """What the program takes where an option is not given."""
+    if option.startswith("method."):
+        return asdict(METHODS[method]())[option.removeprefix("method.")]
+    return False if option == "data.normalize" else asdict(Settings())[option]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_each_option_of_a_case_moves_its_numbers(name: str, tmp_path: Path) -> None:
+    write_samples(tmp_path)
+    case = CASES[name]
+    given = reference_rounds(case, tmp_path, division_of(case, tmp_path))
+    silent = []
+    for option in own_options(name):
+        other = {**case, option: default(case["method"], option)}
+        without = reference_rounds(other, tmp_path, division_of(other, tmp_path))
+        if not any(math.isfinite(moved.gap) for moved in differences(case, without, given, FAR)):
+            silent.append(option)
+    assert silent == []
+
+
+def test_the_reference_has_all_methods() -> None:
+    assert METHODS.keys() == registry.known("method").keys()
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_the_reference_has_all_options_of_a_method(method: str) -> None:
+    programs = registry.options("method", registry.known("method")[method]).by_name
+    assert asdict(METHODS[method]()) == {name: option.default for name, option in programs.items()}
+
+
+def test_the_reference_has_all_options_of_a_run() -> None:
+    programs = {field.name: getattr(Config(), field.name) for field in fields(Config)}
+    assert asdict(Settings()) == {name: value for name, value in programs.items() if name not in NOT_HERE}
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_value_of_an_option_is_in_a_case(method: str) -> None:
+    options = registry.options("method", registry.known("method")[method]).by_name
+    cases = [case for case in CASES.values() if case["method"] == method]
+    for name, option in options.items():
+        found = {case.get(f"method.{name}", option.default) for case in cases}
+        if get_origin(option.type) is Literal:
+            assert found >= set(get_args(option.type)), name
+        else:
+            assert found - {option.default}, name
+
+
+def test_every_option_of_a_run_is_in_a_case() -> None:
+    given = {option for case in CASES.values() for option in case}
+    assert {field.name for field in fields(Settings)} - given <= {*MADE_OF, "lr"}
+
+
+def test_every_column_says_something(tmp_path: Path) -> None:
+    write_samples(tmp_path)
+    case = CASES["FedAvg: plain"]
+    rows = [kept.row for kept in reference_rounds(case, tmp_path, division_of(case, tmp_path))]
+    constant = {"cohort", "traffic_up_bytes", "traffic_down_bytes", f"accuracy/{CLASSES - 1}"}
+    for column in rows[0].keys() - constant:
+        assert len({row[column] for row in rows}) > 1, column
+    assert all(math.isnan(row[f"accuracy/{CLASSES - 1}"]) for row in rows)

@@ -1,0 +1,42 @@
+"""Every number of a run is that of the reference, a second simulator that is written to be read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from cases import CASES, WRONG, Options
+from comparison import all_differences, differences, start_of
+from launching import simulated
+from reference_run import program_options, reference_rounds
+from round_loop import Round
+from samples import write_samples
+from stored_run import divided, final_parameters, stored_rounds
+
+
+def both(case: Options, folder: Path) -> tuple[list[Round], list[Round]]:
+    """A case as the program and as the reference play it; the run's folder is `run`."""
+    write_samples(folder)
+    run = simulated(program_options(case, folder) | {"name": "run"}, folder)
+    return stored_rounds(run, start_of(case)), reference_rounds(case, folder, divided(run / "partition.json"))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_every_number_is_the_references(name: str, tmp_path: Path) -> None:
+    found, expected = both(CASES[name], tmp_path)
+    assert differences(CASES[name], found, expected) == []
+    theta = found[-1].server["theta"]
+    final = final_parameters(tmp_path / "run")
+    assert final.keys() == theta.keys() and all(own.equal(theta[name]) for name, own in final.items())
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "column"),
+    [
+        pytest.param(option, value, column, marks=pytest.mark.xfail(reason=why, strict=True))
+        for option, value, column, why in WRONG
+    ],
+)
+def test_every_column_is_the_references(option: str, value: object, column: str, tmp_path: Path) -> None:
+    case = next(case for case in CASES.values() if case.get(option) == value)
+    assert column not in {found.what for found in all_differences(case, *both(case, tmp_path))}
