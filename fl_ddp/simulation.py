@@ -18,10 +18,7 @@ from fl_ddp.config.settings import Config
 from fl_ddp.engine.group import Group, Workplace
 from fl_ddp.engine.plan import Plan
 from fl_ddp.engine.seeds import Purpose, noise_key
-from fl_ddp.errors import (
-    DivergedError,
-    StatesDifferError,
-)
+from fl_ddp.errors import ConfigError, DivergedError, StatesDifferError
 from fl_ddp.evaluation import Evaluation, Received, Scores
 from fl_ddp.federation import Federation
 from fl_ddp.host.global_random import refuse_global_draws
@@ -127,7 +124,7 @@ class Simulation:
                 traffic_up_bytes=len(ids) * kept[0].bytes_up,
                 traffic_down_bytes=len(ids) * method.sent_bytes(server, index),
                 padded_lanes=self._padded_lanes(hands),
-                train_loss=_ratio(total, "loss", "weight"),
+                train_loss=_ratio(total, "loss", "trained"),
                 initial_accuracy=initial.by_all,
                 personalised_accuracy=_ratio(total, "own_accuracy", "tested"),
                 initial_accuracy_cohort=initial.by_cohort if config.personalise == "all" else None,
@@ -228,17 +225,23 @@ class Simulation:
         return total
 
     def _train(self, index: int, server: Tensors, due: bool, clients: Indices) -> tuple[Group, Upload]:
-        """Put clients side by side and train them; test what becomes of them where that is due."""
+        """Put clients side by side and train them; test what becomes of them where that is due.
+
+        Sums that only report something do not travel: trained, own_accuracy and tested.
+        """
         method = self._federation.method
         group = self._group(clients, index, self._plan(index), self._federation.clients)
         sent = method.sent(index)
         received = {name: (server if name in sent else self._initial)[name] for name in method.broadcast}
         upload = method.client_update(group, received, self._memory.take(group.client))
-        own = self._evaluation.own(group.client, upload.theta) if due else {}
-        if not own:
-            return group, upload
+        reports = self._evaluation.own(group.client, upload.theta) if due else {}
+        if isinstance(weight := upload.sums.get("weight"), Tensor):
+            reports["trained"] = torch.where(group.steps > 0, weight, 0)
+        if taken := reports.keys() & upload.sums.keys():
+            what = f"client_update of {type(method).__name__}"
+            raise ConfigError(what, f"gives a sum named {min(taken)}, which is the engine's own; give it another name")
         sent_up = upload.sums if upload.sent is None else upload.sent
-        return group, replace(upload, sums=upload.sums | own, sent=sent_up)
+        return group, replace(upload, sums=upload.sums | reports, sent=sent_up)
 
     def _personalised(self, index: int, ids: Indices, server: Tensors, total: Total) -> float | None:
         """Accuracy of all clients' models after local training: the others train, too, and nothing comes of it."""

@@ -61,6 +61,14 @@ MISTAKES: Mapping[str, tuple[str, str]] = {
         """,
         r"{file}:14: KeyError: 'detla'",
     ),
+    "a_name_of_the_engines": (
+        """
+        def client_update(self, group, server, memory):
+            upload = super().client_update(group, server, memory)
+            return replace(upload, sums=upload.sums | {{"trained": group.n}})
+        """,
+        r"client_update of Mine: gives a sum named trained, which is the engine's own; give it another name",
+    ),
     "torch_random": (
         """
         def client_update(self, group, server, memory):
@@ -129,7 +137,7 @@ def test_a_mistake_is_one_line_with_its_place(tmp_path: Path, capfd: pytest.Capt
         code = main(options(settings))
     lines = capfd.readouterr().err.splitlines()
     assert len(lines) == 1 and re.match("fl_ddp: error: " + message(case), lines[0]), lines
-    assert code == (2 if case in ("syntax", "import") else 1)
+    assert code == (2 if case in ("syntax", "import", "a_name_of_the_engines") else 1)
 
 
 @pytest.mark.parametrize("case", ["missing_key", pytest.param("item", marks=pytest.mark.slow)])

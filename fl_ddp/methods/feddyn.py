@@ -50,8 +50,8 @@ class FedDyn(FedAvg):
         """Local training, then g_k <- g_k - alpha (theta^k - theta_t)."""
         trained = group.train(server["theta"], self, server, memory)
         g = memory["g"] - self.alpha * (trained.theta - server["theta"])
-        sums = self.average(group, server, trained) | {"g": Term(g, minus=memory["g"])}
-        return Upload(sums, trained.theta, memory={"g": g})
+        sent = self.average(group, server, trained)  # the change of g_k follows from that of theta^k
+        return Upload(sent | {"g": Term(g, minus=memory["g"])}, trained.theta, {"g": g}, sent)
 
     def server_update(self, server: Tensors, total: Total, info: Info) -> Tensors:
         """The h <- h - alpha / N sum (theta^k - theta_t); theta <- mean theta^k - h / alpha."""

@@ -112,9 +112,9 @@ class FisherAvg(FedAvg):
             own["score"] = score
             weight = weight + score
         known = by_tensor_norm(self.model, weight, self.layer_norm)
-        sums = self.average(group, server, trained) | own | {"known": known}
-        sums["known_delta"] = Term(trained.theta, minus=theta, weight=known)
-        return Upload(sums, trained.theta, sent=own | {"theta": trained.theta})
+        sent = self.average(group, server, trained) | own  # the weight follows from the client's Fisher
+        known_delta = Term(trained.theta, minus=theta, weight=known)
+        return Upload(sent | {"known": known, "known_delta": known_delta}, trained.theta, sent=sent)
 
     def server_update(self, server: Tensors, total: Total, info: Info) -> Tensors:
         """Eq. 2 in place of the mean; the global Fisher is the mean of the clients'."""

@@ -24,7 +24,7 @@ class Record:
         traffic_up_bytes: sent by all clients of the round together.
         traffic_down_bytes: received by them.
         padded_lanes: share of the trained lanes that held no client: time lost, not part of the results.
-        train_loss: mean over the cohort's local steps.
+        train_loss: mean over a client's local steps, then, weighted as the average is, over the cohort's that trained.
         accuracy: fraction of the test set.
         loss: on the test set.
         initial_accuracy: of the model the clients received, on each one's own test samples, mean over all clients.

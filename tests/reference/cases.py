@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 Options = Mapping[str, Any]
@@ -39,6 +39,9 @@ FEDAVG: Mapping[str, Options] = {
     "wide batches": of("FedAvg", {"batch_size": 7, "seed": 8, "network": "Rectified"}),
     "no own test samples": of("FedAvg", {"local_test": 0.0}),
     "normalised": of("FedAvg", {"data.normalize": True}),
+    "cosine": of("FedAvg", {"lr_schedule": "cosine", "lr_min": 0.1, "momentum": 0.5}),
+    "own tests of the test set": of("FedAvg", {"local_test_from": "test", "local_test": 0.5}),
+    "all clients are tested": of("FedAvg", {"personalise": "all", "eval_every": 2}),
     "uniform": of("FedAvg", weights="uniform", server_lr=0.7),
     "single precision": of("FedAvg", {"network": "Network32", **SGD}),
 }
@@ -68,7 +71,7 @@ FEDNOVA: Mapping[str, Options] = {
 }
 
 SCAFFOLD: Mapping[str, Options] = {
-    "plain": of("Scaffold"),
+    "plain": of("Scaffold", {"personalise": "all"}),
     "momentum": of("Scaffold", {**SGD, "lr_decay": 0.5}),
     "data weights": of("Scaffold", weights="data", server_lr=0.7),
     "idle": of("Scaffold", {**IDLE, "local_epochs": 1.5}),
@@ -146,15 +149,3 @@ CASES: Mapping[str, Options] = {
     for table in (FEDAVG, FEDPROX, FEDAVGM, FEDNOVA, SCAFFOLD, FEDDYN, FEDCURV, FISHERAVG, FEDCL)
     for name, case in table.items()
 }
-
-WRONG: Sequence[tuple[str, object, str, str]] = (
-    ("method", "FedDyn", "traffic_up_bytes", "h follows from the models, so a client sends 1 P and not 2 P"),
-    ("method", "FisherAvg", "traffic_up_bytes", "a client's number of samples and its loss are not counted"),
-    ("drop_last", True, "train_loss", "a client that did not train counts as if its loss were 0"),
-)
-"""Columns of metrics.csv that the program has wrong: an option, its value, the column and why."""
-
-
-def wrong_columns(case: Options) -> list[tuple[str, str]]:
-    """Columns that are wrong in a case, and why."""
-    return [(column, why) for option, value, column, why in WRONG if case.get(option) == value]

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import torch
-from cases import Options, wrong_columns
+from cases import Options
 from evaluation import Row
 from local_training import Model
 from parameters import Parameters
@@ -45,7 +45,7 @@ def start_of(case: Options) -> Parameters:
 def differences(
     case: Options, found: Sequence[Round], expected: Sequence[Round], exact: float | None = None
 ) -> list[Difference]:
-    """What is not the same in two runs of a case, but for the columns that the program is known to have wrong.
+    """What is not the same in two runs of a case.
 
     Args:
         case: its options.
@@ -53,14 +53,6 @@ def differences(
         expected: what they should be.
         exact: how far numbers may be apart, as a share of what moved in their tensor; EXACT's if not given.
     """
-    wrong = {column for column, _ in wrong_columns(case)}
-    return [found for found in all_differences(case, found, expected, exact) if found.what not in wrong]
-
-
-def all_differences(
-    case: Options, found: Sequence[Round], expected: Sequence[Round], exact: float | None = None
-) -> list[Difference]:
-    """As differences(), of all columns."""
     dtype = next(module_of(case).parameters()).dtype
     share, rounding, start = exact or EXACT[dtype], ROUNDING[dtype], start_of(case)
     return [

@@ -31,8 +31,8 @@ METHODS: Mapping[str, type[FedAvg]] = {
     method.__name__: method
     for method in (FedAvg, FedProx, FedAvgM, FedNova, Scaffold, FedDyn, FedCurv, FisherAvg, FedCL)
 }
-Division = tuple[Sequence[Sequence[int]], Sequence[Sequence[int]]]
-"""Positions of each client's training samples, and of its own test samples."""
+Division = tuple[Sequence[Sequence[int]], Sequence[Sequence[int]], str]
+"""Positions of each client's training samples, and of its own test samples; of which set these are."""
 
 
 def program_options(case: Options, folder: Path) -> dict[str, object]:

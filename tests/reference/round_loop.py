@@ -26,7 +26,8 @@ class Data:
         y_test: [M].
         classes: number of classes.
         clients: of each client, positions of its training samples.
-        local_test: of each client, positions of its own test samples, in x_train.
+        local_test: of each client, positions of its own test samples.
+        local_test_from: train or test: where they are.
     """
 
     x_train: Tensor
@@ -36,10 +37,20 @@ class Data:
     classes: int
     clients: Sequence[Sequence[int]]
     local_test: Sequence[Sequence[int]]
+    local_test_from: str
 
     def samples(self, positions: Sequence[int]) -> tuple[Tensor, Tensor]:
         """x and y at positions of the training set."""
         return self.x_train[list(positions)], self.y_train[list(positions)]
+
+    def own_test(self, k: int) -> tuple[Tensor, Tensor]:
+        """x and y of client k's own test samples."""
+        positions = list(self.local_test[k])
+        return (
+            self.samples(positions)
+            if self.local_test_from == "train"
+            else (self.x_test[positions], self.y_test[positions])
+        )
 
 
 @dataclass(frozen=True)
@@ -84,20 +95,25 @@ class Play:
         method, theta = self.method, self.model.initial()
         server, memory, last = method.server_start(theta), dict[int, State](), dict[int, int]()
         rounds: list[Round] = []
+        every = self.settings.eval_every
         for t in range(self.settings.rounds):
             received = server["theta"]
             server = method.server_measure(server, self.server_client(t), t)
-            cohort = self.schedule.cohort(t)
-            updates = [
-                method.client_update(self.client(k, t), server, memory.get(k, method.client_start(theta)), t)
-                for k in cohort
-            ]
+            cohort, due = self.schedule.cohort(t), (t + 1) % every == 0 or t + 1 == self.settings.rounds
+            clients = range(self.settings.clients) if due and self.settings.personalise == "all" else cohort
+            trained = {
+                k: method.client_update(self.client(k, t), server, memory.get(k, method.client_start(theta)), t)
+                for k in clients
+            }
+            updates = [trained[k] for k in cohort]
             server = method.server_update(server, updates, self.settings.clients, t)
             memory = memory | {update.client.id: update.memory for update in updates if update.memory}
             last = last | dict.fromkeys(cohort, t)
             row = self.traffic(received, updates, t) | {"round": t + 1, "train_loss": method.train_loss(updates)}
-            if (t + 1) % self.settings.eval_every == 0 or t + 1 == self.settings.rounds:
-                row |= self.evaluation(received, server["theta"], updates, [kept.row for kept in rounds])
+            if due:
+                row |= self.evaluation(server["theta"], [kept.row for kept in rounds])
+            if due and self.data.local_test:
+                row |= self.own_accuracies(received, cohort, trained)
             rounds.append(Round(method.stored(server), memory, last, row))
         return rounds
 
@@ -119,8 +135,7 @@ class Play:
         self, k: int, t: int, x: Tensor, y: Tensor, batches: Sequence[Sequence[int]], once: Sequence[int]
     ) -> Client:
         settings = self.settings
-        lr = settings.lr * settings.lr_decay**t
-        noise = partial(self.schedule.noise, t, k, len(y))
+        noise, lr = partial(self.schedule.noise, t, k, len(y)), settings.lr_in(t)
         return Client(k, self.model, x, y, batches, once, noise, lr, settings.momentum, settings.weight_decay)
 
     def traffic(self, theta: Parameters, updates: Sequence[Update], t: int) -> Row:
@@ -131,15 +146,31 @@ class Play:
             "traffic_up_bytes": len(updates) * self.method.bytes_up(theta, self.width),
         }
 
-    def evaluation(
-        self, received: Parameters, theta: Parameters, updates: Sequence[Update], before: Sequence[Row]
-    ) -> Row:
-        """How the models of a round do.
+    def own_accuracies(self, received: Parameters, cohort: Sequence[int], trained: Mapping[int, Update]) -> Row:
+        """Accuracies of clients on their own test samples.
 
         Args:
-            received: the model that its clients received.
+            received: the model that the clients of a round received.
+            cohort: who takes part in it.
+            trained: what came of it, for the cohort, or for all clients.
+        """
+        own = [self.data.own_test(k) for k in range(self.settings.clients)]
+        initial = [accuracy(self.model, received, *samples) for samples in own]
+        personal = {k: accuracy(self.model, update.theta, *own[k]) for k, update in trained.items()}
+        row: Row = {
+            "initial_accuracy": mean_known(initial),
+            "personalised_accuracy": mean_known([personal[k] for k in cohort]),
+        }
+        if self.settings.personalise == "all":
+            row["initial_accuracy_cohort"] = mean_known([initial[k] for k in cohort])
+            row["personalised_accuracy_all"] = mean_known(list(personal.values()))
+        return row
+
+    def evaluation(self, theta: Parameters, before: Sequence[Row]) -> Row:
+        """How the model of a round does.
+
+        Args:
             theta: the model that came of it.
-            updates: of its cohort.
             before: rows of the rounds before.
         """
         data, model = self.data, self.model
@@ -151,12 +182,7 @@ class Play:
             **dict(zip(names, class_accuracies(model, theta, *test, data.classes), strict=True)),
         }
         course = [kept for kept in [*before, row] if "accuracy" in kept]
-        own = [data.samples(positions) for positions in data.local_test]
-        initial = [accuracy(model, received, *own_test) for own_test in own]
-        personal = [accuracy(model, update.theta, *own[update.client.id]) for update in updates] if own else []
         return row | {
             "running_mean_accuracy": mean_known([kept["accuracy"] for kept in course]),
             "forgetting": forgetting([[kept[name] for name in names] for kept in course]),
-            "initial_accuracy": mean_known(initial),
-            "personalised_accuracy": mean_known(personal),
         }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
@@ -15,13 +16,17 @@ class Settings:
     participation: float | None = None
     cohort: int | None = None
     local_test: float = 0.0
+    local_test_from: str = "train"
+    personalise: str = "cohort"
     rounds: int = 100
     local_epochs: float | None = None
     local_steps: int | None = None
     batch_size: int = 10
     drop_last: bool = False
     lr: float = 0.1
+    lr_schedule: str = "exponential"
     lr_decay: float = 1.0
+    lr_min: float = 0.0
     momentum: float = 0.0
     weight_decay: float = 0.0
     seed: int = 0
@@ -40,6 +45,12 @@ class Settings:
         if self.local_steps is not None:
             return None
         return 1.0 if self.local_epochs is None else self.local_epochs
+
+    def lr_in(self, t: int) -> float:
+        """The learning rate of round t = 0, 1, ..."""
+        if self.lr_schedule == "cosine":
+            return self.lr_min + (self.lr - self.lr_min) * (1 + math.cos(math.pi * t / self.rounds)) / 2
+        return self.lr * self.lr_decay**t
 
 
 def settings_of(options: Mapping[str, Any]) -> Settings:

@@ -34,10 +34,10 @@ def final_parameters(folder: Path) -> Parameters:
     return Parameters({name: own.double() for name, own in load_file(folder / "model.safetensors").items()})
 
 
-def divided(file: Path) -> tuple[Sequence[Sequence[int]], Sequence[Sequence[int]]]:
-    """Each client's training samples and its own test samples, none where a partition.json has none."""
+def divided(file: Path) -> tuple[Sequence[Sequence[int]], Sequence[Sequence[int]], str]:
+    """Each client's training samples, its own test samples, none where a partition.json has none, and of which set."""
     content = json.loads(file.read_text(encoding="utf-8"))
-    return content["clients"], content.get("local_test", [])
+    return content["clients"], content.get("local_test", []), content.get("local_test_from", "train")
 
 
 def _row(row: dict[str, str]) -> Row:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from cases import CASES, WRONG, Options
-from comparison import all_differences, differences, start_of
+from cases import CASES, Options
+from comparison import differences, start_of
 from launching import simulated
 from reference_run import program_options, reference_rounds
 from round_loop import Round
@@ -28,15 +28,3 @@ def test_every_number_is_the_references(name: str, tmp_path: Path) -> None:
     theta = found[-1].server["theta"]
     final = final_parameters(tmp_path / "run")
     assert final.keys() == theta.keys() and all(own.equal(theta[name]) for name, own in final.items())
-
-
-@pytest.mark.parametrize(
-    ("option", "value", "column"),
-    [
-        pytest.param(option, value, column, marks=pytest.mark.xfail(reason=why, strict=True))
-        for option, value, column, why in WRONG
-    ],
-)
-def test_every_column_is_the_references(option: str, value: object, column: str, tmp_path: Path) -> None:
-    case = next(case for case in CASES.values() if case.get(option) == value)
-    assert column not in {found.what for found in all_differences(case, *both(case, tmp_path))}
