@@ -28,9 +28,10 @@ from fl_ddp.results import checkpoint
 from fl_ddp.results.figures import confusion_figure, partition_figure
 from fl_ddp.results.metrics import Columns, Record
 from fl_ddp.results.progress import Progress, result_table
+from fl_ddp.results.provenance import cpu_model, provenance
 from fl_ddp.results.run_folder import FAILURE
 from fl_ddp.results.stopwatch import PHASES
-from fl_ddp.results.summary import Summary, cpu_model, rounds_to_target, versions_and_hardware, write_summary
+from fl_ddp.results.summary import Summary, rounds_to_target, write_summary
 from fl_ddp.results.tracking import Tracker
 
 
@@ -156,6 +157,7 @@ class RunFiles:
         means, rounds = history.running_means, history.rounds
         summary = Summary(
             folder=str(self._path),
+            seed=self._config.seed,
             rounds=finished,
             accuracy=scores.accuracy if scores else None,
             running_mean_accuracy=means[-1] if means else None,
@@ -179,7 +181,7 @@ class RunFiles:
             seconds={phase: history.seconds.get(phase, 0.0) + seconds[phase] for phase in PHASES},
             parameters_sha256=hashlib.sha256(theta.cpu().contiguous().numpy().tobytes()).hexdigest(),
             numerics=self._numerics,
-            environment=versions_and_hardware(),
+            environment=provenance(),
         )
         content = write_summary(self._path, summary)
         self._progress.close()

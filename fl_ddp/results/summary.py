@@ -4,18 +4,12 @@ from __future__ import annotations
 
 import json
 import math
-import os
-import platform
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from importlib.metadata import version
 from pathlib import Path
 
-import torch
-
 from fl_ddp.host.atomic_file import write_text
-from fl_ddp.version import __version__
 
 
 @dataclass(frozen=True)
@@ -24,6 +18,7 @@ class Summary:
 
     Attributes:
         folder: of the run.
+        seed: of the run.
         rounds: finished rounds.
         accuracy: fraction of the test set.
         running_mean_accuracy: mean of the accuracies of all evaluated rounds.
@@ -44,10 +39,11 @@ class Summary:
         seconds: by phase, over all parts of a run that was resumed.
         parameters_sha256: of the final parameters.
         numerics: what decides the bits beside data, method and seed: lanes, compile, device, cpu, torch ...
-        environment: versions and hardware of the last part of the run.
+        environment: command, date, commit, versions and hardware of the last part of the run.
     """
 
     folder: str
+    seed: int
     rounds: int
     accuracy: float | None
     running_mean_accuracy: float | None
@@ -100,28 +96,6 @@ def rounds_to_target(rounds: Sequence[int], values: Sequence[float], targets: Se
         str(target): next((r for r, value in zip(rounds, values, strict=True) if value >= target), None)
         for target in targets
     }
-
-
-def versions_and_hardware() -> dict[str, object]:
-    """What a number was computed with and on."""
-    return {
-        "fl_ddp": __version__,
-        "python": platform.python_version(),
-        **{package: version(package) for package in ("torch", "torchvision", "numpy", "scikit-learn", "safetensors")},
-        "cuda": torch.version.cuda,
-        "platform": platform.platform(),
-        "cpu": cpu_model(),
-        "cores": len(os.sched_getaffinity(0)),
-        "threads": torch.get_num_threads(),
-        "gpus": [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())],
-    }
-
-
-def cpu_model() -> str:
-    """The processor's name."""
-    info = Path("/proc/cpuinfo")
-    lines = info.read_text().splitlines() if info.exists() else []
-    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), platform.machine())
 
 
 def _finite(value: object) -> object:

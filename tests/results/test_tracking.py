@@ -20,7 +20,8 @@ from fl_ddp.errors import ConfigError
 from fl_ddp.results.figures import confusion_figure
 from fl_ddp.results.metrics import Columns, Record
 from fl_ddp.results.progress import Progress, result_table
-from fl_ddp.results.summary import Summary, rounds_to_target, versions_and_hardware, write_summary
+from fl_ddp.results.provenance import provenance
+from fl_ddp.results.summary import Summary, rounds_to_target, write_summary
 from fl_ddp.results.tracking import Tracker
 
 CLASSES = ("cat", "T-shirt/top", 'a "b", c')
@@ -230,6 +231,7 @@ def test_rounds_to_target_is_the_first_round_that_reaches_it() -> None:
 
 SUMMARY = Summary(
     folder="runs/first",
+    seed=0,
     rounds=6,
     accuracy=0.75,
     running_mean_accuracy=None,
@@ -255,7 +257,7 @@ SUMMARY = Summary(
 
 
 def test_summary_is_strict_json(tmp_path: Path) -> None:
-    write_summary(tmp_path, replace(SUMMARY, environment=versions_and_hardware()))
+    write_summary(tmp_path, replace(SUMMARY, environment=provenance()))
 
     def refuse(name: str) -> None:
         raise AssertionError(name)

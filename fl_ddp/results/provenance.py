@@ -1,0 +1,41 @@
+"""Where a number comes from: what every file of results records beside it."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shlex
+import sys
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+
+import torch
+
+from fl_ddp.host.checkout import commit
+from fl_ddp.version import __version__
+
+
+def provenance() -> dict[str, object]:
+    """Command, date, commit, versions and hardware of this process."""
+    return {
+        "command": shlex.join(["python", *sys.orig_argv[1:]]),
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "fl_ddp": __version__,
+        "commit": commit(),
+        "python": platform.python_version(),
+        **{package: version(package) for package in ("torch", "torchvision", "numpy", "scikit-learn", "safetensors")},
+        "cuda": torch.version.cuda,
+        "platform": platform.platform(),
+        "cpu": cpu_model(),
+        "cores": len(os.sched_getaffinity(0)),
+        "threads": torch.get_num_threads(),
+        "gpus": [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())],
+    }
+
+
+def cpu_model() -> str:
+    """The processor's name."""
+    info = Path("/proc/cpuinfo")
+    lines = info.read_text().splitlines() if info.exists() else []
+    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), platform.machine())
