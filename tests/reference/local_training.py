@@ -20,10 +20,11 @@ class Model:
 
     def __init__(self, module: nn.Module) -> None:
         self._module = copy.deepcopy(module).double()
+        self._initial = Parameters({name: own.detach().clone() for name, own in self._module.named_parameters()})
 
     def initial(self) -> Parameters:
         """The parameters that the module was made with."""
-        return Parameters({name: own.detach().clone() for name, own in self._module.named_parameters()})
+        return self._initial
 
     def logits(self, theta: Parameters, x: Tensor) -> Tensor:
         """[B, C] for x [B, ...]; gradient() must come before the next parameters are put in."""
