@@ -1,0 +1,36 @@
+"""How all tests share the machine: files dealt to workers, cores, one cache of compiled steps, patience."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+LONGEST = (
+    "test_every_method.py", "test_two_ranks.py", "test_failures.py", "test_resume.py", "test_interrupt.py",
+    "test_sweep.py",
+)  # fmt: skip
+"""Files that take longest: workers begin with them, lest one is left with such a file when the others are done."""
+
+# a busy machine is no mistake of the code
+settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("patient")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Give every worker its share of the cores, which what it starts inherits; then let tests compute as runs do."""
+    workers = len(config.getoption("tx"))
+    share = str(max(len(os.sched_getaffinity(0)) // max(workers, 1), 1))
+    os.environ.setdefault("OMP_NUM_THREADS", share)
+    os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", share)
+    if not workers:
+        from fl_ddp.host.environment import prepare  # imports torch, which the process that deals files out can spare
+
+        prepare()
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Put the files that take longest first, where there are workers to deal them to."""
+    if hasattr(config, "workerinput"):
+        items.sort(key=lambda item: LONGEST.index(item.path.name) if item.path.name in LONGEST else len(LONGEST))
