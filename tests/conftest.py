@@ -34,3 +34,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Put the files that take longest first, where there are workers to deal them to."""
     if hasattr(config, "workerinput"):
         items.sort(key=lambda item: LONGEST.index(item.path.name) if item.path.name in LONGEST else len(LONGEST))
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip what reads the real data where there are none."""
+    if item.get_closest_marker("data") and "FL_DDP_DATA" not in os.environ:
+        pytest.skip("FL_DDP_DATA names no folder with the real data")

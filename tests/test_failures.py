@@ -70,11 +70,9 @@ def test_impossible_input_is_told_in_one_line_and_makes_no_folder(
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.data
 def test_truncated_data_file_is_named(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    real = os.environ.get("FL_DDP_DATA")
-    if real is None:
-        pytest.skip("FL_DDP_DATA is not set to the folder of MNIST and CIFAR-10")
-    raw = Path(shutil.copytree(Path(real) / "MNIST", tmp_path / "MNIST"))
+    raw = Path(shutil.copytree(Path(os.environ["FL_DDP_DATA"]) / "MNIST", tmp_path / "MNIST"))
     file = max((f for f in raw.rglob("train-labels*") if f.is_file()), key=lambda f: f.stat().st_size)
     for each in raw.rglob("train-labels*"):
         os.truncate(each, each.stat().st_size // 2)

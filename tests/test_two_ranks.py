@@ -15,8 +15,6 @@ from safetensors.torch import load_file
 from fl_ddp import simulate
 from fl_ddp.models.mlp import MLP
 
-REAL_DATA = os.environ.get("FL_DDP_DATA")
-
 CASES: Mapping[str, Mapping[str, object]] = {
     "ragged_clients": {"local_epochs": 1.5, "lr_decay": 0.9, "weight_decay": 0.01, "eval_every": 2, "lanes": 3},
     "client_memory_and_several_test_batches": {"method": "Scaffold", "data": "many.npz"},
@@ -103,9 +101,9 @@ def test_compiled_bits_do_not_depend_on_ranks(tmp_path: Path, method: str) -> No
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(REAL_DATA is None, reason="FL_DDP_DATA is not set to the folder of MNIST and CIFAR-10")
+@pytest.mark.data
 def test_real_data_give_the_same_bits_on_two_ranks_and_are_learnt(tmp_path: Path) -> None:
-    common = {"data.root": REAL_DATA, "compile": False, "device": "cpu"}
+    common = {"data.root": os.environ["FL_DDP_DATA"], "compile": False, "device": "cpu"}
     mnist = {"data": "MNIST", "partition": "IID", "clients": 100, "participation": 0.1, "local_steps": 20, "rounds": 5}
     cifar = {"data": "CIFAR10", "model": "LeNet5", "clients": 50, "cohort": 6, "local_steps": 2, "rounds": 2}
     settings = [{**common, **mnist, "name": "mnist"}, {**common, **cifar, "eval_every": 2, "name": "cifar"}]

@@ -24,7 +24,6 @@ from fl_ddp.datasets.dataset import Dataset
 from fl_ddp.datasets.mnist import EMNIST, MNIST, FashionMNIST
 from fl_ddp.errors import ConfigError
 
-real_data = pytest.mark.skipif("FL_DDP_DATA" not in os.environ, reason="FL_DDP_DATA names no folder with the real data")
 UNREACHABLE = "http://127.0.0.1:9/"
 
 
@@ -233,7 +232,7 @@ def test_cifar_file_with_a_wrong_checksum_is_named_and_never_opened(tmp_path: Pa
     assert not marker.exists()
 
 
-@real_data
+@pytest.mark.data
 def test_real_mnist_is_complete() -> None:
     arrays = MNIST(root=os.environ["FL_DDP_DATA"]).load()
     assert (arrays.x_train.shape, arrays.x_test.shape) == ((60000, 1, 28, 28), (10000, 1, 28, 28))
@@ -241,7 +240,7 @@ def test_real_mnist_is_complete() -> None:
     assert arrays.x_train.mean() / 255 == pytest.approx(0.1307, abs=5e-5)
 
 
-@real_data
+@pytest.mark.data
 def test_real_cifar10_is_complete_and_in_the_order_of_its_classes() -> None:
     arrays = CIFAR10(root=os.environ["FL_DDP_DATA"]).load()
     assert (arrays.x_train.shape, arrays.x_test.shape) == ((50000, 3, 32, 32), (10000, 3, 32, 32))
@@ -250,7 +249,7 @@ def test_real_cifar10_is_complete_and_in_the_order_of_its_classes() -> None:
     assert np.bincount(arrays.y_train).tolist() == [5000] * 10
 
 
-@real_data
+@pytest.mark.data
 def test_one_changed_byte_in_real_cifar10_is_refused(tmp_path: Path) -> None:
     real = CIFAR10(root=os.environ["FL_DDP_DATA"])
     source = CIFAR10(root=str(tmp_path))

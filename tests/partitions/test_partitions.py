@@ -212,9 +212,8 @@ def test_quantity_skews_sizes_and_keeps_the_mixture_of_labels() -> None:
     np.testing.assert_allclose(largest, 0.1, atol=0.02)  # four deviations of a share of 0.1 among 5,000 samples
 
 
+@pytest.mark.data
 def test_fedcurv_blocks_on_mnist_have_306_images_and_leave_out_1248() -> None:
-    if "FL_DDP_DATA" not in os.environ:
-        pytest.skip("FL_DDP_DATA names no folder with MNIST")
     labels = MNIST(root=os.environ["FL_DDP_DATA"]).load().y_train
     parts = Blocks().split(labels, 96, generator())
     assert {len(part) for part in parts} == {612}
