@@ -33,6 +33,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 from fl_ddp.config.command_line import from_file
 from fl_ddp.errors import ConfigError
+from fl_ddp.main import main
 
 LONG = {**SMALL, "rounds": 12, "local_epochs": 3}
 METHODS = ("FedAvg", "Scaffold")
@@ -124,16 +125,10 @@ def test_more_rounds_equal_a_run_of_as_many(tmp_path: Path, short: Path) -> None
     assert numbers(run) == numbers(simulated({**SMALL, "rounds": 5}, tmp_path))
 
 
-def test_resumed_on_other_ranks_re_deals_client_memory(tmp_path: Path, uninterrupted: dict[str, Numbers]) -> None:
-    simulated({**LONG, "method": "Scaffold", "rounds": 5}, tmp_path)
-    finished({"resume": tmp_path / "run", "rounds": 12}, 2, tmp_path)
-    assert numbers(tmp_path / "run") == uninterrupted["Scaffold"]
-
-
-def test_finished_run_says_so_and_is_left_alone(tmp_path: Path, short: Path) -> None:
+def test_finished_run_says_so_and_is_left_alone(short: Path, capfd: pytest.CaptureFixture[str]) -> None:
     before = content(short)
-    ended = finished({"resume": short}, 1, tmp_path)
-    assert f"{short} is finished" in ended.out and content(short) == before
+    assert main([f"--resume={short}"]) == 0
+    assert f"{short} is finished" in capfd.readouterr().out and content(short) == before
 
 
 def test_finished_run_of_no_rounds_says_so_and_goes_on_with_more(
@@ -240,7 +235,7 @@ def test_run_of_relative_paths_goes_on_from_another_folder(tmp_path: Path, monke
     again = from_file(run / "config.yaml")
     assert (again.out, again.data.init_args["path"]) == (str(run.parent), str(tmp_path / "here" / "mine.npz"))
     assert again.model.class_path == f"{tmp_path / 'here' / 'own_small.py'}:Small"
-    finished({"config": run / "config.yaml", "name": "again"}, 1, tmp_path / "there")
+    assert main([f"--config={run / 'config.yaml'}", "--name=again"]) == 0
     assert numbers(run.with_name("again")) == numbers(run)
 
 

@@ -25,6 +25,7 @@ CASES: Mapping[str, Mapping[str, object]] = {
     "fewer_clients_than_lanes": {"clients": 5, "cohort": 4, "lanes": 8},
     "no_rounds": {"rounds": 0},
 }
+RESUMED: Mapping[str, object] = {**SMALL, "method": "Scaffold", "rounds": 5, "name": "resumed"}
 
 
 @pytest.fixture(scope="module")
@@ -50,24 +51,26 @@ def settings_of(case: str, npz: str) -> dict[str, object]:
 @pytest.fixture(scope="module")
 def alone(tmp_path_factory: pytest.TempPathFactory, npz: str) -> dict[str, Numbers]:
     out = tmp_path_factory.mktemp("alone")
-    return {case: numbers(simulated(settings_of(case, npz), out)) for case in CASES}
+    cases = {case: numbers(simulated(settings_of(case, npz), out)) for case in CASES}
+    return {**cases, "resumed": numbers(simulated(RESUMED, out))}
 
 
-@pytest.fixture(scope="module", params=[2, pytest.param(3, marks=pytest.mark.slow), 4])
+@pytest.fixture(scope="module", params=[3, *(pytest.param(ranks, marks=pytest.mark.slow) for ranks in (2, 4))])
 def together(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, npz: str) -> dict[str, Numbers]:
     folder = tmp_path_factory.mktemp("together")
-    return several([settings_of(case, npz) for case in CASES], request.param, folder)
+    resumed = {"resume": str(simulated({**RESUMED, "rounds": 2}, folder)), "rounds": RESUMED["rounds"]}
+    several([*({**settings_of(case, npz), "out": str(folder)} for case in CASES), resumed], request.param, folder)
+    return {name: numbers(folder / name) for name in (*CASES, "resumed")}
 
 
-def several(settings: Sequence[Mapping[str, object]], ranks: int, folder: Path) -> dict[str, Numbers]:
-    """Numbers by name of runs that one script makes under one torchrun."""
+def several(settings: Sequence[Mapping[str, object]], ranks: int, folder: Path) -> None:
+    """Make several runs by one script under one torchrun."""
     runs = folder / "runs.json"
-    runs.write_text(json.dumps([{**each, "out": str(folder)} for each in settings]))
+    runs.write_text(json.dumps(settings))
     script = SUPPORT / "several_runs.py"
     with launched([str(script), str(runs)], ranks, folder) as launch:
         ended = launch.ended()
     assert ended.code == 0, ended.err[-3000:]
-    return {str(each["name"]): numbers(folder / str(each["name"])) for each in settings}
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -75,8 +78,12 @@ def test_bits_do_not_depend_on_ranks(alone: dict[str, Numbers], together: dict[s
     assert together[case] == alone[case]
 
 
+def test_resumed_on_other_ranks_re_deals_client_memory(alone: dict[str, Numbers], together: dict[str, Numbers]) -> None:
+    assert together["resumed"] == alone["resumed"]
+
+
 def test_cases_are_different_runs(alone: dict[str, Numbers]) -> None:
-    assert len({run.parameters for run in alone.values()}) == len(CASES)
+    assert len({alone[case].parameters for case in CASES}) == len(CASES)
 
 
 def test_command_line_and_notebook_give_the_same_bits_whatever_the_threads(tmp_path: Path) -> None:
@@ -106,9 +113,10 @@ def test_real_data_give_the_same_bits_on_two_ranks_and_are_learnt(tmp_path: Path
     common = {"data.root": os.environ["FL_DDP_DATA"], "compile": False, "device": "cpu"}
     mnist = {"data": "MNIST", "partition": "IID", "clients": 100, "participation": 0.1, "local_steps": 20, "rounds": 5}
     cifar = {"data": "CIFAR10", "model": "LeNet5", "clients": 50, "cohort": 6, "local_steps": 2, "rounds": 2}
-    settings = [{**common, **mnist, "name": "mnist"}, {**common, **cifar, "eval_every": 2, "name": "cifar"}]
-    together = several(settings, 2, tmp_path)
-    assert together == {str(each["name"]): numbers(simulated(each, tmp_path / "alone")) for each in settings}
+    runs = {"mnist": {**common, **mnist}, "cifar": {**common, **cifar, "eval_every": 2}}
+    several([{**settings, "name": name, "out": str(tmp_path)} for name, settings in runs.items()], 2, tmp_path)
+    for name, settings in runs.items():
+        assert numbers(tmp_path / name) == numbers(simulated({**settings, "name": name}, tmp_path / "alone"))
     assert json.loads((tmp_path / "mnist" / "summary.json").read_text())["accuracy"] > 0.7
 
 

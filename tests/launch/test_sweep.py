@@ -81,14 +81,17 @@ def test_a_sweep_runs_its_points_skips_them_and_tries_the_failed_ones_again(swee
 
 def test_what_is_not_finished_goes_on_to_more_rounds(sweep: Sweeping) -> None:
     assert sweep(*SWEEP, "--rounds=2", "--grid", "seed=0..1")[0] == 0
+    for seed, rounds in enumerate((3, 2)):
+        simulated({**SMALL, "rounds": rounds, "seed": seed, "name": f"seed={seed}"}, FOLDER)
     code, out, err = sweep("--name", "mine", "--rounds", "3")
-    assert (code, err) == (0, "") and "2 points, 0 are finished, 2 to run" in out
+    assert (code, err) == (0, "") and "2 points, 1 are finished, 1 to run" in out
     assert "going on after round 2" in (FOLDER / "seed=1.log").read_text()
     assert numbers(FOLDER / "seed=1") == numbers(simulated({**SMALL, "seed": 1}, Path("alone")))
 
 
 def test_another_base_under_the_same_name_is_refused(sweep: Sweeping) -> None:
     assert sweep(*SWEEP, "--grid", "seed=0")[0] == 0
+    simulated({**SMALL, "name": "seed=0"}, FOLDER)
     before = (FOLDER / "sweep.json").read_text()
     code, _, err = sweep(*SWEEP, "--lr=0.5", "--grid", "seed=1")
     assert code == 2 and "seed=0: holds another run (lr is 0.1, not 0.5)" in err

@@ -1,8 +1,8 @@
 """The worker of test_every_method.py: every method through the same checks, in one group of two gloo ranks.
 
-torchrun --standalone --nproc_per_node=2 tests/conformance.py FOLDER writes FOLDER/findings.<rank>.json: for each method
-and check what is wrong, or nothing. Both ranks first run each method together, then each takes half of the methods for
-itself.
+torchrun --standalone --nproc_per_node=2 tests/support/conformance.py FOLDER reads FOLDER/wanted.json, the names of
+checks by method, and writes FOLDER/findings.<rank>.json: for each of them what is wrong, or nothing. Both ranks first
+run each method together, then each takes half of the methods for itself.
 """
 
 from __future__ import annotations
@@ -222,11 +222,13 @@ def checks_of(owner: type[FedAvg]) -> list[Check]:
 
 
 def main() -> None:
-    """Run all checks and write down what they find."""
+    """Run the checks that are wanted and write down what they find."""
     die_with_launcher()
     prepare()
     folder, ranks = Path(sys.argv[1]), join("cpu")
-    candidates = [Candidate(name, owner, folder) for name, owner in (offered() | broken()).items()]
+    wanted: dict[str, list[str]] = json.loads((folder / "wanted.json").read_text(encoding="utf-8"))
+    owners = offered() | broken()
+    candidates = [Candidate(name, owners[name], folder) for name in wanted]
     # the pictures of a run's folder take longer than its rounds, and none is looked at here
     with (
         patch.object(run_files, "partition_figure", _no_figure),
@@ -235,7 +237,11 @@ def main() -> None:
         for candidate in candidates:
             candidate.run_together(ranks)
         findings = {
-            candidate.name: {check.__name__: _found(check, candidate) for check in checks_of(candidate.owner)}
+            candidate.name: {
+                check.__name__: _found(check, candidate)
+                for check in checks_of(candidate.owner)
+                if check.__name__ in wanted[candidate.name]
+            }
             for candidate in candidates[ranks.index :: ranks.size]
         }
     (folder / f"findings.{ranks.index}.json").write_text(json.dumps(findings), encoding="utf-8")
