@@ -20,8 +20,6 @@ from fl_ddp.main import main
 from fl_ddp.results.run_folder import RunFolder
 
 USER, FAULT = 2, 1
-GONE = 15.0
-"""Seconds within which all ranks must be gone."""
 
 REFUSED: Mapping[str, tuple[Mapping[str, object], str]] = {
     "unknown_key": ({"learning_rate": 1}, "learning_rate: .*"),
@@ -142,18 +140,14 @@ def test_plain_python_exits_with_2_for_a_user_error(tmp_path: Path) -> None:
 
 
 def test_error_of_one_rank_ends_all_and_is_shown_once(tmp_path: Path) -> None:
-    run = tmp_path / "run"
-    with launched({**own_model("FailsOnRankOne"), "rounds": 500, "out": tmp_path}, 3, tmp_path) as launch:
-        launch.until(lambda: checkpoints(run))
-        (tmp_path / "fail").touch()
-        ended = launch.ended(GONE)
+    run, settings = tmp_path / "run", own_model("FailsOnRankOne")
+    (tmp_path / "fail").write_text("1")
+    ended = failed({**settings, "out": tmp_path}, 2, tmp_path)
     mistake = "ValueError: a mistake of the user's model"
     assert len(ended.ours) == 1 and re.fullmatch(rf"fl_ddp: error: own_models\.py:\d+: {mistake}", ended.ours[0])
-    assert ended.err.count(mistake) == 1 and codes(ended.err) == [FAULT] * 3
-    assert not list(run.glob("checkpoints/.*"))
-    rounds = int(checkpoints(run)[-1].removeprefix("round_")) + 1
-    settings = {**own_model("FailsOnRankOne"), "rounds": rounds}
-    assert numbers(resumed(run, rounds=rounds)) == numbers(simulated(settings, tmp_path / "alone"))
+    assert ended.err.count(mistake) == 1 and codes(ended.err) == [FAULT] * 2
+    assert checkpoints(run) == ["round_000001"] and not list(run.glob("checkpoints/.*"))
+    assert numbers(resumed(run)) == numbers(simulated(settings, tmp_path / "alone"))
 
 
 def test_full_disk_is_told_and_leaves_no_half_written_file(tmp_path: Path) -> None:

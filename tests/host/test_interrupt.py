@@ -7,25 +7,35 @@ import signal
 from pathlib import Path
 
 import pytest
-from launching import SMALL, Launch, Numbers, checkpoints, launched, numbers, own_model, resumed, simulated
+from launching import (
+    GONE,
+    SMALL,
+    Launch,
+    Numbers,
+    checkpoints,
+    launched,
+    numbers,
+    own_model,
+    resumed,
+    rounds_done,
+    simulated,
+)
 
 from fl_ddp.errors import InterruptedRunError
 
-LONG = {**SMALL, "local_epochs": 3, "rounds": 8, "checkpoint_every": 5, "method": "Scaffold"}
-HELD = {**own_model("Held"), "rounds": 4}
-SAVED = 20.0
-"""Seconds within which the state is saved and all processes are gone."""
+HELD = own_model("Held")
+RARELY_SAVED = {**HELD, "rounds": 4, "checkpoint_every": 4, "method": "Scaffold"}
+COMPILER = """#!/bin/sh
+case "$*" in *.cpp*) touch {compiling}; while [ -e {hold} ]; do sleep 0.05; done;; esac
+exec g++ "$@"
+"""
+"""What g++ is, but it waits before it compiles."""
 STOPPED_EARLY = "fl_ddp: stopped before a round was finished"
 
 
 @pytest.fixture(scope="module")
 def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> Numbers:
-    return numbers(simulated(LONG, tmp_path_factory.mktemp("uninterrupted")))
-
-
-def rounds_done(run: Path) -> int:
-    file = run / "metrics.csv"
-    return file.read_text().count("\n") - 1 if file.exists() else 0
+    return numbers(simulated(RARELY_SAVED, tmp_path_factory.mktemp("uninterrupted")))
 
 
 def send(launch: Launch, number: int) -> None:
@@ -37,7 +47,7 @@ def listens(launch: Launch) -> bool:
     """Whether every rank has a handler for SIGTERM, which Python itself has not."""
     caught = [
         int(line.split()[1], 16)
-        for pid in launch.ranks() or [launch.launcher.pid]
+        for pid in launch.ranks()
         for line in Path(f"/proc/{pid}/status").read_text().splitlines()
         if line.startswith("SigCgt")
     ]
@@ -46,46 +56,53 @@ def listens(launch: Launch) -> bool:
 
 @pytest.mark.parametrize(
     ("ranks", "number"),
-    [(1, signal.SIGINT), (1, signal.SIGTERM), (1, signal.SIGUSR2), (2, signal.SIGINT), (2, signal.SIGTERM)],
+    [
+        pytest.param(1, signal.SIGINT, marks=pytest.mark.slow),
+        pytest.param(1, signal.SIGTERM, marks=pytest.mark.slow),
+        (1, signal.SIGUSR2),
+        (2, signal.SIGINT),
+        pytest.param(2, signal.SIGTERM, marks=pytest.mark.slow),
+    ],
 )
 def test_stopped_run_saves_its_last_round_and_goes_on_to_the_same_bits(
     tmp_path: Path, uninterrupted: Numbers, ranks: int, number: int
 ) -> None:
-    run = tmp_path / "run"
-    with launched({**LONG, "out": tmp_path}, ranks, tmp_path) as launch:
-        launch.until(lambda: rounds_done(run) >= 3)
+    run, hold = tmp_path / "run", tmp_path / "hold"
+    hold.write_text("2")
+    with launched({**RARELY_SAVED, "out": tmp_path}, ranks, tmp_path) as launch:
+        launch.until(lambda: launch.left("waits"))
         send(launch, number)
-        ended = launch.ended(SAVED)
+        launch.until(lambda: launch.left("asked"))
+        hold.unlink()
+        ended = launch.ended(GONE)
     assert ended.code == 0 or ranks > 1  # torchrun has a code of its own
     assert not ended.ours, ended.err
-    done = rounds_done(run)
-    assert 3 <= done < 8 and f"stopped after round {done}; go on with --resume {run}" in ended.out
-    assert checkpoints(run)[-1] == f"round_{done:06d}" and not list(run.glob("checkpoints/.*"))
+    assert rounds_done(run) == 2 and f"stopped after round 2; go on with --resume {run}" in ended.out
+    assert checkpoints(run) == ["round_000002"] and not list(run.glob("checkpoints/.*"))
     assert numbers(resumed(run)) == uninterrupted
 
 
 def test_second_ctrl_c_quits_at_once(tmp_path: Path) -> None:
     run = tmp_path / "run"
+    (tmp_path / "hold").write_text("1")
     with launched({**HELD, "out": tmp_path}, 1, tmp_path) as launch:
-        launch.until(lambda: checkpoints(run))
-        (tmp_path / "hold").touch()
-        launch.until(lambda: list(tmp_path.glob("waits.*")))
+        launch.until(lambda: launch.left("waits"))
         send(launch, signal.SIGINT)
-        launch.until(lambda: list(tmp_path.glob("asked.*")))
+        launch.until(lambda: launch.left("asked"))
         assert launch.alive(), "the first one did not wait for the local step"
         send(launch, signal.SIGINT)
         ended = launch.ended()
     assert ended.code == 130 and "Traceback" not in ended.err
-    (tmp_path / "hold").unlink()
     assert numbers(resumed(run)) == numbers(simulated(HELD, tmp_path / "uninterrupted"))
 
 
 @pytest.mark.parametrize(("ranks", "number"), [(1, signal.SIGINT), (2, signal.SIGTERM)])
 def test_signal_while_importing_ends_the_run_at_once(tmp_path: Path, ranks: int, number: int) -> None:
+    (tmp_path / "jsonargparse.py").write_text("import time\ntime.sleep(600)\n")  # in place of an import that takes long
     with launched({**SMALL, "out": tmp_path}, ranks, tmp_path) as launch:
-        launch.until(lambda: len(launch.ranks()) == ranks * (ranks > 1) and listens(launch))
+        launch.until(lambda: len(launch.ranks()) == ranks and listens(launch))
         send(launch, number)
-        ended = launch.ended(10)
+        ended = launch.ended(GONE)
     assert ended.ours == [STOPPED_EARLY] and not (tmp_path / "run").exists()
     assert ranks > 1 or (ended.code == 0 and "Traceback" not in ended.err)
 
@@ -93,11 +110,16 @@ def test_signal_while_importing_ends_the_run_at_once(tmp_path: Path, ranks: int,
 @pytest.mark.slow
 @pytest.mark.parametrize(("ranks", "number"), [(1, signal.SIGINT), (2, signal.SIGTERM)])
 def test_signal_while_compiling_ends_the_run_at_once(tmp_path: Path, ranks: int, number: int) -> None:
-    cache = {"TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "cache")}
-    with launched({**SMALL, "compile": True, "out": tmp_path}, ranks, tmp_path, cache) as launch:
-        launch.until(lambda: list((tmp_path / "cache").rglob("*.cpp")))
+    compiler, compiling, hold = (tmp_path / name for name in ("held-g++", "compiling", "hold"))
+    compiler.write_text(COMPILER.format(compiling=compiling, hold=hold))
+    compiler.chmod(0o755)
+    hold.touch()
+    environment = {"TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "cache"), "CXX": str(compiler)}
+    with launched({**SMALL, "compile": True, "out": tmp_path}, ranks, tmp_path, environment) as launch:
+        launch.until(compiling.exists)
         send(launch, number)
-        ended = launch.ended(10)
+        hold.unlink()
+        ended = launch.ended(GONE)
     assert ended.ours == [STOPPED_EARLY], ended.err
     assert ranks > 1 or (ended.code == 0 and "Traceback" not in ended.err), ended.err
 

@@ -22,6 +22,7 @@ from launch.sweeps.points import folder_name
 
 BASE = options({key: value for key, value in SMALL.items() if key != "name"})
 SWEEP = [*BASE, "--name", "mine"]
+HELD = [*options({key: value for key, value in own_model("Held").items() if key != "name"}), "--name", "mine"]
 FOLDER = Path("sweeps/mine")
 
 Sweeping = Callable[..., tuple[int, str, str]]
@@ -80,9 +81,9 @@ def test_a_sweep_runs_its_points_skips_them_and_tries_the_failed_ones_again(swee
 
 
 def test_what_is_not_finished_goes_on_to_more_rounds(sweep: Sweeping) -> None:
-    assert sweep(*SWEEP, "--rounds=2", "--grid", "seed=0..1")[0] == 0
     for seed, rounds in enumerate((3, 2)):
         simulated({**SMALL, "rounds": rounds, "seed": seed, "name": f"seed={seed}"}, FOLDER)
+    assert sweep(*SWEEP, "--rounds=2", "--grid", "seed=0..1")[0] == 0
     code, out, err = sweep("--name", "mine", "--rounds", "3")
     assert (code, err) == (0, "") and "2 points, 1 are finished, 1 to run" in out
     assert "going on after round 2" in (FOLDER / "seed=1.log").read_text()
@@ -90,8 +91,8 @@ def test_what_is_not_finished_goes_on_to_more_rounds(sweep: Sweeping) -> None:
 
 
 def test_another_base_under_the_same_name_is_refused(sweep: Sweeping) -> None:
-    assert sweep(*SWEEP, "--grid", "seed=0")[0] == 0
     simulated({**SMALL, "name": "seed=0"}, FOLDER)
+    assert sweep(*SWEEP, "--grid", "seed=0")[0] == 0
     before = (FOLDER / "sweep.json").read_text()
     code, _, err = sweep(*SWEEP, "--lr=0.5", "--grid", "seed=1")
     assert code == 2 and "seed=0: holds another run (lr is 0.1, not 0.5)" in err
@@ -100,30 +101,31 @@ def test_another_base_under_the_same_name_is_refused(sweep: Sweeping) -> None:
 
 @pytest.mark.slow
 def test_ctrl_c_stops_all_runs_and_the_same_command_goes_on(tmp_path: Path) -> None:
-    words = ["-m", "launch.sweep", *SWEEP, "--grid", "seed=0..3", "--parallel", "2"]
+    words = ["-m", "launch.sweep", *HELD, "--grid", "seed=0..3", "--parallel", "2"]
     runs = [tmp_path / FOLDER / f"seed={seed}" for seed in (0, 1)]
-    with launched([*words, "--rounds=100000"], 1, tmp_path) as launch:
-        launch.until(lambda: all(map(checkpoints, runs)))
+    (tmp_path / "hold").write_text("2")
+    with launched(words, 1, tmp_path) as launch:
+        launch.until(lambda: len(list(tmp_path.glob("waits.*"))) == 2)
         launch.launcher.send_signal(signal.SIGINT)
+        launch.until(lambda: len(list(tmp_path.glob("asked.*"))) == 2)
+        (tmp_path / "hold").unlink()
         ended = launch.ended()
     assert ended.code == 1 and "stopped: 4 of 4 points; the same command goes on" in ended.err
     assert "failed" not in ended.err + (tmp_path / FOLDER / "sweep.json").read_text()
     stopped = [read_run(run) for run in runs]
-    assert all(run and not run.ended and checkpoints(run.folder)[-1] == f"round_{run.rounds:06}" for run in stopped)
+    assert [run and (run.ended, run.rounds, checkpoints(run.folder)[-1]) for run in stopped] == [
+        (False, 2, "round_000002")
+    ] * 2
     assert not (tmp_path / FOLDER / "seed=2").exists()
-    most = max(run.rounds for run in stopped if run) + 1
-    with launched([*words, f"--rounds={most}"], 1, tmp_path) as launch:
+    with launched(words, 1, tmp_path) as launch:
         ended = launch.ended()
     assert (ended.code, ended.err) == (0, "")
 
 
 def test_a_second_ctrl_c_quits_at_once(tmp_path: Path) -> None:
-    # so many rounds that no run is over before the other has begun
-    settings = {key: value for key, value in own_model("Held").items() if key != "name"} | {"rounds": 100_000}
-    words = ["-m", "launch.sweep", *options(settings), "--name", "mine", "--grid", "seed=0..1", "--parallel", "2"]
+    words = ["-m", "launch.sweep", *HELD, "--grid", "seed=0..1", "--parallel", "2"]
+    (tmp_path / "hold").write_text("1")
     with launched(words, 1, tmp_path) as launch:
-        launch.until(lambda: all(checkpoints(tmp_path / FOLDER / f"seed={seed}") for seed in (0, 1)))
-        (tmp_path / "hold").touch()
         launch.until(lambda: len(list(tmp_path.glob("waits.*"))) == 2)
         launch.launcher.send_signal(signal.SIGINT)
         launch.until(lambda: len(list(tmp_path.glob("asked.*"))) == 2)

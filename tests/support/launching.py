@@ -32,6 +32,8 @@ SMALL: Mapping[str, object] = {
 SUPPORT = Path(__file__).parent
 PATIENCE = 180.0
 """Seconds after which a run counts as hung, whatever else the machine does."""
+GONE = 25.0
+"""Seconds within which all processes must be gone that were told to; torchrun kills what is left after 30."""
 
 
 class Numbers(NamedTuple):
@@ -92,6 +94,12 @@ def one_thread() -> Iterator[None]:
         torch.set_num_threads(before)
 
 
+def rounds_done(folder: Path) -> int:
+    """Rounds of a run that have been recorded so far."""
+    file = folder / "metrics.csv"
+    return max(file.read_text().count("\n") - 1, 0) if file.exists() else 0
+
+
 def checkpoints(folder: Path) -> list[str]:
     """Names of a run's whole checkpoints, oldest first."""
     return sorted(path.name for path in folder.glob("checkpoints/round_*"))
@@ -125,9 +133,11 @@ class Launch:
 
     def __init__(self, program: Sequence[str], ranks: int, folder: Path, environment: Mapping[str, str]) -> None:
         mark = str(uuid.uuid4())
+        self._alone, self._folder = ranks == 1, folder
         self._mark = f"FL_DDP_TEST_LAUNCH={mark}"
         torchrun = ["-m", "torch.distributed.run", f"--nproc_per_node={ranks}", f"--master_port={_free_port()}"]
-        kept = {key: value for key, value in os.environ.items() if key != "OMP_NUM_THREADS"}
+        own = ("OMP_NUM_THREADS", "TORCHINDUCTOR_COMPILE_THREADS")  # the tests' own share of the machine
+        kept = {key: value for key, value in os.environ.items() if key not in own}
         if ranks == 1:
             kept["OMP_NUM_THREADS"] = "1"  # torchrun does so for several
         package = str(Path(fl_ddp.__file__).parents[1])
@@ -148,13 +158,19 @@ class Launch:
         return [pid for pid in everyone if self._mark in _environment(pid)]
 
     def ranks(self) -> list[int]:
-        """Process ids by rank."""
+        """Process ids by rank, as far as they have begun."""
+        if self._alone:
+            return [self.launcher.pid]
         found: dict[int, int] = {}
         for pid in self.alive():
             rank = next((v[5:] for v in _environment(pid) if v.startswith("RANK=")), None)
             if rank is not None and _parent(pid) == self.launcher.pid:
                 found[int(rank)] = pid
         return [found[rank] for rank in sorted(found)]
+
+    def left(self, mark: str) -> bool:
+        """Whether rank 0, with the model Held, has left a mark: `waits` or `asked`."""
+        return any((self._folder / f"{mark}.{rank}").exists() for rank in self.ranks()[:1])
 
     def until(self, condition: Callable[[], object], seconds: float = PATIENCE) -> None:
         """Wait for something that must come while the launcher lives."""

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
 import time
+from itertools import pairwise
 from pathlib import Path
 
 from torch import Tensor
@@ -21,27 +23,50 @@ class Small(MLP):
         super().__init__(in_shape=in_shape, num_classes=num_classes, hidden=16)
 
 
+def rounds_done() -> int:
+    """Rounds that the run of this process has recorded; -1 as long as it is only set up."""
+    words = [part for word in sys.argv for part in (word.split("=", 1) if word.startswith("--") else [word])]
+    given = dict(pairwise(words))
+    folder = given.get("--resume") or Path(given.get("--out", ""), given.get("--name", "run"))
+    file = Path(folder, "metrics.csv")
+    return file.read_text().count("\n") - 1 if file.exists() else -1
+
+
+def due(file: str) -> bool:
+    """Whether a file is there and as many rounds are done as it says; an empty one is due at once."""
+    try:
+        rounds = Path(file).read_text()
+    except FileNotFoundError:
+        return False
+    return not rounds or rounds_done() >= int(rounds)
+
+
+def stop_asked() -> bool:
+    """Whether this process's run was asked to stop."""
+    listener = getattr(signal.getsignal(signal.SIGINT), "__self__", None)
+    return isinstance(listener, StopRequest) and listener.asked
+
+
 class Held(Small):
-    """Waits in every local step while there is a file `hold` in the working folder.
+    """Waits in every local step as long as a file `hold` in the working folder is due.
 
     Leaves a file `waits.<process>` there once it does, and `asked.<process>` once its run was asked to stop meanwhile.
     """
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        while Path("hold").exists():
+        while due("hold"):
             Path(f"waits.{os.getpid()}").touch()
-            listener = getattr(signal.getsignal(signal.SIGINT), "__self__", None)
-            if isinstance(listener, StopRequest) and listener.asked:
+            if stop_asked():
                 Path(f"asked.{os.getpid()}").touch()
             time.sleep(0.02)
         return super().forward(x)
 
 
 class FailsOnRankOne(Small):
-    """Has a mistake that shows on rank 1 alone, once there is a file `fail`."""
+    """Has a mistake that shows on rank 1 alone, once a file `fail` is due."""
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        if os.environ.get("RANK") == "1" and Path("fail").exists():
+        if os.environ.get("RANK") == "1" and due("fail"):
             raise ValueError("a mistake of the user's model")
         return super().forward(x)
 
@@ -58,5 +83,6 @@ class InterruptsItself(Small):
                 Path("interrupt").unlink()
                 for _ in range(1 + twice):
                     os.kill(os.getpid(), signal.SIGINT)  # a thread's own signal would wait until the thread is done
-                    time.sleep(0.5)  # two at once would be one
+                    while not stop_asked():  # two at once would be one
+                        time.sleep(0.02)
         return super().forward(x)

@@ -87,9 +87,3 @@ def ended(job: str) -> str:
     """Wait for the end of a job; how it ended."""
     until(lambda: state(job) in ("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL"), f"the end of job {job}")
     return state(job)
-
-
-def rounds_done(run: Path) -> int:
-    """Rounds of a run that have been recorded so far."""
-    file = run / "metrics.csv"
-    return max(file.read_text().count("\n") - 1, 0) if file.exists() else 0

@@ -6,6 +6,7 @@ import re
 import subprocess
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,6 @@ from slurm_cluster import (
     dev_cluster,
     ended,
     newest_job,
-    rounds_done,
     state,
     submitted,
     until,
@@ -33,8 +33,7 @@ from launch.submit import main
 
 pytestmark = [pytest.mark.slurm, pytest.mark.timeout(600)]
 
-LONG = {**SMALL, "rounds": 30, "checkpoint_every": 5, "seed": 3}
-"""Goes on for some seconds after its first rounds."""
+LONG = {**own_model("Held"), "rounds": 30, "checkpoint_every": 5, "seed": 3}
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -133,29 +132,46 @@ def warn(job: str) -> None:
     command("scancel", "--signal=USR2", job)
 
 
+def held(place: Path, rounds: int) -> Path:
+    """Make a folder in which a run waits once it has so many rounds."""
+    place.mkdir()
+    (place / "hold").write_text(str(rounds))
+    return place
+
+
+def left(mark: str, place: Path) -> bool:
+    """Whether a run in a folder has left a mark: `waits` or `asked`."""
+    return any(place.glob(f"{mark}.*"))
+
+
 def interrupt_all(waiting: dict[Path, tuple[Callable[[str], None], str]]) -> None:
-    """Interrupt each job once its run has two rounds."""
+    """Interrupt each job once the run in its place waits."""
 
     def interrupt_next() -> bool:
-        for run in [each for each in waiting if rounds_done(each) >= 2]:
-            interrupt, job = waiting.pop(run)
-            assert state(job) == "RUNNING" and rounds_done(run) < 30
+        for place in [each for each in waiting if left("waits", each)]:
+            interrupt, job = waiting.pop(place)
             interrupt(job)
+            until(partial(left, "asked", place), "the signal")
+            (place / "hold").unlink()
         return not waiting
 
     until(interrupt_next, "two rounds")
 
 
-def test_runs_that_are_stopped_and_requeued_end_in_the_same_bits(tmp_path: Path, uninterrupted: Numbers) -> None:
+def test_runs_that_are_stopped_and_requeued_end_in_the_same_bits(
+    tmp_path: Path, uninterrupted: Numbers, monkeypatch: pytest.MonkeyPatch
+) -> None:
     interruptions: list[tuple[Callable[[str], None], int]] = [(preempt, 2), (requeue, 1), (terminate, 1)]
     jobs = {}
     for interrupt, nodes in interruptions:
-        run, job = submitted({**LONG, "name": interrupt.__name__}, tmp_path, f"--nodes={nodes}")
-        jobs[run] = (interrupt, job)
+        monkeypatch.chdir(held(tmp_path / interrupt.__name__, 2))
+        run, job = submitted(LONG, Path.cwd(), f"--nodes={nodes}")
+        jobs[run.parent] = (interrupt, job)
     interrupt_all(dict(jobs))
-    for run, (_, job) in jobs.items():
+    for place, (_, job) in jobs.items():
+        run = place / "run"
         assert ended(job) == "COMPLETED", run
-        log = run.with_name(f"{run.name}.log").read_text()
+        log = (place / "run.log").read_text()
         assert re.search(r"attempt 1, .*\n.*going on after round [1-9]\d?\n", log), log
         assert numbers(run) == uninterrupted, run
 
@@ -168,10 +184,15 @@ def test_a_run_that_was_preempted_at_once_begins_anew(tmp_path: Path, alone: Num
     assert numbers(run) == alone and "attempt 1" in run.with_name("early.log").read_text()
 
 
-def test_a_run_goes_on_when_a_node_comes_back(tmp_path: Path, uninterrupted: Numbers) -> None:
-    run, job = submitted({**LONG, "name": "down"}, tmp_path, "--nodes=2")
-    until(lambda: rounds_done(run) >= 6, "a checkpoint")
+def test_a_run_goes_on_when_a_node_comes_back(
+    tmp_path: Path, uninterrupted: Numbers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = held(tmp_path / "place", 6)
+    monkeypatch.chdir(place)
+    run, job = submitted({**LONG, "name": "down"}, place, "--nodes=2")
+    until(partial(left, "waits", place), "a checkpoint")
     command("scontrol", "update", "nodename=n2", "state=down", "reason=test")
+    (place / "hold").unlink()
     until(lambda: state(job) == "PENDING", "the requeue")
     assert not (run / "summary.json").exists()
     command("scontrol", "update", "nodename=n2", "state=resume")
@@ -182,53 +203,57 @@ def test_a_run_goes_on_when_a_node_comes_back(tmp_path: Path, uninterrupted: Num
 def test_a_run_goes_on_elsewhere_once_its_lost_node_lets_go_of_it(
     tmp_path: Path, cluster: Path, uninterrupted: Numbers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.chdir(tmp_path)
-    held = {key: value for key, value in LONG.items() if key != "model.hidden"}
-    held |= {"model": own_model("Held")["model"], "name": "lost"}
-    run, job = submitted(held, tmp_path)
+    place = held(tmp_path / "place", 6)
+    monkeypatch.chdir(place)
+    run, job = submitted({**LONG, "name": "lost"}, place)
     log = run.with_name("lost.log")
-    until(lambda: rounds_done(run) >= 6, "a checkpoint")
-    (tmp_path / "hold").touch()  # the old attempt lives on, and does nothing
+    until(partial(left, "waits", place), "a checkpoint")
     node = command("squeue", "--noheader", f"--jobs={job}", "--format=%N").strip()
     holder = (run / ".lock").read_text()
     with without_slurmd(cluster, node):
+        # the old attempt lives on, and does nothing
         until(lambda: "attempt 1" in log.read_text(), "the second attempt")
         other = "n2" if node == "n1" else "n1"
         assert f"attempt 1, 1 rank(s) on {other}\n" in log.read_text()
         assert (run / ".lock").read_text() == holder
     until(lambda: (run / ".lock").read_text() != holder, "the end of the first attempt")
-    (tmp_path / "hold").unlink()
+    (place / "hold").unlink()
     assert ended(job) == "COMPLETED"
     assert numbers(run) == uninterrupted
 
 
 def test_a_cancelled_run_is_told_and_can_be_resumed(
-    tmp_path: Path, uninterrupted: Numbers, capfd: pytest.CaptureFixture[str]
+    tmp_path: Path, uninterrupted: Numbers, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run, job = submitted({**LONG, "name": "run"}, tmp_path)
-    until(lambda: rounds_done(run) >= 2, "a round")
+    place = held(tmp_path / "place", 2)
+    monkeypatch.chdir(place)
+    run, job = submitted({**LONG, "name": "run"}, place)
+    until(partial(left, "waits", place), "a round")
     capfd.readouterr()
     assert main([f"--resume={run}"]) == 2
     assert f"job {job} of this run has not ended" in capfd.readouterr().err
     command("scancel", job)
+    (place / "hold").unlink()
     assert ended(job) == "CANCELLED"
     assert main([f"--resume={run}", "--wait"]) == 0
     assert newest_job(run) != job and numbers(run) == uninterrupted
 
 
 def test_the_scripts_train_and_go_on(tmp_path: Path, uninterrupted: Numbers) -> None:
-    words = ["--parsable", "--gpus-per-node=1", "--cpus-per-task=1", f"--chdir={tmp_path}", "--export=ALL,OUT=out"]
+    words = ["--parsable", "--gpus-per-node=1", "--cpus-per-task=1", "--export=ALL,OUT=out"]
     jobs = {}
-    simulated({**LONG, "rounds": 1, "name": "train"}, tmp_path / "out")  # its summary is not that of all rounds
     for name in ("train", "train_multinode"):
+        place = held(tmp_path / name, 2)
+        if name == "train":
+            simulated({**LONG, "rounds": 1}, place / "out")  # its summary is not that of all rounds
         script = str(PROJECT / "slurm" / f"{name}.sbatch")
-        job = command("sbatch", *words, script, name, *options({**LONG, "name": name})).strip()
-        jobs[tmp_path / "out" / name] = (warn, job)
+        job = command("sbatch", *words, f"--chdir={place}", script, "run", *options(LONG)).strip()
+        jobs[place] = (warn, job)
     interrupt_all(dict(jobs))
-    for run, (_, job) in jobs.items():
-        log = tmp_path / f"fl_ddp-{job}.log"
+    for place, (_, job) in jobs.items():
+        log = place / f"fl_ddp-{job}.log"
         assert ended(job) == "COMPLETED", log.read_text()
-        assert numbers(run) == uninterrupted
+        assert numbers(place / "out" / "run") == uninterrupted
         assert "going on after round" in log.read_text()
 
 
