@@ -22,7 +22,7 @@ BASES = sorted(path for path in CONFIGS.glob("*/*.yaml") if not path.name.endswi
 IDS = {
     *(f"p000_t1_{data}_{model}" for data in ("mnist", "cifar10") for model in ("mlp", "cnn")),
     *(f"p000_{item}" for item in ("t2", "t3", "t4", "f2")),
-    *(f"p001_{item}" for item in ("f1", "f2", "t1")),
+    *(f"p001_{item}" for item in ("f1", "f2", "t1", "readings")),
     *(f"p003_{item}" for item in ("t1_e50", "t1_e10", "f1", "f2")),
 }
 """Every table and figure of the papers that has rows; of a longer id the end is the name of a group."""
@@ -45,13 +45,15 @@ PARAMETERS = {
 SHAPES = {"MNIST": (1, 28, 28), "CIFAR10": (3, 32, 32)}
 
 STEPS = {
+    "fedcl/mnist_cnn": 188_000,
+    "fedcl/cifar10_cnn_code": 158_000,
     "importance/mnist_mlp": 600_000,
     "importance/mnist_cnn_code": 480_000,
     "importance/cifar10_mlp": 1_000_000,
     "importance/cifar10_cnn_code": 800_000,
     "fedcurv/mnist_cnn": 432_000,
 }
-"""Local steps of all clients in a run, which the tables' costs name."""
+"""Local steps of a run's cohorts, which the tables' costs name."""
 
 
 def short(path: Path) -> str:
@@ -98,7 +100,7 @@ def test_rows_of_a_paper_variant_have_a_code_variant_or_the_note_says_why(name: 
 @pytest.mark.parametrize("name", [name for name in TABLES if not name.startswith("fedcl/figure1")])
 def test_tables_with_numbers_in_the_paper_give_them(name: str) -> None:
     table = TABLES[name]
-    if table.name in ("fedcurv/figure1", "fedcurv/figure2"):
+    if table.name in ("fedcurv/figure1", "fedcurv/figure2", "fedcl/readings"):
         assert not any(row.expected for row in table.rows)
     elif table.name == "fedcl/figure2":
         assert {row.name for row in table.rows if row.expected} == {"fedcl"}
@@ -146,10 +148,36 @@ def test_runs_cost_the_local_steps_that_are_named(name: str) -> None:
     images = {"MNIST": 60_000, "CIFAR10": 50_000}[config.data.name]
     size = config.partition.init_args.get("block_size")
     per_client = 2 * size if isinstance(size, int) else images // config.clients
-    per_client -= round(config.local_test * per_client)
+    if config.local_test_from == "train":
+        per_client -= round(config.local_test * per_client)
     assert config.epochs is not None
     steps = config.rounds * config.cohort_size * config.epochs * -(-per_client // config.batch_size)
     assert steps == STEPS[name]
+
+
+READINGS = ("per_tensor", "per_param_sq", "per_param_abs", "mas", "si")
+
+
+def test_fedcls_rows_cover_the_readings_of_its_text() -> None:
+    rows = {row.name: row for row in TABLES["fedcl/readings"].rows}
+    for reading in READINGS:
+        for missing in ("identity", "local"):
+            (seeded,) = seeded_rows([rows[f"{reading}_{missing}"]], [0], small=False, out=Path("out"), extra=[])
+            arguments = seeded.trial.config.method.init_args
+            assert (arguments["omega"], arguments["missing"], arguments["every"]) == (reading, missing, 10)
+
+
+@pytest.mark.parametrize(
+    "row", [row for row in OWN_ROWS if row.table.startswith("fedcl/")], ids=lambda row: row.full_name
+)
+def test_fedcls_clients_are_tested_on_at_least_500_images_of_the_test_set(row: Row) -> None:
+    for small in (False, True):
+        (seeded,) = seeded_rows([row], [0], small=small, out=Path("out"), extra=[])
+        config = seeded.trial.config
+        images = {"MNIST": 60_000, "CIFAR10": 50_000}[config.data.name]
+        assert config.local_test_from == "test" and config.local_test * images / config.clients >= 500
+        assert config.personalise == "all"
+        assert config.lr_schedule == ("cosine" if row.variant == "code" else "exponential")
 
 
 def test_readme_is_what_the_program_lists() -> None:
