@@ -113,6 +113,7 @@ def test_killed_run_goes_on_to_the_same_bits(
     assert {tuple(steps) for steps in curves(run).values()} == {tuple(range(1, 9))}
 
 
+@pytest.mark.slow
 def test_rank_lost_in_the_first_round_is_told_once(tmp_path: Path) -> None:
     (tmp_path / "hold").write_text("0")
     with launched({**own_model("Held"), "out": tmp_path}, 3, tmp_path) as launch:

@@ -210,6 +210,7 @@ def test_features_are_the_input_of_the_last_linear(make: Callable[[], nn.Module]
     torch.testing.assert_close(logits, features @ weight.T + bias)
 
 
+@pytest.mark.slow
 def test_features_under_vmap_and_compile_are_those_of_each_lane() -> None:
     model, x = flat(mlp(nn.Dropout(0.5))), noise(3, 4, 6)
     thetas, keys = noise(3, model.num_params), torch.tensor([1, 2, 3])

@@ -270,7 +270,7 @@ def test_a_compiled_step_reads_other_tensors_right_in_later_rounds(compiled: tup
         assert not torch.allclose(found.theta, compiled[2].theta, atol=1e-4)
 
 
-@pytest.mark.parametrize("compile", [False, True])
+@pytest.mark.parametrize("compile", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_bfloat16_changes_little_and_keeps_float32_parameters(compile: bool) -> None:
     # a process may run many models: none may count against another's limit
     with torch._dynamo.config.patch(recompile_limit=1):

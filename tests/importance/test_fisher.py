@@ -387,7 +387,7 @@ def test_threads_get_the_same_bits() -> None:
     assert all(torch.equal(a, f) for a, f in zip(alone, found, strict=True))
 
 
-@pytest.mark.parametrize(("make", "kind"), [(cnn, "exact"), (partly_covered, "mc")])
+@pytest.mark.parametrize(("make", "kind"), [(cnn, "exact"), pytest.param(partly_covered, "mc", marks=pytest.mark.slow)])
 def test_a_compiled_pass_is_one_graph_and_equals_the_eager_one(make: Callable[[], nn.Module], kind: Label) -> None:
     fast, eager = (bench(make, SHAPE, SIZES, dtype=torch.float32, compile=c) for c in (True, False))
     theta = fast.theta(4)
@@ -400,6 +400,7 @@ def test_a_compiled_pass_is_one_graph_and_equals_the_eager_one(make: Callable[[]
     check_lanes_do_not_touch_each_other(fast, kind)
 
 
+@pytest.mark.slow
 def test_compiled_batch_means_and_norms_equal_the_eager_ones() -> None:
     fast, eager = (bench(cnn, SHAPE, SIZES, dtype=torch.float32, compile=c) for c in (True, False))
     theta = fast.theta(4)

@@ -122,6 +122,7 @@ def test_ctrl_c_stops_all_runs_and_the_same_command_goes_on(tmp_path: Path) -> N
     assert (ended.code, ended.err) == (0, "")
 
 
+@pytest.mark.slow
 def test_a_second_ctrl_c_quits_at_once(tmp_path: Path) -> None:
     words = ["-m", "launch.sweep", *HELD, "--grid", "seed=0..1", "--parallel", "2"]
     (tmp_path / "hold").write_text("1")
