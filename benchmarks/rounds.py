@@ -34,6 +34,8 @@ from fl_ddp.config.registry import build
 from fl_ddp.federation import Federation, build_federation
 from fl_ddp.host.environment import prepare
 from fl_ddp.host.interrupt import StopRequest
+from fl_ddp.protocol import Tensors
+from fl_ddp.ranks.checksum import checksum
 from fl_ddp.ranks.collectives import Ranks, join
 from fl_ddp.ranks.threads import one_torch_thread
 from fl_ddp.records import Records
@@ -100,7 +102,22 @@ def measure(workload: str, rounds: int, eager_steps: int, ranks: Ranks, folder: 
             next(left)
         whole += time.perf_counter() - began
     records.release()
-    return summarise(records.path, eager, whole, first_round, federation) if ranks.is_main else {}
+    if not ranks.is_main:
+        return {}
+    numbers = summarise(records.path, eager, whole, first_round, federation)
+    share = checksum_seconds(simulation.server, ranks) / (whole / rounds)
+    return numbers | {"checksum_share": share}
+
+
+def checksum_seconds(server: Tensors, ranks: Ranks) -> float:
+    """What a round pays to see that the ranks' states are the same, where there are several; median of many."""
+    seconds = []
+    for _ in range(50):
+        began = time.perf_counter()
+        checksum(server)
+        synchronize(ranks)
+        seconds.append(time.perf_counter() - began)
+    return statistics.median(seconds)
 
 
 def summarise(run: Path, eager: list[float], whole: float, first_round: float, federation: Federation) -> Numbers:
@@ -167,14 +184,14 @@ def worker(options: argparse.Namespace) -> None:
 
 def table(results: dict[str, dict[str, Numbers]]) -> str:
     """Results as text."""
-    columns = ("eager us", "engine us", "speed-up", "(least)", "outside", "ms/round", "peak MB")
+    columns = ("eager us", "engine us", "speed-up", "(least)", "outside", "checksum", "ms/round", "peak MB")
     lines = [" " * 24 + "".join(f" {column:>9}" for column in columns)]
     for ranks, workloads in results.items():
         for name, n in workloads.items():
             lines.append(
                 f"{name + ', ' + ranks:24} {n['eager_us']:9.0f} {n['engine_us']:9.1f} {n['speedup']:9.2f} "
                 f"{n['speedup_of_least']:9.2f} {n['share_outside_training_and_evaluation']:9.1%} "
-                f"{n['milliseconds_a_round']:9.1f} {n['peak_megabytes']:9.0f}"
+                f"{n['checksum_share']:9.3%} {n['milliseconds_a_round']:9.1f} {n['peak_megabytes']:9.0f}"
             )
     return "\n".join(lines)
 
