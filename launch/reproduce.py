@@ -20,8 +20,10 @@ from launch.slurm.folders import array_folder
 from launch.slurm.options import SlurmOptions
 from launch.tables.comparison import Comparison, RunsBySeed, compare
 from launch.tables.options import ReproduceOptions
+from launch.tables.origin import Origin, origin_now
 from launch.tables.recipe_list import recipe_list
-from launch.tables.report import as_json, markdown, terminal
+from launch.tables.report import markdown, terminal
+from launch.tables.results_file import as_json
 from launch.tables.seeded_row import SeededRow, seeded_rows
 from launch.tables.yaml_file import load_table, table_names
 
@@ -70,7 +72,7 @@ def _reproduce(options: ReproduceOptions, over: Sequence[str], executor: Executo
         options: which runs.
         over: options of fl_ddp.main, over those of the rows.
         executor: makes the runs.
-        command: of the user, for the report.
+        command: of the user, for what is written.
     """
     table = load_table(options.table)
     folder = Path(options.out) / f"{table.name}{'-small' if options.small else ''}"
@@ -87,8 +89,9 @@ def _reproduce(options: ReproduceOptions, over: Sequence[str], executor: Executo
         unfinished = [each for each in outcomes if each.state in ("not started", "stopped", "failed")]
         failed = {each.trial.label: each.words for each in unfinished}
         say("")
-    comparison = compare(table, _read_all(rows, failed), small=options.small)
-    _write(comparison, folder, command)
+    runs = _read_all(rows, failed)
+    comparison = compare(table, runs, small=options.small)
+    _write(comparison, origin_now(command, comparison, runs), folder)
     for label, why in failed.items():
         print(f"failed: {label}: {why}", file=sys.stderr)
     return 1 if failed else 0
@@ -115,12 +118,12 @@ def _read_all(rows: Sequence[SeededRow], failed: dict[str, str]) -> dict[str, Ru
     return dict(found)
 
 
-def _write(comparison: Comparison, folder: Path, command: str) -> None:
+def _write(comparison: Comparison, origin: Origin, folder: Path) -> None:
     """Print the comparison, and leave it beside the runs."""
     say(terminal(comparison))
     folder.mkdir(parents=True, exist_ok=True)
-    write_text(folder / "results.md", markdown(comparison, command))
-    write_text(folder / "results.json", as_json(comparison, command))
+    write_text(folder / "results.md", markdown(comparison, origin))
+    write_text(folder / "results.json", as_json(comparison, origin))
     say(f"\n{folder / 'results.md'} and results.json hold this")
 
 

@@ -79,9 +79,14 @@ class FilledRow:
     seeds: tuple[int, ...]
 
     @property
+    def read(self) -> tuple[int, ...]:
+        """Seeds with any number, those of runs that still go on too."""
+        return tuple(sorted({seed for cell in self.cells for numbers in cell.numbers for seed in numbers.by_seed}))
+
+    @property
     def started(self) -> bool:
         """Whether there is anything to show."""
-        return any(numbers.by_seed for cell in self.cells for numbers in cell.numbers)
+        return bool(self.read)
 
 
 @dataclass(frozen=True)
@@ -113,6 +118,19 @@ class Comparison:
 RunsBySeed = Mapping[int, Run]
 
 
+@dataclass(frozen=True)
+class Readings:
+    """All that was read off the runs of one row.
+
+    Attributes:
+        seeds: whose runs have ended.
+        by_metric: by the metric's text, then by seed.
+    """
+
+    seeds: tuple[int, ...]
+    by_metric: Mapping[str, Mapping[int, Reading]]
+
+
 def compare(table: Table, runs: Mapping[str, RunsBySeed], *, small: bool) -> Comparison:
     """Read all numbers off the runs there are.
 
@@ -121,28 +139,44 @@ def compare(table: Table, runs: Mapping[str, RunsBySeed], *, small: bool) -> Com
         runs: by full name of the row and seed; those that have not ended give what they can.
         small: whether they are the scaled-down twins.
     """
-    columns = table.small_columns if small else table.columns
-    rows = tuple(_filled(row, columns, runs, small) for row in table.rows)
+    return judge(table, {row.full_name: _readings(table, row, runs, small) for row in table.rows}, small=small)
+
+
+def judge(table: Table, readings: Mapping[str, Readings], *, small: bool) -> Comparison:
+    """Fill a table with what was read, now or long ago, and decide its orderings.
+
+    Args:
+        table: whose rows were run.
+        readings: by full name of the row; of rows without a run there may be none.
+        small: whether they are of the scaled-down twins.
+    """
+    rows = tuple(_filled(row, table.columns_of(small), readings.get(row.full_name), small) for row in table.rows)
     by_row = {each.row.full_name: {cell.column: cell.numbers[0].by_seed for cell in each.cells} for each in rows}
     judged = []
     for ordering in table.orderings:
         for group in ordering.groups if ordering.small or not small else ():
-            readings = {row: by_row[f"{group}/{row}"][ordering.column] for row in ordering.rows}
-            judged.append(Judged(ordering, group, decide(ordering, readings)))
+            compared = {row: by_row[f"{group}/{row}"][ordering.column] for row in ordering.rows}
+            judged.append(Judged(ordering, group, decide(ordering, compared)))
     return Comparison(table, small, rows, tuple(judged))
 
 
-def _filled(row: Row, columns: Sequence[Column], runs: Mapping[str, RunsBySeed], small: bool) -> FilledRow:
-    mine = runs.get(row.full_name, {})
+def _filled(row: Row, columns: Sequence[Column], readings: Readings | None, small: bool) -> FilledRow:
+    found = readings or Readings((), {})
     cells = []
     for column in columns:
-        numbers = []
-        for metric in column.metrics:
-            others = runs.get(f"{row.group}/{metric.relative_to}", {}) if metric.relative_to else mine
-            read = {seed: _read(metric, run, others.get(seed)) for seed, run in mine.items()}
-            numbers.append(Numbers(metric, {seed: value for seed, value in read.items() if value is not None}))
-        cells.append(Cell(column.name, None if small else row.expected.get(column.name), tuple(numbers)))
-    return FilledRow(row, tuple(cells), tuple(seed for seed, run in mine.items() if run.ended))
+        numbers = tuple(Numbers(metric, found.by_metric.get(metric.text, {})) for metric in column.metrics)
+        cells.append(Cell(column.name, None if small else row.expected.get(column.name), numbers))
+    return FilledRow(row, tuple(cells), found.seeds)
+
+
+def _readings(table: Table, row: Row, runs: Mapping[str, RunsBySeed], small: bool) -> Readings:
+    mine = runs.get(row.full_name, {})
+    by_metric = {}
+    for metric in (metric for column in table.columns_of(small) for metric in column.metrics):
+        others = runs.get(f"{row.group}/{metric.relative_to}", {}) if metric.relative_to else mine
+        read = {seed: _read(metric, run, others.get(seed)) for seed, run in mine.items()}
+        by_metric[metric.text] = {seed: value for seed, value in read.items() if value is not None}
+    return Readings(tuple(seed for seed, run in mine.items() if run.ended), by_metric)
 
 
 def _read(metric: Metric, run: Run, other: Run | None) -> Reading | None:

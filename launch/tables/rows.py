@@ -96,6 +96,10 @@ class Table:
         """Names of the settings, in their order."""
         return tuple(dict.fromkeys(row.group for row in self.rows))
 
+    def columns_of(self, small: bool) -> tuple[Column, ...]:
+        """The columns of the table itself, or of its scaled-down twin."""
+        return self.small_columns if small else self.columns
+
     def choose(self, wanted: Sequence[str]) -> tuple[Row, ...]:
         """The rows that names stand for: group/row, a row in every group that has it, or all of a group.
 
