@@ -108,6 +108,7 @@ def _rows(path: Path, content: Content, *, follow: bool) -> Iterator[Row]:
     """The rows of all groups; those that are runs of other tables only if they are to be followed."""
     small = fields.mapping(content.get("small", {}), f"{path}: small").get("options", {})
     twin = fields.mapping(small, f"{path}: small.options")
+    others: dict[Path, dict[str, Row]] = {}
     for group, given in fields.mapping(content["groups"], f"{path}: groups").items():
         where = f"{path}: groups.{group}"
         fields.name(group, where)
@@ -126,7 +127,7 @@ def _rows(path: Path, content: Content, *, follow: bool) -> Iterator[Row]:
                 yield _row(start, name, row, here)
             elif follow:
                 fields.keys(row, ("run",), ("expect",), f"{here}.")
-                found = _elsewhere(path, fields.text(row["run"], f"{here}.run"), f"{here}.run")
+                found = _elsewhere(path, fields.text(row["run"], f"{here}.run"), f"{here}.run", others)
                 yield replace(found, group=group, name=name, expected=_expected(row, here))
 
 
@@ -160,13 +161,22 @@ def _expected(content: Content, where: str) -> Mapping[str, float]:
     return {column: fields.number(value, f"{where}.expect.{column}") for column, value in given.items()}
 
 
-def _elsewhere(path: Path, text: str, where: str) -> Row:
-    """The row of another table of the same paper, as table1/group/row."""
+def _elsewhere(path: Path, text: str, where: str, others: dict[Path, dict[str, Row]]) -> Row:
+    """The row of another table of the same paper, as table1/group/row.
+
+    Args:
+        path: of the table that names it.
+        text: its name.
+        where: it stands, for messages.
+        others: rows of the tables that were read before, to which this one's are added.
+    """
     file, _, full_name = text.partition("/")
     other = path.with_name(f"{file}{ENDING}")
     if not full_name or not other.is_file() or other == path:
         raise ConfigError(where, f"{text} is no run", "table/group/row of another table beside this one")
-    own = {row.full_name: row for row in _rows(other, _content(other), follow=False)}
+    if other not in others:
+        others[other] = {row.full_name: row for row in _rows(other, _content(other), follow=False)}
+    own = others[other]
     if full_name not in own:
         raise ConfigError(where, f"{other} has no run {full_name} of its own; {meant(full_name, own)}")
     return own[full_name]
