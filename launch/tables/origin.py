@@ -69,28 +69,27 @@ def origin_lines(origin: Origin) -> list[str]:
         seeds = ", ".join(str(seed) for seed in sorted(set(chain.from_iterable(batch.rows.values()))))
         days = list(dict.fromkeys(date[:10] for date in batch.dates or ()))
         lines.append(
-            f"{number} run{'s' * (number > 1)}{named}, seeds {seeds}: {made_with(batch.environment)}; "
-            f"date {' to '.join(days) or _NOT_RECORDED}"
+            f"{number} run{'s' * (number > 1)}{named}, seeds {seeds}, {' to '.join(days) or f'date {_NOT_RECORDED}'}, "
+            f"{_commit_of(batch.environment or {})}: {made_with(batch.environment)}"
         )
     if not origin.batches:
-        lines.append("commit, versions, machine and dates of the runs not recorded")
+        lines.append(f"seeds, dates, commit, versions and machine of the runs {_NOT_RECORDED}")
     return lines
 
 
 def made_by(recorded: Environment) -> str:
     """Command, date and commit in one line of Markdown, with what is not recorded."""
-    date, code = recorded.get("date"), recorded.get("commit")
+    date = recorded.get("date")
     when = str(date)[:10] if date else f"date {_NOT_RECORDED}"
-    return f"`{recorded.get('command')}`, {when}, commit {f'`{code}`' if code else _NOT_RECORDED}"
+    return f"`{recorded.get('command')}`, {when}, {_commit_of(recorded)}"
 
 
 def made_with(environment: Environment | None) -> str:
-    """Commit, versions and machine in one line of Markdown."""
+    """Versions and machine in one line of Markdown."""
     if environment is None:
-        return f"commit, versions and machine {_NOT_RECORDED}"
-    code = environment.get("commit")
+        return f"versions and machine {_NOT_RECORDED}"
     versions = [f"{name} {environment[name]}" for name in ("python", "torch") if name in environment]
-    return ", ".join([f"commit {f'`{code}`' if code else _NOT_RECORDED}", *versions, machine(environment)])
+    return ", ".join([*versions, machine(environment)])
 
 
 def machine(environment: Environment) -> str:
@@ -100,6 +99,11 @@ def machine(environment: Environment) -> str:
     cores = environment.get("cores")
     processor = [str(environment.get("cpu") or f"processor {_NOT_RECORDED}"), *([f"{cores} cores"] if cores else [])]
     return ", ".join([*processor, *(f"{names.count(name)} x {name}" for name in dict.fromkeys(names))])
+
+
+def _commit_of(recorded: Environment) -> str:
+    code = recorded.get("commit")
+    return f"commit {f'`{code}`' if code else _NOT_RECORDED}"
 
 
 def _batches(read: Iterable[tuple[str, int, Mapping[str, object]]]) -> tuple[Batch, ...]:

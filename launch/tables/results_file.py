@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from functools import cache, partial
 from pathlib import Path
 
 from fl_ddp.errors import ConfigError
@@ -137,6 +138,7 @@ def _readable(value: object, depth: int = 0, key: str = "") -> str:
 
 def _readings(stored: Mapping[str, object], row: Row, small: bool, where: str) -> Readings:
     by_metric: dict[str, dict[int, Reading]] = {}
+    one_more = cache(partial(_one_more_round, row, small))
     for column, cell in fields.mapping(stored.get("columns"), f"{where}.columns").items():
         here = f"{where}.columns.{column}.metrics"
         for metric, numbers in fields.mapping(fields.mapping(cell, here).get("metrics"), here).items():
@@ -146,8 +148,7 @@ def _readings(stored: Mapping[str, object], row: Row, small: bool, where: str) -
             by_metric[metric] = {}
             for seed, value in by_seed.items():
                 known = missed.get(seed) if value is None else value
-                given_number = _one_more_round(row, small) if known is None else known
-                number = fields.number(given_number, f"{here}.{metric}.by_seed.{seed}")
+                number = fields.number(one_more() if known is None else known, f"{here}.{metric}.by_seed.{seed}")
                 by_metric[metric][int(seed)] = Reading(number, missed=value is None)
     seeds = fields.listing(stored.get("seeds"), f"{where}.seeds")
     return Readings(tuple(int(str(seed)) for seed in seeds), by_metric)
