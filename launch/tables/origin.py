@@ -72,8 +72,6 @@ def origin_lines(origin: Origin) -> list[str]:
             f"{number} run{'s' * (number > 1)}{named}, seeds {seeds}, {' to '.join(days) or f'date {_NOT_RECORDED}'}, "
             f"{_commit_of(batch.environment or {})}: {made_with(batch.environment)}"
         )
-    if not origin.batches:
-        lines.append(f"seeds, dates, commit, versions and machine of the runs {_NOT_RECORDED}")
     return lines
 
 

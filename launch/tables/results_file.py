@@ -65,8 +65,8 @@ def as_json(comparison: Comparison, origin: Origin) -> str:
 def read_results(path: Path) -> tuple[Comparison, Origin]:
     """What a file holds, judged by the table as it is now: its columns, its orderings, the paper's numbers.
 
-    A metric is found under whichever column it was stored. Files of older versions have no origin of their runs, and
-    rows without a run.
+    A metric is found under whichever column it was stored. Files of older versions say nothing of what their runs were
+    made with, and have rows without a run.
 
     Raises:
         ConfigError: it is no such file, or of another table than there is now.
@@ -83,7 +83,7 @@ def read_results(path: Path) -> tuple[Comparison, Origin]:
         if name not in rows:
             raise ConfigError(where, f"{table.name} has no row {name}; {meant(name, rows)}")
         readings[name] = _readings(stored, rows[name], small, where)
-    return judge(table, readings, small=small), _origin(content, str(path))
+    return judge(table, readings, small=small), _origin(content, readings, str(path))
 
 
 def read_json(path: Path) -> dict[str, object]:
@@ -160,8 +160,10 @@ def _one_more_round(row: Row, small: bool) -> int:
     return seeded.trial.config.rounds + 1
 
 
-def _origin(content: Mapping[str, object], where: str) -> Origin:
+def _origin(content: Mapping[str, object], readings: Mapping[str, Readings], where: str) -> Origin:
     batches = []
+    if "runs" not in content:
+        batches.append(Batch(None, None, {row: read.seeds for row, read in readings.items() if read.seeds}))
     for i, each in enumerate(fields.listing(content.get("runs", []), f"{where}: runs")):
         here = f"{where}: runs[{i}]"
         stored = fields.mapping(each, here)

@@ -77,8 +77,13 @@ def test_an_older_file_is_judged_by_the_table_as_it_is_now(file: Path) -> None:
     del metrics["rounds_to 0.05 of best"]["at_least"], columns["end"]
     file.write_text(json.dumps(content))
     read, origin = read_results(file)
-    assert origin == Origin("reproduce it", None, None, ())
-    assert origin_lines(origin)[0] == "`reproduce it`, date not recorded, commit not recorded"
+    assert origin == Origin(
+        "reproduce it", None, None, (Batch(None, None, {"digits/fedavg": (0, 2), "digits/slow": (0, 2)}),)
+    )
+    assert origin_lines(origin) == [
+        "`reproduce it`, date not recorded, commit not recorded",
+        "4 runs, seeds 0, 2, date not recorded, commit not recorded: versions and machine not recorded",
+    ]
     slow = {cell.column: cell.numbers[0].by_seed for cell in read.rows[1].cells}
     assert slow["rounds"][0].value == 4 and slow["rounds"][0].missed  # one round more than the table's own three
     assert slow["end"] == {} and "not decided (no number of slow)" in terminal(read)
