@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, is_dataclass
 from functools import cache
 from typing import Annotated, Literal, get_args, get_origin, get_type_hints
 
@@ -18,10 +19,14 @@ class Whole:
     least: int
     bits: int = 31
 
+    def words(self, name: str) -> str:
+        """What is accepted for an option of this name."""
+        return f"whole numbers from {self.least} up"
+
     def refused(self, name: str, value: object) -> str | None:
         """What would be accepted in place of a value; None if it is accepted itself."""
         if not isinstance(value, int) or isinstance(value, bool) or value < self.least:
-            return f"whole numbers from {self.least} up"
+            return self.words(name)
         return f"whole numbers below 2**{self.bits}" if value >= 2**self.bits else None
 
 
@@ -37,12 +42,13 @@ class Real:
     def refused(self, name: str, value: object) -> str | None:
         """What would be accepted in place of a value; None if it is accepted itself."""
         if not isinstance(value, int | float) or isinstance(value, bool) or not math.isfinite(value):
-            return self._words(name)
+            return self.words(name)
         low = (self.above is None or value > self.above) and (self.least is None or value >= self.least)
         high = (self.most is None or value <= self.most) and (self.below is None or value < self.below)
-        return None if low and high else self._words(name)
+        return None if low and high else self.words(name)
 
-    def _words(self, name: str) -> str:
+    def words(self, name: str) -> str:
+        """What is accepted for an option of this name."""
         if self.most is None and self.below is None:
             return f"numbers above {self.above}" if self.least is None else f"numbers from {self.least} up"
         low = f"{self.above} <" if self.least is None else f"{self.least} <="
@@ -67,6 +73,15 @@ BelowOne = Annotated[float, Real(least=0, below=1)]
 """A momentum or the like, whose powers must vanish."""
 
 
+def accepted(name: str, hint: object) -> str:
+    """What numbers the type of an option accepts; empty where it declares no bounds."""
+    if get_origin(hint) is Annotated:
+        words: str = get_args(hint)[1].words(name)
+        return words
+    found = (accepted(name, kind) for kind in get_args(hint) if get_origin(hint) is not Literal)
+    return " or ".join(dict.fromkeys(filter(None, found)))
+
+
 def check(owner: type, values: Mapping[str, object], prefix: str) -> None:
     """Refuse options that are out of the bounds, or not among the words, that their types declare.
 
@@ -78,7 +93,7 @@ def check(owner: type, values: Mapping[str, object], prefix: str) -> None:
     Raises:
         ConfigError: one of them is not accepted.
     """
-    for name, hint in _hints(owner).items():
+    for name, hint in declared(owner).items():
         if name in values and (wrong := next(_refused(name, values[name], hint), None)):
             value, accepted = wrong
             raise ConfigError(f"{prefix}{name}", f"{value} is impossible", accepted)
@@ -92,10 +107,14 @@ def check_fields(instance: object, prefix: str) -> None:
 
 
 @cache
-def _hints(owner: type) -> Mapping[str, object]:
-    """Types of the options of a class; none where a user's annotations cannot be read."""
+def declared(owner: type) -> Mapping[str, object]:
+    """Types of the options of a class with their bounds; none where a user's annotations cannot be read."""
     try:
-        return get_type_hints(owner, include_extras=True)
+        if is_dataclass(owner):
+            return get_type_hints(owner, include_extras=True)
+        constructors = [vars(parent)["__init__"] for parent in reversed(owner.__mro__) if "__init__" in vars(parent)]
+        hints = [get_type_hints(each, include_extras=True) for each in constructors if inspect.isfunction(each)]
+        return {name: hint for each in hints for name, hint in each.items()}
     except (NameError, TypeError):
         return {}
 
@@ -119,6 +138,9 @@ def _refused(name: str, value: object, hint: object) -> Iterator[tuple[object, s
             if refused is None:
                 return
             accepted.append(refused)
+        elif get_origin(kind) is tuple and isinstance(value, tuple | list):
+            yield from _refused(name, value, kind)
+            return
         elif isinstance(kind, type) and isinstance(value, kind):
             return
     if accepted:

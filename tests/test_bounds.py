@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from typing import Annotated, Literal, get_args, get_origin, get_type_hints
@@ -11,8 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fl_ddp.bounds import BelowOne, Count, NonNegative, Positive, Seed, Share, UnitInterval, check_fields
+from fl_ddp.bounds import BelowOne, Count, NonNegative, Positive, Seed, Share, UnitInterval, check_fields, declared
 from fl_ddp.config import registry
+from fl_ddp.config.command_help import about_class
 from fl_ddp.config.command_line import parse
 from fl_ddp.config.settings import Config
 from fl_ddp.errors import ConfigError
@@ -87,15 +89,14 @@ def test_what_is_within_bounds_is_accepted(values: dict[str, object]) -> None:
     check_fields(Options(**values), "--")  # type: ignore[arg-type]
 
 
-def declared() -> Iterator[tuple[str, object]]:
+def all_declared() -> Iterator[tuple[str, object]]:
     """All options of dataclasses, by the name messages give them, with their types."""
     for each in fields(Config):
         yield f"--{each.name}", get_type_hints(Config, include_extras=True)[each.name]
-    for kind in ("data", "partition", "method"):
+    for kind in registry.KINDS:
         for name, owner in registry.known(kind).items():
-            hints = get_type_hints(owner, include_extras=True)
-            for option in registry.options(kind, owner).by_name:
-                yield f"{name} --{kind}.{option}", hints[option]
+            for key in registry.options(kind, owner).by_name:
+                yield f"{name} --{kind}.{key}", declared(owner)[key]
 
 
 def is_bounded(hint: object) -> bool:
@@ -106,7 +107,7 @@ def is_bounded(hint: object) -> bool:
 
 
 def test_every_number_among_the_options_declares_its_bounds() -> None:
-    assert [name for name, hint in declared() if not is_bounded(hint)] == []
+    assert [name for name, hint in all_declared() if not is_bounded(hint)] == []
     assert not is_bounded(float) and not is_bounded(float | None) and not is_bounded(tuple[int, ...])
 
 
@@ -125,6 +126,33 @@ JUST_OUT: Mapping[str, Mapping[str, tuple[float, float]]] = {
     "FedCL": {"lam": (-5e-324, 0.0), "proxy": (0.0, 1.0), "xi": (0.0, 5e-324), "every": (-1, 0), "proxy_batch": (0, 1)},
 }  # fmt: skip
 """Of each number among a method's own options the nearest value that is refused, and one at the bound that is not."""
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ("FedCLMNIST --model.dropout 1", "is impossible; accepted: 0 <= dropout < 1"),
+        ("FilVerNet --model.embedding_size 0", "0 is impossible; accepted: whole numbers from 1 up"),
+        ("FilVerNet --model.hidden [10,0]", "0 is impossible; accepted: whole numbers from 1 up"),
+        ("MLP --model.hidden 0", "0 is impossible; accepted: whole numbers from 1 up"),
+        ("MLP --model.hidden [10,0]", "0 is impossible; accepted: whole numbers from 1 up"),
+        ("ResNet18 --model.groups 0", "0 is impossible; accepted: whole numbers from 1 up"),
+    ],
+)
+def test_a_models_options_are_refused_where_they_are_read(words: str, told: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(told)):
+        parse(["--model", *words.split()])
+    name, value = words.split()[0], words.split()[2]
+    key = words.split()[1].removeprefix("--model.")
+    given = {key: [int(each) for each in value[1:-1].split(",")] if value.startswith("[") else int(value)}
+    with pytest.raises(ConfigError, match=re.escape(told)):  # in a script, too
+        registry.known("model")[name](in_shape=(1, 28, 28), num_classes=10, **given)
+
+
+def test_help_tells_the_bounds() -> None:
+    assert "(numbers from 0 up) [0.01]" in " ".join(about_class("method", "FedProx").split())
+    assert "(0 <= dropout < 1) [0.2]" in " ".join(about_class("model", "FedCLMNIST").split())
+    assert "(whole numbers from 1 up) [200]" in " ".join(about_class("model", "MLP").split())
 
 
 @pytest.mark.parametrize("method", JUST_OUT)

@@ -7,6 +7,7 @@ import textwrap
 
 import docstring_parser
 
+from fl_ddp.bounds import accepted, declared
 from fl_ddp.config import registry
 from fl_ddp.config.layers import default_choice, scalar_options
 from fl_ddp.config.options import Option, accepted_values
@@ -39,12 +40,13 @@ def overview() -> str:
     lines = ["usage: python -m fl_ddp.main [--config FILE] [--option value ...]"]
     documented = docstring_parser.parse(inspect.getdoc(Config) or "").params
     about = {each.arg_name: " ".join((each.description or "").split()) for each in documented}
-    scalars = scalar_options().by_name
+    scalars, hints = scalar_options().by_name, declared(Config)
     for title, keys in GROUPS.items():
         lines += ["", title + ":"]
         for key in keys:
             default = default_choice(key).name if key in KINDS else written(scalars[key].default)
-            lines.append(_line(f"--{key}", f"{about[key].removesuffix('.')} [{default}]"))
+            text = _with_bounds(about[key].removesuffix("."), accepted(key, hints[key]))
+            lines.append(_line(f"--{key}", f"{text} [{default}]"))
             if key in KINDS:
                 lines.append(_line("", ", ".join(registry.known(key))))
     lines += ["", "others:", *(_line(option, text) for option, text in _OTHERS.items())]
@@ -65,15 +67,22 @@ def about_class(kind: str, name: str) -> str:
     """
     where = f"--{kind}.help"
     owner = registry.load(kind, registry.class_path(kind, name, where), where)
-    options = registry.options(kind, owner).by_name
-    lines = [_line(f"--{kind}.{each}", _described(option)) for each, option in options.items()]
+    hints = declared(owner)
+    lines = [
+        _line(f"--{kind}.{name}", _described(option, accepted(name, hints.get(name))))
+        for name, option in registry.options(kind, owner).by_name.items()
+    ]
     title = ": ".join(filter(None, (owner.__name__, _purpose(owner))))
     return "\n".join([title, *(lines or ["  no options"])])
 
 
-def _described(option: Option) -> str:
-    about = option.help or accepted_values(option.type)
-    return f"{about.removesuffix('.')} [{'required' if option.required else written(option.default)}]"
+def _described(option: Option, bounds: str) -> str:
+    about = (option.help or accepted_values(option.type)).removesuffix(".")
+    return f"{_with_bounds(about, bounds)} [{'required' if option.required else written(option.default)}]"
+
+
+def _with_bounds(about: str, bounds: str) -> str:
+    return f"{about} ({bounds})" if bounds else about
 
 
 def _purpose(owner: type) -> str:

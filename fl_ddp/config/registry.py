@@ -128,7 +128,7 @@ def build(choice: Choice, **engine_arguments: object) -> object:
         engine_arguments: what the run knows (in_shape, num_classes, model); the constructor gets those it accepts.
 
     Raises:
-        ConfigError: the constructor refuses a value; the message names the option if the constructor's does.
+        ConfigError: the constructor refuses a value.
     """
     module, name = _module(choice.class_path, choice.class_path)
     owner: type = getattr(module, name)
@@ -137,10 +137,7 @@ def build(choice: Choice, **engine_arguments: object) -> object:
     try:
         return owner(**choice.init_args, **wanted)
     except (TypeError, ValueError) as error:
-        reason = " ".join(str(error).split())
-        named = [name for name in choice.init_args if re.search(rf"\b{re.escape(name)}\b", reason)]
-        key = f"--{kind}.{named[0]}" if len(named) == 1 else f"--{kind} {choice.name}"
-        raise ConfigError(key, reason) from error
+        raise ConfigError(f"--{kind} {choice.name}", " ".join(str(error).split())) from error
 
 
 def _offered(kind: str, owner: type) -> bool:

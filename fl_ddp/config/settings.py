@@ -31,7 +31,7 @@ class Choice:
 
 @dataclass(frozen=True)
 class Config:
-    """All settings of a run, with the defaults of the two-minute tour.
+    """All settings of a run, with the defaults of a run without options.
 
     Attributes:
         data: where images and labels come from.

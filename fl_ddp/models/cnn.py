@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal, get_args
+from typing import ClassVar, Literal
 
-from fl_ddp.models.layers import Classifier, Stage, convnet, one_of, xavier_
+from fl_ddp.bounds import BelowOne, check
+from fl_ddp.models.layers import Classifier, Stage, convnet, xavier_
 
 Init = Literal["standard", "xavier"]
 Variant = Literal["paper", "code"]
@@ -124,11 +125,10 @@ class FedCLMNIST(Classifier):
         in_shape: tuple[int, ...],
         num_classes: int,
         variant: Variant = "paper",
-        dropout: float = 0.2,
+        dropout: BelowOne = 0.2,
         init: Init = "standard",
     ) -> None:
-        one_of("--model.variant", variant, get_args(Variant))
-        one_of("--model.init", init, get_args(Init))
+        check(FedCLMNIST, {"variant": variant, "dropout": dropout, "init": init}, "--model.")
         if variant == "paper":
             stages = (Stage(32, padding=2), Stage(64, padding=2))
         else:
@@ -156,9 +156,9 @@ class FedCLCIFAR(Classifier):
     """
 
     def __init__(
-        self, *, in_shape: tuple[int, ...], num_classes: int, dropout: float = 0.2, init: Init = "standard"
+        self, *, in_shape: tuple[int, ...], num_classes: int, dropout: BelowOne = 0.2, init: Init = "standard"
     ) -> None:
-        one_of("--model.init", init, get_args(Init))
+        check(FedCLCIFAR, {"dropout": dropout, "init": init}, "--model.")
         stages = (Stage(64, padding=2, pool="3x3/2"), Stage(64, padding=2, pool="3x3/2"))
         super().__init__(*convnet(type(self).__name__, in_shape, stages, (384, 192), dropout=dropout), num_classes)
         if init == "xavier":

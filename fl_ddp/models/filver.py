@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import Literal, get_args
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
 
-from fl_ddp.errors import ConfigError
-from fl_ddp.models.layers import Classifier, Stage, convnet, linear_layers, one_of
+from fl_ddp.bounds import Count, check
+from fl_ddp.models.layers import Classifier, Stage, convnet, linear_layers
 
 Embedding = Literal["vee", "ebr"]
 
@@ -62,12 +62,11 @@ class FilVerNet(nn.Module):
         in_shape: tuple[int, ...],
         num_classes: int,
         embedding: Embedding = "vee",
-        embedding_size: int = 256,
-        hidden: tuple[int, ...] = (1000, 1000),
+        embedding_size: Count = 256,
+        hidden: tuple[Count, ...] = (1000, 1000),
     ) -> None:
-        one_of("--model.embedding", embedding, get_args(Embedding))
-        if embedding_size < 1:
-            raise ConfigError("--model.embedding_size", f"{embedding_size} is impossible", "whole numbers from 1 up")
+        given = {"embedding": embedding, "embedding_size": embedding_size, "hidden": hidden}
+        check(FilVerNet, given, "--model.")
         super().__init__()
         stages = (Stage(32, padding=2), Stage(64, padding=2))
         body = convnet(type(self).__name__, in_shape, stages, (1000, 1000))

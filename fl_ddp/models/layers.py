@@ -113,26 +113,8 @@ def image_shape(model: str, in_shape: tuple[int, ...], least: int) -> tuple[int,
     return channels, height, width
 
 
-def one_of(key: str, value: str, accepted: Sequence[str]) -> None:
-    """Check a named option.
-
-    Raises:
-        ConfigError: the value is not one of the accepted.
-    """
-    if value not in accepted:
-        raise ConfigError(key, f"{value!r} is unknown", ", ".join(accepted))
-
-
 def linear_layers(in_features: int, hidden: Sequence[int], dropout: float = 0.0) -> list[nn.Module]:
-    """Hidden layers: Linear and ReLU each, and dropout if it is above 0.
-
-    Raises:
-        ConfigError: a width is below 1 or the dropout no probability below 1.
-    """
-    if min(hidden, default=1) < 1:
-        raise ConfigError("--model.hidden", f"{list(hidden)} is impossible", "widths from 1 up")
-    if not 0 <= dropout < 1:
-        raise ConfigError("--model.dropout", f"{dropout} is impossible", "0 <= dropout < 1")
+    """Hidden layers: Linear and ReLU each, and dropout if it is above 0."""
     layers: list[nn.Module] = []
     for width in hidden:
         layers += [nn.Linear(in_features, width), nn.ReLU()]

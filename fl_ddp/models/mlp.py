@@ -6,6 +6,7 @@ import math
 
 from torch import nn
 
+from fl_ddp.bounds import Count, check
 from fl_ddp.models.layers import Classifier, linear_layers
 
 
@@ -26,7 +27,8 @@ class MLP(Classifier):
     Source: McMahan et al. 2017 (arXiv:1602.05629).
     """
 
-    def __init__(self, *, in_shape: tuple[int, ...], num_classes: int, hidden: int | tuple[int, ...] = 200) -> None:
+    def __init__(self, *, in_shape: tuple[int, ...], num_classes: int, hidden: Count | tuple[Count, ...] = 200) -> None:
+        check(MLP, {"hidden": hidden}, "--model.")
         in_features = math.prod(in_shape)
         widths = (hidden,) if isinstance(hidden, int) else tuple(hidden)
         body = nn.Sequential(nn.Flatten(), *linear_layers(in_features, widths))

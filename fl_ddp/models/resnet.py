@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import ClassVar, Literal, get_args
+from typing import ClassVar, Literal
 
 from torch import nn
 
+from fl_ddp.bounds import Count, check
 from fl_ddp.errors import ConfigError
-from fl_ddp.models.layers import Classifier, image_shape, one_of
+from fl_ddp.models.layers import Classifier, image_shape
 
 Stem = Literal["auto", "small", "imagenet"]
 
@@ -29,11 +30,11 @@ class _ResNet(Classifier):
     block: ClassVar[Literal["BasicBlock", "Bottleneck"]]
     depths: ClassVar[tuple[int, ...]]
 
-    def __init__(self, *, in_shape: tuple[int, ...], num_classes: int, groups: int = 32, stem: Stem = "auto") -> None:
+    def __init__(self, *, in_shape: tuple[int, ...], num_classes: int, groups: Count = 32, stem: Stem = "auto") -> None:
         from torchvision.models import resnet  # takes two seconds, which only those who use it should wait
 
-        one_of("--model.stem", stem, get_args(Stem))
-        if groups < 1 or 64 % groups:
+        check(_ResNet, {"groups": groups, "stem": stem}, "--model.")
+        if 64 % groups:
             raise ConfigError("--model.groups", f"{groups} is impossible", "divisors of 64, from 1 to 64")
         channels, height, width = image_shape(type(self).__name__, in_shape, least=8)
         if stem == "auto":

@@ -122,9 +122,9 @@ def test_every_option_of_every_class_has_a_doc_line() -> None:
     assert bare == []
 
 
-def test_a_value_that_the_constructor_refuses_is_named_by_its_option(folder: Path) -> None:
+def test_what_a_constructor_refuses_is_told_in_its_words(folder: Path) -> None:
     registry.load("model", "own_nets.Net")
-    with pytest.raises(ConfigError, match=r"^--model\.width: width must be positive$"):
+    with pytest.raises(ConfigError, match=r"^--model Net: width must be positive$"):
         registry.build(Choice("own_nets.Net", {"width": 0}))
 
 
