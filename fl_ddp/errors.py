@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sysconfig
+from copy import copy
 from functools import cache
 from pathlib import Path
 from types import CodeType, TracebackType
@@ -32,6 +33,12 @@ class RunError(Exception):
     """The run failed while it was going on: a loss that is not finite, a lost rank, a full disk (exit code 1)."""
 
     exit_code: ClassVar[int] = 1
+
+    def saying_more(self, words: str) -> RunError:
+        """An error of the same kind whose text goes on with some words."""
+        longer = copy(self)
+        longer.args = (f"{self}{words}",)
+        return longer
 
 
 class DivergedError(RunError):

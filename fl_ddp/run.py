@@ -108,8 +108,8 @@ def _with_way_out(error: Exception, simulation: Simulation, records: Records) ->
         return None
     if not isinstance(error, RunError):
         return error
-    stiff = isinstance(error, DivergedError) and simulation.has_explicit_prior
-    text = f"{error}, so does --method.penalty_step proximal" if stiff else str(error)
+    if isinstance(error, DivergedError) and simulation.could_step_proximally:
+        error = error.saying_more(", so does --method.penalty_step proximal")
     if simulation.finished:
-        text += f"; round {simulation.finished} is saved in {records.path / 'checkpoints'}"
-    return RunError(text)
+        error = error.saying_more(f"; round {simulation.finished} is saved in {records.path / 'checkpoints'}")
+    return error

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import partial
 from math import prod
 from typing import NamedTuple
@@ -64,6 +64,13 @@ class Kept(NamedTuple):
     bytes_up: int
 
 
+class Traffic(NamedTuple):
+    """Bytes that one client sends and receives in a round."""
+
+    up: int
+    down: int
+
+
 class Simulation:
     """One run on this rank.
 
@@ -99,13 +106,16 @@ class Simulation:
         self._made = _Made(0, "init")
 
     @property
-    def has_explicit_prior(self) -> bool:
-        """Whether local steps follow the gradient of a quadratic prior, which diverges where it is too stiff."""
-        return getattr(self._federation.method, "penalty_step", None) == "explicit"
+    def could_step_proximally(self) -> bool:
+        """Whether local steps follow the gradient of a prior that the method can also solve, which never diverges."""
+        method = self._federation.method
+        priors = method.priors(self.server, self._memory.initial)
+        explicit = any(not each.exact and bool(torch.as_tensor(each.curvature).any()) for each in priors)
+        return explicit and any(field.name == "penalty_step" for field in fields(method))
 
     def rounds(self) -> Iterator[int]:
         """All rounds that are left, then agree that all is well; gives the number of finished rounds after each."""
-        config, method = self._config, self._federation.method
+        config = self._config
         if self.finished >= config.rounds:
             self._look_again()
         for index in range(self.finished, config.rounds):
@@ -118,22 +128,10 @@ class Simulation:
             total, kept = self._sum(hands[self._ranks.index], work, server)
             by_all = self._personalised(index, ids, server, total) if due else None
             self._update(index, ids, server, total, kept)
-            record = Record(
-                round=self.finished,
-                cohort=len(ids),
-                traffic_up_bytes=len(ids) * kept[0].bytes_up,
-                traffic_down_bytes=len(ids) * method.sent_bytes(server, index),
-                padded_lanes=self._padded_lanes(hands),
-                train_loss=_ratio(total, "loss", "trained"),
-                initial_accuracy=initial.by_all,
-                personalised_accuracy=_ratio(total, "own_accuracy", "tested"),
-                initial_accuracy_cohort=initial.by_cohort if config.personalise == "all" else None,
-                personalised_accuracy_all=by_all,
-            )
-            self._record(record, self._evaluated() if due else None)
-            if index + 1 == config.rounds or self.finished % config.checkpoint_every == 0:
-                with self._watch.phase("checkpoint"):
-                    self.save()
+            traffic = Traffic(kept[0].bytes_up, self._federation.method.sent_bytes(server, index))
+            self._record(self._told(hands, traffic, total, initial, by_all), self._evaluated() if due else None)
+            if self.finished == config.rounds or self.finished % config.checkpoint_every == 0:
+                self.save()
             yield self.finished
         self._ranks.agree(self._late)
 
@@ -144,8 +142,9 @@ class Simulation:
     def save(self) -> None:
         """Write a checkpoint of the last finished round, all ranks together."""
         if self.finished:
-            self._added(torch.zeros(0, device=self._ranks.device), self.server)
-            self._records.save(self.finished, self.server, self._memory)
+            with self._watch.phase("checkpoint"):
+                self._added(torch.zeros(0, device=self._ranks.device), self.server)  # refuses states that differ
+                self._records.save(self.finished, self.server, self._memory)
 
     def _look_again(self) -> None:
         """Evaluate a model that no round is left for: the initial one, or that of a run without its results."""
@@ -315,6 +314,24 @@ class Simulation:
     def _received_accuracy(self, server: Tensors, ids: Indices) -> Received:
         with self._watch.phase("evaluation"):
             return self._evaluation.received(server["theta"], ids)
+
+    def _told(
+        self, hands: Sequence[Indices], traffic: Traffic, total: Total, initial: Received, by_all: float | None
+    ) -> Record:
+        """What a round has to report but for its evaluation."""
+        size = sum(map(len, hands))
+        return Record(
+            round=self.finished,
+            cohort=size,
+            traffic_up_bytes=size * traffic.up,
+            traffic_down_bytes=size * traffic.down,
+            padded_lanes=self._padded_lanes(hands),
+            train_loss=_ratio(total, "loss", "trained"),
+            initial_accuracy=initial.by_all,
+            personalised_accuracy=_ratio(total, "own_accuracy", "tested"),
+            initial_accuracy_cohort=initial.by_cohort if self._config.personalise == "all" else None,
+            personalised_accuracy_all=by_all,
+        )
 
     def _record(self, record: Record, scores: Scores | None) -> None:
         """Write down a round; an error of rank 0's disk is agreed upon with the next round's."""

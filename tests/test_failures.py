@@ -99,6 +99,14 @@ def test_loss_that_is_not_finite_names_client_and_round(tmp_path: Path, capfd: p
     assert re.match(r"round 1, client \d+: '\w+' is (not finite|out of range)", line)
 
 
+@pytest.mark.parametrize(("lam", "helps"), [(1.0, True), (0.0, False)])
+def test_the_proximal_step_is_advised_where_a_penalty_can_diverge(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], lam: float, helps: bool
+) -> None:
+    settings = {**SMALL, "lr_decay": 1e15, "method": "FedCurv", "method.lam": lam, "out": tmp_path}
+    assert ("so does --method.penalty_step proximal" in told(settings, FAULT, capfd)) == helps
+
+
 def test_loss_that_diverges_later_names_the_last_good_round(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     # 0.1, then 1e14
     settings = {**SMALL, "lr_decay": 1e15, "checkpoint_every": 10, "out": tmp_path}
