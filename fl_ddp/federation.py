@@ -16,7 +16,7 @@ from fl_ddp.datasets.dataset import Arrays, Dataset
 from fl_ddp.engine.compilation import require_compiler
 from fl_ddp.engine.flat_model import FlatModel
 from fl_ddp.engine.plan import Plan
-from fl_ddp.engine.samples import Normaliser, Samples, Stored, channel_statistics
+from fl_ddp.engine.samples import Normaliser, Samples, channel_statistics
 from fl_ddp.engine.seeds import Purpose, generator, torch_seed
 from fl_ddp.engine.vmap_check import try_gradient
 from fl_ddp.errors import ConfigError
@@ -24,7 +24,7 @@ from fl_ddp.host.global_random import refuse_global_draws
 from fl_ddp.methods.fedavg import FedAvg
 from fl_ddp.partitions.local_split import drawn_like, local_split
 from fl_ddp.partitions.partition import Partition
-from fl_ddp.protocol import Indices, Origin
+from fl_ddp.protocol import Indices, Inputs, Origin
 from fl_ddp.ranks.cohort import auto_lanes
 from fl_ddp.ranks.collectives import Ranks
 
@@ -180,7 +180,7 @@ def _on_device(data: Arrays, normalize: bool, device: torch.device, dtype: torch
     if normalize:
         normaliser = Normaliser(*(t.to(device, dtype) for t in channel_statistics(data.x_train)))
 
-    def place(x: Stored, y: Indices) -> Samples:
+    def place(x: Inputs, y: Indices) -> Samples:
         stored = torch.from_numpy(x)
         stored = stored.to(device) if x.dtype == np.uint8 else stored.to(device, dtype)
         return Samples(stored, torch.from_numpy(y).to(device), normaliser)

@@ -18,6 +18,8 @@ Indices = npt.NDArray[np.int64]
 """Which samples, or which clients; on the host."""
 Counts = npt.NDArray[np.int64]
 """How many of them."""
+Inputs = npt.NDArray[np.uint8] | npt.NDArray[np.float32]
+"""Samples without their labels, as a data source has them."""
 Leaves = tuple[Tensor, ...]
 """A parameter vector split into the model's tensors, one per layer weight or bias."""
 

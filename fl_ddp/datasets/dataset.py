@@ -7,13 +7,10 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from fl_ddp.bounds import check_fields
 from fl_ddp.errors import ConfigError
-from fl_ddp.protocol import Indices
-
-Inputs = npt.NDArray[np.uint8] | npt.NDArray[np.float32]
+from fl_ddp.protocol import Indices, Inputs
 
 UNSHOWN = ("Cc", "Cs", "Zl", "Zp")
 """Unicode's control characters, parts of undecodable file names, and ends of lines and paragraphs."""

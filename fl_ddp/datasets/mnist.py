@@ -10,9 +10,10 @@ from urllib.error import URLError
 import numpy as np
 import numpy.typing as npt
 
-from fl_ddp.datasets.dataset import Arrays, Inputs
+from fl_ddp.datasets.dataset import Arrays
 from fl_ddp.datasets.download import Downloadable
 from fl_ddp.datasets.idx import read_idx
+from fl_ddp.protocol import Inputs
 
 Split = Literal["byclass", "bymerge", "balanced", "letters", "digits", "mnist"]
 

@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from fl_ddp.datasets.dataset import Arrays, Dataset, Inputs
+from fl_ddp.datasets.dataset import Arrays, Dataset
 from fl_ddp.errors import ConfigError
-from fl_ddp.protocol import Indices
+from fl_ddp.protocol import Indices, Inputs
 
 KEYS = ("x_train", "y_train", "x_test", "y_test")
 CHANNELS = (1, 3)

@@ -28,7 +28,7 @@ FUSES_UPDATES = TorchVersion(torch.__version__) >= "2.15"
 SILENCE = 5.0
 """Seconds of compiling after which somebody should be told."""
 
-_log = logging.getLogger("fl_ddp.compilation")
+_log = logging.getLogger(__name__)
 
 
 def compiled(function: F, what: str, threads: int = 1) -> F:
@@ -39,16 +39,15 @@ def compiled(function: F, what: str, threads: int = 1) -> F:
         what: it is, for messages.
         threads: on a CPU.
 
-    The result must be called with tensors of one layout only, and never with one tensor twice: it checks neither.
-
-    torch keeps compiled graphs by code object and fails at the ninth, so without a copy of the code the closures of one
-    function, such as the steps of several models in one process, would share those eight.
+    Returns:
+        the compiled function, which must be called with tensors of one layout only, and never with one tensor twice: it
+        checks neither.
     """
-    from fl_ddp.engine.fused_update import (
-        FuseUpdate,  # imports the compiler, which takes a second that eager runs can spare
-    )
+    # imports the compiler, which takes a second that eager runs can spare
+    from fl_ddp.engine.fused_update import FuseUpdate
 
     assert isinstance(function, FunctionType)
+    # torch keeps graphs by code object and fails at the ninth: without a copy, all models would share eight
     own = FunctionType(
         function.__code__.replace(),
         function.__globals__,

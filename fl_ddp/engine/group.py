@@ -15,7 +15,7 @@ from fl_ddp.engine.compilation import ByLayout
 from fl_ddp.engine.plan import Plan
 from fl_ddp.engine.samples import Samples
 from fl_ddp.engine.seeds import Keys, Purpose, keys, noise_key, shuffled
-from fl_ddp.engine.step import Drawn, Objective, Rates, Split, State, Variant, Walk, local_step
+from fl_ddp.engine.step import Drawn, Objective, Rates, Split, State, StepKind, Walk, local_step
 from fl_ddp.protocol import Indices, Leaves, Tensors, Trained
 
 _AT_ONCE = 2**21
@@ -115,12 +115,12 @@ class Group:
             theta [G, V], mean loss over a client's steps [G], the traces as they end [G, V].
         """
         work, plan = self.workplace, self.plan
-        variant = Variant(work.dtype, plan.momentum > 0, plan.weight_decay > 0, work.bfloat16, work.compile)
+        kind = StepKind(work.dtype, plan.momentum > 0, plan.weight_decay > 0, work.bfloat16, work.compile)
         width = start.shape[-1]
-        state = self._state(objective, start, trace or {}, variant)
+        state = self._state(objective, start, trace or {}, kind)
         rates = Rates(*(self._scalar(value) for value in (plan.lr, plan.momentum, plan.weight_decay)))
         received, remembered = _split(server, objective, width), _split(memory, objective, width)
-        steps = ByLayout(partial(local_step, objective, variant))
+        steps = ByLayout(partial(local_step, objective, kind))
         with torch.no_grad():
             for drawn in self._draws(self.plan.batches(self._keys, self._samples), self._keys):
                 work.check()
@@ -129,13 +129,13 @@ class Group:
         traces = {name: _joined(leaves) for name, leaves in state.walk.trace.items()}
         return Trained(_joined(state.walk.theta), state.loss / self.steps.clamp_min(1), traces)
 
-    def _state(self, objective: Objective, start: Tensor, trace: Mapping[str, Tensor], variant: Variant) -> State:
+    def _state(self, objective: Objective, start: Tensor, trace: Mapping[str, Tensor], kind: StepKind) -> State:
         def own(vector: Tensor) -> Leaves:
             leaves = objective.leaves(vector.expand(self.lanes, start.shape[-1]))
             return tuple(leaf.clone(memory_format=torch.contiguous_format) for leaf in leaves)
 
         theta = own(start)
-        momentum = tuple(torch.zeros_like(leaf) for leaf in theta) if variant.momentum else ()
+        momentum = tuple(torch.zeros_like(leaf) for leaf in theta) if kind.momentum else ()
         walk = Walk(theta, momentum, {name: own(t) for name, t in trace.items()})
         return State(walk, torch.zeros_like(self.n))
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
+
+from fl_ddp.protocol import Inputs
 
 
 class Normaliser(NamedTuple):
@@ -45,10 +46,7 @@ class Samples(NamedTuple):
         return self.normaliser.inputs(x, dtype)
 
 
-Stored = npt.NDArray[np.uint8] | npt.NDArray[np.float32]
-
-
-def channel_statistics(x: Stored) -> tuple[Tensor, Tensor]:
+def channel_statistics(x: Inputs) -> tuple[Tensor, Tensor]:
     """Mean and deviation of each channel of [N, channels, ...] over samples and positions, pixels counted in [0, 1].
 
     Returns:

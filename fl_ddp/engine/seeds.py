@@ -16,7 +16,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from fl_ddp.protocol import Indices
+from fl_ddp.protocol import Counts, Indices
 
 Keys = npt.NDArray[np.uint64]
 
@@ -67,7 +67,7 @@ def torch_seed(*words: int) -> Iterator[None]:
         yield
 
 
-def shuffled(order_keys: Keys, n: Indices, epoch: int) -> Indices:
+def shuffled(order_keys: Keys, n: Counts, epoch: int) -> Indices:
     """One random order of each client's samples.
 
     Args:

@@ -44,7 +44,7 @@ class Objective(Hashable, Protocol):
         """One leaf's trace after a step."""
 
 
-class Variant(NamedTuple):
+class StepKind(NamedTuple):
     """What is compiled into a step, beside the objective."""
 
     dtype: torch.dtype
@@ -117,12 +117,12 @@ def scalar(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
 
 
 @made_once
-def local_step(objective: Objective, variant: Variant, shapes: Hashable) -> Step:
+def local_step(objective: Objective, kind: StepKind, shapes: Hashable) -> Step:
     """The step of an objective, one compiled graph for all rounds.
 
     Args:
         objective: loss and its changes.
-        variant: numerics.
+        kind: numerics.
         shapes: of all that is given to the step. Compiled steps check nothing when called, which would take longer than
             a small model's arithmetic; that the shapes are part of the key is what makes this safe.
 
@@ -140,7 +140,7 @@ def local_step(objective: Objective, variant: Variant, shapes: Hashable) -> Step
         priors = objective.priors(server, mine)
         for prior in priors:
             d = prior.added_to(d, theta)
-        if variant.weight_decay:
+        if kind.weight_decay:
             d = d + rates.weight_decay * theta
         if momentum is not None:
             d = rates.momentum * momentum + d
@@ -153,14 +153,14 @@ def local_step(objective: Objective, variant: Variant, shapes: Hashable) -> Step
         walk: Walk, batch: Batch, number: Tensor, server: Split, mine: Split, rates: Rates
     ) -> tuple[Walk, Tensor]:
         """One client after a step, and its loss."""
-        with torch.autocast(batch.x.device.type, torch.bfloat16, enabled=variant.bfloat16):
+        with torch.autocast(batch.x.device.type, torch.bfloat16, enabled=kind.bfloat16):
             gradient, loss = objective.gradient(walk.theta, batch, server, mine)  # type: ignore[arg-type]
         active = batch.mask.any()
         moved: list[Tensor] = []
         directions: list[Tensor] = []
         tracked: dict[str, list[Tensor]] = {name: [] for name in walk.trace}
         for i, (theta, g) in enumerate(zip(walk.theta, gradient, strict=True)):
-            momentum = walk.momentum[i] if variant.momentum else None
+            momentum = walk.momentum[i] if kind.momentum else None
             new, direction = of_leaf(theta, momentum, g, _of_leaf(server, i), _of_leaf(mine, i), rates)
             directions.append(direction)
             moved.append(torch.where(active, new, theta))
@@ -169,16 +169,16 @@ def local_step(objective: Objective, variant: Variant, shapes: Hashable) -> Step
                 for name, after in objective.track(before, theta, moved[i], g, number).items():
                     tracked[name].append(torch.where(active, after, before[name]))
         trace = {name: tuple(leaves) for name, leaves in tracked.items()}
-        end = Walk(tuple(moved), tuple(directions) if variant.momentum else (), trace)
+        end = Walk(tuple(moved), tuple(directions) if kind.momentum else (), trace)
         return end, torch.where(active, loss, torch.zeros_like(loss))
 
     lanes = vmap(of_lane, in_dims=(0, 0, None, None, 0, None))
 
     def step(state: State, drawn: Drawn, normaliser: Normaliser, server: Split, mine: Split, rates: Rates) -> None:
-        batch = Batch(normaliser.inputs(drawn.x, variant.dtype), drawn.y, drawn.mask, drawn.key)
+        batch = Batch(normaliser.inputs(drawn.x, kind.dtype), drawn.y, drawn.mask, drawn.key)
         end, loss = lanes(state.walk, batch, drawn.number, server, mine, rates)
         for old, new in zip(state.walk.tensors, end.tensors, strict=True):
             old.copy_(new)
         state.loss.add_(loss)
 
-    return compiled(step, "the local step") if variant.compile else step
+    return compiled(step, "the local step") if kind.compile else step

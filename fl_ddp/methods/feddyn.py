@@ -54,7 +54,7 @@ class FedDyn(FedAvg):
         return Upload(sent | {"g": Term(g, minus=memory["g"])}, trained.theta, {"g": g}, sent)
 
     def server_update(self, server: Tensors, total: Total, info: Info) -> Tensors:
-        """The h <- h - alpha / N sum (theta^k - theta_t); theta <- mean theta^k - h / alpha."""
+        """Algorithm 1: h <- h - alpha / N sum (theta^k - theta_t); theta <- mean theta^k - h / alpha."""
         theta = server["theta"]
         h = server["h"] + total.sums["g"] / info.num_clients
         return {"theta": (theta + self.server_lr * self.mean_delta(total) - h / self.alpha).to(theta.dtype), "h": h}

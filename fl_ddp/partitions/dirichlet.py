@@ -9,7 +9,7 @@ import numpy as np
 
 from fl_ddp.bounds import Positive
 from fl_ddp.partitions.partition import Partition, parts_of
-from fl_ddp.protocol import Indices
+from fl_ddp.protocol import Counts, Indices
 
 REDRAWS = 20
 
@@ -62,7 +62,7 @@ def _draw(per_class: Indices, num_clients: int, alpha: float, rng: np.random.Gen
     return counts
 
 
-def _fill_up(counts: Indices, min_size: int) -> None:
+def _fill_up(counts: Counts, min_size: int) -> None:
     """Move samples in counts [C, num_clients] from the largest clients, one class at a time, until none has too few."""
     sizes = counts.sum(axis=0)
     donors = [(-int(sizes[client]), int(client)) for client in np.flatnonzero(sizes > min_size)]

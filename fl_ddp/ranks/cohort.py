@@ -7,7 +7,7 @@ from math import ceil
 import numpy as np
 
 from fl_ddp.engine.seeds import Purpose, generator
-from fl_ddp.protocol import Indices
+from fl_ddp.protocol import Counts, Indices
 
 _MOST_LANES = {"cpu": 16, "cuda": 64}
 # what a group costs beside its lanes, in lanes: Python, launches and guards
@@ -27,7 +27,7 @@ def owner(client: Indices, num_ranks: int) -> Indices:
     return client % num_ranks
 
 
-def deal(ids: Indices, cost: Indices, num_ranks: int) -> list[Indices]:
+def deal(ids: Indices, cost: Counts, num_ranks: int) -> list[Indices]:
     """Deal clients to ranks longest-first, each to the rank with the least work so far.
 
     Args:

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator, PercentFormatter, StrMethodFormatter
 
-from fl_ddp.protocol import Indices
+from fl_ddp.protocol import Counts, Indices
 
 CLIENTS_SHOWN = 50
 LARGEST_HEIGHT, NAME_HEIGHT = 8.0, 0.13  # inches
@@ -80,7 +80,7 @@ def confusion_figure(confusion: Sequence[Sequence[int]], classes: Sequence[str])
     return figure
 
 
-def _draw_sizes(axes: Axes, sizes: Indices) -> None:
+def _draw_sizes(axes: Axes, sizes: Counts) -> None:
     axes.bar(np.arange(len(sizes)), sizes, width=0.7, color=PALE)
     axes.set_ylabel("samples", fontsize=9)
     axes.yaxis.set_major_locator(MaxNLocator(2, integer=True, steps=[1, 2, 5, 10]))
@@ -88,7 +88,7 @@ def _draw_sizes(axes: Axes, sizes: Indices) -> None:
     _tidy(axes)
 
 
-def _draw_bubbles(axes: Axes, counts: Indices, classes: Sequence[str], largest_area: float, every: int) -> None:
+def _draw_bubbles(axes: Axes, counts: Counts, classes: Sequence[str], largest_area: float, every: int) -> None:
     """Bubbles for counts [clients, C]; what is too small to see is a dot of 1 point^2; every n-th class is named."""
     largest = int(counts.max(initial=1))
     client, label = np.nonzero(counts)

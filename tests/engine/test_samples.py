@@ -5,7 +5,8 @@ import numpy.typing as npt
 import pytest
 import torch
 
-from fl_ddp.engine.samples import Normaliser, Samples, Stored, channel_statistics
+from fl_ddp.engine.samples import Normaliser, Samples, channel_statistics
+from fl_ddp.protocol import Inputs
 
 
 def pixels(*shape: int) -> npt.NDArray[np.uint8]:
@@ -16,11 +17,11 @@ def features(*shape: int) -> npt.NDArray[np.float32]:
     return np.random.default_rng(0).normal(3, 2, shape).astype(np.float32)
 
 
-def plain(x: Stored) -> npt.NDArray[np.float64]:
+def plain(x: Inputs) -> npt.NDArray[np.float64]:
     return x.astype(np.float64) / (255 if x.dtype == np.uint8 else 1)
 
 
-CASES: list[Stored] = [
+CASES: list[Inputs] = [
     pixels(50, 3, 6, 5),
     pixels(9, 1, 28, 28),
     features(40, 7),
@@ -30,7 +31,7 @@ CASES: list[Stored] = [
 
 
 @pytest.mark.parametrize("x", CASES, ids=lambda x: f"{x.dtype}{x.shape}")
-def test_channel_statistics_are_those_of_float64(x: Stored) -> None:
+def test_channel_statistics_are_those_of_float64(x: Inputs) -> None:
     mean, deviation = channel_statistics(x)
     axes = (0, *range(2, x.ndim))
     assert mean.shape == deviation.shape == (x.shape[1],) + (1,) * (x.ndim - 2)
@@ -40,7 +41,7 @@ def test_channel_statistics_are_those_of_float64(x: Stored) -> None:
 
 
 @pytest.mark.parametrize("x", CASES, ids=lambda x: f"{x.dtype}{x.shape}")
-def test_normalised_inputs_have_mean_zero_and_deviation_one(x: Stored) -> None:
+def test_normalised_inputs_have_mean_zero_and_deviation_one(x: Inputs) -> None:
     samples = Samples(torch.from_numpy(x), torch.zeros(len(x), dtype=torch.int64), Normaliser(*channel_statistics(x)))
     inputs = samples.inputs(samples.x, torch.float64)
     dims = (0, *range(2, x.ndim))
