@@ -22,7 +22,7 @@ from fl_ddp.evaluation import Scores
 from fl_ddp.federation import Federation, num_idle
 from fl_ddp.host.atomic_file import write_bytes, write_text
 from fl_ddp.host.stdout import say
-from fl_ddp.partitions.partition_file import SavedPartition, read_partition, write_partition
+from fl_ddp.partitions.saved import SavedPartition, read_partition, write_partition
 from fl_ddp.ranks.collectives import Ranks
 from fl_ddp.results import checkpoint
 from fl_ddp.results.figures import confusion_figure, partition_figure

@@ -16,7 +16,7 @@ from fl_ddp import simulate
 from fl_ddp.config.command_line import from_mapping
 from fl_ddp.errors import ConfigError
 from fl_ddp.federation import Federation, build_federation, num_idle
-from fl_ddp.partitions.partition_file import SavedPartition, write_partition
+from fl_ddp.partitions.saved import SavedPartition, write_partition
 from fl_ddp.ranks.collectives import Ranks
 
 SMALL: Mapping[str, object] = {"model.hidden": 4, "clients": 6, "local_test": 0.3, "compile": False}

@@ -9,7 +9,7 @@ import numpy as np
 
 from fl_ddp.errors import ConfigError
 from fl_ddp.partitions.partition import Partition
-from fl_ddp.partitions.partition_file import FORM, SavedPartition, read_partition
+from fl_ddp.partitions.saved import FORM, SavedPartition, read_partition
 from fl_ddp.protocol import Indices, Origin
 
 

@@ -24,8 +24,8 @@ from fl_ddp.partitions.from_file import FromFile
 from fl_ddp.partitions.iid import IID
 from fl_ddp.partitions.local_split import drawn_like, local_split
 from fl_ddp.partitions.partition import Partition
-from fl_ddp.partitions.partition_file import SavedPartition, read_partition, write_partition
 from fl_ddp.partitions.quantity import Quantity
+from fl_ddp.partitions.saved import SavedPartition, read_partition, write_partition
 from fl_ddp.partitions.shards import Shards
 
 Indices = npt.NDArray[np.int64]
