@@ -8,18 +8,31 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from fences import (
+    crowded,
+    cycle,
+    foreign,
+    importable,
+    importing_by_name,
+    imports,
+    nested,
+    reaches,
+    repeating,
+    rooms_imported,
+    sources,
+    too_long,
+    upward,
+)
 from launching import one_thread
 
 import fl_ddp
 from fl_ddp.main import main
 
 PACKAGE = Path(fl_ddp.__file__).parent
-TREES = {
-    file.relative_to(PACKAGE).as_posix(): ast.parse(file.read_text(encoding="utf-8")) for file in PACKAGE.rglob("*.py")
-}
-MOST_LINES, MOST_FILES = 400, 13
-KEPT = ("datasets", "methods", "models", "partitions")
-"""Folders whose names of classes stand in stored configurations."""
+TREES = sources(PACKAGE)
+IMPORTS = imports(TREES)
+KEPT = {"datasets/dataset.py", "partitions/partition.py"}
+"""Files of base classes, which users' files of before api.py import."""
 FLOORS = (
     ("api", "main"),
     ("__init__",),
@@ -43,88 +56,60 @@ FLOORS = (
 """Rooms of the package, files at its top and folders, from the story of a run down to what all of it stands on."""
 
 
-def imported(file: str) -> set[str]:
-    """Full names of all modules and members that a file imports, wherever in the file."""
-    names: set[str] = set()
-    for node in ast.walk(TREES[file]):
-        if isinstance(node, ast.Import):
-            names |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{file}: imports are absolute"
-            names |= {f"{node.module}.{alias.name}" for alias in node.names}
-    return names
-
-
-def reaches(name: str, module: str) -> bool:
-    """Whether an imported name is a module or something in it."""
-    return f"{name}.".startswith(f"{module}.")
-
-
-def room(name: str) -> str:
-    """The folder, or the file at the top of the package, that a file or an imported name belongs to."""
-    return name.removesuffix(".py").replace("/", ".").removeprefix("fl_ddp.").partition(".")[0]
-
-
-def rooms_imported(folder: str) -> set[str]:
-    """The rooms that the files of a folder import, itself aside."""
-    files = [file for file in TREES if file.startswith(f"{folder}/")]
-    assert len(files) > 1
-    names = {name for file in files for name in imported(file) if reaches(name, "fl_ddp")}
-    return {room(name) for name in names} - {folder}
-
-
 def test_imports_only_go_down() -> None:
-    floor = {name: number for number, names in enumerate(FLOORS) for name in names}
-    assert floor.keys() == {room(file) for file in TREES}
-    found = [
-        (file, name)
-        for file in TREES
-        for name in imported(file)
-        if reaches(name, "fl_ddp") and room(name) not in (room(file), "version") and name != "fl_ddp.simulate"
-        if floor[room(name)] <= floor[room(file)]
-    ]
-    assert found == []
+    assert upward("fl_ddp", IMPORTS, FLOORS) == []
+
+
+def test_no_files_import_each_other() -> None:
+    assert cycle("fl_ddp", IMPORTS) == []
+
+
+def test_what_is_imported_is_installed_with_the_package() -> None:
+    assert foreign(IMPORTS, {"fl_ddp"} | importable(PACKAGE.parent / "setup.cfg")) == []
+
+
+def test_only_names_of_classes_are_imported_by_name() -> None:
+    assert importing_by_name(TREES) == ["config/absolute_paths.py", "config/registry.py"]
 
 
 def test_only_collectives_knows_of_ranks() -> None:
-    found = [file for file in TREES if any(reaches(name, "torch.distributed") for name in imported(file))]
+    found = [file for file, names in IMPORTS.items() if any(reaches(name, "torch.distributed") for name in names)]
     assert found == ["ranks/collectives.py"]
 
 
+def rooms_below(folder: str) -> set[str]:
+    """The rooms that the files of a folder import, itself aside."""
+    return rooms_imported(folder, "fl_ddp", IMPORTS)
+
+
 def test_the_engine_knows_the_protocol_alone() -> None:
-    assert rooms_imported("engine") == {"errors", "protocol"}
-    assert rooms_imported("importance") <= {"errors", "protocol", "engine"}
+    assert rooms_below("engine") == {"errors", "protocol"}
+    assert rooms_below("importance") <= {"errors", "protocol", "engine"}
 
 
 def test_nothing_names_a_method_but_the_protocol() -> None:
-    found = {(file, name) for file in TREES for name in imported(file) if reaches(name, "fl_ddp.methods")}
+    found = {(file, name) for file, names in IMPORTS.items() for name in names if reaches(name, "fl_ddp.methods")}
     assert {name for file, name in found} == {"fl_ddp.methods.fedavg.FedAvg"}
     assert {file for file, _ in found if not file.startswith("methods/")} == {"api.py", "federation.py"}
 
 
 def test_methods_know_nothing_of_ranks_rounds_and_files() -> None:
-    assert rooms_imported("methods") == {"bounds", "errors", "protocol", "engine", "importance"}
+    assert rooms_below("methods") == {"bounds", "errors", "protocol", "engine", "importance"}
 
 
 def test_data_models_and_partitions_know_nothing_of_the_engine() -> None:
     for folder in ("datasets", "models", "partitions"):
-        assert rooms_imported(folder) <= {"bounds", "errors", "protocol", "host"}
+        assert rooms_below(folder) <= {"bounds", "errors", "protocol", "host"}
 
 
-def test_no_folder_is_crowded_and_no_name_repeats_its_folders() -> None:
-    folders: dict[str, list[str]] = {}
-    for file in TREES:
-        folder, _, name = file.rpartition("/")
-        if name != "__init__.py":
-            folders.setdefault(folder, []).append(name)
-    assert {folder: len(names) for folder, names in folders.items() if len(names) > MOST_FILES} == {}
-    repeated = {(f, n) for f, names in folders.items() for n in names if f and f.rstrip("s") in n}
-    assert {folder for folder, _ in repeated} <= set(KEPT)
+def test_no_folder_is_crowded_or_in_another_and_no_name_repeats_its_folders() -> None:
+    assert crowded(TREES) == {}
+    assert nested(TREES) == []
+    assert repeating(TREES) == KEPT
 
 
 def test_no_file_is_long() -> None:
-    lengths = {file: len((PACKAGE / file).read_text(encoding="utf-8").splitlines()) for file in TREES}
-    assert {file: length for file, length in lengths.items() if length > MOST_LINES} == {}
+    assert too_long(PACKAGE) == {}
 
 
 def test_everything_public_has_a_docstring() -> None:
