@@ -1,10 +1,11 @@
 """What a user's own methods, data sets and partitions import: names that stay here, wherever their files move."""
 
 from fl_ddp import simulate
-from fl_ddp.bounds import BelowOne, Count, CountOrZero, NonNegative, Positive, Seed, Share, UnitInterval
+from fl_ddp.bounds import BelowOne, Count, CountOrZero, NonNegative, Positive, Real, Seed, Share, UnitInterval, Whole
 from fl_ddp.datasets.dataset import Arrays, Dataset
 from fl_ddp.engine.flat_model import FlatModel
 from fl_ddp.engine.group import Group
+from fl_ddp.engine.loss import cross_entropy, mean_over
 from fl_ddp.engine.plan import Plan
 from fl_ddp.engine.seeds import normal, uniform
 from fl_ddp.errors import ConfigError, InterruptedRunError, RunError
@@ -19,6 +20,7 @@ from fl_ddp.protocol import (
     Indices,
     Info,
     Leaves,
+    Origin,
     Quadratic,
     Tensors,
     Term,
@@ -46,10 +48,12 @@ __all__ = [
     "Leaves",
     "NonNegative",
     "Norm",
+    "Origin",
     "Partition",
     "Plan",
     "Positive",
     "Quadratic",
+    "Real",
     "Reduction",
     "RunError",
     "Seed",
@@ -61,9 +65,12 @@ __all__ = [
     "Trained",
     "UnitInterval",
     "Upload",
+    "Whole",
     "by_tensor_norm",
+    "cross_entropy",
     "fisher",
     "importance_sum",
+    "mean_over",
     "normal",
     "of_largest",
     "parts_of",

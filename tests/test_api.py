@@ -16,29 +16,41 @@ from fl_ddp import api
 
 PROMISED = """
 Arrays Batch BelowOne ConfigError Count CountOrZero Counts Dataset FedAvg FlatModel Group Indices Info
-InterruptedRunError Label Leaves NonNegative Norm Partition Plan Positive Quadratic Reduction RunError Seed
-Sensitivity Share Tensors Term Total Trained UnitInterval Upload by_tensor_norm fisher importance_sum of_largest
-parts_of simulate uniform
+InterruptedRunError Label Leaves NonNegative Norm Origin Partition Plan Positive Quadratic Real Reduction RunError Seed
+Sensitivity Share Tensors Term Total Trained UnitInterval Upload Whole by_tensor_norm cross_entropy fisher
+importance_sum mean_over normal of_largest parts_of simulate uniform
 """
-"""Names may be added here, none may go."""
+"""All names of the face: some may be added, none may go."""
 
 MINE = """
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
+from torch import Tensor
 
-from fl_ddp.api import Arrays, Dataset, FedAvg, NonNegative, Partition, Quadratic, Tensors, parts_of
+from fl_ddp.api import (
+    Arrays, Batch, Dataset, FedAvg, Indices, Leaves, Origin, Partition, Quadratic, Real, Tensors, cross_entropy,
+    mean_over, parts_of,
+)
+
+BelowTen = Annotated[float, Real(least=0, below=10)]
 
 
 @dataclass(frozen=True)
 class Held(FedAvg):
     \"\"\"FedProx by a quadratic prior.\"\"\"
 
-    mu: NonNegative = 0.01
+    mu: BelowTen = 0.01
+    smoothing: BelowTen = 0.0
 
     neutral: ClassVar[Mapping[str, float] | None] = {"mu": 0.0}
+
+    def loss(self, theta: Leaves, batch: Batch, server: Tensors, mine: Tensors) -> Tensor:
+        logits = self.model.logits(theta, batch.x, batch.key)
+        even = logits.logsumexp(-1) - logits.mean(-1)
+        return mean_over(batch.mask, cross_entropy(logits, batch.y) + self.smoothing * even)
 
     def priors(self, server: Tensors, mine: Tensors) -> tuple[Quadratic, ...]:
         return (Quadratic(self.mu, server["theta"]),)
@@ -61,18 +73,22 @@ class RoundRobin(Partition):
 
     def divide(self, labels, num_clients, rng):
         return parts_of(np.arange(len(labels)) % num_clients, num_clients)
+
+    def local_test(self, origin: Origin, size: int) -> list[Indices] | None:
+        return [np.arange(k, size, 12) for k in range(12)] if origin == "test" else None
 """
 
 
-def test_no_promised_name_is_gone_and_the_list_is_the_faces() -> None:
-    assert set(PROMISED.split()) <= set(api.__all__)
+def test_the_face_is_what_is_promised_and_has_it() -> None:
+    assert PROMISED.split() == api.__all__
     assert all(getattr(api, name) is not None for name in api.__all__)
 
 
 def test_a_users_file_runs_outside_the_checkout_against_the_face_alone(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(MINE)
     given = {**SMALL, "data": "mine.py:Blobs", "partition": "mine.py:RoundRobin", "method": "mine.py:Held"}
-    words = options({**given, "method.mu": 0.5, "out": "runs"})
+    own_tests = {"local_test": 0.2, "local_test_from": "test"}
+    words = options({**given, **own_tests, "method.mu": 0.5, "method.smoothing": 0.1, "out": "runs"})
     done = subprocess.run(
         [sys.executable, "-m", "fl_ddp.main", *words],
         cwd=tmp_path,
@@ -81,8 +97,9 @@ def test_a_users_file_runs_outside_the_checkout_against_the_face_alone(tmp_path:
         text=True,
     )
     assert done.returncode == 0, done.stderr
-    clients = json.loads((tmp_path / "runs" / "run" / "partition.json").read_text())["clients"]
-    assert clients[1] == list(np.arange(1, 180, 12))
+    division = json.loads((tmp_path / "runs" / "run" / "partition.json").read_text())
+    assert division["clients"][1] == list(np.arange(1, 180, 12))
+    assert division["local_test"][1] == list(np.arange(1, 60, 12))
 
 
 def test_the_example_of_contributing_is_fedprox(tmp_path: Path) -> None:
