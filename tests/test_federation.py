@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 import torch
 from conformance_runs import differences, play
@@ -17,6 +16,7 @@ from fl_ddp.config.command_line import from_mapping
 from fl_ddp.errors import ConfigError
 from fl_ddp.federation import Federation, build_federation, num_idle
 from fl_ddp.partitions.saved import SavedPartition, write_partition
+from fl_ddp.protocol import Indices
 from fl_ddp.ranks.collectives import Ranks
 
 SMALL: Mapping[str, object] = {"model.hidden": 4, "clients": 6, "local_test": 0.3, "compile": False}
@@ -26,7 +26,7 @@ def founded(**changes: object) -> Federation:
     return build_federation(from_mapping({**SMALL, **changes}), Ranks(0, 1, torch.device("cpu")))
 
 
-def equal(ours: list[npt.NDArray[np.int64]], others: list[npt.NDArray[np.int64]]) -> bool:
+def equal(ours: list[Indices], others: list[Indices]) -> bool:
     return all(np.array_equal(a, b) for a, b in zip(ours, others, strict=True))
 
 

@@ -4,15 +4,14 @@ import math
 from collections import Counter
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from fl_ddp.engine.plan import Plan
 from fl_ddp.engine.seeds import keys
+from fl_ddp.protocol import Indices
 
-Indices = npt.NDArray[np.int64]
 SIZES = st.lists(st.integers(0, 30), min_size=1, max_size=5)
 BATCH = st.integers(1, 12)
 

@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 import torch
 from torch import Tensor, nn
@@ -21,11 +20,10 @@ from fl_ddp.engine.seeds import Purpose, keys, torch_seed
 from fl_ddp.errors import InterruptedRunError
 from fl_ddp.host.interrupt import StopRequest
 from fl_ddp.methods.fedavg import FedAvg
-from fl_ddp.protocol import Tensors, Trained
+from fl_ddp.protocol import Indices, Tensors, Trained
 
 SEED, ROUND, CLASSES = 5, 2, 3
 SIZES = (13, 1, 4, 7, 22)
-Indices = npt.NDArray[np.int64]
 
 
 def mlp(dropout: float = 0.0) -> nn.Module:

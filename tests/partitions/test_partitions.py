@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -27,8 +26,8 @@ from fl_ddp.partitions.partition import Partition
 from fl_ddp.partitions.quantity import Quantity
 from fl_ddp.partitions.saved import SavedPartition, read_partition, write_partition
 from fl_ddp.partitions.shards import Shards
+from fl_ddp.protocol import Indices
 
-Indices = npt.NDArray[np.int64]
 ALPHAS = st.sampled_from([1e-320, 1e-300, 1e-8, 0.01, 0.1, 1.0, 100.0, 1e308])
 
 

@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
@@ -15,6 +14,7 @@ from fl_ddp.engine.group import Group, Workplace
 from fl_ddp.engine.plan import Plan
 from fl_ddp.engine.samples import Normaliser, Samples
 from fl_ddp.engine.seeds import torch_seed
+from fl_ddp.protocol import Indices
 
 PLAN = Plan(10, 1.0, None, 0.1)
 
@@ -23,7 +23,7 @@ class Bench(NamedTuple):
     """Clients of given sizes, whose samples follow each other in the training set."""
 
     work: Workplace
-    clients: list[npt.NDArray[np.int64]]
+    clients: list[Indices]
     model: FlatModel
 
     def group(self, ids: Sequence[int], lanes: int = 0, round_index: int = 0) -> Group:

@@ -22,7 +22,7 @@ from fl_ddp.engine.plan import Plan
 from fl_ddp.engine.samples import Samples
 from fl_ddp.engine.seeds import torch_seed
 from fl_ddp.methods.fedavg import FedAvg
-from fl_ddp.protocol import Batch, Info, Leaves, Tensors, Total
+from fl_ddp.protocol import Batch, Counts, Indices, Info, Leaves, Tensors, Total
 from fl_ddp.ranks.exact_sum import CohortSum
 from fl_ddp.ranks.memory import ClientMemory
 
@@ -47,7 +47,7 @@ def descend(a: float, b: float, theta: float, steps: int) -> float:
     return b + (1 - LR * a) ** steps * (theta - b)
 
 
-def local_models(theta: float, steps: Sequence[int] | npt.NDArray[np.int64] = TAU) -> Floats:
+def local_models(theta: float, steps: Sequence[int] | Counts = TAU) -> Floats:
     """Where plain local training of Q's clients ends."""
     return np.array([descend(a, b, theta, t) for a, b, t in zip(A, B, steps, strict=True)])
 
@@ -83,10 +83,10 @@ class Clients:
     """The training set and each client's part of it."""
 
     samples: Samples
-    parts: list[npt.NDArray[np.int64]]
+    parts: list[Indices]
 
 
-def alike(features: Tensor, counts: Sequence[int] | npt.NDArray[np.int64]) -> Clients:
+def alike(features: Tensor, counts: Sequence[int] | Counts) -> Clients:
     """Clients [K] with counts [K] copies each of their own features [K, ...]."""
     x = features.repeat_interleave(torch.tensor(counts), 0)
     samples = Samples(x, torch.zeros(len(x), dtype=torch.int64))
@@ -97,13 +97,13 @@ def quadratic(
     a: Sequence[float] | Floats = A,
     b: Sequence[float] | Floats = B,
     slope: Sequence[float] = (0.0, 0.0, 0.0),
-    counts: Sequence[int] | npt.NDArray[np.int64] = TAU,
+    counts: Sequence[int] | Counts = TAU,
 ) -> Clients:
     """The federation Q, or one like it."""
     return alike(torch.tensor(np.stack([a, b, slope], 1), dtype=torch.float64), counts)
 
 
-def linear(slope: Sequence[float], counts: Sequence[int] | npt.NDArray[np.int64] = TAU) -> Clients:
+def linear(slope: Sequence[float], counts: Sequence[int] | Counts = TAU) -> Clients:
     """Clients with losses slope_k theta, whose gradients are constant."""
     return quadratic(np.zeros(len(slope)), np.zeros(len(slope)), slope, counts)
 
@@ -154,7 +154,7 @@ class Rounds:
         self.local: dict[int, Tensor] = {}
         self.finished = 0
 
-    def groups(self, cohort: npt.NDArray[np.int64]) -> Iterator[Group]:
+    def groups(self, cohort: Indices) -> Iterator[Group]:
         """The cohort in groups of lanes, in the order it is given."""
         work = Workplace(self.clients.samples, self.method.model.dtype, False, False, lambda: None)
         for i in range(0, len(cohort), self.lanes):
