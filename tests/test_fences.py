@@ -142,3 +142,11 @@ def test_long_files_are_told_with_their_length(tmp_path: Path) -> None:
         (tmp_path / name).write_text("\n" * lines)
     assert too_long(tmp_path) == {str(tmp_path / "long.py"): MOST_LINES + 1}
     assert sources(tmp_path).keys() == {"long.py", "short.py"}
+
+
+TESTS = Path(__file__).parent
+
+
+def test_no_folder_of_tests_is_crowded() -> None:
+    files = (file for file in TESTS.rglob("*") if file.is_file() and "__pycache__" not in file.parts)
+    assert crowded(file.relative_to(TESTS).as_posix() for file in files) == {}

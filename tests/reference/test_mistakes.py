@@ -1,7 +1,7 @@
 """The comparison sees mistakes: each of many, planted into the reference, makes a case fail.
 
-mistakes/ has a text for each file of the reference: of every mistake the case in which it must show, what it is, the
-piece of the file that is right, and what stands there instead.
+mistakes/ has a text for each file of the reference, in a folder as the file's: of every mistake the case in which it
+must show, what it is, the piece of the file that is right, and what stands there instead.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from samples import write_samples
 from stored_run import divided, stored_rounds
 
 HERE = Path(__file__).parent
-REFERENCE = [file.stem for file in HERE.glob("*.py") if not file.stem.startswith("test_")]
+REFERENCE = [file.stem for file in HERE.rglob("*.py") if not file.stem.startswith("test_")]
 
 
 class Mistake(NamedTuple):
@@ -45,11 +45,12 @@ class Mistake(NamedTuple):
 
 def mistakes() -> Iterator[Mistake]:
     """All that are planted."""
-    for text in sorted((HERE / "mistakes").glob("*.txt")):
+    for text in sorted((HERE / "mistakes").rglob("*.txt")):
+        file = text.relative_to(HERE / "mistakes").with_suffix(".py").as_posix()
         for block in text.read_text(encoding="utf-8").split("\n\n"):
             title, right, wrong = block.strip().split("\n")
             case, _, what = title.partition(" | ")
-            yield Mistake(f"{text.stem}.py", case, what, right.removeprefix("- "), wrong.removeprefix("+ "))
+            yield Mistake(file, case, what, right.removeprefix("- "), wrong.removeprefix("+ "))
 
 
 @pytest.fixture(scope="session")
