@@ -147,6 +147,7 @@ def test_long_files_are_told_with_their_length(tmp_path: Path) -> None:
 TESTS = Path(__file__).parent
 
 
-def test_no_folder_of_tests_is_crowded() -> None:
+def test_no_folder_of_tests_is_crowded_and_no_file_long() -> None:
     files = (file for file in TESTS.rglob("*") if file.is_file() and "__pycache__" not in file.parts)
     assert crowded(file.relative_to(TESTS).as_posix() for file in files) == {}
+    assert too_long(TESTS) == {}

@@ -1,0 +1,139 @@
+"""Options that cannot be: one line names the option, or the file or key that it is from."""
+
+from __future__ import annotations
+
+import sys
+from functools import partial
+from pathlib import Path
+
+import pytest
+from command_lines import config_of, message_of, printed_by
+
+from fl_ddp.config.command_line import from_file, from_mapping, parse
+from fl_ddp.config.settings import Config
+from fl_ddp.errors import ConfigError
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("--method FedProx --method.muu 1", "--method.muu: unknown option; did you mean --method.mu?"),
+        ("--method.mu 1", "--method.mu: unknown option; FedAvg has weights, server_lr"),
+        ("--mu 1", "--mu: unknown option; did you mean --method.mu?"),
+        ("--modle.hidden 1", "--modle.hidden: unknown option; did you mean --model.hidden?"),
+        ("--local-epochs 1", "--local-epochs: unknown option; did you mean --local_epochs?"),
+        ("--round 1", "--round: unknown option; did you mean --rounds?"),
+        ("--qqq 1", "--qqq: unknown option; --help shows all"),
+        ("--method.init_args.mu 1", "--method.init_args.mu: unknown option; FedAvg has weights, server_lr"),
+        ("rounds 3", "rounds: belongs to no option; write --option value, and quote values with spaces"),
+        ("-lr 3", "-lr: belongs to no option; write --option value, and quote values with spaces"),
+        ("--rounds 3.5", "--rounds: 3.5 has the wrong type; accepted: a whole number"),
+        ("--rounds true", "--rounds: true has the wrong type; accepted: a whole number"),
+        ("--rounds null", "--rounds: null has the wrong type; accepted: a whole number"),
+        ("--rounds", "--rounds: needs a value; accepted: a whole number"),
+        ("--rounds -1", "--rounds: -1 is impossible; accepted: whole numbers from 0 up"),
+        ("--lr abc", "--lr: abc has the wrong type; accepted: a number"),
+        ("--lr nan", "--lr: nan has the wrong type; accepted: a number"),
+        ("--lr .inf", "--lr: .inf is not a finite number"),
+        ("--targets [0.5,.nan]", "--targets: [0.5,.nan] is not a finite number"),
+        ("--targets x", "--targets: x has the wrong type; accepted: a list such as [a number,...]"),
+        ("--targets", "--targets: needs a value; accepted: a list such as [a number,...]"),
+        ("--targets 2", "--targets: 2.0 is impossible; accepted: 0 < targets <= 1"),
+        ("--lanes many", "--lanes: many has the wrong type; accepted: a whole number or auto"),
+        ("--seed -1", "--seed: -1 is impossible; accepted: whole numbers from 0 up"),
+        (f"--seed {2**63}", f"--seed: {2**63} is impossible; accepted: whole numbers below 2**63"),
+        (f"--batch_size {10**20}", f"--batch_size: {10**20} is impossible; accepted: whole numbers below 2**31"),
+        (f"--local_steps {2**31}", f"--local_steps: {2**31} is impossible; accepted: whole numbers below 2**31"),
+        ("--local_epochs 1e300", "--local_epochs: 1e+300 is impossible; accepted: 0 < local_epochs < 2**31"),
+        ("--lanes 0", "--lanes: 0 is impossible; accepted: whole numbers from 1 up or auto"),
+        ("--device gpu", "--device: gpu has the wrong type; accepted: auto or cpu or cuda"),
+        ("--compile maybe", "--compile: maybe has the wrong type; accepted: true or false"),
+        ("--cohort x", "--cohort: x has the wrong type; accepted: a whole number or null"),
+        ("--participation 0.1 --cohort 2", "--participation and --cohort: are both given; give one of them"),
+        ("--lr_schedule cosine --lr_decay 0.9", "--lr_decay: belongs to --lr_schedule exponential; here it is cosine"),
+        ("--lr_min 0.1", "--lr_min: belongs to --lr_schedule cosine; here it is exponential"),
+        ("--lr_schedule cosine --lr_min 0.2", "--lr_min: 0.2 is more than --lr 0.1"),
+        ("--method.server_lr x", "--method.server_lr: x has the wrong type; accepted: a number"),
+        ("--config", "--config: needs the path of a YAML file"),
+        ("--config nowhere.yaml", "nowhere.yaml: cannot be read: No such file or directory"),
+    ],
+)
+def test_a_mistake_gives_one_line_that_names_it(line: str, message: str) -> None:
+    assert message_of(line) == message
+
+
+def test_a_wrong_name_of_a_choice_lists_the_names() -> None:
+    message = message_of("--data mnits")
+    assert message.startswith("--data: mnits is unknown; did you mean MNIST? known: MNIST, ")
+    assert message.endswith("Folder, or an import path such as my_file.MyClass")
+    assert message_of("--method").startswith("--method: needs a name; known: FedAvg, ")
+    assert message_of("--method 7").startswith("--method: 7 is unknown; known: ")
+    assert message_of("--data ./no/folder").startswith("--data: ./no/folder is unknown; ")
+
+
+def test_a_required_option_that_is_missing_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "needing_net.py").write_text(
+        "import torch\nclass Net(torch.nn.Module):\n"
+        '    """N.\n\n    Args:\n        width: units.\n    """\n\n    def __init__(self, width: int): ...\n'
+    )
+    monkeypatch.setattr(sys, "path", [*sys.path, str(tmp_path)])
+    assert message_of("--model needing_net.Net") == "--model.width: is missing; Net needs it (units)"
+    assert config_of("--model needing_net.Net --model.width 3").model.init_args == {"width": 3}
+    assert "--model.width         units [required]" in printed_by("--model.help needing_net.Net", capsys)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("roundz: 3", "roundz: unknown option; did you mean rounds?"),
+        ("method: {name: FedProx, muu: 3}", "method.muu: unknown option; did you mean method.mu?"),
+        ("method: {name: FedProx, init_args: 3}", "method.init_args: 3 is not a mapping of options"),
+        ("rounds: 3.5", "rounds: 3.5 has the wrong type; accepted: a whole number"),
+        ("rounds: null", "rounds: null has the wrong type; accepted: a whole number"),
+        ("name: 3", "name: 3 has the wrong type; accepted: a text or null"),
+        ("lr: .nan", "lr: nan is not a finite number"),
+        ("lr: 1\nrounds: [3", "line 2: not YAML: expected ',' or ']', but got '<stream end>'"),
+        ("lr: 1\nlr: 2", "line 2: not YAML: lr stands here a second time"),
+        ("method:\n  mu: 1\n  mu: 1", "line 3: not YAML: mu stands here a second time"),
+        ("- lr", "holds no options; accepted: lines such as lr: 0.1"),
+        ("method: null", "method: needs a name; known: "),
+        ("lr: !!python/object:os.system 3", "line 1: not YAML: could not determine a constructor for the tag"),
+        ("3: 4", "3: unknown option; --help shows all"),
+        ("[1]: 4", "line 1: not YAML: found unhashable key"),
+        ("lr: \x07", "not YAML: "),
+    ],
+)
+def test_a_mistake_in_a_file_names_the_file(tmp_path: Path, text: str, message: str) -> None:
+    file = tmp_path / "my.yaml"
+    file.write_text(text)
+    for read in (partial(parse, ["--config", str(file)]), partial(from_file, file)):
+        with pytest.raises(ConfigError) as error:
+            read()
+        assert str(error.value).startswith(f"{file}: {message}")
+        assert "\n" not in str(error.value)
+
+
+def test_a_file_that_is_no_text_or_a_folder_is_named(tmp_path: Path) -> None:
+    (tmp_path / "my.yaml").write_bytes(b"\xff\xfe\x00")
+    assert message_of(f"--config {tmp_path}/my.yaml") == f"{tmp_path}/my.yaml: is not a text file in UTF-8"
+    assert message_of(f"--config {tmp_path}") == f"{tmp_path}: cannot be read: Is a directory"
+
+
+def test_mistakes_in_a_mapping_name_the_key() -> None:
+    with pytest.raises(ConfigError, match=r"^method\.muu: unknown option; did you mean method\.mu\?$"):
+        from_mapping({"method": {"name": "FedProx", "muu": 1}})
+    with pytest.raises(ConfigError, match=r"^lr: nan is not a finite number$"):
+        from_mapping(Config(lr=float("nan")))
+
+
+def test_an_argument_that_is_an_object_cannot_be_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "outer_net.py").write_text(
+        "import torch\nclass Net(torch.nn.Module):\n    def __init__(self, inner: torch.nn.Module | None = None): ...\n"
+    )
+    monkeypatch.setattr(sys, "path", [*sys.path, str(tmp_path)])
+    assert config_of("--model outer_net.Net").model.init_args == {"inner": None}
+    assert message_of("--model outer_net.Net --model.inner torch.nn.ReLU") == (
+        "--model.inner: is an object, which options cannot give; accepted: what YAML holds"
+    )

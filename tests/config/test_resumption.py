@@ -1,0 +1,85 @@
+"""What a run that goes on takes from its stored configuration, and what may be changed of it."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+from command_lines import config_of, message_of
+
+from fl_ddp.config.command_line import from_file, from_mapping, parse
+from fl_ddp.config.settings import Config
+from fl_ddp.config.yaml_file import to_yaml
+from fl_ddp.errors import ConfigError
+
+
+@pytest.fixture
+def run_folder(tmp_path: Path) -> Path:
+    """The folder of a run with FedProx and 20 rounds."""
+    folder = tmp_path / "x"
+    folder.mkdir()
+    config = config_of("--method FedProx --method.mu 0.1 --rounds 20 --participation 0.5 --targets [0.9]")
+    (folder / "config.yaml").write_text(to_yaml(config))
+    return folder
+
+
+def test_resume_alone_takes_everything_from_the_run(run_folder: Path) -> None:
+    stored = from_file(run_folder / "config.yaml")
+    parsed = parse(["--resume", str(run_folder)])
+    assert parsed == dataclasses.replace(stored, resume=str(run_folder))
+
+
+def test_resume_may_change_rounds_and_intervals(run_folder: Path) -> None:
+    config = config_of(f"--resume {run_folder} --rounds 40 --eval_every 2 --checkpoint_every 3 --keep_checkpoints 4")
+    assert (config.rounds, config.eval_every, config.checkpoint_every, config.keep_checkpoints) == (40, 2, 3, 4)
+    assert config.method.init_args["mu"] == 0.1
+
+
+@pytest.mark.parametrize("same", ["--method.mu 0.1", "--method fedprox", "--lr 0.1", "--targets [0.90]", "--seed 0"])
+def test_resume_accepts_an_option_that_says_what_is_stored(run_folder: Path, same: str) -> None:
+    assert config_of(f"{same} --resume {run_folder}") == config_of(f"--resume {run_folder}")
+
+
+@pytest.mark.parametrize(
+    ("line", "start"),
+    [
+        ("--lr 0.2", "--lr: 0.2 is not {folder}'s 0.1"),
+        ("--method.mu 0.2", "--method.mu: 0.2 is not {folder}'s 0.1"),
+        ("--method FedAvg", "--method: fl_ddp.methods.fedavg.FedAvg is not {folder}'s fl_ddp.methods.fedprox.FedProx"),
+        ("--cohort 3", "--cohort: 3 is not {folder}'s null"),
+        ("--data x.npz", "--data: fl_ddp.datasets.npz.Npz is not {folder}'s fl_ddp.datasets.digits.Digits"),
+    ],
+)
+def test_resume_refuses_other_changes(run_folder: Path, line: str, start: str) -> None:
+    end = "; with --resume only --rounds, --eval_every, --checkpoint_every, --keep_checkpoints may change"
+    assert message_of(f"--resume {run_folder} {line}") == start.format(folder=run_folder) + end
+
+
+def test_the_rounds_of_a_cosine_stay(tmp_path: Path) -> None:
+    (tmp_path / "config.yaml").write_text(to_yaml(config_of("--lr_schedule cosine --rounds 30")))
+    assert config_of(f"--resume {tmp_path} --rounds 30 --eval_every 2").rounds == 30
+    assert message_of(f"--resume {tmp_path} --rounds 40") == (
+        f"--rounds: 40 is not {tmp_path}'s 30, over which the learning rate falls (--lr_schedule cosine)"
+    )
+
+
+def test_resume_compares_the_path_of_a_npz_file(tmp_path: Path) -> None:
+    (tmp_path / "config.yaml").write_text(to_yaml(config_of("--data x.npz")))
+    assert config_of(f"--resume {tmp_path} --data x.npz").data.init_args["path"] == "x.npz"
+    assert message_of(f"--resume {tmp_path} --data y.npz").startswith("--data.path: y.npz is not ")
+
+
+def test_resume_from_a_file_or_a_notebook_keeps_the_same_rules(run_folder: Path) -> None:
+    wanted = config_of(f"--resume {run_folder} --rounds 40")
+    assert from_mapping({"resume": str(run_folder), "rounds": 40}) == wanted
+    assert from_mapping(Config(resume=str(run_folder), rounds=40)) == wanted
+    assert from_mapping(wanted) == wanted
+    with pytest.raises(ConfigError, match=r"^seed: 5 is not "):
+        from_mapping({"resume": str(run_folder), "seed": 5})
+
+
+def test_resume_of_what_is_no_run_says_so(tmp_path: Path) -> None:
+    assert message_of(f"--resume {tmp_path}/none") == f"--resume: {tmp_path}/none: no such folder"
+    assert message_of(f"--resume {tmp_path}") == f"--resume: {tmp_path} holds no config.yaml; give the folder of a run"
+    assert message_of("--resume") == "--resume: needs a value; accepted: a text or null"
