@@ -10,6 +10,7 @@ import time
 from itertools import pairwise
 from pathlib import Path
 
+import yaml
 from torch import Tensor
 
 from fl_ddp.host.interrupt import StopRequest
@@ -27,6 +28,9 @@ def rounds_done() -> int:
     """Rounds that the run of this process has recorded; -1 as long as it is only set up."""
     words = [part for word in sys.argv for part in (word.split("=", 1) if word.startswith("--") else [word])]
     given = dict(pairwise(words))
+    if "--config" in given:  # a job of Slurm has all its options there
+        stored = yaml.safe_load(Path(given["--config"]).read_text())
+        given = {f"--{key}": stored[key] for key in ("out", "name") if stored.get(key)} | given
     folder = given.get("--resume") or Path(given.get("--out", ""), given.get("--name", "run"))
     file = Path(folder, "metrics.csv")
     return file.read_text().count("\n") - 1 if file.exists() else -1
