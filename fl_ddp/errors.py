@@ -116,3 +116,8 @@ def in_one_line(error: BaseException) -> str:
         return str(error)
     place = users_place(error)
     return f"{place}: {first_line(error)}" if place else first_line(error)
+
+
+def error_line(words: str) -> str:
+    """What is printed, or written into a run's log, of why the run ends."""
+    return f"fl_ddp: error: {words}"

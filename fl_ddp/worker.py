@@ -17,10 +17,12 @@ from fl_ddp.errors import (
     InterruptedRunError,
     RankLostError,
     RunError,
+    error_line,
     in_one_line,
     users_place,
 )
 from fl_ddp.host.environment import prepare
+from fl_ddp.host.failure_note import leave_note
 from fl_ddp.host.interrupt import StopRequest
 from fl_ddp.ranks.collectives import Ranks, join
 from fl_ddp.run import run
@@ -70,13 +72,16 @@ def _read(argv: Sequence[str]) -> tuple[Config | None, Ranks, Exception | None]:
 
 
 def _say(failure: Exception) -> int:
-    """Tell the user why the run ends; the exit code."""
+    """Tell the user, and the launcher, why the run ends; the exit code."""
     if isinstance(failure, ElsewhereError):
+        leave_note(failure.exit_code, None, to_blame=False)
         return failure.exit_code
     known = isinstance(failure, ConfigError | RunError)
     above = not known and (users_place(failure) is None or "FL_DDP_TRACEBACK" in os.environ)
     if above:
         traceback.print_exception(failure)
-    more = " (the traceback is above)" if above else ""
-    print(f"fl_ddp: error: {in_one_line(failure)}{more}", file=sys.stderr, flush=True)
-    return failure.exit_code if isinstance(failure, ConfigError | RunError) else RunError.exit_code
+    code = failure.exit_code if isinstance(failure, ConfigError | RunError) else RunError.exit_code
+    words = in_one_line(failure) + (" (the traceback is above)" if above else "")
+    leave_note(code, words, to_blame=not isinstance(failure, RankLostError))
+    print(error_line(words), file=sys.stderr, flush=True)
+    return code

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from fl_ddp.errors import ConfigError
-from launch.run.log import ERROR
+from fl_ddp.errors import ConfigError, error_line
 
 
 def __getattr__(name: str) -> object:
@@ -18,5 +17,5 @@ def __getattr__(name: str) -> object:
     if name != "Rank":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     said = "this job was submitted by an earlier version of fl_ddp; cancel it and submit the run again"
-    print(f"{ERROR}{said}", file=sys.stderr, flush=True)
+    print(error_line(said), file=sys.stderr, flush=True)
     raise SystemExit(ConfigError.exit_code)

@@ -14,7 +14,7 @@ from launch.executor import Executor, ExecutorOptions, read_executor
 from launch.exit_code import exit_code
 from launch.input.help_text import help_text
 from launch.input.words import split
-from launch.run.log import reported_error
+from launch.run.failure import why_failed
 from launch.run.made_folders import made_folders
 from launch.run.outcome import Outcome
 from launch.run.trial import Trial
@@ -77,7 +77,7 @@ def _sweep(options: SweepOptions, base: tuple[str, ...], executor: Executor) -> 
     for name, trial in trials.items():
         if name in finished:
             sweep.set_failed(name, None)
-        elif not (sweep.entries[name].failed or is_held(trial.folder)) and (why := reported_error(trial.log)):
+        elif not (sweep.entries[name].failed or is_held(trial.folder)) and (why := why_failed(trial.folder)):
             sweep.set_failed(name, f"{why} ({trial.log})")  # nobody waited for its end
     left = [name for name in chosen if name not in finished]
     now = [trials[name] for name in left if bool(sweep.entries[name].failed) == options.retry]

@@ -12,7 +12,7 @@ from fl_ddp.config.registry import KINDS
 from fl_ddp.config.yaml_file import flatten, written
 from fl_ddp.errors import ConfigError
 from fl_ddp.results.run_folder import is_held
-from launch.run.log import log_beside, reported_error
+from launch.run.failure import why_failed
 from launch.run.stored import Run, read_run
 from launch.sweeps.folder import SWEEP_FILE, Entry, read_sweep
 
@@ -82,7 +82,7 @@ def find_runs(folders: Sequence[Path]) -> Finds:
         state: RunState = "finished" if run.ended else "running" if is_held(run.folder) else "stopped"
         if state != "stopped":
             failed.pop(run.folder, None)
-        elif why := failed.get(run.folder) or run.failure or reported_error(log_beside(run.folder)):
+        elif why := failed.get(run.folder) or run.failure or why_failed(run.folder):
             state, failed[run.folder] = "failed", why
         found.append(FoundRun(run, state))
     waiting = (place for place in points if place not in failed and not (place / "config.yaml").is_file())

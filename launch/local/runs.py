@@ -11,9 +11,11 @@ from queue import SimpleQueue
 from threading import Lock
 
 from fl_ddp.errors import ConfigError
+from fl_ddp.host.failure_note import NOTE
 from fl_ddp.results.run_folder import is_held
 from launch.local.processes import Stop
 from launch.local.progress import RunProgress
+from launch.run.failure import failure_beside, read_failure
 from launch.run.log import killed, last_words
 from launch.run.outcome import Outcome
 from launch.run.trial import Trial, clear
@@ -82,7 +84,10 @@ def _make(trial: Trial, ranks: int, place: Mapping[str, str], stop: Stop, progre
             command = trial.command(ranks)
         progress.started(trial)
         size = trial.log.stat().st_size if trial.log.is_file() else 0
-        code = stop.run(command, trial.log, place)
+        note = failure_beside(trial.folder)
+        note.unlink(missing_ok=True)
+        code = stop.run(command, trial.log, {**place, NOTE: str(note.absolute())})
+        failure = read_failure(note)
         with _READING:
             found = trial.found()
     except (ConfigError, OSError) as error:
@@ -92,7 +97,8 @@ def _make(trial: Trial, ranks: int, place: Mapping[str, str], stop: Stop, progre
     if not code or (stop.asked and code == 130):  # 130: quit at once, by a second Ctrl-C
         done = found.rounds if found else 0
         return Outcome(trial, "stopped", f"stopped after round {done}; the same command goes on")
-    why = killed(code) if code < 0 else last_words(trial.log, size)
+    told = failure.why if failure else None
+    why = killed(code) if code < 0 else told or last_words(trial.log, size)
     return Outcome(trial, "failed", f"{why} ({trial.log})")
 
 

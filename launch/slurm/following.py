@@ -8,16 +8,16 @@ from typing import NamedTuple
 
 from submitit import Job
 
-from fl_ddp.errors import ConfigError
-from launch.run.log import words_of_job
+from fl_ddp.errors import ConfigError, RunError
+from launch.run.failure import failure_beside, read_failure
 from launch.run.trial import Trial
 from launch.slurm.queue import GONE, JobState, job_states
 
 _LONGEST_PAUSE = 10.0
 
 
-class Failure(NamedTuple):
-    """How a run failed.
+class JobFailure(NamedTuple):
+    """How a job ended whose run is not finished.
 
     Attributes:
         why: one line.
@@ -35,7 +35,7 @@ def follow(
     trials: Sequence[Trial],
     say: Callable[[str], None],
     meanwhile: Callable[[], None] = lambda: None,
-) -> dict[str, Failure]:
+) -> dict[str, JobFailure]:
     """Wait until all jobs have ended.
 
     Args:
@@ -48,7 +48,7 @@ def follow(
         failures by label of the trial.
     """
     left = dict(zip((job.job_id for job in jobs), zip(jobs, trials, strict=True), strict=True))
-    failed: dict[str, Failure] = {}
+    failed: dict[str, JobFailure] = {}
     start, silent, waits = time.monotonic(), False, ""
     while left:
         try:
@@ -73,16 +73,17 @@ def follow(
     return failed
 
 
-def _failure(job: Job[None], trial: Trial, state: JobState) -> Failure | None:
+def _failure(job: Job[None], trial: Trial, state: JobState) -> JobFailure | None:
     """What is wrong with a run whose job has ended; what lies in its folder counts, whatever Slurm says."""
     try:
         found = trial.found()
     except ConfigError as error:
-        return Failure(str(error), 2, "FAILED")
+        return JobFailure(str(error), 2, "FAILED")
     if found and found.ended:
         return None
-    words = words_of_job(job.job_id, [trial.log, *sorted(job.paths.folder.glob(f"{job.job_id}_*_log.err"))])
-    if words and state.name in ("FAILED", "COMPLETED", GONE.name):
-        return Failure(f"{words} ({trial.log})", state.code or 1, "FAILED")
+    failure = read_failure(failure_beside(trial.folder))
+    ended_by_itself = state.name in ("FAILED", "COMPLETED", GONE.name)
+    if failure and failure.job == job.job_id and ended_by_itself:
+        return JobFailure(f"{failure.why} ({trial.log})", max(failure.code, RunError.exit_code), "FAILED")
     rounds = f"after round {found.rounds}" if found else "before its first round"
-    return Failure(f"{state.words} {rounds} (job {job.job_id}, {job.paths.folder})", 1, state.name)
+    return JobFailure(f"{state.words} {rounds} (job {job.job_id}, {job.paths.folder})", 1, state.name)

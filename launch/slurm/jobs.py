@@ -16,6 +16,7 @@ from fl_ddp.config.absolute_paths import with_absolute_paths
 from fl_ddp.config.yaml_file import to_yaml
 from fl_ddp.errors import ConfigError
 from fl_ddp.host.atomic_file import write_text
+from launch.run.failure import failure_beside, read_failure
 from launch.run.made_folders import made_folders
 from launch.run.trial import Trial
 from launch.slurm.options import SlurmOptions
@@ -58,6 +59,11 @@ def submit(trials: Sequence[Trial], options: SlurmOptions, folder: Path, paralle
         raise ConfigError(folder, f"cannot be written ({error.strerror})") from error
     except RuntimeError as error:
         raise ConfigError("sbatch refuses", f"{' '.join(str(error).split())}; nothing is submitted") from error
+    for trial, job in zip(trials, jobs, strict=True):
+        file = failure_beside(trial.folder)
+        # a job that fails at once may have left its own by now
+        if (old := read_failure(file)) and old.job != job.job_id:
+            file.unlink()
     newest = _submitted(folder) | {_key(trial): job.job_id for trial, job in zip(trials, jobs, strict=True)}
     write_text(folder / _RECORD, json.dumps(newest, indent=1) + "\n")
     return jobs

@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from io import FileIO
 from pathlib import Path
 from types import FrameType
@@ -18,9 +19,11 @@ from types import FrameType
 from submitit import JobEnvironment
 from submitit.helpers import DelayedSubmission
 
-from fl_ddp.errors import ConfigError, RankLostError
+from fl_ddp.errors import ConfigError, RankLostError, error_line
+from fl_ddp.host.failure_note import NOTE
 from fl_ddp.results.run_folder import FolderInUseError, RunFolder
-from launch.run.log import ERROR, heading, killed, log_beside, words_of_job
+from launch.run.failure import Failure, failure_beside, read_failure
+from launch.run.log import killed, last_words, log_beside
 from launch.run.stored import read_run
 from launch.run.trial import clear, starting_options
 from launch.slurm.queue import GONE, job_states
@@ -64,25 +67,33 @@ class Rank:
         signal.signal(signal.SIGTERM, self._remember)
         task = JobEnvironment()
         log = self._log if task.global_rank == 0 else task.paths.stderr
+        note = task.paths.stderr.with_name(f"{task.job_id}_{task.global_rank}_failure.json")
+        note.unlink(missing_ok=True)
+        attempt = int(os.environ.get("SLURM_RESTART_COUNT", 0))
+        failure = None
         with log.open("ab", buffering=0) as file:
-            attempt = int(os.environ.get("SLURM_RESTART_COUNT", 0))
-            nodes = os.environ["SLURM_STEP_NODELIST"]
-            file.write(f"{heading(task.job_id)}attempt {attempt}, {task.num_tasks} rank(s) on {nodes}\n".encode())
+            on = f"{task.num_tasks} rank(s) on {os.environ['SLURM_STEP_NODELIST']}"
+            file.write(f"fl_ddp: job {task.job_id}, attempt {attempt}, {on}\n".encode())
+            place = log.stat().st_size
             try:
                 if task.global_rank == 0:
+                    self._forget_failure(task.job_id, attempt)
                     self._free_folder(attempt > 0)
-                code = self._train(file)
+                code = self._train(file, note)
             except ConfigError as error:
-                file.write(f"{ERROR}{error}\n".encode())
-                code = 2
-            if code not in _STOPS and code < 0:
-                file.write(f"{ERROR}{killed(code)}\n".encode())
-        if code == 0 and (found := read_run(self._folder)) and found.ended:
+                code, failure = error.exit_code, Failure(error.exit_code, str(error))
+                file.write(f"{error_line(str(error))}\n".encode())
+            if code not in _STOPS and not failure:
+                told = read_failure(note)
+                failure = told or _untold(code, log, place)
+                if code < 0 and not told:
+                    file.write(f"{error_line(killed(code))}\n".encode())
+        if failure:
+            self._failed(task, replace(failure, job=task.job_id, attempt=attempt))
+        elif code == 0 and (found := read_run(self._folder)) and found.ended:
             return
-        if code in _STOPS:
-            code = 0 if task.global_rank else self._stopped(task.job_id)
         else:
-            self._failed(task, code, words_of_job(task.job_id, [log]))
+            code = 0 if task.global_rank else self._stopped(task.job_id)
         sys.exit(code if code >= 0 else 128 - code)
 
     def checkpoint(self) -> DelayedSubmission:
@@ -112,35 +123,42 @@ class Rank:
                 time.sleep(1)
         clear(self._folder)
 
-    def _train(self, log: FileIO) -> int:
-        """Run fl_ddp.main; its exit code.
+    def _forget_failure(self, job_id: str, attempt: int) -> None:
+        """Remove what an earlier attempt left; another rank of this one may have failed already."""
+        file = failure_beside(self._folder)
+        if (before := read_failure(file)) and (before.job, before.attempt) != (job_id, attempt):
+            file.unlink()
+
+    def _train(self, log: FileIO, note: Path) -> int:
+        """Run fl_ddp.main, which leaves a note if it fails; its exit code.
 
         No rank makes the run's folder before all have joined, and so have looked at it: all decide alike here whether
         the run begins or goes on.
         """
         options = starting_options(self._folder, self._first, self._free)
-        child = subprocess.Popen([sys.executable, "-u", "-m", "fl_ddp.main", *options], stdout=log, stderr=log)
+        command = [sys.executable, "-u", "-m", "fl_ddp.main", *options]
+        child = subprocess.Popen(command, stdout=log, stderr=log, env={**os.environ, NOTE: str(note)})
         self._child = child.pid
         # not reaped here: checkpoint(), which may interrupt this at any point, looks at it, too
         os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
         return child.wait()
 
-    def _failed(self, task: JobEnvironment, code: int, words: str | None) -> None:
+    def _failed(self, task: JobEnvironment, failure: Failure) -> None:
         """What a rank does when the run has failed: only the one that is to blame ends the job at once.
 
         Of the others one says that a rank is gone, and the rest say nothing. They wait: where a node is lost Slurm
         requeues the job.
-
-        Args:
-            task: of this rank.
-            code: exit code of its process.
-            words: that it ended with.
         """
-        if words is not None and code != RankLostError.exit_code:
+        file = failure_beside(self._folder)
+        if failure.why is not None and failure.would_come_again:
+            failure.write(file)
             if task.global_rank:
                 with self._log.open("a", encoding="utf-8") as log:
-                    log.write(f"{ERROR}{words}\n")
-        elif task.num_nodes > 1:
+                    log.write(f"{error_line(failure.why)}\n")
+            return
+        if failure.why is not None and not file.is_file():
+            failure.write(file)
+        if task.num_nodes > 1:
             time.sleep(_PATIENCE)
 
     def _stopped(self, job_id: str) -> int:
@@ -157,6 +175,19 @@ class Rank:
     def _remember(self, number: int, _: FrameType | None) -> None:
         """SIGTERM reaches the run, too, which stops."""
         self._terminated = True
+
+
+def _untold(code: int, log: Path, place: int) -> Failure:
+    """The failure of a process that left no note; one that noticed a lost rank leaves the word to another.
+
+    Args:
+        code: exit code of the process.
+        log: that it wrote into.
+        place: size of the log when it began.
+    """
+    if code == RankLostError.exit_code:
+        return Failure(code, None)
+    return Failure(code, killed(code) if code < 0 else last_words(log, place))
 
 
 def _has_ended(process: int) -> bool:

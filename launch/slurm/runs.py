@@ -8,10 +8,11 @@ from pathlib import Path
 
 from submitit import SlurmJob
 
+from fl_ddp.errors import RankLostError
 from fl_ddp.host.stdout import say
 from launch.run.outcome import Outcome
 from launch.run.trial import Trial
-from launch.slurm.following import Failure, follow
+from launch.slurm.following import JobFailure, follow
 from launch.slurm.jobs import submit, unfinished
 from launch.slurm.options import SlurmOptions
 from launch.slurm.queue import check_slurm
@@ -55,8 +56,6 @@ def make_there(
         submitted = submit(new, options, folder, parallel)
         for trial, job in zip(new, submitted, strict=True):
             jobs[trial.label] = job.job_id
-            with trial.log.open("a", encoding="utf-8") as log:  # what the log says before this is of an earlier job
-                log.write(f"fl_ddp: submitted as job {job.job_id}\n")
         array = submitted[0].job_id.partition("_")[0]
         say(f"submitted {len(new)} runs as job {array}; squeue --me shows it, scancel {array} ends it")
     failures = _followed(left, jobs, folder) if wait else None
@@ -66,7 +65,7 @@ def make_there(
     return outcomes
 
 
-def _followed(trials: Sequence[Trial], jobs: Mapping[str, str], folder: Path) -> dict[str, Failure] | None:
+def _followed(trials: Sequence[Trial], jobs: Mapping[str, str], folder: Path) -> dict[str, JobFailure] | None:
     """Wait for the ends of jobs; nothing where the user does not wait any longer."""
     try:
         return follow([SlurmJob(folder, jobs[trial.label]) for trial in trials], trials, say)
@@ -76,7 +75,7 @@ def _followed(trials: Sequence[Trial], jobs: Mapping[str, str], folder: Path) ->
         return None
 
 
-def _outcome(trial: Trial, jobs: Mapping[str, str], failures: Mapping[str, Failure] | None) -> Outcome:
+def _outcome(trial: Trial, jobs: Mapping[str, str], failures: Mapping[str, JobFailure] | None) -> Outcome:
     if trial.label not in jobs:
         return Outcome(trial, "finished", "was finished")
     if failures is None:
@@ -85,4 +84,5 @@ def _outcome(trial: Trial, jobs: Mapping[str, str], failures: Mapping[str, Failu
         return Outcome(trial, "finished", "finished")
     # what was cancelled or lost can go on; all else would come again
     failure = failures[trial.label]
-    return Outcome(trial, "stopped" if failure.state in _CAN_GO_ON else "failed", failure.why)
+    can_go_on = failure.state in _CAN_GO_ON or failure.code == RankLostError.exit_code
+    return Outcome(trial, "stopped" if can_go_on else "failed", failure.why)

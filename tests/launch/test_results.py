@@ -26,6 +26,7 @@ from launch.numbers.metric import parse_metric
 from launch.numbers.reading import Reading, values_of
 from launch.numbers.spread import mean, spread, spread_of, with_spread
 from launch.results import main
+from launch.run.failure import Failure, failure_beside
 from launch.run.stored import read_run
 from launch.sweep import main as sweep
 
@@ -170,12 +171,13 @@ def test_plots_over_options_that_no_longer_vary_are_removed(show: Showing) -> No
     assert not list(Path("runs").glob("metric_over_*")) and Path("runs/curves.png").exists()
 
 
-def test_a_run_that_reported_its_failure_is_failed_without_a_sweep(show: Showing) -> None:
+def test_a_run_that_failed_for_a_launcher_is_failed_without_a_sweep(show: Showing) -> None:
     run = Written({"seed": 0}, [0.1], rounds=3).at(Path("runs/a"))
-    log = Path("runs/a.log")
-    log.write_text("fl_ddp: runs/a: FedAvg\nfl_ddp: error: it broke\ntorchrun says much\n")
+    Path("runs/a.log").write_text("fl_ddp: error: what is printed decides nothing\n")
+    assert "failed" not in show("runs")[1]
+    Failure(1, "it broke").write(failure_beside(run))
     assert "failed: a: it broke" in show("runs")[1]
-    log.write_text(log.read_text() + "fl_ddp: runs/a: FedAvg, going on after round 1\n")
+    Failure(3, "another rank is gone").write(failure_beside(run))
     assert "failed" not in show("runs")[1]
     with RunFolder(run):
         assert table(Path("runs"))[0]["stopped"] == "1" and "running" in show("runs")[1]

@@ -10,7 +10,7 @@ from launching import SMALL, options
 from fl_ddp.errors import ConfigError
 from launch import sweep
 from launch.run.trial import Trial
-from launch.slurm.following import Failure
+from launch.slurm.following import JobFailure
 from launch.slurm.jobs import submit, unfinished
 from launch.slurm.options import SlurmOptions
 from launch.slurm.queue import check_slurm
@@ -108,7 +108,7 @@ def test_a_missing_command_of_slurm_is_one_line(slurm: Path, monkeypatch: pytest
 def test_only_what_has_no_fault_of_its_own_goes_on_with_the_same_command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, state: str, outcome: str
 ) -> None:
-    monkeypatch.setattr("launch.slurm.runs.follow", lambda *_: {"0": Failure("why", 1, state)})
+    monkeypatch.setattr("launch.slurm.runs.follow", lambda *_: {"0": JobFailure("why", 1, state)})
     (found,) = make_there(
         trials(tmp_path, range(1)), SlurmOptions(), tmp_path / "files", None, wait=True, note=lambda _: None
     )

@@ -1,0 +1,63 @@
+"""How a launcher knows that a run failed, and why: by a file, whatever the run prints."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from launching import SMALL, launched, options, own_model
+
+from fl_ddp.errors import ConfigError
+from fl_ddp.host.failure_note import NOTE, leave_note
+from fl_ddp.main import main
+from launch.run.failure import Failure, failure_beside, read_failure, why_failed
+
+
+@pytest.fixture
+def note(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    file = tmp_path / "note.json"
+    monkeypatch.setenv(NOTE, str(file))
+    return file
+
+
+def test_a_run_without_a_folder_leaves_its_exit_code_and_its_words(
+    tmp_path: Path, note: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*options(SMALL), f"--out={tmp_path}", "--clients=0"]) == 2
+    failure = read_failure(note)
+    assert failure and failure.code == 2 and failure.why is not None
+    assert capfd.readouterr().err == f"fl_ddp: error: {failure.why}\n"
+
+
+def test_the_note_of_ranks_that_share_it_is_of_the_one_to_blame(tmp_path: Path) -> None:
+    (tmp_path / "fail").write_text("1")
+    note = tmp_path / "note.json"
+    with launched({**own_model("FailsOnRankOne"), "out": tmp_path}, 2, tmp_path, {NOTE: str(note)}) as launch:
+        launch.ended()
+    failure = read_failure(note)
+    assert failure and failure.code == 1 and str(failure.why).endswith("ValueError: a mistake of the user's model")
+
+
+def test_what_another_rank_had_to_say_is_kept(note: Path) -> None:
+    leave_note(1, None, to_blame=False)
+    assert read_failure(note) == Failure(1, None)
+    leave_note(1, "a mistake", to_blame=True)
+    leave_note(3, "another rank is gone", to_blame=False)
+    assert read_failure(note) == Failure(1, "a mistake")
+
+
+def test_a_lost_rank_is_no_failure_of_the_run(tmp_path: Path) -> None:
+    file = failure_beside(tmp_path / "run")
+    assert why_failed(tmp_path / "run") is None
+    Failure(3, "another rank is gone", "12", 1).write(file)
+    assert why_failed(tmp_path / "run") is None
+    Failure(-9, "killed by SIGKILL", "12", 1).write(file)
+    assert why_failed(tmp_path / "run") == "killed by SIGKILL"
+
+
+def test_a_file_that_no_run_left_is_named(tmp_path: Path) -> None:
+    file = failure_beside(tmp_path / "run")
+    for content in ("it broke", "[]", "{}"):
+        file.write_text(content)
+        with pytest.raises(ConfigError, match=r"run\.failure\.json: is not what a run leaves that failed"):
+            read_failure(file)
