@@ -27,7 +27,7 @@ from launch.numbers.reading import Reading, values_of
 from launch.numbers.spread import mean, shown, with_spread
 from launch.numbers.text_table import TextTable
 from launch.tables.comparison import Cell, Comparison, FilledRow, Numbers
-from launch.tables.origin import Origin, machine, made_by, made_with, origin_lines
+from launch.tables.origin import ResultsOrigin, machine, made_by, made_with, origin_lines
 from launch.tables.report import verdict_line
 from launch.tables.results_file import read_json, read_results
 from launch.tables.rows import meant
@@ -198,7 +198,7 @@ class Directives:
         self.files.add(file)
         return self._folder / f"{file}.json"
 
-    def _read_stored(self, file: str) -> tuple[Comparison, Origin]:
+    def _read_stored(self, file: str) -> tuple[Comparison, ResultsOrigin]:
         return read_results(self._path(file))
 
     def _read_benchmark(self, file: str) -> Found:

@@ -20,7 +20,7 @@ from launch.slurm.folders import array_folder
 from launch.slurm.options import SlurmOptions
 from launch.tables.comparison import Comparison, RunsBySeed, compare
 from launch.tables.options import ReproduceOptions
-from launch.tables.origin import Origin, origin_now
+from launch.tables.origin import ResultsOrigin, origin_now
 from launch.tables.recipe_list import recipe_list
 from launch.tables.report import markdown, terminal
 from launch.tables.results_file import as_json
@@ -109,7 +109,7 @@ def _read_all(rows: Sequence[SeededRow], failed: dict[str, str]) -> dict[str, Ru
     found: dict[str, dict[int, Run]] = {}
     for each in rows:
         try:
-            run = each.trial.found() if each.folder.is_dir() else None
+            run = each.trial.read_run() if each.folder.is_dir() else None
         except ConfigError as error:
             failed.setdefault(each.label, str(error))
             continue
@@ -118,7 +118,7 @@ def _read_all(rows: Sequence[SeededRow], failed: dict[str, str]) -> dict[str, Ru
     return dict(found)
 
 
-def _write(comparison: Comparison, origin: Origin, folder: Path) -> None:
+def _write(comparison: Comparison, origin: ResultsOrigin, folder: Path) -> None:
     """Print the comparison, and leave it beside the runs."""
     say(terminal(comparison))
     folder.mkdir(parents=True, exist_ok=True)

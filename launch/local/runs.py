@@ -73,7 +73,7 @@ def _make(trial: Trial, ranks: int, place: Mapping[str, str], stop: Stop, progre
     """Make one run, unless it is finished."""
     try:
         with _READING:
-            found = trial.found()
+            found = trial.read_run()
             if found and found.ended:
                 return Outcome(trial, "finished", "was finished")
             if stop.asked:
@@ -89,7 +89,7 @@ def _make(trial: Trial, ranks: int, place: Mapping[str, str], stop: Stop, progre
         code = stop.run(command, trial.log, {**place, NOTE: str(note.absolute())})
         failure = read_failure(note)
         with _READING:
-            found = trial.found()
+            found = trial.read_run()
     except (ConfigError, OSError) as error:
         return Outcome(trial, "failed", str(error))
     if code == 0 and found and found.ended:

@@ -69,7 +69,7 @@ class Trial:
         launcher = ["-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={ranks}"] if ranks > 1 else []
         return [sys.executable, *launcher, "-m", "fl_ddp.main", *self.options_now()]
 
-    def found(self) -> Run | None:
+    def read_run(self) -> Run | None:
         """What is in the folder: the run, finished or not, or nothing yet.
 
         Raises:
@@ -92,7 +92,7 @@ class Trial:
         Raises:
             ConfigError: another run is in the folder.
         """
-        found = self.found()
+        found = self.read_run()
         return found is not None and found.ended
 
     def _first_options(self) -> tuple[str, ...]:

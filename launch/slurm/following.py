@@ -76,7 +76,7 @@ def follow(
 def _failure(job: Job[None], trial: Trial, state: JobState) -> JobFailure | None:
     """What is wrong with a run whose job has ended; what lies in its folder counts, whatever Slurm says."""
     try:
-        found = trial.found()
+        found = trial.read_run()
     except ConfigError as error:
         return JobFailure(str(error), 2, "FAILED")
     if found and found.ended:

@@ -16,7 +16,7 @@ _NOT_RECORDED = "not recorded"
 
 
 @dataclass(frozen=True)
-class Batch:
+class RunsAlike:
     """Runs that were made with the same versions on the same hardware.
 
     Attributes:
@@ -31,23 +31,23 @@ class Batch:
 
 
 @dataclass(frozen=True)
-class Origin:
+class ResultsOrigin:
     """What made a file of results; None stands for what an older file does not record.
 
     Attributes:
         command: of the user.
         date: of the file.
         commit: of the code that wrote it.
-        batches: of the runs it was read off.
+        runs: that it was read off.
     """
 
     command: str
     date: str | None
     commit: str | None
-    batches: tuple[Batch, ...]
+    runs: tuple[RunsAlike, ...]
 
 
-def origin_now(command: str, comparison: Comparison, runs: Mapping[str, RunsBySeed]) -> Origin:
+def origin_now(command: str, comparison: Comparison, runs: Mapping[str, RunsBySeed]) -> ResultsOrigin:
     """The origin of what is written by this process.
 
     Args:
@@ -57,20 +57,20 @@ def origin_now(command: str, comparison: Comparison, runs: Mapping[str, RunsBySe
     """
     rows = {filled.row.full_name: filled.read for filled in comparison.rows}
     read = [(row, seed, runs[row][seed].summary) for row, seeds in rows.items() for seed in seeds]
-    return Origin(command, datetime.now(UTC).isoformat(timespec="seconds"), commit(), _batches(read))
+    return ResultsOrigin(command, datetime.now(UTC).isoformat(timespec="seconds"), commit(), _runs_alike(read))
 
 
-def origin_lines(origin: Origin) -> list[str]:
-    """Command, date and commit, then a line for each batch of runs; Markdown."""
+def origin_lines(origin: ResultsOrigin) -> list[str]:
+    """Command, date and commit, then a line for all runs that were made alike; Markdown."""
     lines = [made_by({"command": origin.command, "date": origin.date, "commit": origin.commit})]
-    for batch in origin.batches:
-        number = sum(len(seeds) for seeds in batch.rows.values())
-        named = f" of {', '.join(batch.rows)}" if len(origin.batches) > 1 else ""
-        seeds = ", ".join(str(seed) for seed in sorted(set(chain.from_iterable(batch.rows.values()))))
-        days = list(dict.fromkeys(date[:10] for date in batch.dates or ()))
+    for alike in origin.runs:
+        number = sum(len(seeds) for seeds in alike.rows.values())
+        named = f" of {', '.join(alike.rows)}" if len(origin.runs) > 1 else ""
+        seeds = ", ".join(str(seed) for seed in sorted(set(chain.from_iterable(alike.rows.values()))))
+        days = list(dict.fromkeys(date[:10] for date in alike.dates or ()))
         lines.append(
             f"{number} run{'s' * (number > 1)}{named}, seeds {seeds}, {' to '.join(days) or f'date {_NOT_RECORDED}'}, "
-            f"{_commit_of(batch.environment or {})}: {made_with(batch.environment)}"
+            f"{_commit_of(alike.environment or {})}: {made_with(alike.environment)}"
         )
     return lines
 
@@ -104,13 +104,13 @@ def _commit_of(recorded: Environment) -> str:
     return f"commit {f'`{code}`' if code else _NOT_RECORDED}"
 
 
-def _batches(read: Iterable[tuple[str, int, Mapping[str, object]]]) -> tuple[Batch, ...]:
+def _runs_alike(read: Iterable[tuple[str, int, Mapping[str, object]]]) -> tuple[RunsAlike, ...]:
     """Runs with equal environments together, in the order in which they come up.
 
     Args:
         read: row, seed and summary of each run.
     """
-    batches: list[Batch] = []
+    runs: list[RunsAlike] = []
     for row, seed, summary in read:
         recorded = summary.get("environment")
         environment, dates = None, None
@@ -118,15 +118,15 @@ def _batches(read: Iterable[tuple[str, int, Mapping[str, object]]]) -> tuple[Bat
             environment = {str(key): value for key, value in recorded.items() if key not in ("command", "date")}
             date = recorded.get("date")
             dates = (str(date), str(date)) if date else None
-        alike = next((i for i, batch in enumerate(batches) if batch.environment == environment), None)
-        if alike is None:
-            batches.append(Batch(environment, dates, {row: (seed,)}))
+        known = next((i for i, alike in enumerate(runs) if alike.environment == environment), None)
+        if known is None:
+            runs.append(RunsAlike(environment, dates, {row: (seed,)}))
         else:
-            batches[alike] = _with(batches[alike], row, seed, dates)
-    return tuple(batches)
+            runs[known] = _with(runs[known], row, seed, dates)
+    return tuple(runs)
 
 
-def _with(batch: Batch, row: str, seed: int, dates: tuple[str, str] | None) -> Batch:
-    known = (*(batch.dates or ()), *(dates or ()))
-    rows = {**batch.rows, row: (*batch.rows.get(row, ()), seed)}
-    return Batch(batch.environment, (min(known), max(known)) if known else None, rows)
+def _with(alike: RunsAlike, row: str, seed: int, dates: tuple[str, str] | None) -> RunsAlike:
+    known = (*(alike.dates or ()), *(dates or ()))
+    rows = {**alike.rows, row: (*alike.rows.get(row, ()), seed)}
+    return RunsAlike(alike.environment, (min(known), max(known)) if known else None, rows)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from launch.numbers.spread import DIGITS, shown, with_spread
 from launch.numbers.text_table import TextTable
 from launch.tables.comparison import Comparison, Judged
-from launch.tables.origin import Origin, origin_lines
+from launch.tables.origin import ResultsOrigin, origin_lines
 
 _HEAD = ("row", "variant", "column", "paper", "ours", "difference", "seeds", "metric", "also")
 
@@ -17,7 +17,7 @@ def terminal(comparison: Comparison) -> str:
     return "\n".join([_title(comparison), "", *_table(comparison).aligned(), "", *_verdicts(comparison)])
 
 
-def markdown(comparison: Comparison, origin: Origin) -> str:
+def markdown(comparison: Comparison, origin: ResultsOrigin) -> str:
     """The same as a page, with where it comes from."""
     table = comparison.table
     verdicts = [f"- {line.removeprefix('ordering ')}" for line in _verdicts(comparison)]

@@ -11,7 +11,7 @@ from fl_ddp.errors import ConfigError
 from launch.input import fields
 from launch.numbers.reading import Reading
 from launch.tables.comparison import Comparison, Judged, Numbers, Readings, judge
-from launch.tables.origin import Batch, Origin
+from launch.tables.origin import ResultsOrigin, RunsAlike
 from launch.tables.rows import Row, meant
 from launch.tables.seeded_row import seeded_rows
 from launch.tables.yaml_file import load_table
@@ -19,7 +19,7 @@ from launch.tables.yaml_file import load_table
 _WIDTH = 120
 
 
-def as_json(comparison: Comparison, origin: Origin) -> str:
+def as_json(comparison: Comparison, origin: ResultsOrigin) -> str:
     """All numbers, those of each seed too; of a missed target null, and under at_least the least it can be."""
     seeds = {seed for filled in comparison.rows for seed in filled.seeds}
     content = {
@@ -32,11 +32,11 @@ def as_json(comparison: Comparison, origin: Origin) -> str:
         "seeds": sorted(seeds),
         "runs": [
             {
-                "environment": batch.environment,
-                "dates": batch.dates,
-                "rows": {row: list(seeds) for row, seeds in batch.rows.items()},
+                "environment": alike.environment,
+                "dates": alike.dates,
+                "rows": {row: list(seeds) for row, seeds in alike.rows.items()},
             }
-            for batch in origin.batches
+            for alike in origin.runs
         ],
         "rows": [
             {
@@ -62,7 +62,7 @@ def as_json(comparison: Comparison, origin: Origin) -> str:
     return f"{_readable(content)}\n"
 
 
-def read_results(path: Path) -> tuple[Comparison, Origin]:
+def read_results(path: Path) -> tuple[Comparison, ResultsOrigin]:
     """What a file holds, judged by the table as it is now: its columns, its orderings, the paper's numbers.
 
     A metric is found under whichever column it was stored. Files of older versions say nothing of what their runs were
@@ -160,18 +160,18 @@ def _one_more_round(row: Row, small: bool) -> int:
     return seeded.trial.config.rounds + 1
 
 
-def _origin(content: Mapping[str, object], readings: Mapping[str, Readings], where: str) -> Origin:
-    batches = []
+def _origin(content: Mapping[str, object], readings: Mapping[str, Readings], where: str) -> ResultsOrigin:
+    runs = []
     if "runs" not in content:
-        batches.append(Batch(None, None, {row: read.seeds for row, read in readings.items() if read.seeds}))
+        runs.append(RunsAlike(None, None, {row: read.seeds for row, read in readings.items() if read.seeds}))
     for i, each in enumerate(fields.listing(content.get("runs", []), f"{where}: runs")):
         here = f"{where}: runs[{i}]"
         stored = fields.mapping(each, here)
         environment, dates = stored.get("environment"), stored.get("dates")
         first_and_last = [str(date) for date in fields.listing(dates, f"{here}.dates")] if dates else []
         rows = fields.mapping(stored.get("rows"), f"{here}.rows")
-        batches.append(
-            Batch(
+        runs.append(
+            RunsAlike(
                 None if environment is None else fields.mapping(environment, f"{here}.environment"),
                 (first_and_last[0], first_and_last[-1]) if first_and_last else None,
                 {row: tuple(int(str(s)) for s in fields.listing(seeds, f"{here}.rows")) for row, seeds in rows.items()},
@@ -179,4 +179,4 @@ def _origin(content: Mapping[str, object], readings: Mapping[str, Readings], whe
         )
     command = fields.text(content.get("command"), f"{where}: command")
     date, commit = (content.get(key) for key in ("date", "commit"))
-    return Origin(command, str(date) if date else None, str(commit) if commit else None, tuple(batches))
+    return ResultsOrigin(command, str(date) if date else None, str(commit) if commit else None, tuple(runs))

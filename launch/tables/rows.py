@@ -12,7 +12,7 @@ from fl_ddp.errors import ConfigError
 from launch.numbers.metric import Metric
 from launch.tables.ordering import Ordering
 
-Variant = Literal["paper", "code"]
+Follows = Literal["paper", "code"]
 Content = Mapping[str, object]
 
 
@@ -47,7 +47,7 @@ class Row:
 
     group: str
     name: str
-    variant: Variant
+    variant: Follows
     table: str
     run: str
     base: Path

@@ -13,7 +13,7 @@ from fl_ddp.errors import ConfigError
 from launch.input import fields
 from launch.numbers.metric import parse_metric
 from launch.tables.ordering import Ordering, parse_ordering
-from launch.tables.rows import Column, Content, Row, Table, Variant, meant
+from launch.tables.rows import Column, Content, Follows, Row, Table, meant
 
 CONFIGS = Path(__file__).parents[2] / "configs"
 ENDING = ".table.yaml"
@@ -137,10 +137,10 @@ def _start(path: Path, group: str, settings: Content, twin: Content, where: str)
     if not base.is_file():
         raise ConfigError(f"{where}.base", f"{base} does not exist", "a configuration beside the table")
     variant = settings.get("variant", "paper")
-    if variant not in get_args(Variant):
-        raise ConfigError(f"{where}.variant", f"{variant} is unknown", " or ".join(get_args(Variant)))
+    if variant not in get_args(Follows):
+        raise ConfigError(f"{where}.variant", f"{variant} is unknown", " or ".join(get_args(Follows)))
     options, small = (fields.mapping(settings.get(key, {}), f"{where}.{key}") for key in ("options", "small"))
-    return Row(group, "", cast(Variant, variant), _name(path), "", base, options, {**twin, **small}, {})
+    return Row(group, "", cast(Follows, variant), _name(path), "", base, options, {**twin, **small}, {})
 
 
 def _row(start: Row, name: str, content: Content, where: str) -> Row:

@@ -10,33 +10,33 @@ from tiny_results import ELSEWHERE, HERE, tiny_comparison, write_results
 
 from fl_ddp.errors import ConfigError
 from launch.tables.comparison import Comparison
-from launch.tables.origin import Batch, Origin, origin_lines
+from launch.tables.origin import ResultsOrigin, RunsAlike, origin_lines
 from launch.tables.report import markdown, terminal
 from launch.tables.results_file import read_results
 
 
 @pytest.fixture
-def tiny(tmp_path: Path) -> tuple[Comparison, Origin]:
+def tiny(tmp_path: Path) -> tuple[Comparison, ResultsOrigin]:
     """A table of three rows, of which one has no run; in one seed a target is missed."""
     return tiny_comparison(tmp_path)
 
 
 @pytest.fixture
-def file(tmp_path: Path, tiny: tuple[Comparison, Origin]) -> Path:
+def file(tmp_path: Path, tiny: tuple[Comparison, ResultsOrigin]) -> Path:
     """What is left of it."""
     write_results(tmp_path / "results.json", tmp_path, *tiny)
     return tmp_path / "results.json"
 
 
-def test_what_runs_were_made_with_is_recorded_once(tiny: tuple[Comparison, Origin]) -> None:
+def test_what_runs_were_made_with_is_recorded_once(tiny: tuple[Comparison, ResultsOrigin]) -> None:
     _, origin = tiny
     assert origin.command == "reproduce it" and str(origin.date).endswith("+00:00")
-    assert origin.batches == (
-        Batch(HERE, ("2026-11-02T10:00:00+00:00", "2026-11-03T10:00:00+00:00"), {"digits/fedavg": (0, 2)}),
-        Batch(ELSEWHERE, ("2026-11-01T10:00:00+00:00",) * 2, {"digits/slow": (0,)}),
-        Batch(None, None, {"digits/slow": (2,)}),
+    assert origin.runs == (
+        RunsAlike(HERE, ("2026-11-02T10:00:00+00:00", "2026-11-03T10:00:00+00:00"), {"digits/fedavg": (0, 2)}),
+        RunsAlike(ELSEWHERE, ("2026-11-01T10:00:00+00:00",) * 2, {"digits/slow": (0,)}),
+        RunsAlike(None, None, {"digits/slow": (2,)}),
     )
-    assert origin_lines(Origin("c", "2026-11-04T10:00:00+00:00", "abc", origin.batches)) == [
+    assert origin_lines(ResultsOrigin("c", "2026-11-04T10:00:00+00:00", "abc", origin.runs)) == [
         "`c`, 2026-11-04, commit `abc`",
         "2 runs of digits/fedavg, seeds 0, 2, 2026-11-02 to 2026-11-03, commit `abc`: "
         "torch 2.15.0, a processor, 2 cores, 2 x a GPU",
@@ -45,7 +45,7 @@ def test_what_runs_were_made_with_is_recorded_once(tiny: tuple[Comparison, Origi
     ]
 
 
-def test_a_file_gives_back_what_was_written(file: Path, tiny: tuple[Comparison, Origin]) -> None:
+def test_a_file_gives_back_what_was_written(file: Path, tiny: tuple[Comparison, ResultsOrigin]) -> None:
     comparison, origin = tiny
     read, read_origin = read_results(file)
     assert (read, read_origin) == (comparison, origin)
@@ -77,8 +77,8 @@ def test_an_older_file_is_judged_by_the_table_as_it_is_now(file: Path) -> None:
     del metrics["rounds_to 0.05 of best"]["at_least"], columns["end"]
     file.write_text(json.dumps(content))
     read, origin = read_results(file)
-    assert origin == Origin(
-        "reproduce it", None, None, (Batch(None, None, {"digits/fedavg": (0, 2), "digits/slow": (0, 2)}),)
+    assert origin == ResultsOrigin(
+        "reproduce it", None, None, (RunsAlike(None, None, {"digits/fedavg": (0, 2), "digits/slow": (0, 2)}),)
     )
     assert origin_lines(origin) == [
         "`reproduce it`, date not recorded, commit not recorded",

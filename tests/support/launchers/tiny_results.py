@@ -9,7 +9,7 @@ from tiny_table import TINY, write_table
 
 from launch.run.stored import Run
 from launch.tables.comparison import Comparison, compare
-from launch.tables.origin import Origin, origin_now
+from launch.tables.origin import ResultsOrigin, origin_now
 from launch.tables.results_file import as_json
 from launch.tables.yaml_file import load_table
 
@@ -32,14 +32,14 @@ RUNS = {
 """A row of three has no run; in seed 0 slow misses its target."""
 
 
-def tiny_comparison(folder: Path, runs: Mapping[str, Mapping[int, Run]] = RUNS) -> tuple[Comparison, Origin]:
+def tiny_comparison(folder: Path, runs: Mapping[str, Mapping[int, Run]] = RUNS) -> tuple[Comparison, ResultsOrigin]:
     """The table, written below a folder, with its numbers."""
     table = load_table(str(folder / write_table(folder)))
     comparison = compare(table, runs, small=False)
     return comparison, origin_now("reproduce it", comparison, runs)
 
 
-def write_results(path: Path, folder: Path, comparison: Comparison, origin: Origin) -> None:
+def write_results(path: Path, folder: Path, comparison: Comparison, origin: ResultsOrigin) -> None:
     """The file of results, which names its table by the path where that was written."""
     text = as_json(comparison, origin)
     path.write_text(text.replace(f'"{comparison.table.name}"', f'"{folder / TINY}"'))
