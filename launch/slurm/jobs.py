@@ -129,27 +129,20 @@ class _Executor(SlurmExecutor):
 
 def _executor(trials: Sequence[Trial], options: SlurmOptions, folder: Path, parallel: int | None) -> SlurmExecutor:
     executor = _Executor(folder, max_num_timeout=options.requeues)
-    asked: dict[str, object] = {
-        "partition": options.slurm_partition,
-        "account": options.account,
-        "qos": options.qos,
-        "constraint": options.constraint,
-        "mem": options.mem,
-        "gpus_per_node": options.gpus_per_node or None,
-        "cpus_per_task": options.cpus_per_task,
-        "setup": list(options.setup) or None,
-        "array_parallelism": parallel,
-    }
+    own = {"setup": list(options.setup) or None, "array_parallelism": parallel}
     # since Slurm 22.05 srun does not take cpus_per_task from the job; a rank that dies takes the others with it
     cpus = [f"--cpus-per-task={options.cpus_per_task}"] if options.cpus_per_task else []
     executor.update_parameters(
         job_name=trials[0].folder.name if len(trials) == 1 else folder.name.removesuffix(".slurm"),
         time=options.minutes,
-        nodes=options.nodes,
         ntasks_per_node=options.ranks_of_node,
         signal_delay_s=options.grace,
         srun_args=["--kill-on-bad-exit=1", *cpus],
-        additional_parameters={"requeue": True} | {key: value or True for key, value in options.further.items()},
-        **{key: value for key, value in asked.items() if value is not None},
+        additional_parameters={
+            "requeue": True,
+            **options.given_to_sbatch,
+            **{key: value or True for key, value in options.further.items()},
+        },
+        **{key: value for key, value in own.items() if value is not None},
     )
     return executor

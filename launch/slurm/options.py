@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, get_args, get_type_hints
 
 from fl_ddp.bounds import Count, CountOrZero
 from fl_ddp.errors import ConfigError
@@ -14,13 +14,27 @@ from launch.input.declared import Form, Name
 _CLOCK = re.compile(r"(?:(\d+)-)?(\d+)(?::(\d\d))?(?::(\d\d))?")
 _MOST_MINUTES = 366 * 24 * 60
 _OF_LAUNCHER: Mapping[str, str] = {
-    "nodes": "--nodes", "gpus-per-node": "--gpus_per_node", "ntasks-per-node": "--ranks_per_node",
-    "ntasks": "--nodes and --ranks_per_node", "cpus-per-task": "--cpus_per_task", "mem": "--mem", "time": "--time",
-    "signal": "--grace", "partition": "--slurm_partition", "account": "--account", "qos": "--qos",
-    "constraint": "--constraint", "array": "--parallel", "job-name": "--name", "output": "--out", "error": "--out",
-    "requeue": "--requeues", "no-requeue": "--requeues 0", "chdir": "--out", "wait": "--wait",
+    "ntasks": "--nodes and --ranks_per_node", "array": "--parallel", "job-name": "--name", "output": "--out",
+    "error": "--out", "no-requeue": "--requeues 0", "chdir": "--out", "wait": "--wait",
 }  # fmt: skip
-"""Options of sbatch that the launcher sets itself, and what the user gives instead."""
+"""Options of sbatch that the launcher sets itself and no field stands for, and what the user gives instead."""
+
+
+@dataclass(frozen=True)
+class Sbatch:
+    """The option of sbatch that a field stands for, told by its type: Annotated[Name, Sbatch("qos")] | None.
+
+    Attributes:
+        name: without dashes.
+        is_given: it gets the field's value, unless that is nothing; else the launcher makes its value.
+    """
+
+    name: str
+    is_given: bool = True
+
+    def refused(self, _: str, value: object) -> str | None:
+        """Nothing; what a value may be is told beside this."""
+        return None
 
 
 Memory = Annotated[str, Form("SIZE", r"\d+[KMGT]?", "500M, 32G and the like")]
@@ -50,18 +64,18 @@ class SlurmOptions:
         setup: a line of shell before the run: module load cuda.
     """
 
-    nodes: Count = 1
-    gpus_per_node: CountOrZero = 0
-    ranks_per_node: Count | None = None
-    cpus_per_task: Count | None = None
-    mem: Memory | None = None
-    time: str = "4:00:00"
-    grace: Count = 90
-    requeues: CountOrZero = 20
-    slurm_partition: Name | None = None
-    account: Name | None = None
-    qos: Name | None = None
-    constraint: Features | None = None
+    nodes: Annotated[Count, Sbatch("nodes")] = 1
+    gpus_per_node: Annotated[CountOrZero, Sbatch("gpus-per-node")] = 0
+    ranks_per_node: Annotated[Count, Sbatch("ntasks-per-node", is_given=False)] | None = None
+    cpus_per_task: Annotated[Count, Sbatch("cpus-per-task")] | None = None
+    mem: Annotated[Memory, Sbatch("mem")] | None = None
+    time: Annotated[str, Sbatch("time", is_given=False)] = "4:00:00"
+    grace: Annotated[Count, Sbatch("signal", is_given=False)] = 90
+    requeues: Annotated[CountOrZero, Sbatch("requeue", is_given=False)] = 20
+    slurm_partition: Annotated[Name, Sbatch("partition")] | None = None
+    account: Annotated[Name, Sbatch("account")] | None = None
+    qos: Annotated[Name, Sbatch("qos")] | None = None
+    constraint: Annotated[Features, Sbatch("constraint")] | None = None
     sbatch: tuple[OfSbatch, ...] = ()
     setup: tuple[ShellLine, ...] = ()
 
@@ -72,8 +86,9 @@ class SlurmOptions:
         if self.grace >= 60 * self.minutes:
             accepted = f"1 to {60 * self.minutes - 1}"
             raise ConfigError("--grace", f"{self.grace} seconds are not less than --time", accepted)
-        for key in (each for each in self.further if each in _OF_LAUNCHER):
-            raise ConfigError("--sbatch", f"{key} is not the user's to give here; give {_OF_LAUNCHER[key]}")
+        instead = {**_OF_LAUNCHER, **{each.name: f"--{field}" for field, each in _of_fields(type(self)).items()}}
+        for key in (each for each in self.further if each in instead):
+            raise ConfigError("--sbatch", f"{key} is not the user's to give here; give {instead[key]}")
 
     @property
     def ranks_of_node(self) -> int:
@@ -90,10 +105,28 @@ class SlurmOptions:
         return read_minutes(self.time)
 
     @property
+    def given_to_sbatch(self) -> Mapping[str, object]:
+        """Values of fields that go to sbatch as they are, by its names for them."""
+        stand_for = {field: each for field, each in _of_fields(type(self)).items() if each.is_given}
+        return {each.name: value for field, each in stand_for.items() if (value := getattr(self, field))}
+
+    @property
     def further(self) -> Mapping[str, str]:
         """Values of the other options of sbatch, by name; empty where an option has none."""
         parts = (text.removeprefix("--").partition("=") for text in self.sbatch)
         return {key: value for key, _, value in parts}
+
+
+def _of_fields(owner: type) -> dict[str, Sbatch]:
+    """Options of sbatch by the fields that stand for them."""
+    hints = get_type_hints(owner, include_extras=True)
+    return {field: told for field, hint in hints.items() if (told := _told_by(hint))}
+
+
+def _told_by(hint: object) -> Sbatch | None:
+    """The option of sbatch that a type tells, wherever in it."""
+    parts = (each if isinstance(each, Sbatch) else _told_by(each) for each in get_args(hint))
+    return next(filter(None, parts), None)
 
 
 def read_minutes(text: str) -> int:

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
 import pytest
+from launching import SMALL, options
 
 from fl_ddp.errors import ConfigError
+from launch.input.declared import Name
 from launch.input.words import split
-from launch.slurm.options import SlurmOptions, read_minutes
+from launch.run.trial import Trial
+from launch.slurm.jobs import sbatch_file
+from launch.slurm.options import Sbatch, SlurmOptions, read_minutes
 
 
 def read(*line: str) -> SlurmOptions:
@@ -40,9 +49,36 @@ def test_a_rank_for_each_gpu() -> None:
 def test_all_options_reach_slurm() -> None:
     values = {"cpus_per_task": "3", "mem": "4G", "time": "10", "grace": "20", "requeues": "0", "slurm_partition": "p"}
     values |= {"account": "a", "qos": "q", "constraint": "c"}
-    options = read(*[f"--{key}={value}" for key, value in values.items()], "--sbatch=exclusive", "--sbatch=nodelist=n1")
-    assert {key: str(getattr(options, key)) for key in values} == values and options.minutes == 10
-    assert options.further == {"exclusive": "", "nodelist": "n1"}
+    found = read(*[f"--{key}={value}" for key, value in values.items()], "--sbatch=exclusive", "--sbatch=nodelist=n1")
+    assert {key: str(getattr(found, key)) for key in values} == values and found.minutes == 10
+    assert found.further == {"exclusive": "", "nodelist": "n1"}
+
+
+@dataclass(frozen=True)
+class OneMore(SlurmOptions):
+    """As a new flag of Slurm is added.
+
+    Attributes:
+        reservation: nodes that are kept.
+        overcommit: share cores.
+    """
+
+    reservation: Annotated[Name, Sbatch("reservation")] | None = None
+    overcommit: Annotated[bool, Sbatch("overcommit")] = False
+
+
+def test_a_field_is_all_that_a_new_flag_needs(tmp_path: Path) -> None:
+    trial = Trial("a", tmp_path / "a", tuple(options(SMALL)))
+
+    def flags(*line: str) -> set[str]:
+        found = split(line, OneMore).read(OneMore)
+        return set(re.findall("^#SBATCH (.*)$", sbatch_file([trial], found, tmp_path / "files", None), re.MULTILINE))
+
+    asked = ["--reservation=mine", "--overcommit", "--qos=q", "--gpus_per_node=2"]
+    added = {"--reservation=mine", "--overcommit", "--qos=q", "--gpus-per-node=2", "--ntasks-per-node=2"}
+    assert flags(*asked) - flags() == added
+    with pytest.raises(ConfigError, match="reservation is not the user's to give here; give --reservation"):
+        flags("--sbatch=reservation=mine")
 
 
 @pytest.mark.parametrize(
