@@ -28,6 +28,10 @@ class ConfigError(Exception):
         self.where, self.what, self.accepted = str(where), what, accepted
         super().__init__(f"{where}: {what}" + (f"; accepted: {accepted}" if accepted else ""))
 
+    def within(self, place: str | Path) -> ConfigError:
+        """The same error, told with the place that the option or the word stands in."""
+        return ConfigError(f"{place}: {self.where}", self.what, self.accepted)
+
 
 class RunError(Exception):
     """The run failed while it was going on: a loss that is not finite, a lost rank, a full disk (exit code 1)."""
@@ -100,6 +104,11 @@ def users_place(error: BaseException) -> str | None:
             place = place_of(file, trace.tb_lineno)
         trace = trace.tb_next
     return place
+
+
+def one_line(text: object) -> str:
+    """A text, or what an error says, without its breaks of lines."""
+    return " ".join(str(text).split())
 
 
 def first_line(error: BaseException) -> str:

@@ -64,8 +64,11 @@ def keys(content: Mapping[str, object], required: Collection[str], optional: Col
     for key in content:
         if key not in known:
             near = suggestion(key, known)
-            hint = f"did you mean {near}?" if near else f"accepted: {', '.join(known)}"
-            raise ConfigError(f"{where}{key}", f"unknown key; {hint}")
+            raise ConfigError(
+                f"{where}{key}",
+                f"unknown key; did you mean {near}?" if near else "unknown key",
+                "" if near else ", ".join(known),
+            )
     for key in required:
         if key not in content:
             raise ConfigError(f"{where}{key}", "is missing")

@@ -38,7 +38,7 @@ def draw(number: int, laws: Mapping[str, Law], seed: int) -> Axis:
     if not 1 <= number <= MOST:
         raise ConfigError(source, "is impossible", f"whole numbers from 1 to {MOST}")
     if not laws:
-        raise ConfigError(source, f"of what? accepted: one --draw or more, such as --draw lr={_FORMS['uniform']}")
+        raise ConfigError(source, "nothing says of what", f"one --draw or more, such as --draw lr={_FORMS['uniform']}")
     found: dict[tuple[str, ...], Point] = {}
     for index in range(100 * number + 1000):
         point = {key: law(generator(seed, index, Purpose.DRAW, zlib.crc32(key.encode()))) for key, law in laws.items()}
@@ -73,9 +73,7 @@ def _law(text: str, source: str) -> Law:
         return partial(_one_of, read_values(arguments, source))
     if name not in _FORMS:
         near = suggestion(name, _FORMS)
-        raise ConfigError(
-            source, f"{name} is unknown; {(f'did you mean {near}? ' if near else '')}accepted: {_ACCEPTED}"
-        )
+        raise ConfigError(source, f"{name} is unknown{f'; did you mean {near}?' if near else ''}", _ACCEPTED)
     try:
         low, high = (float(each) for each in comma_parts(arguments, source))
     except ValueError:

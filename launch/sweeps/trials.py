@@ -34,7 +34,7 @@ def trials_of(sweep: Sweep, axes: Sequence[Axis]) -> dict[str, Trial]:
         try:
             same = repr(replace(trial.config, name=None))
         except ConfigError as error:
-            raise ConfigError(_giver(error, axes) or f"point {name}", str(error)) from error
+            raise error.within(_giver(error, axes) or f"point {name}") from error
         if same in seen:
             other = seen[same]
             source = _varies(axes, entry.point, sweep.entries[other].point) or str(sweep.folder)

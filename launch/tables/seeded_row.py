@@ -55,7 +55,7 @@ class SeededRow:
         try:
             return parse((*self.given, *over))
         except ConfigError as error:
-            raise ConfigError(self.row.table, f"{self.row.run.replace('-', '/')}: {error}") from error
+            raise error.within(f"{self.row.table}: {self.row.run.replace('-', '/')}") from error
 
 
 def seeded_rows(

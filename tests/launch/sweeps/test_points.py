@@ -149,7 +149,7 @@ def test_draws_spread_as_their_laws_say() -> None:
 @pytest.mark.parametrize(
     ("texts", "number", "message"),
     [
-        ([], 3, "--random 3: of what? accepted: one --draw or more"),
+        ([], 3, "--random 3: nothing says of what; accepted: one --draw or more"),
         (["lr=uniform(0.01,0.1)"], 0, "--random 0: is impossible"),
         (["lr=uniform"], 3, "--draw lr=uniform: uniform is no law; accepted: key=uniform("),
         (["lr=unifrom(1,2)"], 3, "unifrom is unknown; did you mean uniform?"),
