@@ -13,7 +13,7 @@ from types import ModuleType
 
 from fl_ddp.config.options import Options, nearest_first, options_of, suggestion
 from fl_ddp.config.settings import Choice
-from fl_ddp.errors import ConfigError, first_line, users_place
+from fl_ddp.errors import ConfigError, first_line, one_line, users_place
 
 KINDS = ("data", "partition", "model", "method")
 
@@ -69,7 +69,7 @@ def options(kind: str, owner: type) -> Options:
     try:
         return options_of(owner, _ENGINE_ARGUMENTS[kind])
     except (ValueError, TypeError, AttributeError) as error:
-        reason = " ".join(str(error).split())
+        reason = one_line(error)
         raise ConfigError(f"--{kind}", f"the arguments of {owner.__name__} cannot be read: {reason}") from error
 
 
@@ -137,7 +137,7 @@ def build(choice: Choice, **engine_arguments: object) -> object:
     try:
         return owner(**choice.init_args, **wanted)
     except (TypeError, ValueError) as error:
-        raise ConfigError(f"--{kind} {choice.name}", " ".join(str(error).split())) from error
+        raise ConfigError(f"--{kind} {choice.name}", one_line(error)) from error
 
 
 def _offered(kind: str, owner: type) -> bool:

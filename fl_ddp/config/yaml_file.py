@@ -12,7 +12,7 @@ import yaml
 from fl_ddp.config.options import Given
 from fl_ddp.config.registry import KINDS
 from fl_ddp.config.settings import Choice, Config
-from fl_ddp.errors import ConfigError
+from fl_ddp.errors import ConfigError, one_line
 
 
 def read_yaml(path: Path) -> list[Given]:
@@ -46,7 +46,7 @@ def load_yaml(path: Path) -> object:
         line = f"line {mark.line + 1}: " if mark else ""
         raise ConfigError(path, f"{line}not YAML: {error.problem or error.context}") from error
     except yaml.YAMLError as error:
-        raise ConfigError(path, f"not YAML: {' '.join(str(error).split())}") from error
+        raise ConfigError(path, f"not YAML: {one_line(error)}") from error
 
 
 def flatten(content: Mapping[str, object], source: str) -> list[Given]:

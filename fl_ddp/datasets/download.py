@@ -18,7 +18,7 @@ from pathlib import Path
 from filelock import FileLock
 
 from fl_ddp.datasets.dataset import Arrays, Dataset
-from fl_ddp.errors import ConfigError
+from fl_ddp.errors import ConfigError, one_line
 from fl_ddp.host.atomic_file import move_synced
 
 BROKEN_ARCHIVE = (OSError, EOFError, zlib.error, tarfile.TarError, zipfile.BadZipFile)
@@ -101,7 +101,7 @@ class Downloadable(Dataset):
                     for name in missing:
                         move_synced(fetched / name, self.folder / name)
         except (*BROKEN_ARCHIVE, RuntimeError, http.client.HTTPException) as error:
-            reason = " ".join(str(error).split()) or type(error).__name__
+            reason = one_line(error) or type(error).__name__
             raise ConfigError(
                 "--data.download",
                 (

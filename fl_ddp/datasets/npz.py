@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fl_ddp.datasets.dataset import Arrays, Dataset
-from fl_ddp.errors import ConfigError
+from fl_ddp.errors import ConfigError, one_line
 from fl_ddp.protocol import Indices, Inputs
 
 KEYS = ("x_train", "y_train", "x_test", "y_test")
@@ -107,5 +107,5 @@ def _read_raw(path: Path) -> dict[str, npt.NDArray[np.generic]]:
     except FileNotFoundError:
         raise ConfigError("--data.path", f"{path} does not exist", f"a .npz file with {', '.join(KEYS)}") from None
     except UNREADABLE as error:
-        reason = " ".join(str(error).split())
+        reason = one_line(error)
         raise ConfigError(path, f"cannot be read as .npz of plain arrays ({reason})") from None

@@ -13,7 +13,7 @@ from torch.func import functional_call
 
 from fl_ddp.engine.loss import cross_entropy, mean_over
 from fl_ddp.engine.seeds import uniform
-from fl_ddp.errors import ConfigError
+from fl_ddp.errors import ConfigError, one_line
 from fl_ddp.protocol import Batch, Leaves
 
 
@@ -177,7 +177,7 @@ class FlatModel:
             with torch.no_grad():
                 out = self._eval(example)
         except Exception as error:  # a user's module may raise anything
-            name, reason = type(self._eval).__name__, " ".join(str(error).split())
+            name, reason = type(self._eval).__name__, one_line(error)
             raise ConfigError("--model", f"{name} fails on an input {list(example.shape)}: {reason}") from error
         features_known = isinstance(out, tuple)
         logits = out[1] if features_known else out

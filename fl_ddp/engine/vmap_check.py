@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.func import grad, vmap
 
 from fl_ddp.engine.flat_model import FlatModel
-from fl_ddp.errors import ConfigError
+from fl_ddp.errors import ConfigError, one_line
 from fl_ddp.protocol import Batch, Leaves
 
 # Part of what torch says, what it means in a user's module, and the way out; the first that fits counts.
@@ -49,6 +49,6 @@ def try_gradient(model: FlatModel, example: Tensor, name: str) -> None:
             warnings.simplefilter("ignore")  # torch's advice on what is about to fail
             vmap(grad(loss), randomness="error")(tuple(leaf[None] for leaf in model.leaves(model.init())), batch)
     except Exception as error:  # a user's module may raise anything
-        reason = " ".join(str(error).split())
+        reason = one_line(error)
         meaning = next((meaning for part, meaning in _MEANINGS if part in reason), f"fails under vmap: {reason}")
         raise ConfigError("--model", f"{name}'s forward {meaning}") from error

@@ -10,7 +10,7 @@ from typing import get_args
 
 import numpy as np
 
-from fl_ddp.errors import ConfigError
+from fl_ddp.errors import ConfigError, one_line
 from fl_ddp.host.atomic_file import write_text
 from fl_ddp.partitions.partition import overlapping
 from fl_ddp.protocol import Indices, Origin
@@ -68,7 +68,7 @@ def read_partition(path: Path) -> SavedPartition:
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
-        reason = " ".join(str(error).split())
+        reason = one_line(error)
         raise ConfigError(path, f"cannot be read as JSON ({reason})", FORM) from None
     if not isinstance(content, dict) or "clients" not in content:
         raise ConfigError(path, "has no key clients", FORM)

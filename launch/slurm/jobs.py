@@ -14,7 +14,7 @@ from submitit.slurm.slurm import SlurmExecutor
 
 from fl_ddp.config.absolute_paths import with_absolute_paths
 from fl_ddp.config.yaml_file import to_yaml
-from fl_ddp.errors import ConfigError
+from fl_ddp.errors import ConfigError, one_line
 from fl_ddp.host.atomic_file import write_text
 from launch.run.failure import failure_beside, read_failure
 from launch.run.made_folders import made_folders
@@ -58,7 +58,7 @@ def submit(trials: Sequence[Trial], options: SlurmOptions, folder: Path, paralle
     except OSError as error:
         raise ConfigError(folder, f"cannot be written ({error.strerror})") from error
     except RuntimeError as error:
-        raise ConfigError("sbatch refuses", f"{' '.join(str(error).split())}; nothing is submitted") from error
+        raise ConfigError("sbatch refuses", f"{one_line(error)}; nothing is submitted") from error
     for trial, job in zip(trials, jobs, strict=True):
         file = failure_beside(trial.folder)
         # a job that fails at once may have left its own by now

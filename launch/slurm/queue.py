@@ -8,7 +8,7 @@ import subprocess
 from dataclasses import dataclass
 
 from fl_ddp.config.options import suggestion
-from fl_ddp.errors import ConfigError
+from fl_ddp.errors import ConfigError, one_line
 from launch.slurm.options import SlurmOptions
 
 _ENDED = {
@@ -93,5 +93,5 @@ def _ask(*command: str) -> str:
     except OSError as error:
         raise ConfigError("Slurm does not answer", f"{command[0]} cannot be started ({error.strerror})") from error
     if done.returncode:
-        raise ConfigError("Slurm does not answer", " ".join(done.stderr.split()) or f"{command[0]} failed")
+        raise ConfigError("Slurm does not answer", one_line(done.stderr) or f"{command[0]} failed")
     return done.stdout
