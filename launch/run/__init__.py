@@ -1,1 +1,1 @@
-"""One run, seen from outside: what starts it, what it left, the numbers read off it."""
+"""One run, seen from outside: what starts it, what it left, and how it failed."""
