@@ -151,6 +151,13 @@ def suggestion(word: str, known: Iterable[str]) -> str | None:
     return best[0] if best and _likeness(word, best[0]) >= 0.6 else None
 
 
+def meant(word: str, known: Iterable[str]) -> str:
+    """What a message says of an unknown name: the nearest known one, and all of them."""
+    names = nearest_first(word, known)
+    near = suggestion(word, names)
+    return f"{f'did you mean {near}? ' if near else ''}known: {', '.join(names)}"
+
+
 def _likeness(word: str, name: str) -> float:
     return SequenceMatcher(None, word.lower(), name.lower()).ratio()
 

@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 from types import ModuleType
 
-from fl_ddp.config.options import Options, nearest_first, options_of, suggestion
+from fl_ddp.config.options import Options, meant, nearest_first, options_of
 from fl_ddp.config.settings import Choice
 from fl_ddp.errors import ConfigError, first_line, one_line, users_place
 
@@ -92,14 +92,7 @@ def class_path(kind: str, name: str, where: str = "") -> str:
     if _IMPORT_PATH.fullmatch(name):
         load(kind, name, where)
         return name
-    near = suggestion(name, known(kind))
-    raise ConfigError(
-        where,
-        (
-            f"{name} is unknown; {(f'did you mean {near}? ' if near else '')}known: "
-            f"{', '.join(nearest_first(name, known(kind)))}, or an import path such as my_file.MyClass"
-        ),
-    )
+    raise ConfigError(where, f"{name} is unknown; {meant(name, known(kind))}, or an import path such as my_file.MyClass")
 
 
 def load(kind: str, path: str, where: str = "") -> type:

@@ -7,12 +7,13 @@ from collections.abc import Mapping
 from functools import cache, partial
 from pathlib import Path
 
+from fl_ddp.config.options import meant
 from fl_ddp.errors import ConfigError
 from launch.input import fields
 from launch.numbers.reading import Reading
 from launch.tables.comparison import Comparison, Judged, Numbers, Readings, judge
 from launch.tables.origin import ResultsOrigin, RunsAlike
-from launch.tables.rows import Row, meant
+from launch.tables.rows import Row
 from launch.tables.seeded_row import seeded_rows
 from launch.tables.yaml_file import load_table
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from fl_ddp.config.options import nearest_first, suggestion
+from fl_ddp.config.options import meant
 from fl_ddp.errors import ConfigError
 from launch.numbers.metric import Metric
 from launch.tables.ordering import Ordering
@@ -111,10 +111,3 @@ class Table:
             if word not in names:
                 raise ConfigError("--row", f"{self.name} has no row or group {word}; {meant(word, names)}")
         return tuple(r for r in self.rows if not wanted or {r.name, r.group, r.full_name} & set(wanted))
-
-
-def meant(word: str, known: Collection[str]) -> str:
-    """What a message says of an unknown name: the nearest known one, and all of them."""
-    near = suggestion(word, known)
-    listed = ", ".join(nearest_first(word, known))
-    return f"{f'did you mean {near}? ' if near else ''}known: {listed}"

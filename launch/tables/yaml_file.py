@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import cast, get_args
 
 from fl_ddp.config.yaml_file import load_yaml
+from fl_ddp.config.options import meant
 from fl_ddp.errors import ConfigError
 from launch.input import fields
 from launch.numbers.metric import parse_metric
 from launch.tables.ordering import Ordering, parse_ordering
-from launch.tables.rows import Column, Content, Follows, Row, Table, meant
+from launch.tables.rows import Column, Content, Follows, Row, Table
 
 CONFIGS = Path(__file__).parents[2] / "configs"
 ENDING = ".table.yaml"
