@@ -39,6 +39,7 @@ from fl_ddp.ranks.checksum import checksum
 from fl_ddp.ranks.collectives import Ranks, join
 from fl_ddp.ranks.threads import one_torch_thread
 from fl_ddp.records import Records
+from fl_ddp.results.metrics import is_of_phase
 from fl_ddp.simulation import Simulation
 
 CLIENTS, COHORT, SAMPLES, BATCH = 100, 10, 600, 10
@@ -124,8 +125,7 @@ def summarise(run: Path, eager: list[float], whole: float, first_round: float, f
     """Numbers of a workload from its metrics.csv and the seconds of all rounds but the first, which compiles."""
     with (run / "metrics.csv").open() as file:
         rows = list(csv.DictReader(file))[1:]
-    phases = {name: [float(row[name]) for row in rows] for name in rows[0] if name.startswith("time_")}
-    del phases["time_wall"], phases["time_padded_lanes"]
+    phases = {name: [float(row[name]) for row in rows] for name in rows[0] if is_of_phase(name)}
     train = [seconds / COHORT / STEPS * 1e6 for seconds in phases["time_training"]]
     outside = whole - sum(phases["time_training"]) - sum(phases["time_evaluation"])
     cuda = federation.model.device.type == "cuda"

@@ -13,6 +13,18 @@ from pathlib import Path
 from fl_ddp.errors import ConfigError
 from fl_ddp.host.atomic_file import writing
 
+_PADDED, _WALL = "time_padded_lanes", "time_wall"
+
+
+def is_of_time(column: str) -> bool:
+    """Whether a column tells of time, which is no part of the results."""
+    return column.startswith("time")
+
+
+def is_of_phase(column: str) -> bool:
+    """Whether a column has the seconds of a phase."""
+    return is_of_time(column) and column not in (_PADDED, _WALL)
+
 
 @dataclass(frozen=True)
 class Record:
@@ -191,7 +203,7 @@ def _row(record: Record, columns: Columns, running_mean: float | None, forgettin
         "cohort": record.cohort,
         "traffic_up_bytes": record.traffic_up_bytes,
         "traffic_down_bytes": record.traffic_down_bytes,
-        "time_padded_lanes": record.padded_lanes,
+        _PADDED: record.padded_lanes,
         "accuracy": record.accuracy,
         "running_mean_accuracy": running_mean,
         "forgetting": forgetting,
@@ -200,7 +212,7 @@ def _row(record: Record, columns: Columns, running_mean: float | None, forgettin
         "personalised_accuracy": record.personalised_accuracy,
         **(of_all if columns.everybody else {}),
         **{f"accuracy/{name}": value for name, value in zip(columns.classes, of_class, strict=True)},
-        "time_wall": record.wall,
+        _WALL: record.wall,
         **{f"time_{phase}": record.seconds.get(phase) for phase in columns.phases},
     }
 
@@ -218,7 +230,7 @@ def _record(row: Mapping[str, str], columns: Columns) -> Record:
         cohort=int(row["cohort"]),
         traffic_up_bytes=int(row["traffic_up_bytes"]),
         traffic_down_bytes=int(row["traffic_down_bytes"]),
-        padded_lanes=float(row["time_padded_lanes"]),
+        padded_lanes=float(row[_PADDED]),
         train_loss=number("train_loss"),
         accuracy=number("accuracy"),
         loss=number("loss"),
@@ -228,5 +240,5 @@ def _record(row: Mapping[str, str], columns: Columns) -> Record:
         personalised_accuracy_all=number("personalised_accuracy_all"),
         class_accuracy=tuple(value for value in of_class if value is not None) or None,
         seconds={phase: value for phase, value in seconds.items() if value is not None},
-        wall=float(row["time_wall"]),
+        wall=float(row[_WALL]),
     )

@@ -11,6 +11,7 @@ from pathlib import Path
 from fl_ddp.config.registry import KINDS
 from fl_ddp.config.yaml_file import flatten, load_yaml, written
 from fl_ddp.errors import ConfigError
+from fl_ddp.results.metrics import is_of_phase, is_of_time
 from fl_ddp.results.run_folder import FAILURE
 from launch.numbers.metric import Curve
 
@@ -86,9 +87,9 @@ def _course(path: Path) -> tuple[int, dict[str, Curve], float]:
         for row in csv.DictReader(line for line in lines if line.endswith("\n")):
             rounds = int(row["round"])
             for name, cell in row.items():
-                if cell and name.startswith("time_") and name not in ("time_wall", "time_padded_lanes"):
+                if cell and is_of_phase(name):
                     seconds += float(cell)
-                elif cell and rounds > 0 and name != "round" and not name.startswith("time"):
+                elif cell and rounds > 0 and name != "round" and not is_of_time(name):
                     curves.setdefault(name, []).append((rounds, float(cell)))
     except (OSError, KeyError, TypeError, ValueError) as error:
         raise ConfigError(path, f"is not what a run writes ({error or type(error).__name__})") from error
