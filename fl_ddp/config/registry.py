@@ -30,6 +30,7 @@ _BASES = {
     "method": "fl_ddp.methods.fedavg.FedAvg",
 }
 _IMPORT_PATH = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)+|.*\.py:\w+")
+_WITH_COLON = re.compile(r"(?!.*\.py:)([^\W\d]\w*(?:\.[^\W\d]\w*)*):(\w+)")
 # Arguments that the run knows: the user does not give them.
 _ENGINE_ARGUMENTS = {
     "data": frozenset[str](),
@@ -78,7 +79,7 @@ def class_path(kind: str, name: str, where: str = "") -> str:
 
     Args:
         kind: data, partition, model or method.
-        name: a class name in any case, an import path, or "my_file.py:MyClass".
+        name: a class name in any case, an import path (my_file.MyClass or my_file:MyClass), or "my_file.py:MyClass".
         where: what messages call the option; by default "--<kind>".
 
     Raises:
@@ -89,6 +90,8 @@ def class_path(kind: str, name: str, where: str = "") -> str:
         owner = by_lower_name[name.lower()]
         return f"{owner.__module__}.{owner.__qualname__}"
     where = where or f"--{kind}"
+    if found := _WITH_COLON.fullmatch(name):
+        name = ".".join(found.groups())
     if _IMPORT_PATH.fullmatch(name):
         load(kind, name, where)
         return name

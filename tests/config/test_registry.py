@@ -81,7 +81,7 @@ def test_an_unknown_name_lists_all_names_nearest_first() -> None:
     assert all(name in message for name in registry.known("method"))
 
 
-@pytest.mark.parametrize("path", ["own_nets.Net", "own_nets.py:Net", "./own_nets.py:Net"])
+@pytest.mark.parametrize("path", ["own_nets.Net", "own_nets:Net", "own_nets.py:Net", "./own_nets.py:Net"])
 def test_a_class_in_a_file_of_the_current_directory_is_built_with_what_it_accepts(folder: Path, path: str) -> None:
     net = registry.build(Choice(registry.class_path("model", path), {"width": 8}), in_shape=(1, 28, 28), num_classes=3)
     assert net.size == (8, 1, 3)  # type: ignore[attr-defined]
