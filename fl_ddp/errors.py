@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import sys
 import sysconfig
+import traceback
 from copy import copy
 from functools import cache
 from pathlib import Path
 from types import CodeType, TracebackType
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 _PACKAGE = Path(__file__).parent
 _INSTALLED = [Path(sysconfig.get_path(name)) for name in ("stdlib", "platstdlib", "purelib", "platlib")]
@@ -130,3 +133,36 @@ def in_one_line(error: BaseException) -> str:
 def error_line(words: str) -> str:
     """What is printed, or written into a run's log, of why the run ends."""
     return f"fl_ddp: error: {words}"
+
+
+class Told(NamedTuple):
+    """How a user is told of an error.
+
+    Attributes:
+        line: says what and where it is.
+        way: the traceback, where no line of the user's own is to blame or it is asked for; else empty.
+        exit_code: of the program that ends by it.
+    """
+
+    line: str
+    way: str
+    exit_code: int
+
+    @classmethod
+    def of(cls, error: Exception) -> Told:
+        """How to tell of an error."""
+        if isinstance(error, ConfigError | RunError):
+            return cls(str(error), "", error.exit_code)
+        above = users_place(error) is None or "FL_DDP_TRACEBACK" in os.environ
+        way = "".join(traceback.format_exception(error)) if above else ""
+        return cls(in_one_line(error), way, RunError.exit_code)
+
+    @property
+    def words(self) -> str:
+        """The line, which points to the way."""
+        return self.line + (" (the traceback is above)" if self.way else "")
+
+    def say(self) -> int:
+        """Tell the user, on stderr; the exit code."""
+        print(self.way + error_line(self.words), file=sys.stderr, flush=True)
+        return self.exit_code

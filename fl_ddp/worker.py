@@ -2,25 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import sys
 import time
-import traceback
 from collections.abc import Sequence
 from contextlib import suppress
 
 from fl_ddp.config.command_line import parse
 from fl_ddp.config.settings import Config
-from fl_ddp.errors import (
-    ConfigError,
-    ElsewhereError,
-    InterruptedRunError,
-    RankLostError,
-    RunError,
-    error_line,
-    in_one_line,
-    users_place,
-)
+from fl_ddp.errors import ConfigError, ElsewhereError, InterruptedRunError, RankLostError, RunError, Told
 from fl_ddp.host.environment import prepare
 from fl_ddp.host.failure_note import leave_note
 from fl_ddp.host.interrupt import StopRequest
@@ -76,12 +64,6 @@ def _say(failure: Exception) -> int:
     if isinstance(failure, ElsewhereError):
         leave_note(failure.exit_code, None, to_blame=False)
         return failure.exit_code
-    known = isinstance(failure, ConfigError | RunError)
-    above = not known and (users_place(failure) is None or "FL_DDP_TRACEBACK" in os.environ)
-    if above:
-        traceback.print_exception(failure)
-    code = failure.exit_code if isinstance(failure, ConfigError | RunError) else RunError.exit_code
-    words = in_one_line(failure) + (" (the traceback is above)" if above else "")
-    leave_note(code, words, to_blame=not isinstance(failure, RankLostError))
-    print(error_line(words), file=sys.stderr, flush=True)
-    return code
+    told = Told.of(failure)
+    leave_note(told.exit_code, told.words, to_blame=not isinstance(failure, RankLostError))
+    return told.say()

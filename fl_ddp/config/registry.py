@@ -95,7 +95,9 @@ def class_path(kind: str, name: str, where: str = "") -> str:
     if _IMPORT_PATH.fullmatch(name):
         load(kind, name, where)
         return name
-    raise ConfigError(where, f"{name} is unknown; {meant(name, known(kind))}, or an import path such as my_file.MyClass")
+    raise ConfigError(
+        where, f"{name} is unknown; {meant(name, known(kind))}, or an import path such as my_file.MyClass"
+    )
 
 
 def load(kind: str, path: str, where: str = "") -> type:

@@ -8,8 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import cast, get_args
 
-from fl_ddp.config.yaml_file import load_yaml
 from fl_ddp.config.options import meant
+from fl_ddp.config.yaml_file import load_yaml
 from fl_ddp.errors import ConfigError
 from launch.input import fields
 from launch.numbers.metric import parse_metric
