@@ -8,8 +8,8 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 LONGEST = (
-    "test_every_method.py", "test_two_ranks.py", "test_failures.py", "test_resume.py", "test_interrupt.py",
-    "test_sweep.py",
+    "test_every_method.py", "test_two_ranks.py", "test_check.py", "test_failures.py", "test_resume.py",
+    "test_interrupt.py", "test_sweep.py",
 )  # fmt: skip
 """Files that take longest: workers begin with them, lest one is left with such a file when the others are done."""
 

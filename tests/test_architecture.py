@@ -34,7 +34,7 @@ IMPORTS = imports(TREES)
 KEPT = {"datasets/dataset.py", "partitions/partition.py"}
 """Files of base classes, which users' files of before api.py import."""
 FLOORS = (
-    ("api", "main"),
+    ("api", "main", "check"),
     ("__init__",),
     ("worker",),
     ("run",),
@@ -90,7 +90,8 @@ def test_the_engine_knows_the_protocol_alone() -> None:
 def test_nothing_names_a_method_but_the_protocol() -> None:
     found = {(file, name) for file, names in IMPORTS.items() for name in names if reaches(name, "fl_ddp.methods")}
     assert {name for file, name in found} == {"fl_ddp.methods.fedavg.FedAvg"}
-    assert {file for file, _ in found if not file.startswith("methods/")} == {"api.py", "federation.py"}
+    others = {file for file, _ in found if not file.startswith("methods/")}
+    assert others == {"api.py", "federation.py", "check/candidate.py", "check/rules.py"}
 
 
 def test_methods_know_nothing_of_ranks_rounds_and_files() -> None:

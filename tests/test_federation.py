@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from conformance_runs import differences, play
 
 from fl_ddp import simulate
+from fl_ddp.check.runs import differences, play
 from fl_ddp.config.command_line import from_mapping
 from fl_ddp.errors import ConfigError
 from fl_ddp.federation import Federation, build_federation, num_idle

@@ -1,42 +1,27 @@
-"""The worker of test_every_method.py: every method through the same checks, in one group of two gloo ranks.
-
-torchrun --standalone --nproc_per_node=2 tests/support/conformance.py FOLDER reads FOLDER/wanted.json, the names of
-checks by method, and writes FOLDER/findings.<rank>.json: for each of them what is wrong, or nothing. Both ranks first
-run each method together, then each takes half of the methods for itself.
-"""
+"""The checks: what must hold for every method, and what is wrong where it does not."""
 
 from __future__ import annotations
 
-import json
-import sys
-import traceback
 from collections.abc import Callable, Mapping
-from functools import cache, cached_property
-from pathlib import Path
-from typing import Literal
-from unittest.mock import patch
+from dataclasses import dataclass
 
-import broken_methods
 import torch
-from conformance_runs import SETTINGS, SOLO, Cut, Photograph, State, Unwritten, differences, play, unlike_runs
-from matplotlib.figure import Figure
 from torch import Tensor
 from torch._dynamo.utils import counters
 
-from fl_ddp import run_files
-from fl_ddp.config import registry
+from fl_ddp.check.candidate import Candidate
+from fl_ddp.check.runs import SOLO, Cut, course, differences, play, unlike, unlike_runs
 from fl_ddp.config.command_line import from_mapping
-from fl_ddp.config.settings import Config
-from fl_ddp.host.environment import prepare
-from fl_ddp.host.interrupt import StopRequest, die_with_launcher
+from fl_ddp.engine.compilation import require_compiler
+from fl_ddp.errors import ConfigError
+from fl_ddp.host.interrupt import StopRequest
 from fl_ddp.methods.fedavg import FedAvg
-from fl_ddp.ranks.collectives import Ranks, join
 from fl_ddp.results import checkpoint
 from fl_ddp.run import run
 
+RANKS = (2, 3)
+"""Numbers of ranks that are compared with one."""
 COMPILED_TOLERANCE = 1e-6
-
-Weights = Literal["data", "uniform"]
 
 GROUPINGS: Mapping[str, Cut] = {
     "other company": lambda ids: [ids[0::2], ids[1::2]],
@@ -52,122 +37,84 @@ ORDERS: Mapping[str, Cut] = {
 }
 
 
-def offered() -> dict[str, type[FedAvg]]:
-    """All methods of the package, by name."""
-    return {name: owner for name, owner in registry.known("method").items() if issubclass(owner, FedAvg)}
-
-
-def broken() -> dict[str, type[FedAvg]]:
-    """All methods with a mistake, by name."""
-    classes = (each for each in vars(broken_methods).values() if isinstance(each, type) and issubclass(each, FedAvg))
-    return {owner.__name__: owner for owner in classes if owner is not FedAvg}
-
-
-@cache
-def fedavg(weights: Weights) -> Unwritten:
-    """FedAvg, what other methods are compared with."""
-    return play({"method": "FedAvg", "method.weights": weights})
-
-
-class Candidate:
-    """A method under test, and the runs it is judged by; each is made when a check first asks for it.
+@dataclass(frozen=True)
+class Rule:
+    """Something that must hold for every method.
 
     Attributes:
-        name: of its class.
-        owner: its class.
-        settings: that choose it.
-        together: folder of its run on two ranks.
-        photograph: copy of that folder in the middle of round 2.
+        name: a word.
+        meaning: what must hold, in a few words.
+        gap: what is wrong with a method; empty where nothing is. Its docstring is the rule's help.
+        needless: why the rule asks nothing of a method; empty where it does.
+        together: whether it needs the runs on several ranks.
     """
 
-    def __init__(self, name: str, owner: type[FedAvg], folder: Path) -> None:
-        self.name, self.owner, self._folder = name, owner, folder
-        self.settings: dict[str, object] = {"method": f"{owner.__module__}.{owner.__qualname__}"}
-        self.together, self.photograph = folder / f"{name}-together", folder / f"{name}-photograph"
-
-    def run_together(self, ranks: Ranks) -> None:
-        """The run on two ranks."""
-        stop = Photograph(self.together, self.photograph) if ranks.is_main else StopRequest()
-        run(self._config(self.together), ranks, stop)
-
-    @cached_property
-    def alone(self) -> Path:
-        """Folder of the run on one rank."""
-        folder = self._folder / f"{self.name}-alone"
-        run(self._config(folder), SOLO, StopRequest())
-        return folder
-
-    @cached_property
-    def reference(self) -> Unwritten:
-        """The run on one rank, without files."""
-        return play(self.settings)
-
-    @cached_property
-    def compiled(self) -> Unwritten:
-        """Two compiled rounds, at the neutral coefficients where there are any."""
-        return play(self.neutral | {"compile": True, "rounds": 2})
-
-    @property
-    def neutral(self) -> dict[str, object]:
-        """Settings at which the method is FedAvg, if it can be; else its defaults."""
-        coefficients = self.owner.neutral or {}
-        return self.settings | {f"method.{name}": value for name, value in coefficients.items()}
-
-    def _config(self, folder: Path) -> Config:
-        return from_mapping(SETTINGS | self.settings | {"out": str(folder.parent), "name": folder.name})
+    name: str
+    meaning: str
+    gap: Callable[[Candidate], str]
+    needless: Callable[[Candidate], str] = lambda _: ""
+    together: bool = False
 
 
-def neutral_is_fedavg(it: Candidate) -> str:
-    """With its neutral coefficients the method ends at FedAvg's model, bit for bit."""
-    theta = {"theta": play(it.neutral).state.server["theta"]}
-    return "; ".join(differences(theta, {"theta": fedavg(it.owner.weights).state.server["theta"]}))
+def neutral(it: Candidate) -> str:
+    """At the coefficients that `neutral` names the method ends at FedAvg's model, bit for bit.
+
+    It fails where the method does more than its coefficients switch off: another order of operations, a forgotten term.
+    """
+    theirs = it.fedavg.state.server["theta"]
+    return "; ".join(differences({"theta": play(it.neutral).state.server["theta"]}, {"theta": theirs}))
 
 
-def default_is_not_fedavg(it: Candidate) -> str:
-    """With its default coefficients it does not, so that what equals FedAvg is the method's own code."""
-    same = torch.equal(it.reference.state.server["theta"], fedavg(it.owner.weights).state.server["theta"])
-    return "ends at FedAvg's model with its default coefficients too" if same else ""
+def effect(it: Candidate) -> str:
+    """With the options given it does not end there, so that what equals FedAvg is the method's own code.
+
+    It fails where a coefficient is never used, or a hook is misspelt and never called.
+    """
+    same = torch.equal(it.reference.state.server["theta"], it.fedavg.state.server["theta"])
+    return "ends at FedAvg's model, as if its own code were not called" if same else ""
 
 
-def any_grouping(it: Candidate) -> str:
-    """Which clients share a group changes nothing."""
+def lanes(it: Candidate) -> str:
+    """Which clients share a group changes no bit.
+
+    It fails where a client looks at others: a mean over lanes, the first lane's value for all.
+    """
     return _regrouped(it, GROUPINGS)
 
 
-def padded_lanes(it: Candidate) -> str:
-    """Lanes without a client change nothing."""
+def padding(it: Candidate) -> str:
+    """Lanes without a client change no bit.
+
+    It fails where something is summed over all lanes; group.real is 0 for those that are padded.
+    """
     return _regrouped(it, PADDINGS)
 
 
-def any_order(it: Candidate) -> str:
-    """The order of groups, and of clients in a group, changes nothing."""
+def order(it: Candidate) -> str:
+    """The order of groups, and of clients in a group, changes no bit.
+
+    It fails where something is carried from one group to the next, such as a counter that the method keeps for itself.
+    """
     return _regrouped(it, ORDERS)
 
 
-def two_ranks(it: Candidate) -> str:
-    """Two ranks end with one rank's server state, client memory and metrics."""
-    return unlike_runs(it.alone, it.together)
+def again(it: Candidate) -> str:
+    """A second run ends like the first, and its checkpoints hold what the first had in memory.
+
+    It fails where something outlives a run: a list in the module, a cache that never forgets.
+    """
+    return unlike(course(it.alone), it.reference.states)
 
 
-def kill_and_resume(it: Candidate) -> str:
-    """What a kill in round 2 leaves of two ranks ends on one rank as if nothing had happened."""
-    left = checkpoint.newest(it.photograph).checkpoint
-    assert left is not None and left.round == 1
-    run(from_mapping({"resume": str(it.photograph)}), SOLO, StopRequest())
-    return unlike_runs(it.alone, it.photograph)
+def shapes(it: Candidate) -> str:
+    """Names, shapes and types are always those of init() and init_client(), and all that clients receive is there.
 
-
-def checkpoint_round_trip(it: Candidate) -> str:
-    """Files hold the state as it was in memory."""
-    return State.stored(it.alone).unlike(it.reference.state)
-
-
-def state_keeps_its_shapes(it: Candidate) -> str:
-    """Names, shapes and types are always those of init() and init_client(), and all that clients receive is there."""
+    It fails where the state grows, changes its type (float64 for float32) or lacks a tensor that `broadcast` names.
+    """
     first, last = it.reference.first, it.reference.state
     memory = {name: t[0] for name, t in last.memory.items() if name != "ids"}
     lines = [
-        f"{name} begins as {_kind(a[name])} and ends as {_kind(b[name])}"
+        f"{name} begins as {_kind(a.get(name))} and ends as {_kind(b.get(name))}"
         for a, b in ((first.server, last.server), (first.memory, memory))
         for name in sorted(a.keys() | b.keys())
         if _kind(a.get(name)) != _kind(b.get(name))
@@ -176,28 +123,58 @@ def state_keeps_its_shapes(it: Candidate) -> str:
     return "; ".join(lines)
 
 
-def state_is_not_written_in_place(it: Candidate) -> str:
-    """A round leaves the state it was given as it was, so that a round that fails can be dropped."""
+def intact(it: Candidate) -> str:
+    """A round leaves the state it was given as it was, so that a round that fails can be dropped.
+
+    It fails where server_update or client_update writes in place: add_(), copy_(), an index on the left.
+    """
     return it.reference.touched
 
 
-def no_recompilation(it: Candidate) -> str:
-    """Round 2 compiles nothing."""
+def once(it: Candidate) -> str:
+    """Round 2 compiles nothing.
+
+    It fails where the step is another one in every round: a tensor that grows, a Python number that changes.
+    """
     before, first, second = it.compiled.graphs
     if counters["graph_break"]:
         return f"graph breaks: {dict(counters['graph_break'])}"
     return "" if before < first == second else f"{first - before} graphs in round 1, {second - first} more in round 2"
 
 
-def compiled_is_close(it: Candidate) -> str:
-    """Compiled rounds end at the eager model, at neutral coefficients FedAvg's, up to rounding."""
-    eager = play({"rounds": 2} | ({"method.weights": it.owner.weights} if it.owner.neutral else it.settings))
-    gap = (it.compiled.state.server["theta"] - eager.state.server["theta"]).abs().max().item()
-    return "" if gap <= COMPILED_TOLERANCE else f"theta is {gap:.1e} away"
+def compiled(it: Candidate) -> str:
+    """Two compiled rounds end at the eager model, up to rounding.
+
+    It fails where the code does something else while it is traced: a branch that is decided once, a value kept outside.
+    """
+    eager, theta = it.reference.states[1].server["theta"], it.compiled.state.server["theta"]
+    gap = float((theta - eager).abs().max())
+    return "" if gap <= COMPILED_TOLERANCE * max(1.0, float(eager.abs().max())) else f"theta is {gap:.1e} away"
+
+
+def ranks(it: Candidate) -> str:
+    """Two and three ranks end with one rank's server state, client memory and metrics, bit for bit.
+
+    It fails where the method knows how many ranks there are, or sums by itself what belongs into Upload.sums.
+    """
+    gaps = {size: unlike_runs(it.alone, it.together(size)) for size in RANKS}
+    return "; ".join(f"{size} ranks: {gap}" for size, gap in gaps.items() if gap)
+
+
+def resume(it: Candidate) -> str:
+    """What a kill in round 2 leaves of several ranks ends on one rank as if nothing had happened.
+
+    It fails where the method keeps something outside the server's state and the clients' memory.
+    """
+    left = checkpoint.newest(it.photograph(RANKS[-1])).checkpoint
+    if left is None or left.round != 1:
+        return f"the run on {RANKS[-1]} ranks had no round 1 to go on with"
+    run(from_mapping({"resume": str(it.photograph(RANKS[-1]))}), SOLO, StopRequest())
+    return unlike_runs(it.alone, it.photograph(RANKS[-1]))
 
 
 def _regrouped(it: Candidate, cuts: Mapping[str, Cut]) -> str:
-    gaps = {name: play(it.settings, cut).state.unlike(it.reference.state) for name, cut in cuts.items()}
+    gaps = {name: unlike(play(it.case.settings, cut).states, it.reference.states) for name, cut in cuts.items()}
     return "; ".join(f"{name}: {gap}" for name, gap in gaps.items() if gap)
 
 
@@ -205,61 +182,39 @@ def _kind(tensor: Tensor | None) -> str:
     return "nothing" if tensor is None else f"{str(tensor.dtype).removeprefix('torch.')} {list(tensor.shape)}"
 
 
-Check = Callable[[Candidate], str]
-EAGER: tuple[Check, ...] = (
-    neutral_is_fedavg, default_is_not_fedavg, any_grouping, padded_lanes, any_order, two_ranks, kill_and_resume,
-    checkpoint_round_trip, state_keeps_its_shapes, state_is_not_written_in_place,
-)  # fmt: skip
-COMPILED: tuple[Check, ...] = (no_recompilation, compiled_is_close)
+def _no_neutral(it: Candidate) -> str:
+    if it.owner is FedAvg:
+        return "it is FedAvg itself"
+    return "" if it.names_neutral else "the method names no neutral coefficients"
 
 
-def checks_of(owner: type[FedAvg]) -> list[Check]:
-    """The checks that a method has to pass; of those with a mistake, compiling is worth its seconds only for one."""
-    checks = [*EAGER, *COMPILED] if owner not in broken().values() or owner is broken_methods.Grows else [*EAGER]
-    if owner is FedAvg:
-        return [check for check in checks if check not in (neutral_is_fedavg, default_is_not_fedavg)]
-    return [check for check in checks if check is not neutral_is_fedavg or owner.neutral is not None]
+def _is_fedavg(it: Candidate) -> str:
+    if it.owner is FedAvg:
+        return "it is FedAvg itself"
+    same = it.names_neutral and from_mapping(it.neutral) == from_mapping(it.case.settings)
+    return "the options given are its neutral coefficients" if same else ""
 
 
-def main() -> None:
-    """Run the checks that are wanted and write down what they find."""
-    die_with_launcher()
-    prepare()
-    folder, ranks = Path(sys.argv[1]), join("cpu")
-    wanted: dict[str, list[str]] = json.loads((folder / "wanted.json").read_text(encoding="utf-8"))
-    owners = offered() | broken()
-    candidates = [Candidate(name, owners[name], folder) for name in wanted]
-    # the pictures of a run's folder take longer than its rounds, and none is looked at here
-    with (
-        patch.object(run_files, "partition_figure", _no_figure),
-        patch.object(run_files, "confusion_figure", _no_figure),
-    ):
-        for candidate in candidates:
-            candidate.run_together(ranks)
-        findings = {
-            candidate.name: {
-                check.__name__: _found(check, candidate)
-                for check in checks_of(candidate.owner)
-                if check.__name__ in wanted[candidate.name]
-            }
-            for candidate in candidates[ranks.index :: ranks.size]
-        }
-    (folder / f"findings.{ranks.index}.json").write_text(json.dumps(findings), encoding="utf-8")
-    ranks.wait()
-    ranks.close()
-
-
-def _found(check: Check, candidate: Candidate) -> str:
-    """What a check finds; an error is a finding too, so that the other checks go on."""
+def _no_compiler(_: Candidate) -> str:
     try:
-        return check(candidate)
-    except Exception:
-        return traceback.format_exc()
+        require_compiler()
+    except ConfigError:
+        return "there is no C++ compiler here"
+    return ""
 
 
-def _no_figure(*_: object) -> Figure:
-    return Figure()
-
-
-if __name__ == "__main__":
-    main()
+RULES = (
+    Rule("neutral", "at its neutral coefficients it is FedAvg", neutral, _no_neutral),
+    Rule("effect", "with the options given it is not FedAvg", effect, _is_fedavg),
+    Rule("lanes", "any clients may share a group", lanes),
+    Rule("padding", "lanes without a client change nothing", padding),
+    Rule("order", "clients may come in any order", order),
+    Rule("again", "a second run, with files, ends the same", again),
+    Rule("shapes", "the state keeps its names, shapes and types", shapes),
+    Rule("intact", "a round leaves the state before it as it was", intact),
+    Rule("once", "only round 1 compiles", once, _no_compiler),
+    Rule("compiled", "compiled rounds end where eager ones do", compiled, _no_compiler),
+    Rule("ranks", "2 and 3 ranks end as one does", ranks, together=True),
+    Rule("resume", "killed and resumed, it ends the same", resume, together=True),
+)
+"""All checks, in the order of the table."""

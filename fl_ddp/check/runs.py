@@ -1,10 +1,10 @@
-"""The runs that the conformance table compares, and how it compares them, bit for bit."""
+"""The runs that the checks compare, and how they compare them, bit for bit."""
 
 from __future__ import annotations
 
 import csv
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,13 +19,16 @@ from fl_ddp.host.interrupt import StopRequest
 from fl_ddp.protocol import Indices, Tensors
 from fl_ddp.ranks.collectives import Ranks
 from fl_ddp.ranks.memory import ClientMemory
+from fl_ddp.ranks.threads import one_torch_thread
 from fl_ddp.records import Records
 from fl_ddp.results.metrics import Record
 from fl_ddp.simulation import Simulation
 
+Settings = Mapping[str, object]
+
 ROUNDS = 3
 # 1,437 real images, dealt to eight clients of unlike sizes; six of them fill two groups of three lanes
-SETTINGS: dict[str, object] = {
+SETTINGS: Settings = {
     "data": "digits", "partition": "Dirichlet", "partition.alpha": 1.0, "model": "MLP", "model.hidden": 16,
     "clients": 8, "cohort": 6, "rounds": ROUNDS, "batch_size": 64, "lr_decay": 0.9, "momentum": 0.5, "lanes": 3,
     "compile": False, "local_test": 0.2, "checkpoint_every": 1, "keep_checkpoints": ROUNDS, "seed": 3, "device": "cpu",
@@ -43,9 +46,8 @@ class State:
     memory: Tensors
 
     @classmethod
-    def stored(cls, run_folder: Path) -> State:
-        """Read the last checkpoint of a run of any number of ranks."""
-        folder = run_folder / "checkpoints" / f"round_{ROUNDS:06d}"
+    def stored(cls, folder: Path) -> State:
+        """Read a checkpoint of any number of ranks."""
         parts = [load_file(file) for file in sorted(folder.glob("memory.*.safetensors"))]
         memory = {name: torch.cat([part[name] for part in parts]) for name in (parts[0] if parts else {})}
         order = memory["ids"].argsort() if parts else None
@@ -76,12 +78,25 @@ def differences(ours: Tensors, theirs: Tensors) -> list[str]:
     return lines
 
 
+def course(run_folder: Path) -> list[State]:
+    """The states after each round of a run, all of whose checkpoints were kept."""
+    return [State.stored(folder) for folder in sorted((run_folder / "checkpoints").glob("round_*"))]
+
+
+def unlike(ours: Sequence[State], theirs: Sequence[State]) -> str:
+    """The first round after which the states of two runs are not the same, and what is not."""
+    if len(ours) != len(theirs):
+        return f"one has {len(ours)} rounds, the other {len(theirs)}"
+    gaps = (f"round {i + 1}: {gap}" for i, (a, b) in enumerate(zip(ours, theirs, strict=True)) if (gap := a.unlike(b)))
+    return next(gaps, "")
+
+
 class Unwritten(Records):
     """Records in memory in place of a run's folder.
 
     Attributes:
-        state: after the last finished round.
         first: the state before the first round.
+        states: after each finished round.
         graphs: compiled graphs so far, after each finished round.
         touched: what a round changed in the state it was given.
         records: of the finished rounds.
@@ -89,11 +104,17 @@ class Unwritten(Records):
 
     def __init__(self, federation: Federation) -> None:
         self._federation, self.start = federation, None
-        self.state = self.first = State({}, {})
+        self.first = State({}, {})
+        self.states: list[State] = []
         self.graphs: list[int] = []
         self.touched = ""
         self.records: list[Record] = []
         self._given: Tensors = {}
+
+    @property
+    def state(self) -> State:
+        """After the last finished round."""
+        return self.states[-1]
 
     def round(self, record: Record, scores: Scores | None) -> None:
         """Nothing is written."""
@@ -101,12 +122,14 @@ class Unwritten(Records):
 
     def save(self, finished: int, server: Tensors, memory: ClientMemory) -> None:
         """Keep copies, and compare the state before the round with the copy that was made of it."""
+        before = self.states[-1] if self.states else self.first
         if finished == 0:
             self.first = State(_copied(server), _copied(memory.initial))
-        elif gaps := differences(self._given, self.state.server):
-            self.touched = f"round {finished} wrote in the state it was given: {gaps[0]}"
-        remembered = _copied(memory.stacked()) if memory.initial else {}
-        self._given, self.state = server, State(_copied(server), remembered)
+        else:
+            if gaps := differences(self._given, before.server):
+                self.touched = self.touched or f"round {finished} wrote in the state it was given: {gaps[0]}"
+            self.states.append(State(_copied(server), _copied(memory.stacked()) if memory.initial else {}))
+        self._given = server
         self.graphs.append(counters["stats"]["unique_graphs"])
 
 
@@ -124,39 +147,31 @@ class Regrouped(Simulation):
             yield from super()._parts(part)
 
 
-def play(settings: dict[str, object], cut: Cut | None = None) -> Unwritten:
+def play(settings: Settings, cut: Cut | None = None) -> Unwritten:
     """Run on one rank, without files."""
-    config = from_mapping(SETTINGS | settings)
+    config = from_mapping({**SETTINGS, **settings})
     federation = build_federation(config, SOLO)
     kept = Unwritten(federation)
-    simulation = Regrouped(config, SOLO, StopRequest(), federation, kept)
-    simulation.cut = cut
-    method = federation.method
-    kept.save(0, simulation.server, ClientMemory(method.init_client(), SOLO.device))
-    for _ in simulation.rounds():
-        pass
+    with one_torch_thread(SOLO.device.type):
+        simulation = Regrouped(config, SOLO, StopRequest(), federation, kept)
+        simulation.cut = cut
+        kept.save(0, simulation.server, ClientMemory(federation.method.init_client(), SOLO.device))
+        for _ in simulation.rounds():
+            pass
     return kept
 
 
 class Photograph(StopRequest):
-    """Never asks to stop, but copies the run's folder in the middle of round 2: what a kill -9 would leave of it.
-
-    Attributes:
-        taken: whether the copy was made.
-    """
+    """Never asks to stop, but copies the run's folder when round 2 begins: what a kill -9 in it would leave."""
 
     def __init__(self, folder: Path, copy: Path) -> None:
         super().__init__()
         self._folder, self._copy = folder, copy
-        self._steps, self.taken = 0, False
 
     def check(self) -> None:
         """Called before every local step."""
-        if not self.taken and (self._folder / "checkpoints" / "round_000001").is_dir():
-            self._steps += 1
-            if self._steps == 3:
-                shutil.copytree(self._folder, self._copy)
-                self.taken = True
+        if not self._copy.exists() and (self._folder / "checkpoints" / "round_000001").is_dir():
+            shutil.copytree(self._folder, self._copy)
 
 
 def metrics(run_folder: Path) -> list[dict[str, str]]:
@@ -167,7 +182,5 @@ def metrics(run_folder: Path) -> list[dict[str, str]]:
 
 def unlike_runs(one: Path, other: Path) -> str:
     """What two runs' checkpoints and metrics do not have in common."""
-    rows = zip(metrics(one), metrics(other), strict=True)
-    cells = sorted({k for a, b in rows for k in a if a[k] != b[k]})
-    states = State.stored(one).unlike(State.stored(other))
-    return "; ".join(filter(None, [states, f"metrics.csv: {', '.join(cells)}" if cells else ""]))
+    cells = sorted({k for a, b in zip(metrics(one), metrics(other), strict=True) for k in a if a[k] != b[k]})
+    return unlike(course(one), course(other)) or (f"metrics.csv: {', '.join(cells)}" if cells else "")

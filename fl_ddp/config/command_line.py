@@ -36,7 +36,7 @@ def parse(argv: Sequence[str]) -> Config:
         ConfigError: an option is unknown, malformed or impossible, or cannot be changed in a resumed run.
         SystemExit: with 0, after --help, --version or --print_config was answered.
     """
-    given = _tokens(argv)
+    given = tokens(argv)
     for each in given:
         _answer(each)
     layers = [layer(read_yaml(_config_path(each))) for each in given if each.key == "config"]
@@ -102,8 +102,12 @@ def resumed(folder: Path, layers: Sequence[Layer]) -> Config:
     return wanted
 
 
-def _tokens(argv: Sequence[str]) -> list[Given]:
-    """The options in a command line: --key value, --key=value, or --key alone."""
+def tokens(argv: Sequence[str]) -> list[Given]:
+    """The options in a command line: --key value, --key=value, or --key alone.
+
+    Raises:
+        ConfigError: a word belongs to none.
+    """
     given: list[Given] = []
     waiting = False
     for word in argv:

@@ -185,6 +185,23 @@ def join(device: Device) -> Ranks:
     return Ranks(index, size, place, store)
 
 
+class MeetingPlace:
+    """Where ranks meet that this process starts on this machine; it is there as long as this object."""
+
+    def __init__(self, size: int) -> None:
+        """Open it for so many ranks."""
+        self._store = dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)  # type: ignore[attr-defined]
+        self._environment = {
+            "WORLD_SIZE": str(size), "LOCAL_WORLD_SIZE": str(size), "MASTER_ADDR": "127.0.0.1",
+            "MASTER_PORT": str(self._store.port), "TORCHELASTIC_USE_AGENT_STORE": "True",
+            "TORCHELASTIC_RESTART_COUNT": "0",
+        }  # fmt: skip
+
+    def environment(self, index: int) -> dict[str, str]:
+        """The variables by which a rank knows its place, and where the others are."""
+        return {**self._environment, "RANK": str(index), "LOCAL_RANK": str(index)}
+
+
 @cache
 def _launchers_store() -> distributed_c10d.Store:
     store: distributed_c10d.Store = next(rendezvous("env://"))[0]

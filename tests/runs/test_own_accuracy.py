@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from conformance_runs import SETTINGS, SOLO, play
 
+from fl_ddp.check.runs import SETTINGS, SOLO, play
 from fl_ddp.config.command_line import from_mapping
 from fl_ddp.engine.flat_model import FlatModel
 from fl_ddp.engine.samples import Samples
@@ -89,7 +89,7 @@ def test_all_clients_may_train_to_be_tested_and_nothing_comes_of_it(method: str)
 
 
 def test_own_test_samples_may_be_of_the_test_set() -> None:
-    settings = SETTINGS | {"local_test_from": "test", "local_test": 0.5, "rounds": 1}
+    settings = {**SETTINGS, "local_test_from": "test", "local_test": 0.5, "rounds": 1}
     federation = build_federation(from_mapping(settings), SOLO)
     assert sum(map(len, federation.clients)) == len(federation.labels)  # nothing is kept aside
     for client, own in zip(federation.clients, federation.local_test, strict=True):

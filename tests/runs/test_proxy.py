@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from conformance_runs import SETTINGS, SOLO, differences, play
 
+from fl_ddp.check.runs import SETTINGS, SOLO, differences, play
 from fl_ddp.config.command_line import from_mapping
 from fl_ddp.federation import Federation, build_federation
 
 
 def federation(**options: object) -> Federation:
     settings = {f"method.{name}": value for name, value in options.items()}
-    return build_federation(from_mapping(SETTINGS | {"method": "FedCL"} | settings), SOLO)
+    return build_federation(from_mapping({**SETTINGS, "method": "FedCL"} | settings), SOLO)
 
 
 def test_the_server_holds_copies_of_a_share_of_the_clients_samples() -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from conformance_runs import play
+
+from fl_ddp.check.runs import play
 
 ROUNDS = 10
 

@@ -1,7 +1,8 @@
-"""Methods with one mistake each, to see that the conformance table finds it."""
+"""Methods with one mistake each, to see that the checks find it."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
@@ -107,3 +108,54 @@ class Grows(FedAvg):
     def server_update(self, server: Tensors, total: Total, info: Info) -> Tensors:
         bank = torch.cat([server["bank"], server["bank"][:1]])
         return super().server_update(server, total, info) | {"bank": bank}
+
+
+_updates: list[Tensor] = []
+
+
+@dataclass(frozen=True)
+class RemembersOtherRuns(FedAvg):
+    """Takes shorter steps the more updates this process has made, in whatever run."""
+
+    neutral: ClassVar[Mapping[str, float] | None] = None
+
+    def server_update(self, server: Tensors, total: Total, info: Info) -> Tensors:
+        _updates.append(total.sums["weight"])
+        return {"theta": (server["theta"] + self.mean_delta(total) / len(_updates)).to(server["theta"].dtype)}
+
+
+_trained: WeakKeyDictionary[FlatModel, int] = WeakKeyDictionary()
+
+
+@dataclass(frozen=True)
+class CountsGroups(FedAvg):
+    """Trusts the groups that it sees later less."""
+
+    neutral: ClassVar[Mapping[str, float] | None] = None
+
+    def client_update(self, group: Group, server: Tensors, memory: Tensors) -> Upload:
+        _trained[self.model] = _trained.get(self.model, 0) + 1
+        trained = group.train(server["theta"], self, server, memory)
+        theta = server["theta"] + (trained.theta - server["theta"]) / _trained[self.model]
+        return Upload(self.average(group, server, trained._replace(theta=theta)), theta)
+
+
+@dataclass(frozen=True)
+class KnowsItsRanks(FedAvg):
+    """Takes a longer step the more ranks there are."""
+
+    neutral: ClassVar[Mapping[str, float] | None] = None
+
+    def server_update(self, server: Tensors, total: Total, info: Info) -> Tensors:
+        step = int(os.environ.get("WORLD_SIZE", "1")) * self.mean_delta(total)
+        return {"theta": (server["theta"] + step).to(server["theta"].dtype)}
+
+
+@dataclass(frozen=True)
+class DiffersWhenCompiled(FedAvg):
+    """Takes longer local steps where they are compiled."""
+
+    neutral: ClassVar[Mapping[str, float] | None] = None
+
+    def correct(self, g: Tensor, theta: Tensor, server: Tensors, mine: Tensors) -> Tensor:
+        return 1.01 * g if torch.compiler.is_compiling() else g

@@ -1,0 +1,66 @@
+"""What the user of the checks writes and reads: the command line, its help, the table."""
+
+from __future__ import annotations
+
+import inspect
+import textwrap
+from collections.abc import Sequence
+
+from fl_ddp.check.handlers import BY_NAME, Finding
+from fl_ddp.check.rules import RULES
+from fl_ddp.check.runs import SETTINGS, Settings
+from fl_ddp.config.command_line import tokens
+from fl_ddp.config.layers import layer, resolve
+from fl_ddp.config.options import Given
+from fl_ddp.errors import ConfigError
+
+_USAGE = """usage: python -m fl_ddp.check METHOD [--method.option value ...]
+
+Plays three small rounds of a method again and again, each time in another way, and says in a table what holds.
+METHOD is my_file.py:MyMethod, package.module:MyMethod or the name of a method that comes with the package. The exit
+code is 0 if nothing fails, 1 if something does, 2 if the input cannot be run. FL_DDP_TRACEBACK=1 shows the whole way
+to an error.
+"""
+_WIDTH = 118
+
+
+def read(argv: Sequence[str]) -> Settings:
+    """The settings that choose a method and its options.
+
+    Raises:
+        ConfigError: there is no such method or option, or a value is impossible.
+    """
+    if not argv or argv[0].startswith("-"):
+        raise ConfigError("METHOD", "is missing", "my_file.py:MyMethod, package.module:MyMethod, or a name as FedProx")
+    options = tokens(argv[1:])
+    for given in options:
+        if not given.key.startswith("method."):
+            raise ConfigError(given.where, "is no option of the checks", "--method.<option> value")
+    chosen = Given("method", argv[0], "", typed=False)
+    method = resolve([layer(Given(*each) for each in SETTINGS.items()), layer([chosen, *options])]).method
+    return {"method": method.class_path} | {f"method.{name}": value for name, value in method.init_args.items()}
+
+
+def help_text() -> str:
+    """Text of --help: what each check is for."""
+    lines = [_USAGE.rstrip()]
+    for rule in RULES:
+        lines += ["", f"{rule.name}: {rule.meaning}"]
+        for paragraph in (inspect.getdoc(rule.gap) or "").split("\n\n"):
+            lines += textwrap.wrap(" ".join(paragraph.split()), _WIDTH, initial_indent="  ", subsequent_indent="  ")
+    return "\n".join(lines)
+
+
+def table(findings: Sequence[Finding]) -> str:
+    """What was found, a line for each check, a reason below where there is one."""
+    rows = [("check", "what must hold", "result", "seconds")]
+    rows += [(each.rule, BY_NAME[each.rule].meaning, each.verdict, f"{each.seconds:.1f}") for each in findings]
+    first, second, third = (max(len(row[column]) for row in rows) for column in range(3))
+    lines = [f"{a:<{first}}  {b:<{second}}  {c:<{third}}  {d:>7}" for a, b, c, d in rows]
+    lines.insert(1, "-" * len(lines[0]))
+    for number in range(len(findings), 0, -1):
+        if reason := findings[number - 1].reason:
+            lines.insert(number + 2, f"{'':<{first}}  {reason}")
+    failed = [each.rule for each in findings if each.verdict == "does not hold"]
+    told = f"{len(failed)} of {len(findings)} checks do not hold: {', '.join(failed)}" if failed else "no check fails"
+    return "\n".join([*lines, "", told])

@@ -1,0 +1,188 @@
+"""The command that checks a method: its table, its exit codes, and that it outlives whatever the method does."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from fl_ddp.check.__main__ import main
+from fl_ddp.check.candidate import Case
+from fl_ddp.check.handlers import Finding
+from fl_ddp.check.judge import Judge
+from fl_ddp.check.rules import RULES
+
+CONTRIBUTING = Path(__file__).parents[2] / "CONTRIBUTING.md"
+MINE = """
+import os
+import time
+from dataclasses import dataclass
+
+import torch
+
+from fl_ddp.api import FedAvg
+
+
+@dataclass(frozen=True)
+class Mine(FedAvg):
+"""
+CHECKS = [rule.name for rule in RULES]
+
+
+def written(folder: Path, name: str, body: str) -> str:
+    """A method of a user's own, in a file of that name."""
+    (folder / f"{name}.py").write_text(MINE + textwrap.indent(textwrap.dedent(body).strip(), "    ") + "\n")
+    return f"{folder / name}.py:Mine"
+
+
+def found(folder: Path, method: str, *checks: str, patience: float = 300.0, **options: float) -> list[Finding]:
+    """What some checks find of a method with its options."""
+    settings = {"method": method, **{f"method.{name}": value for name, value in options.items()}}
+    with Judge(patience) as judge:
+        return list(judge.findings(Case("it", settings, folder), checks))
+
+
+def results(table: str) -> dict[str, str]:
+    """The column of results in a table, by check."""
+    rows = (re.match(r"(\w+) .*  (holds|does not hold|not applicable)  +\d", line) for line in table.splitlines())
+    return {row[1]: row[2] for row in rows if row}
+
+
+def test_the_example_of_the_guide_holds_everywhere(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    example = CONTRIBUTING.read_text(encoding="utf-8").partition("```python\n")[2].partition("```")[0]
+    (tmp_path / "checked_example.py").write_text(example)
+    assert main([f"{tmp_path / 'checked_example.py'}:Prox", "--method.mu", "0.3"]) == 0
+    assert results(capfd.readouterr().out) == dict.fromkeys(CHECKS, "holds")
+
+
+def test_what_does_not_hold_is_told_with_its_reason(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    body = """
+        def server_update(self, server, total, info):
+            size = int(os.environ.get("WORLD_SIZE", "1"))
+            return {"theta": (server["theta"] + self.mean_delta(total) / size).float()}
+
+        def correct(self, g, theta, server, mine):
+            if torch.compiler.is_compiling():
+                raise KeyError("c")
+            return 0.9 * g
+    """
+    assert main([written(tmp_path, "knows_ranks", body)]) == 1
+    told = capfd.readouterr()
+    failing = {"once", "compiled", "ranks", "resume"}
+    expected = {name: "does not hold" if name in failing else "holds" for name in CHECKS} | {
+        "neutral": "not applicable"
+    }
+    assert results(told.out) == expected
+    assert re.search(r"\n +2 ranks: round 1: server: theta differs in .* by up to .*; 3 ranks: round 1: ", told.out)
+    assert re.search(r"\n +the local step cannot be compiled \(.*\); --compile false runs it as it is\n", told.out)
+    assert told.out.endswith("4 of 12 checks do not hold: once, compiled, ranks, resume\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([], r"METHOD: is missing"),
+        (["--method", "FedProx"], r"METHOD: is missing"),
+        (["nowhere.py:Mine"], r"method: nowhere.py: no such file"),
+        (["FedPrix"], r"method: FedPrix is unknown; did you mean FedProx\?"),
+        (["fl_ddp.api:Nothing"], r"method: fl_ddp.api.Nothing is unknown; .* has no class Nothing"),
+        (["fl_ddp.models.mlp:MLP"], r"method: fl_ddp.models.mlp.MLP is abstract or no subclass of .*FedAvg"),
+        (["FedProx", "--method.mu", "-1"], r"--method.mu: -1"),
+        (["FedProx", "--method.nu", "1"], r"--method.nu: unknown option; FedProx has .*mu"),
+        (["FedProx", "--lr", "1"], r"--lr: is no option of the checks; accepted: --method.<option> value"),
+        (["FedProx", "FedAvg"], r"FedAvg: belongs to no option"),
+    ],
+)
+def test_what_cannot_be_run_is_told_in_one_line(
+    capfd: pytest.CaptureFixture[str], words: list[str], message: str
+) -> None:
+    assert main(words) == 2
+    told = capfd.readouterr()
+    assert re.fullmatch(f"fl_ddp: error: {message}.*\n", told.err) and not told.out, told.err
+
+
+@pytest.mark.parametrize(
+    ("name", "body", "code", "message"),
+    [
+        (
+            "raises",
+            """
+            def correct(self, g, theta, server, mine):
+                return g - mine["c"]
+            """,
+            1,
+            r"raises.py:14: KeyError: 'c'",
+        ),
+        (
+            "draws",
+            """
+            def init(self):
+                return {"theta": self.model.init() + torch.rand(())}
+            """,
+            1,
+            r"draws.py:14: init of Mine draws from torch's global generator",
+        ),
+        (
+            "takes_a_name",
+            """
+            def average(self, group, server, trained):
+                return super().average(group, server, trained) | {"trained": group.n}
+            """,
+            2,
+            r"client_update of Mine: gives a sum named trained",
+        ),
+    ],
+)
+def test_a_method_that_cannot_run_at_all_is_told_as_a_run_tells_it(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], name: str, body: str, code: int, message: str
+) -> None:
+    assert main([written(tmp_path, name, body)]) == code
+    told = capfd.readouterr()
+    assert re.fullmatch(f"fl_ddp: error: {message}.*\n", told.err) and not told.out, told.err
+
+
+def test_a_rank_that_fails_or_hangs_is_a_finding(tmp_path: Path) -> None:
+    body = """
+        def client_update(self, group, server, memory):
+            if os.environ.get("RANK") == "1":
+                {}
+            return super().client_update(group, server, memory)
+    """
+    mistakes = {"fails": "memory['c']", "hangs": "time.sleep(600)"}
+    reasons = {}
+    for name, mistake in mistakes.items():
+        patience = 15.0 if name == "hangs" else 300.0
+        method = written(tmp_path, f"one_{name}", body.format(mistake))
+        (reasons[name],) = (each.reason for each in found(tmp_path / name, method, "ranks", patience=patience))
+    assert reasons == {
+        "fails": "2 ranks: one_fails.py:15: KeyError: 'c'",
+        "hangs": "2 ranks: is not over after 15 s",
+    }
+
+
+def test_a_check_that_hangs_or_dies_takes_no_other_with_it(tmp_path: Path) -> None:
+    body = """
+        def client_update(self, group, server, memory):
+            if group.real.sum() == 1:
+                os._exit(7)
+            return super().client_update(group, server, memory)
+    """
+    lanes, shapes = found(tmp_path, written(tmp_path, "dies_alone", body), "lanes", "shapes")
+    assert (lanes.verdict, lanes.reason) == ("does not hold", "its process ended with exit code 7")
+    assert shapes.verdict == "holds"
+
+
+def test_options_that_are_neutral_ask_for_no_effect(tmp_path: Path) -> None:
+    neutral, effect = found(tmp_path, "FedProx", "neutral", "effect", mu=0.0)
+    assert (neutral.verdict, effect.verdict) == ("holds", "not applicable")
+    neutral, effect = found(tmp_path, "FedProx", "neutral", "effect", mu=0.3, server_lr=0.5)
+    assert (neutral.verdict, effect.verdict) == ("holds", "holds")
+
+
+def test_help_says_what_each_check_is_for(capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["--help"]) == 0
+    told = capfd.readouterr().out
+    for rule in RULES:
+        assert f"\n{rule.name}: {rule.meaning}\n" in told and (rule.gap.__doc__ or "").partition("\n")[0] in told
