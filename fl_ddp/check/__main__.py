@@ -24,7 +24,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     from fl_ddp.check.candidate import Case
     from fl_ddp.check.judge import Judge, NotRunError
     from fl_ddp.check.rules import RULES
-    from fl_ddp.check.words import help_text, read, table
+    from fl_ddp.check.words import help_text, read, report
     from fl_ddp.errors import ConfigError, Told
     from fl_ddp.host.stdout import say
 
@@ -40,10 +40,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             findings = list(judge.findings(Case("method", settings, Path(folder)), [rule.name for rule in RULES]))
         except NotRunError as error:
             return error.told.say()
-    for finding in findings:
-        sys.stderr.write(finding.way)
-    say(table(findings))
-    return int(any(finding.verdict == "does not hold" for finding in findings))
+    return report(findings)
 
 
 def _progress(check: str) -> None:

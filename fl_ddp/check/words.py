@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import sys
 import textwrap
 from collections.abc import Sequence
 
@@ -13,6 +14,7 @@ from fl_ddp.config.command_line import tokens
 from fl_ddp.config.layers import layer, resolve
 from fl_ddp.config.options import Given
 from fl_ddp.errors import ConfigError
+from fl_ddp.host.stdout import say
 
 _USAGE = """usage: python -m fl_ddp.check METHOD [--method.option value ...]
 
@@ -49,6 +51,14 @@ def help_text() -> str:
         for paragraph in (inspect.getdoc(rule.gap) or "").split("\n\n"):
             lines += textwrap.wrap(" ".join(paragraph.split()), _WIDTH, initial_indent="  ", subsequent_indent="  ")
     return "\n".join(lines)
+
+
+def report(findings: Sequence[Finding]) -> int:
+    """Print what was found, and tracebacks on stderr; the exit code."""
+    for finding in findings:
+        sys.stderr.write(finding.way)
+    say(table(findings))
+    return int(any(finding.verdict == "does not hold" for finding in findings))
 
 
 def table(findings: Sequence[Finding]) -> str:

@@ -13,6 +13,7 @@ from fl_ddp.check.candidate import Case
 from fl_ddp.check.handlers import Finding
 from fl_ddp.check.judge import Judge
 from fl_ddp.check.rules import RULES
+from fl_ddp.check.words import report
 
 CONTRIBUTING = Path(__file__).parents[2] / "CONTRIBUTING.md"
 MINE = """
@@ -57,7 +58,25 @@ def test_the_example_of_the_guide_holds_everywhere(tmp_path: Path, capfd: pytest
     assert results(capfd.readouterr().out) == dict.fromkeys(CHECKS, "holds")
 
 
-def test_what_does_not_hold_is_told_with_its_reason(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_what_does_not_hold_is_told_with_its_reason(capfd: pytest.CaptureFixture[str]) -> None:
+    fine = [Finding("lanes", "holds", "", 0.5), Finding("neutral", "not applicable", "it is FedAvg itself", 0.0)]
+    assert report(fine) == 0
+    assert capfd.readouterr().out.splitlines()[2:] == [
+        "lanes    any clients may share a group             holds               0.5",
+        "neutral  at its neutral coefficients it is FedAvg  not applicable      0.0",
+        "         it is FedAvg itself",
+        "",
+        "no check fails",
+    ]
+    assert report([*fine, Finding("ranks", "does not hold", "2 ranks: round 1: theta differs", 2.0, "a way\n")]) == 1
+    told = capfd.readouterr()
+    assert results(told.out) == {"lanes": "holds", "neutral": "not applicable", "ranks": "does not hold"}
+    assert told.err == "a way\n"
+    assert told.out.endswith("\n         2 ranks: round 1: theta differs\n\n1 of 3 checks do not hold: ranks\n")
+
+
+@pytest.mark.slow
+def test_a_method_with_mistakes_is_found_out(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     body = """
         def server_update(self, server, total, info):
             size = int(os.environ.get("WORLD_SIZE", "1"))
@@ -143,26 +162,26 @@ def test_a_method_that_cannot_run_at_all_is_told_as_a_run_tells_it(
     assert re.fullmatch(f"fl_ddp: error: {message}.*\n", told.err) and not told.out, told.err
 
 
-def test_a_rank_that_fails_or_hangs_is_a_finding(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "mistake", "reason"),
+    [
+        ("fails", "memory['c']", "one_fails.py:15: KeyError: 'c'"),
+        pytest.param("hangs", "time.sleep(600)", "is not over after 60 s", marks=pytest.mark.slow),
+    ],
+)
+def test_a_rank_that_fails_or_hangs_is_a_finding(tmp_path: Path, name: str, mistake: str, reason: str) -> None:
     body = """
         def client_update(self, group, server, memory):
             if os.environ.get("RANK") == "1":
                 {}
             return super().client_update(group, server, memory)
     """
-    mistakes = {"fails": "memory['c']", "hangs": "time.sleep(600)"}
-    reasons = {}
-    for name, mistake in mistakes.items():
-        patience = 15.0 if name == "hangs" else 300.0
-        method = written(tmp_path, f"one_{name}", body.format(mistake))
-        (reasons[name],) = (each.reason for each in found(tmp_path / name, method, "ranks", patience=patience))
-    assert reasons == {
-        "fails": "2 ranks: one_fails.py:15: KeyError: 'c'",
-        "hangs": "2 ranks: is not over after 15 s",
-    }
+    method = written(tmp_path, f"one_{name}", body.format(mistake))
+    (ranks,) = found(tmp_path, method, "ranks", patience=60.0)
+    assert (ranks.verdict, ranks.reason) == ("does not hold", f"2 ranks: {reason}")
 
 
-def test_a_check_that_hangs_or_dies_takes_no_other_with_it(tmp_path: Path) -> None:
+def test_a_check_that_dies_takes_no_other_with_it(tmp_path: Path) -> None:
     body = """
         def client_update(self, group, server, memory):
             if group.real.sum() == 1:
