@@ -1,0 +1,87 @@
+"""The known mistakes: lines of the program as they must not be, and the tests that should know each.
+
+A text for each area has blocks of four lines, and an empty one between two of them:
+
+    what is wrong | tests/ranks/test_cohort.py | FedAvg: plain
+    fl_ddp/ranks/cohort.py
+    - the line as it is
+    + the line as it must not be
+
+Behind what is wrong stand the tests, as pytest takes them or as the names of cases of tests/reference/cases.py. The
+line is given without its indentation, and the file has it once.
+"""
+
+from __future__ import annotations
+
+import ast
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+REFERENCE = "tests/reference/test_reference.py::test_every_number_is_the_references"
+
+
+class Mistake(NamedTuple):
+    """One line of the program as it must not be.
+
+    Attributes:
+        area: name of the text that it stands in.
+        what: is wrong.
+        tests: that should know, as words of pytest's command line.
+        file: of the program.
+        right: the line as it is.
+        wrong: the line as it must not be.
+    """
+
+    area: str
+    what: str
+    tests: tuple[str, ...]
+    file: str
+    right: str
+    wrong: str
+
+    def planted_in(self, source: str) -> str:
+        """The file's text with the mistake.
+
+        Raises:
+            ValueError: it does not have the line once, or would be no program or the same program.
+        """
+        lines = source.splitlines()
+        places = [number for number, line in enumerate(lines) if line.strip() == self.right]
+        if len(places) != 1:
+            raise ValueError(f"{self.file} has the line of {self.what!r} {len(places)} times, not once: {self.right}")
+        before = lines[places[0]]
+        lines[places[0]] = before.replace(self.right, self.wrong)
+        planted = "\n".join(lines) + "\n"
+        try:
+            compile(planted, self.file, "exec")
+        except SyntaxError as error:
+            raise ValueError(f"{self.file} is no program with {self.what!r}: {error}") from error
+        if ast.dump(ast.parse(planted)) == ast.dump(ast.parse(source)):
+            raise ValueError(f"{self.file} is the same program with {self.what!r}")
+        return planted
+
+
+def known_mistakes(folder: Path) -> list[Mistake]:
+    """All mistakes of the texts in a folder.
+
+    Raises:
+        ValueError: a block is malformed.
+    """
+    return [mistake for text in sorted(folder.glob("*.txt")) for mistake in _of_text(text)]
+
+
+def _of_text(text: Path) -> Iterator[Mistake]:
+    for block in text.read_text(encoding="utf-8").strip().split("\n\n"):
+        lines = block.split("\n")
+        what, *fields = lines[0].split(" | ")
+        signs = [line[:2] for line in lines[2:]]
+        if not fields or signs != ["- ", "+ "]:
+            raise ValueError(f"{text.name}: the block {what!r} is malformed")
+        words = [word for field in fields for word in _words(field)]
+        yield Mistake(text.stem, what, tuple(words), lines[1], lines[2][2:], lines[3][2:])
+
+
+def _words(field: str) -> list[str]:
+    return shlex.split(field) if field.startswith("tests/") else [f"{REFERENCE}[{field}]"]
