@@ -153,9 +153,9 @@ def test_identical_models_average_to_themselves_bit_for_bit() -> None:
 
 
 def test_differences_and_products_are_taken_in_float64() -> None:
-    value, minus = torch.tensor([[1.0 + 2.0**-23]]), torch.tensor([2.0**-20])
+    value, minus = torch.tensor([[1.0 + 2.0**-23]]), torch.tensor([2.0**-25])  # their difference has 25 bits
     found = sum_of({"a": Term(value, minus, torch.tensor([3.0]))})["a"].item()
-    assert found == 3 * (1 + 2.0**-23 - 2.0**-20)
+    assert found == 3 * (1 + 2.0**-23 - 2.0**-25)
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
