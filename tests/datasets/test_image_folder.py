@@ -188,6 +188,11 @@ def test_decoded_images_come_from_the_cache_until_a_file_changes(tmp_path: Path,
     assert red(source.load())[0] == [30, 11, 20]
 
 
+def test_other_sizes_have_a_cache_of_their_own(tmp_path: Path) -> None:
+    root = str(write_folder(tmp_path / "pets", FOLDER).root)
+    assert [ImageFolder(root=root, size=n).load().x_train.shape[2:] for n in (4, 8, 4)] == [(4, 4), (8, 8), (4, 4)]
+
+
 def test_broken_cache_is_built_anew(tmp_path: Path, cache: Path) -> None:
     source = write_folder(tmp_path / "pets", FOLDER)
     source.load()

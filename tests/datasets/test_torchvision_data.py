@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -63,6 +64,7 @@ def write_mnist(root: Path, **changed: bytes) -> MNIST:
 def test_mnist_files_become_images_with_a_channel(tmp_path: Path) -> None:
     arrays = write_mnist(tmp_path).load()
     np.testing.assert_array_equal(arrays.x_train, pixels(12, 5, 4)[:, None])
+    np.testing.assert_array_equal(arrays.x_test, pixels(3, 5, 4)[:, None])
     assert arrays.x_train.dtype == np.uint8
     assert arrays.y_train.dtype == np.int64
     assert arrays.y_test.tolist() == [9, 0, 1]
@@ -125,7 +127,8 @@ def test_emnist_images_are_turned_upright_and_letters_count_from_zero(tmp_path: 
         (folder / f"emnist-letters-{part}-labels-idx1-ubyte").write_bytes(idx(labels))
     arrays = EMNIST(root=str(tmp_path), split="letters").load()
     np.testing.assert_array_equal(arrays.x_train[:, 0], pixels(26, 4, 4).swapaxes(1, 2))
-    assert arrays.y_train.tolist() == list(range(26))
+    np.testing.assert_array_equal(arrays.x_test[:, 0], pixels(2, 4, 4).swapaxes(1, 2))
+    assert arrays.y_train.tolist() == list(range(26)) and arrays.y_test.tolist() == [0, 1]
     assert arrays.classes == tuple("abcdefghijklmnopqrstuvwxyz")
 
 
@@ -230,6 +233,26 @@ def test_cifar_file_with_a_wrong_checksum_is_named_and_never_opened(tmp_path: Pa
     line = refusal(source)
     assert line.startswith(f"{source.folder}/data_batch_1: its MD5 sum is not the published one")
     assert not marker.exists()
+
+
+class TinyCIFAR:
+    """What torchvision's class of that name shows of its files, with images that are not square."""
+
+    base_folder = "cifar"
+    classes: ClassVar[list[str]] = ["airplane", "truck", "ship"]
+
+    def __init__(self, root: Path, train: bool) -> None:
+        self.data = pixels(6, 5, 4, 3) if train else 255 - pixels(2, 5, 4, 3)
+        self.targets = [2, 0, 1, 1, 0, 2] if train else [1, 0]
+
+
+def test_cifar_images_are_upright_and_each_set_has_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(CIFAR10, "_source", lambda self: TinyCIFAR)
+    arrays = CIFAR10(root=str(tmp_path)).parse()
+    np.testing.assert_array_equal(arrays.x_train, np.moveaxis(pixels(6, 5, 4, 3), 3, 1))
+    np.testing.assert_array_equal(arrays.x_test, np.moveaxis(255 - pixels(2, 5, 4, 3), 3, 1))
+    assert (arrays.y_train.tolist(), arrays.y_test.tolist()) == ([2, 0, 1, 1, 0, 2], [1, 0])
+    assert arrays.classes == ("airplane", "truck", "ship")
 
 
 @pytest.mark.data
