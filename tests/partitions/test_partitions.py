@@ -110,6 +110,30 @@ def test_partition_is_a_function_of_the_generator(partition: Partition) -> None:
     assert not all(np.array_equal(a, b) for a, b in zip(first, other, strict=True))
 
 
+@pytest.mark.parametrize(
+    "partition",
+    [IID(), Blocks(), Dirichlet(alpha=100), Quantity(alpha=100), ClientDirichlet(), ClientDirichlet(overlap=False)],
+    ids=str,
+)
+def test_samples_of_a_class_are_dealt_at_random(partition: Partition) -> None:
+    parts = partition.split(np.zeros(1000, np.int64), 10, generator())
+    for part in parts:  # a tenth of all, with gaps of a tenth of the samples at most, by chance
+        assert 50 < len(part) < 200
+        assert len(np.unique(np.diff(part))) > 5 and part[0] < 200 and part[-1] >= 800
+
+
+def test_clients_that_overlap_draw_samples_of_their_own() -> None:
+    parts = ClientDirichlet(alpha="inf").split(balanced_labels(1000), 10, generator())
+    different = len(np.unique(np.concatenate(parts)))
+    assert different == pytest.approx(1000 * (1 - 0.9**10), rel=0.1)  # of ten draws of a tenth
+
+
+def test_blocks_that_are_dealt_are_drawn_from_all_classes() -> None:
+    labels = np.sort(balanced_labels(1000))
+    parts = Blocks(blocks_per_client=1, block_size=10).split(labels, 20, generator())  # 20 of 100 blocks
+    assert len(np.unique(labels[np.concatenate(parts)])) > 5
+
+
 def test_iid_sizes_differ_by_at_most_one() -> None:
     assert sorted({len(part) for part in IID().split(balanced_labels(103), 10, generator())}) == [10, 11]
 
@@ -200,7 +224,7 @@ def test_client_dirichlet_takes_all_of_a_class_that_is_too_small() -> None:
 
 
 def test_quantity_skews_sizes_and_keeps_the_mixture_of_labels() -> None:
-    labels = balanced_labels(100_000)
+    labels = np.sort(balanced_labels(100_000))
     parts = Quantity(alpha=0.5).split(labels, 20, generator(1))
     sizes = np.array([len(part) for part in parts])
     assert sizes.max() > 10 * sizes.min()
