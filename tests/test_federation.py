@@ -42,6 +42,14 @@ def test_a_saved_partition_gives_the_same_training_and_test_samples_again(tmp_pa
     assert equal(without.clients, first.clients) and not any(map(len, without.local_test))
 
 
+def test_a_partitions_own_seed_goes_before_the_runs() -> None:
+    first = founded(seed=0, **{"partition.seed": 5})
+    again, alone, other = founded(seed=1, **{"partition.seed": 5}), founded(seed=5), founded(seed=1)
+    for same in (again, alone):
+        assert equal(same.clients, first.clients) and equal(same.local_test, first.local_test)
+    assert not any(map(np.array_equal, other.clients, first.clients))
+
+
 def test_clients_without_a_full_batch_are_counted_as_a_run_counts_their_steps() -> None:
     clients = [np.arange(n) for n in (9, 10, 25, 40)]
     for changes, idle in (

@@ -24,6 +24,15 @@ def test_the_server_holds_copies_of_a_share_of_the_clients_samples() -> None:
     assert without.proxy == []
 
 
+def test_the_servers_samples_are_drawn_by_the_runs_seed() -> None:
+    def drawn(seed: int) -> set[int]:
+        settings = SETTINGS | {"method": "FedCL", "method.proxy": 0.1, "partition.seed": 5, "seed": seed}
+        return set(np.concatenate(build_federation(from_mapping(settings), SOLO).proxy).tolist())
+
+    assert drawn(1) == drawn(1) and len(drawn(1)) == len(drawn(2))
+    assert len(drawn(1) & drawn(2)) < 0.3 * len(drawn(1))  # a tenth by chance
+
+
 def test_it_comes_in_batches_or_whole_for_a_path() -> None:
     cut, whole = federation(proxy=0.1, proxy_batch=32), federation(proxy=0.1, omega="si")
     assert {len(part) for part in cut.proxy[:-1]} == {32} and 0 < len(cut.proxy[-1]) <= 32
