@@ -128,6 +128,31 @@ def test_more_rounds_equal_a_run_of_as_many(tmp_path: Path, short: Path) -> None
     assert numbers(run) == numbers(simulated({**SMALL, "rounds": 5}, tmp_path))
 
 
+@pytest.mark.parametrize(
+    "method",
+    [
+        {"method": "Scaffold"},  # whose clients remember
+        {"method": "FedCL", "method.every": 2},  # which sends its Omega in the first round and not in the second
+    ],
+    ids=str,
+)
+def test_more_rounds_equal_a_run_of_as_many_for_methods_with_a_state(tmp_path: Path, method: dict[str, object]) -> None:
+    whole = simulated({**SMALL, **method}, tmp_path / "whole")
+    assert numbers(resumed(simulated({**SMALL, **method, "rounds": 1}, tmp_path), rounds=3)) == numbers(whole)
+
+
+def test_checkpoints_come_when_they_are_due_with_the_accuracy_of_their_own_model(tmp_path: Path) -> None:
+    settings = {**SMALL, "rounds": 7, "checkpoint_every": 3, "eval_every": 2, "keep_checkpoints": 9}
+    run = simulated(settings, tmp_path)
+    assert checkpoints(run) == ["round_000003", "round_000006", "round_000007"]
+    with (run / "metrics.csv").open(newline="") as file:
+        accuracies = {int(row["round"]): row["accuracy"] for row in csv.DictReader(file)}
+    for name in checkpoints(run):
+        stored = json.loads((run / "checkpoints" / name / "state.json").read_text())
+        measured = accuracies[stored["round"]]
+        assert stored["accuracy"] == (float(measured) if measured else None)
+
+
 def test_finished_run_says_so_and_is_left_alone(short: Path, capfd: pytest.CaptureFixture[str]) -> None:
     before = content(short)
     assert main([f"--resume={short}"]) == 0
