@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Mapping
 from pathlib import Path
+from statistics import correlation
 
 import pytest
 from hypothesis import given, settings
@@ -144,6 +145,13 @@ def test_draws_spread_as_their_laws_say() -> None:
             sum(low + (high - low) * q / 4 <= v < low + (high - low) * (q + 1) / 4 for v in values) for q in range(4)
         ]
         assert all(400 < count < 600 for count in quarters)
+
+
+def test_keys_and_seeds_draw_numbers_of_their_own() -> None:
+    laws = read_laws(["lr=uniform(0,1)", "momentum=uniform(0,1)"])
+    lr, momentum = ([float(point[key]) for point in draw(500, laws, 1).points] for key in ("lr", "momentum"))
+    other = [float(point["lr"]) for point in draw(500, laws, 2).points]
+    assert abs(correlation(lr, momentum)) < 0.2 and abs(correlation(lr, other)) < 0.2
 
 
 @pytest.mark.parametrize(

@@ -81,6 +81,8 @@ def test_seeds_are_paired() -> None:
     mine = {0: Reading(1), 1: Reading(12)}
     both = decide(ordering("a > b"), {"a": mine, "b": {1: Reading(11), 2: Reading(0)}})
     assert (both.verdict, both.seeds, both.showing) == ("holds", (1,), (1,))
+    less = decide(ordering("a < b"), {"a": mine, "b": {1: Reading(13), 2: Reading(0)}})
+    assert (less.verdict, less.seeds) == ("holds", (1,))  # though the mean over each row's own seeds says no
     apart = decide(ordering("a > b"), {"a": mine, "b": {7: Reading(0)}})
     assert (apart.verdict, apart.why) == ("not decided", "no seed has run in all rows")
 

@@ -1,0 +1,63 @@
+"""Numbers of a table read off runs, its ratios and differences, and what its orderings are judged by."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from tiny_table import write_table
+
+from launch.run.stored import Run
+from launch.tables.comparison import FilledRow, compare
+from launch.tables.rows import Table
+from launch.tables.yaml_file import load_table
+
+
+def run(*accuracies: float) -> Run:
+    """A finished run with an accuracy for each round."""
+    rounds, curve = len(accuracies), list(enumerate(accuracies, 1))
+    return Run(Path("run"), {}, rounds, rounds, {"accuracy": curve}, 0.0, {"rounds": rounds})
+
+
+@pytest.fixture
+def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Table:
+    monkeypatch.chdir(tmp_path)
+    return load_table(write_table(tmp_path))
+
+
+def filled(table: Table, runs: Mapping[str, Sequence[Run]]) -> Mapping[str, FilledRow]:
+    by_seed = {f"digits/{row}": dict(enumerate(each)) for row, each in runs.items()}
+    return {each.row.name: each for each in compare(table, by_seed, small=False).rows}
+
+
+def values(row: FilledRow, column: str) -> list[dict[int, float]]:
+    """A column's numbers by metric and seed."""
+    (cell,) = (cell for cell in row.cells if cell.column == column)
+    return [{seed: reading.value for seed, reading in each.by_seed.items()} for each in cell.numbers]
+
+
+def test_a_column_has_its_metrics_and_the_difference_of_the_first(table: Table) -> None:
+    row = filled(table, {"fedavg": [run(0.1, 0.5), run(0.2, 0.4)]})["fedavg"]
+    early, end = row.cells[:2]
+    assert values(row, "early") == [{0: pytest.approx(30), 1: pytest.approx(30)}, {0: 50, 1: 40}]
+    assert early.difference == pytest.approx(30 - 20) and end.difference == pytest.approx(45 - 50)
+
+
+def test_a_ratio_is_taken_with_the_run_of_the_same_seed(table: Table) -> None:
+    rows = filled(table, {"fedavg": [run(0.0, 0.1, 0.1), run(0.1)], "slow": [run(0.0, 0.0, 0.0, 0.1), run(0.0, 0.1)]})
+    assert values(rows["slow"], "rounds") == [{0: 4, 1: 2}]
+    assert values(rows["slow"], "ratio") == [{0: 2, 1: 2}]
+    assert values(rows["fedavg"], "ratio") == [{0: 1, 1: 1}]
+
+
+def test_orderings_are_judged_by_the_first_metric_of_their_column(table: Table) -> None:
+    order = table.orderings[0]
+    changed = replace(order, column="early")
+    judged = compare(
+        replace(table, orderings=(changed,)),
+        {"digits/fedavg": {0: run(0.9, 0.2)}, "digits/slow": {0: run(0.1, 0.3)}},
+        small=False,
+    ).judged
+    assert [each.decision.verdict for each in judged] == ["holds"]  # by the running mean, not by the accuracy
