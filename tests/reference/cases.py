@@ -139,7 +139,7 @@ FEDCL: Mapping[str, Options] = {
     "tensors": of("FedCL", lam=0.5, omega="per_tensor", every=2, missing="local", proxy=0.3, proxy_batch=4),
     "global": of("FedCL", lam=0.2, omega="global", every=2, missing="local", proxy=0.2),
     "mas": of("FedCL", lam=0.2, omega="mas", every=2, missing="local", proxy=0.2),
-    "si": of("FedCL", SGD, lam=0.5, omega="si", xi=0.1, proxy=0.3, proxy_batch=3),
+    "si": of("FedCL", {**SGD, "local_epochs": 2.0}, lam=0.5, omega="si", xi=0.1, proxy=0.3, proxy_batch=3),
     "si local": of("FedCL", IDLE, lam=0.5, omega="si", every=2, missing="local", xi=0.1, proxy=0.3),
     "single precision": of("FedCL", {"network": "Network32"}, lam=2.0, proxy=0.2),
 }
