@@ -20,7 +20,7 @@ from fl_ddp.engine.seeds import Purpose, keys, torch_seed
 from fl_ddp.errors import InterruptedRunError
 from fl_ddp.host.interrupt import StopRequest
 from fl_ddp.methods.fedavg import FedAvg
-from fl_ddp.protocol import Indices, Tensors, Trained
+from fl_ddp.protocol import Batch, Indices, Leaves, Tensors, Trained
 
 SEED, ROUND, CLASSES = 5, 2, 3
 SIZES = (13, 1, 4, 7, 22)
@@ -168,6 +168,23 @@ def test_lanes_train_like_single_clients_in_plain_torch(
         torch.testing.assert_close(trained.theta[lane], theta, atol=1e-12, rtol=1e-12)
         torch.testing.assert_close(trained.loss[lane], loss, atol=1e-12, rtol=1e-12)
         assert steps == 0 or not torch.equal(theta, b.server["theta"])
+
+
+@dataclass(frozen=True)
+class Raised(FedAvg):
+    """FedAvg with a loss that is above 0 where there are no samples, too."""
+
+    def loss(self, theta: Leaves, batch: Batch, server: Tensors, mine: Tensors) -> Tensor:
+        """One more."""
+        return super().loss(theta, batch, server, mine) + 1
+
+
+def test_a_clients_loss_is_a_mean_over_its_own_steps() -> None:
+    ids = [*range(len(SIZES))]
+    plain, raised = (bench(method=method).train(PLANS["drop last"], ids, 6).loss for method in (FedAvg, Raised))
+    steps = bench().group(PLANS["drop last"], ids, 6).steps
+    assert 0 < (steps == 0).sum() < (steps < steps.max()).sum() < 6
+    torch.testing.assert_close(raised - plain, (steps > 0).double(), atol=1e-12, rtol=0)
 
 
 def test_each_lane_can_start_elsewhere() -> None:
