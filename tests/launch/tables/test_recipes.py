@@ -72,6 +72,13 @@ def test_rows_and_their_twins_are_understood(row: Row) -> None:
         assert (config.seed, config.out, config.name) == (3, where, f"{row.run}-seed3")
 
 
+def test_each_seed_of_a_row_is_a_run_of_its_own() -> None:
+    (row,) = TABLES["fedcurv/table1"].choose(["e10/fedavg"])
+    asked = seeded_rows([row], [3, 5], small=True, out=Path("out"), extra=[])
+    configs = [each.trial.config for each in asked]
+    assert [(config.seed, config.name) for config in configs] == [(s, f"{row.run}-seed{s}") for s in (3, 5)]
+
+
 def test_only_runs_on_data_from_elsewhere_are_told_where_they_lie() -> None:
     (row,) = TABLES["fedcurv/table1"].choose(["e10/fedavg"])
     extra = ["--data.root=there", "--device=cpu"]
