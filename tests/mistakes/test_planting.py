@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from cases import CASES
 from known import REFERENCE, Mistake, known_mistakes
-from plant import HERE, ROOT, Outcome, Ended, judged, rows_of, sampled, write_table
+from plant import HERE, ROOT, Ended, Outcome, judged, rows_of, sampled, write_table
 
 MISTAKES = known_mistakes(HERE)
 AREAS = {
