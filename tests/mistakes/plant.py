@@ -26,6 +26,7 @@ from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 import pytest
+from hypothesis import Phase, settings
 from known import Mistake, known_mistakes
 
 HERE = Path(__file__).resolve().parent
@@ -72,7 +73,7 @@ def copied(root: Path, folder: Path) -> None:
 
 
 class FirstFailure:
-    """A plugin of pytest that keeps the first test that fails.
+    """A plugin of pytest that keeps the first test that fails, and lets hypothesis look for no simpler example.
 
     Attributes:
         name: of the test; empty if none has failed, but for what comes before tests.
@@ -82,6 +83,12 @@ class FirstFailure:
     def __init__(self) -> None:
         self.name = ""
         self.error: BaseException | None = None
+
+    def pytest_collection(self) -> None:
+        """Called by pytest when conftest.py has chosen a profile."""
+        chosen = settings.get_profile(settings.get_current_profile_name())
+        settings.register_profile("first", chosen, phases=(Phase.explicit, Phase.generate))
+        settings.load_profile("first")
 
     def pytest_exception_interact(
         self, node: pytest.Item | pytest.Collector, call: pytest.CallInfo[object], report: object
@@ -114,9 +121,9 @@ def tested(copy: Path, words: Sequence[str]) -> Ended:
         sys.stdout.flush()
         file.seek(0)
         output = file.read()
-    package = sys.modules.get("fl_ddp")
-    if package and not str(package.__file__).startswith(str(copy)):
-        return Ended(3, "", None, f"the tests import {package.__file__}, not the copy")
+    packages = [sys.modules[name].__file__ for name in ("fl_ddp", "launch") if name in sys.modules]
+    if others := [place for place in packages if not str(place).startswith(str(copy))]:
+        return Ended(3, "", None, f"the tests import {others}, not the copy")
     return Ended(code, first.name, first.error, output)
 
 
