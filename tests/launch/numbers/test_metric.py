@@ -31,6 +31,7 @@ def read(text: str, curve: Curve = CURVE, ended: bool = True) -> float | None:
         ("running_mean", 40),
         ("running_mean@6", 30),
         ("last4", 50),
+        ("last4@6", 40),
         ("last5@8", 50),
         ("last10@6 of initial", 15),
         ("initial", 35),
