@@ -22,6 +22,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
+from fl_ddp.config.options import meant
 from fl_ddp.errors import ConfigError
 from launch.numbers.reading import Reading, values_of
 from launch.numbers.spread import mean, shown, with_spread
@@ -30,7 +31,6 @@ from launch.tables.comparison import Cell, Comparison, FilledRow, Numbers
 from launch.tables.origin import ResultsOrigin, machine, made_by, made_with, origin_lines
 from launch.tables.report import verdict_line
 from launch.tables.results_file import read_json, read_results
-from launch.tables.rows import meant
 from launch.tables.yaml_file import load_table
 
 Found = Mapping[str, object]

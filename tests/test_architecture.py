@@ -69,7 +69,7 @@ def test_what_is_imported_is_installed_with_the_package() -> None:
 
 
 def test_only_names_of_classes_are_imported_by_name() -> None:
-    assert importing_by_name(TREES) == ["config/absolute_paths.py", "config/registry.py"]
+    assert importing_by_name(TREES) == ["check/preloaded.py", "config/absolute_paths.py", "config/registry.py"]
 
 
 def test_only_collectives_knows_of_ranks() -> None:

@@ -7,8 +7,8 @@ from collections import Counter
 import numpy as np
 import numpy.typing as npt
 import pytest
-from conformance_runs import play
 
+from fl_ddp.check.runs import play
 from fl_ddp.engine import group, seeds
 from fl_ddp.engine.seeds import Keys
 from fl_ddp.methods.fedavg import FedAvg

@@ -229,7 +229,7 @@ def options() -> argparse.Namespace:
 def main() -> int:
     """Plant what is asked for; 1 if one is not caught."""
     given = options()
-    known = known_mistakes(HERE)
+    known = known_mistakes(HERE / "lines")
     mistakes = [m for m in known if given.only in f"{m.area}: {m.what} {m.file}"]
     commit = git(ROOT, "rev-parse", "--short=10", "HEAD").strip()
     if given.sample:

@@ -12,7 +12,7 @@ from cases import CASES
 from known import REFERENCE, Mistake, known_mistakes
 from plant import HERE, ROOT, Ended, Outcome, judged, rows_of, sampled, write_table
 
-MISTAKES = known_mistakes(HERE)
+MISTAKES = known_mistakes(HERE / "lines")
 AREAS = {
     "methods", "importance", "engine", "cohort", "partitions", "datasets", "evaluation", "records", "resume", "results",
     "orderings",

@@ -26,7 +26,7 @@ def test_the_server_holds_copies_of_a_share_of_the_clients_samples() -> None:
 
 def test_the_servers_samples_are_drawn_by_the_runs_seed() -> None:
     def drawn(seed: int) -> set[int]:
-        settings = SETTINGS | {"method": "FedCL", "method.proxy": 0.1, "partition.seed": 5, "seed": seed}
+        settings = {**SETTINGS, "method": "FedCL", "method.proxy": 0.1, "partition.seed": 5, "seed": seed}
         return set(np.concatenate(build_federation(from_mapping(settings), SOLO).proxy).tolist())
 
     assert drawn(1) == drawn(1) and len(drawn(1)) == len(drawn(2))
