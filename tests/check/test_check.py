@@ -51,6 +51,7 @@ def results(table: str) -> dict[str, str]:
     return {row[1]: row[2] for row in rows if row}
 
 
+@pytest.mark.slow
 def test_the_example_of_the_guide_holds_everywhere(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     example = CONTRIBUTING.read_text(encoding="utf-8").partition("```python\n")[2].partition("```")[0]
     (tmp_path / "checked_example.py").write_text(example)

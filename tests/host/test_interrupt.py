@@ -82,6 +82,7 @@ def test_stopped_run_saves_its_last_round_and_goes_on_to_the_same_bits(
     assert numbers(resumed(run)) == uninterrupted
 
 
+@pytest.mark.slow
 def test_second_ctrl_c_quits_at_once(tmp_path: Path) -> None:
     run = tmp_path / "run"
     (tmp_path / "hold").write_text("1")

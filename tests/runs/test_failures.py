@@ -116,6 +116,7 @@ def test_loss_that_diverges_later_names_the_last_good_round(tmp_path: Path, capf
     assert checkpoints(tmp_path / "run") == ["round_000001"]
 
 
+@pytest.mark.slow
 def test_loss_that_is_not_finite_is_told_once_by_two_ranks(tmp_path: Path) -> None:
     ended = failed({**SMALL, "lr_decay": 1e15, "out": tmp_path}, 2, tmp_path)
     assert re.match(r"fl_ddp: error: round 2, client \d+: ", ended.ours[0])
@@ -136,6 +137,7 @@ def test_more_ranks_than_clients_in_a_cohort_are_refused(tmp_path: Path) -> None
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.slow
 def test_unknown_key_is_told_once_by_two_ranks(tmp_path: Path) -> None:
     ended = failed({**SMALL, "clientss": 2, "out": tmp_path}, 2, tmp_path)
     assert "clientss" in ended.ours[0] and codes(ended.err) == [USER] * 2

@@ -9,7 +9,8 @@ import pytest
 from launching import SMALL, checkpoints, launched, options
 
 
-@pytest.mark.parametrize("ranks", [1, pytest.param(2, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("ranks", [1, 2])
 def test_runs_end_with_a_launcher_that_is_killed(tmp_path: Path, ranks: int) -> None:
     settings = {key: value for key, value in SMALL.items() if key != "name"} | {"rounds": 100_000}
     words = ["-m", "launch.sweep", *options(settings), "--name=mine", "--grid=seed=0", f"--ranks={ranks}"]

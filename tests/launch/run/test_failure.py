@@ -29,6 +29,7 @@ def test_a_run_without_a_folder_leaves_its_exit_code_and_its_words(
     assert capfd.readouterr().err == f"fl_ddp: error: {failure.why}\n"
 
 
+@pytest.mark.slow
 def test_the_note_of_ranks_that_share_it_is_of_the_one_to_blame(tmp_path: Path) -> None:
     (tmp_path / "fail").write_text("1")
     note = tmp_path / "note.json"
