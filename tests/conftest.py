@@ -18,6 +18,11 @@ settings.register_profile("patient", deadline=None, suppress_health_check=[Healt
 settings.load_profile("patient")
 
 
+def pytest_xdist_auto_num_workers() -> int:
+    """One worker more than cores: tests wait for the processes that they start."""
+    return len(os.sched_getaffinity(0)) + 1
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Give every worker its share of the cores, which what it starts inherits; then let tests compute as runs do."""
     workers = len(config.getoption("tx"))

@@ -26,8 +26,8 @@ Findings = Callable[[str], Mapping[str, Finding]]
 METHODS = {name: owner for name, owner in registry.known("method").items() if issubclass(owner, FedAvg)}
 CHECKS = tuple(rule.name for rule in RULES)
 COMPILED = ("once", "compiled")
-COMPILED_AT_ONCE = ("FedAvg", "FisherAvg")
-"""Methods that are compiled in the default suite, too: the plainest, and one with all kinds of compiled functions."""
+COMPILED_AT_ONCE = ("FisherAvg",)
+"""Methods that are compiled in the default suite, too: one with all kinds of compiled functions."""
 MOST_LINES = 80
 """Lines of code in a method's file, docstrings, comments and blank lines aside."""
 
@@ -86,7 +86,9 @@ def test_method_passes(findings: Findings, name: str, check: str) -> None:
     assert found.verdict == ("not applicable" if check in NEEDLESS.get(name, ()) else "holds"), found
 
 
-@pytest.mark.parametrize("name", CAUGHT)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] * bool(CAUGHT[name] & {*COMPILED})) for name in CAUGHT]
+)
 def test_checks_catch_the_mistake_of(findings: Findings, name: str) -> None:
     assert {check for check, found in findings(name).items() if found.verdict == "does not hold"} >= CAUGHT[name]
 

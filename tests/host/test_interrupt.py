@@ -59,7 +59,7 @@ def listens(launch: Launch) -> bool:
     [
         pytest.param(1, signal.SIGINT, marks=pytest.mark.slow),
         pytest.param(1, signal.SIGTERM, marks=pytest.mark.slow),
-        (1, signal.SIGUSR2),
+        pytest.param(1, signal.SIGUSR2, marks=pytest.mark.slow),
         (2, signal.SIGINT),
         pytest.param(2, signal.SIGTERM, marks=pytest.mark.slow),
     ],

@@ -51,6 +51,7 @@ def table(folder: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
+@pytest.mark.slow
 def test_a_real_sweep_becomes_a_table_and_plots(show: Showing, tmp_path: Path) -> None:
     base = {key: value for key, value in SMALL.items() if key != "name"} | {"targets": [0.2]}
     for lr, seed in product((0.05, 0.1), (0, 1)):

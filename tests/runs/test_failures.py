@@ -160,6 +160,7 @@ def test_error_of_one_rank_ends_all_and_is_shown_once(tmp_path: Path) -> None:
     assert numbers(resumed(run)) == numbers(simulated(settings, tmp_path / "alone"))
 
 
+@pytest.mark.slow
 def test_full_disk_is_told_and_leaves_no_half_written_file(tmp_path: Path) -> None:
     settings = {**SMALL, "model.hidden": 20000, "local_steps": 1, "rounds": 2}
     with launched({**settings, "out": tmp_path}, 1, tmp_path) as launch:
