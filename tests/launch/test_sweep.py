@@ -80,6 +80,7 @@ def test_a_sweep_runs_its_points_skips_them_and_tries_the_failed_ones_again(swee
     assert files(FOLDER, good) == before
 
 
+@pytest.mark.slow
 def test_what_is_not_finished_goes_on_to_more_rounds(sweep: Sweeping) -> None:
     for seed, rounds in enumerate((3, 2)):
         simulated({**SMALL, "rounds": rounds, "seed": seed, "name": f"seed={seed}"}, FOLDER)

@@ -86,16 +86,20 @@ def test_cases_are_different_runs(alone: dict[str, Numbers]) -> None:
     assert len({alone[case].parameters for case in CASES}) == len(CASES)
 
 
-def test_command_line_and_notebook_give_the_same_bits_whatever_the_threads(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("ranks", "threads"), [(2, None), pytest.param(1, {"OMP_NUM_THREADS": "2"}, marks=pytest.mark.slow)]
+)
+def test_command_line_and_notebook_give_the_same_bits_whatever_the_threads(
+    tmp_path: Path, ranks: int, threads: Mapping[str, str] | None
+) -> None:
     # a convolution's weight gradient is cut by the number of threads, if it has several
     settings = {**SMALL, **CASES["dropout"]}
     del settings["model.hidden"]
     notebook = numbers(simulated(settings, tmp_path / "notebook"))
-    for ranks, environment in ((1, {"OMP_NUM_THREADS": "2"}), (2, None)):
-        out = tmp_path / str(ranks)
-        ended = finished({**settings, "out": out}, ranks, tmp_path, environment)
-        assert numbers(out / "run") == notebook
-        assert ended.out.count("accuracy per class") == 1 and f"tensorboard --logdir {out}" in ended.out
+    out = tmp_path / "line"
+    ended = finished({**settings, "out": out}, ranks, tmp_path, threads)
+    assert numbers(out / "run") == notebook
+    assert ended.out.count("accuracy per class") == 1 and f"tensorboard --logdir {out}" in ended.out
 
 
 @pytest.mark.slow

@@ -150,7 +150,8 @@ def test_so_it_is_where_the_step_is_compiled(tmp_path: Path, capfd: pytest.Captu
     assert len(lines) == 1 and re.match("fl_ddp: error: " + message(case, "compiled_"), lines[0]), lines
 
 
-@pytest.mark.parametrize("case", ["missing_key", pytest.param("syntax", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("case", ["missing_key", "syntax"])
 def test_so_it_is_on_two_ranks(tmp_path: Path, case: str) -> None:
     ended = failed(written(case, tmp_path, "two_"), 2, tmp_path)
     assert re.match("fl_ddp: error: " + message(case, "two_"), ended.ours[0]), ended.err
