@@ -24,9 +24,9 @@ from pathlib import Path
 
 from fl_ddp.config.options import meant
 from fl_ddp.errors import ConfigError
+from fl_ddp.host.text_table import TextTable
 from launch.numbers.reading import Reading, values_of
 from launch.numbers.spread import mean, shown, with_spread
-from launch.numbers.text_table import TextTable
 from launch.tables.comparison import Cell, Comparison, FilledRow, Numbers
 from launch.tables.origin import ResultsOrigin, machine, made_by, made_with, origin_lines
 from launch.tables.report import verdict_line

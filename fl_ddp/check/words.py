@@ -15,6 +15,7 @@ from fl_ddp.config.layers import layer, resolve
 from fl_ddp.config.options import Given
 from fl_ddp.errors import ConfigError
 from fl_ddp.host.stdout import say
+from fl_ddp.host.text_table import TextTable
 
 _USAGE = """usage: python -m fl_ddp.check METHOD [--method.option value ...]
 
@@ -63,14 +64,12 @@ def report(findings: Sequence[Finding]) -> int:
 
 def table(findings: Sequence[Finding]) -> str:
     """What was found, a line for each check, a reason below where there is one."""
-    rows = [("check", "what must hold", "result", "seconds")]
-    rows += [(each.rule, BY_NAME[each.rule].meaning, each.verdict, f"{each.seconds:.1f}") for each in findings]
-    first, second, third = (max(len(row[column]) for row in rows) for column in range(3))
-    lines = [f"{a:<{first}}  {b:<{second}}  {c:<{third}}  {d:>7}" for a, b, c, d in rows]
-    lines.insert(1, "-" * len(lines[0]))
-    for number in range(len(findings), 0, -1):
-        if reason := findings[number - 1].reason:
-            lines.insert(number + 2, f"{'':<{first}}  {reason}")
+    rows = [(each.rule, BY_NAME[each.rule].meaning, each.verdict, f"{each.seconds:.1f}") for each in findings]
+    head, rule, *held = TextTable(("check", "what must hold", "result", "seconds"), rows, flush_left=3).aligned()
+    indent = " " * head.index("what must hold")
+    lines = [head, rule]
+    for line, finding in zip(held, findings, strict=True):
+        lines += [line, indent + finding.reason] if finding.reason else [line]
     failed = [each.rule for each in findings if each.verdict == "does not hold"]
     told = f"{len(failed)} of {len(findings)} checks do not hold: {', '.join(failed)}" if failed else "no check fails"
     return "\n".join([*lines, "", told])

@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from fl_ddp.host.text_table import TextTable
 from launch.compare.found_runs import Finds
 from launch.compare.replicates import Design, Replicates
 from launch.numbers.metric import Metric
 from launch.numbers.reading import reached, values_of
 from launch.numbers.spread import mean, spread, spread_of, with_spread
-from launch.numbers.text_table import TextTable
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from launch.numbers.text_table import TextTable
+from fl_ddp.host.text_table import TextTable
 from launch.tables.rows import Table
 
 _COLUMNS = ("table", "what it is", "settings", "runs", "cost")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from fl_ddp.host.text_table import TextTable
 from launch.numbers.spread import DIGITS, shown, with_spread
-from launch.numbers.text_table import TextTable
 from launch.tables.comparison import Comparison, Judged
 from launch.tables.origin import ResultsOrigin, origin_lines
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from launch.numbers.text_table import TextTable
+from fl_ddp.host.text_table import TextTable
 
 TABLE = TextTable(["name", "n", "note"], [["a|b", "10", ""], ["c", "9", "longer"]], flush_left=1)
 
