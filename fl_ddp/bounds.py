@@ -73,12 +73,12 @@ BelowOne = Annotated[float, Real(least=0, below=1)]
 """A momentum or the like, whose powers must vanish."""
 
 
-def accepted(name: str, hint: object) -> str:
+def bounds_in_words(name: str, hint: object) -> str:
     """What numbers the type of an option accepts; empty where it declares no bounds."""
     if get_origin(hint) is Annotated:
         words: str = get_args(hint)[1].words(name)
         return words
-    found = (accepted(name, kind) for kind in get_args(hint) if get_origin(hint) is not Literal)
+    found = (bounds_in_words(name, kind) for kind in get_args(hint) if get_origin(hint) is not Literal)
     return " or ".join(dict.fromkeys(filter(None, found)))
 
 

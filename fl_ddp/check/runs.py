@@ -21,7 +21,7 @@ from fl_ddp.ranks.collectives import Ranks
 from fl_ddp.ranks.memory import ClientMemory
 from fl_ddp.ranks.threads import one_torch_thread
 from fl_ddp.records import Records
-from fl_ddp.results.metrics import Record
+from fl_ddp.results.metrics import Record, is_of_time
 from fl_ddp.simulation import Simulation
 
 Settings = Mapping[str, object]
@@ -177,7 +177,7 @@ class Photograph(StopRequest):
 def metrics(run_folder: Path) -> list[dict[str, str]]:
     """The rows of metrics.csv without the columns of time."""
     with (run_folder / "metrics.csv").open(newline="") as file:
-        return [{k: v for k, v in row.items() if not k.startswith("time")} for row in csv.DictReader(file)]
+        return [{k: v for k, v in row.items() if not is_of_time(k)} for row in csv.DictReader(file)]
 
 
 def unlike_runs(one: Path, other: Path) -> str:

@@ -7,7 +7,7 @@ import textwrap
 
 import docstring_parser
 
-from fl_ddp.bounds import accepted, declared
+from fl_ddp.bounds import bounds_in_words, declared
 from fl_ddp.config import registry
 from fl_ddp.config.layers import default_choice, scalar_options
 from fl_ddp.config.options import Option, accepted_values
@@ -45,7 +45,7 @@ def overview() -> str:
         lines += ["", title + ":"]
         for key in keys:
             default = default_choice(key).name if key in KINDS else written(scalars[key].default)
-            text = _with_bounds(about[key].removesuffix("."), accepted(key, hints[key]))
+            text = _with_bounds(about[key].removesuffix("."), bounds_in_words(key, hints[key]))
             lines.append(_line(f"--{key}", f"{text} [{default}]"))
             if key in KINDS:
                 lines.append(_line("", ", ".join(registry.known(key))))
@@ -69,7 +69,7 @@ def about_class(kind: str, name: str) -> str:
     owner = registry.load(kind, registry.class_path(kind, name, where), where)
     hints = declared(owner)
     lines = [
-        _line(f"--{kind}.{name}", _described(option, accepted(name, hints.get(name))))
+        _line(f"--{kind}.{name}", _described(option, bounds_in_words(name, hints.get(name))))
         for name, option in registry.options(kind, owner).by_name.items()
     ]
     title = ": ".join(filter(None, (owner.__name__, _purpose(owner))))

@@ -8,6 +8,7 @@ import io
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 
 from fl_ddp.errors import ConfigError
@@ -79,7 +80,7 @@ class Columns:
     phases: tuple[str, ...]
     everybody: bool = False
 
-    @property
+    @cached_property
     def names(self) -> tuple[str, ...]:
         """In their order."""
         return tuple(_row(Record(0, 0, 0, 0, 0.0), self, None, None))
