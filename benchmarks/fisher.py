@@ -82,7 +82,7 @@ def federation(workload: Workload, samples: int, device: str) -> tuple[nn.Module
         module = workload.model(in_shape=workload.in_shape, num_classes=10).to(device)
     data = Samples(x, y)
     model = FlatModel(module, 10, data.inputs(x[:1], torch.float32))
-    work = Workplace(data, torch.float32, False, True, lambda: None)
+    work = Workplace(data, torch.float32, False, True, lambda: None, len(images) // clients)
     own = np.split(np.arange(len(images)), clients)
     plan = Plan(10, 1.0, None, 0.1)
     groups = [

@@ -5,7 +5,8 @@ from fl_ddp.bounds import BelowOne, Count, CountOrZero, NonNegative, Positive, R
 from fl_ddp.datasets.dataset import Arrays, Dataset
 from fl_ddp.engine.flat_model import FlatModel
 from fl_ddp.engine.group import Group
-from fl_ddp.engine.loss import cross_entropy, mean_over
+from fl_ddp.engine.loss import cross_entropy, mean_over, one_hot
+from fl_ddp.engine.own_samples import best_of_class, class_counts, inputs_at, labels, of_each, shared_inputs, sum_over
 from fl_ddp.engine.plan import Plan
 from fl_ddp.engine.seeds import normal, uniform
 from fl_ddp.errors import ConfigError, InterruptedRunError, RunError
@@ -66,14 +67,22 @@ __all__ = [
     "UnitInterval",
     "Upload",
     "Whole",
+    "best_of_class",
     "by_tensor_norm",
+    "class_counts",
     "cross_entropy",
     "fisher",
     "importance_sum",
+    "inputs_at",
+    "labels",
     "mean_over",
     "normal",
+    "of_each",
     "of_largest",
+    "one_hot",
     "parts_of",
+    "shared_inputs",
     "simulate",
+    "sum_over",
     "uniform",
 ]

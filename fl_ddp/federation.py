@@ -44,6 +44,7 @@ class Federation:
         local_test: each client's own test samples; empty arrays if none were asked for.
         local_test_from: whether they are of the training or of the test set.
         proxy: the server's samples, copied from the clients', in parts that ranks can share.
+        shared: [C] of each class a training sample that everyone is given; empty if the method wants none.
         partition_seed: that the partition was drawn with.
         model: the network.
         method: the federated method.
@@ -58,6 +59,7 @@ class Federation:
     local_test: Parts
     local_test_from: Origin
     proxy: Parts
+    shared: Indices
     partition_seed: int
     model: FlatModel
     method: FedAvg
@@ -120,6 +122,7 @@ def build_federation(config: Config, ranks: Ranks) -> Federation:
         local_test=local_test,
         local_test_from=config.local_test_from,
         proxy=_proxy(method, clients, config.seed),
+        shared=_shared(method, clients, data, config.seed),
         partition_seed=partition_seed,
         model=model,
         method=method,
@@ -139,6 +142,19 @@ def _proxy(method: FedAvg, clients: Parts, seed: int) -> Parts:
     samples = np.unique(np.concatenate(clients))
     drawn = generator(seed, Purpose.PROXY).permutation(samples)[: max(1, round(method.proxy * len(samples)))]
     return [drawn] if method.proxy_whole else np.split(drawn, range(method.proxy_batch, len(drawn), method.proxy_batch))
+
+
+def _shared(method: FedAvg, clients: Parts, data: Arrays, seed: int) -> Indices:
+    """One of all clients' training samples of each class, if the method has everyone be given such."""
+    if not method.shares_samples:
+        return np.zeros(0, np.int64)
+    samples = np.unique(np.concatenate(clients))
+    of_class = [samples[data.y_train[samples] == label] for label in range(len(data.classes))]
+    for name, those in zip(data.classes, of_class, strict=True):
+        if not len(those):
+            what = f"no client has a training sample of class {name}, and {type(method).__name__} shares one of each"
+            raise ConfigError("--partition", what)
+    return np.array([generator(seed, Purpose.SHARED, i).choice(those) for i, those in enumerate(of_class)])
 
 
 def _divide(config: Config, labels: Indices, test_labels: Indices) -> tuple[Parts, Parts, int]:

@@ -65,10 +65,11 @@ class Kept(NamedTuple):
 
 
 class Traffic(NamedTuple):
-    """Bytes that one client sends and receives in a round."""
+    """Bytes that one client sends and receives in a round, and that all of them had been given before the first."""
 
     up: int
     down: int
+    before: int
 
 
 class Simulation:
@@ -93,6 +94,7 @@ class Simulation:
             config.compile,
             stop.check,
             max(map(len, [*federation.clients, *federation.proxy])),
+            torch.from_numpy(federation.shared).to(ranks.device),
         )
         self.finished = start.finished if start else 0
         with self._keyed("init", "info.key in server_update", method.init):
@@ -113,6 +115,11 @@ class Simulation:
         explicit = any(not each.exact and bool(torch.as_tensor(each.curvature).any()) for each in priors)
         return explicit and any(field.name == "penalty_step" for field in fields(method))
 
+    @property
+    def _shared_bytes(self) -> int:
+        """Bytes of the samples that every client is given before the first round."""
+        return self._federation.train.x[:1].nbytes * len(self._federation.shared) * self._config.clients
+
     def rounds(self) -> Iterator[int]:
         """All rounds that are left, then agree that all is well; gives the number of finished rounds after each."""
         config = self._config
@@ -128,7 +135,8 @@ class Simulation:
             total, kept = self._sum(hands[self._ranks.index], work, server)
             by_all = self._personalised(index, ids, server, total) if due else None
             self._update(index, ids, server, total, kept)
-            traffic = Traffic(kept[0].bytes_up, self._federation.method.sent_bytes(server, index))
+            down = self._federation.method.sent_bytes(server, index)
+            traffic = Traffic(kept[0].bytes_up, down, 0 if index else self._shared_bytes)
             self._record(self._told(hands, traffic, total, initial, by_all), self._evaluated() if due else None)
             if self.finished == config.rounds or self.finished % config.checkpoint_every == 0:
                 self.save()
@@ -324,7 +332,7 @@ class Simulation:
             round=self.finished,
             cohort=size,
             traffic_up_bytes=size * traffic.up,
-            traffic_down_bytes=size * traffic.down,
+            traffic_down_bytes=size * traffic.down + traffic.before,
             padded_lanes=self._padded_lanes(hands),
             train_loss=_ratio(total, "loss", "trained"),
             initial_accuracy=initial.by_all,

@@ -17,8 +17,9 @@ from fl_ddp import api
 PROMISED = """
 Arrays Batch BelowOne ConfigError Count CountOrZero Counts Dataset FedAvg FlatModel Group Indices Info
 InterruptedRunError Label Leaves NonNegative Norm Origin Partition Plan Positive Quadratic Real Reduction RunError Seed
-Sensitivity Share Tensors Term Total Trained UnitInterval Upload Whole by_tensor_norm cross_entropy fisher
-importance_sum mean_over normal of_largest parts_of simulate uniform
+Sensitivity Share Tensors Term Total Trained UnitInterval Upload Whole best_of_class by_tensor_norm class_counts
+cross_entropy fisher importance_sum inputs_at labels mean_over normal of_each of_largest one_hot parts_of shared_inputs
+simulate sum_over uniform
 """
 """All names of the face: some may be added, none may go."""
 

@@ -124,6 +124,9 @@ JUST_OUT: Mapping[str, Mapping[str, tuple[float, float]]] = {
         "eps": (0.0, 5e-324), "interval": (0, 1), "fisher_batch": (0, 1), "fisher_samples": (-1, 0),
     },
     "FedCL": {"lam": (-5e-324, 0.0), "proxy": (0.0, 1.0), "xi": (0.0, 5e-324), "every": (-1, 0), "proxy_batch": (0, 1)},
+    "FedKA": {"beta": (-5e-324, 0.0), "gamma": (1.1, 1.0), "anchors": (0, 1)},
+    "FedNTD": {"beta": (-5e-324, 0.0), "tau": (0.0, 5e-324)},
+    "MOON": {"mu": (-5e-324, 0.0), "tau": (0.0, 5e-324)},
 }  # fmt: skip
 """Of each number among a method's own options the nearest value that is refused, and one at the bound that is not."""
 
@@ -165,7 +168,7 @@ def test_a_methods_options_are_refused_where_they_are_read(method: str) -> None:
 
 def test_the_table_has_every_number_of_every_method() -> None:
     numbers = {
-        name: {key for key, hint in get_type_hints(owner).items() if hint in (int, float)} - {"server_lr"}
+        name: {key for key, hint in get_type_hints(owner).items() if hint in (int, float, float | None)} - {"server_lr"}
         for name, owner in registry.known("method").items()
     }
     assert {name: set(options) - {"server_lr"} for name, options in JUST_OUT.items()} == numbers

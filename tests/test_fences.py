@@ -127,6 +127,7 @@ def test_folders_are_looked_at_however_deep() -> None:
     many = [f"engine/sub/part{number}.py" for number in range(MOST_FILES + 1)]
     assert crowded([*many, "engine/sub/__init__.py"]) == {"engine/sub": MOST_FILES + 1}
     assert crowded(many[1:]) == {}
+    assert crowded(file.replace("engine/sub", "reference/methods") for file in many) == {}
     assert nested([*FILES, "engine/sub/part.py"]) == ["engine/sub/part.py"]
 
 

@@ -158,6 +158,15 @@ class FlatModel:
         """Logits [B, C] for x [B, ...]."""
         return self.apply(theta, x, key)[1]
 
+    def features(self, theta: Tensor | Leaves, x: Tensor) -> Tensor:
+        """Features [B, D] for x [B, ...], in evaluation mode; only of a model that has_features."""
+        return _known(self.apply(theta, x)[0])
+
+    def run(self, theta: Tensor | Leaves, batch: Batch) -> tuple[Tensor, Tensor]:
+        """Features [B, D] and logits [B, C] of a batch, in training mode; only of a model that has_features."""
+        features, logits = self.apply(theta, batch.x, batch.key)
+        return _known(features), logits
+
     def nll(self, theta: Tensor | Leaves, x: Tensor, y: Tensor, key: Tensor | None = None) -> Tensor:
         """Cross-entropy of each sample [B]."""
         return cross_entropy(self.logits(theta, x, key), y)
@@ -165,6 +174,19 @@ class FlatModel:
     def loss(self, theta: Tensor | Leaves, batch: Batch) -> Tensor:
         """Mean cross-entropy over a batch's real samples []; dropout is on."""
         return mean_over(batch.mask, self.nll(theta, batch.x, batch.y, batch.key))
+
+    def require_features(self, method: str) -> None:
+        """Refuse a method that looks at features of a model that shows none.
+
+        Raises:
+            ConfigError: the model shows none.
+        """
+        if not self.has_features:
+            raise ConfigError(
+                "--model",
+                f"{type(self._eval).__name__} shows no features, which {method} looks at",
+                "a module that returns (features, logits), or that ends in a torch.nn.Linear",
+            )
 
     def state_dict(self, theta: Tensor) -> dict[str, Tensor]:
         """Copies of parameters and constants under the module's own names, as load_state_dict takes them."""
@@ -209,6 +231,11 @@ class FlatModel:
         renamed = {n: n.replace(f"{last}.", f"{last}.linear.") for n in self.names if n.startswith(f"{last}.")}
         self._renamed |= renamed
         return True
+
+
+def _known(features: Tensor | None) -> Tensor:
+    assert features is not None, "a method that needs features says so with require_features()"
+    return features
 
 
 def _refuse_batch_statistics(module: nn.Module) -> None:

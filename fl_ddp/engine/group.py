@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, field
+from functools import cached_property, partial
 from math import prod
 
 import numpy as np
@@ -33,6 +33,7 @@ class Workplace:
         compile: whether they are compiled.
         check: called before every local step.
         largest: the most samples that any client of the run has; no batch needs to be wider.
+        shared: [C] one sample of each class that everyone has a copy of; empty where the method wants none.
     """
 
     samples: Samples
@@ -40,7 +41,8 @@ class Workplace:
     bfloat16: bool
     compile: bool
     check: Callable[[], None]
-    largest: int = 2**20
+    largest: int
+    shared: Tensor = field(default_factory=lambda: torch.zeros(0, dtype=torch.int64))
 
 
 class Group:
@@ -158,6 +160,24 @@ class Group:
         for lane, samples in enumerate(self._samples):
             batches[lane, : min(len(samples), most)] = samples[order[lane, : min(len(samples), most)]]
         return self._draws(batches.reshape(self.lanes, -1, batch_size).swapaxes(0, 1), order_keys)
+
+    @cached_property
+    def positions(self) -> Tensor:
+        """Each client's samples [G, N] in the training set, -1 behind its last one; N is the same for all groups."""
+        return torch.from_numpy(self._padded(self.workplace.largest)).to(self.n.device)
+
+    def in_order(self, batch_size: int) -> Iterator[Drawn]:
+        """Every sample of each lane once, as many batches as the largest client of the run needs."""
+        padded = self._padded(-(-self.workplace.largest // batch_size) * batch_size)
+        batches = padded.reshape(self.lanes, -1, batch_size).swapaxes(0, 1)
+        return self._draws(batches, keys(self._keys, Purpose.SAMPLE))
+
+    def _padded(self, length: int) -> Indices:
+        """Each client's samples [G, length], -1 behind its last one."""
+        out = np.full((self.lanes, length), -1, np.int64)
+        for lane, samples in enumerate(self._samples):
+            out[lane, : len(samples)] = samples
+        return out
 
     def _draws(self, indices: Indices, lane_keys: Keys) -> Iterator[Drawn]:
         """The samples of every step; images are copied row by row, which beats a compiled gather of single bytes.

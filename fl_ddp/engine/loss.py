@@ -1,4 +1,4 @@
-"""The loss that clients train with unless their method overrides `loss`: cross-entropy."""
+"""The loss that clients train with unless their method overrides `loss`, cross-entropy, and what others are made of."""
 
 from __future__ import annotations
 
@@ -8,8 +8,13 @@ from torch import Tensor
 
 def cross_entropy(logits: Tensor, y: Tensor) -> Tensor:
     """Of each sample [...], from logits [..., C] and classes [...]; gathers nothing, which vmap would do slowly."""
-    label = y[..., None] == torch.arange(logits.shape[-1], device=y.device)
+    label = one_hot(y, logits.shape[-1])
     return logits.logsumexp(-1) - torch.where(label, logits, torch.zeros_like(logits)).sum(-1)
+
+
+def one_hot(y: Tensor, num_classes: int) -> Tensor:
+    """Whether each class is the label's, [..., C] bool, of labels [...]; one below 0 is of no class."""
+    return y[..., None] == torch.arange(num_classes, device=y.device)
 
 
 def mean_over(mask: Tensor, losses: Tensor) -> Tensor:

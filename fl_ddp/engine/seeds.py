@@ -35,6 +35,8 @@ class Purpose(IntEnum):
     DRAW = 9
     METHOD = 10
     SERVER = 11
+    SAMPLE = 12
+    SHARED = 13
 
 
 def _mix(word: Keys) -> Keys:

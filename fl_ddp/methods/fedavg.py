@@ -37,6 +37,8 @@ class FedAvg:
     """Names of the server's tensors that a client sees."""
     neutral: ClassVar[Mapping[str, float] | None] = {}
     """Coefficients at which the method is FedAvg with the same `weights`, bit for bit; None where there are no such."""
+    shares_samples: ClassVar[bool] = False
+    """Whether everyone is given one training sample of each class before the first round; see shared_inputs()."""
 
     def __post_init__(self) -> None:
         check_fields(self, "--method.")

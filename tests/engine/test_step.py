@@ -91,7 +91,7 @@ def bench(
         noise = torch.randn(len(SIZES) + 1, sum(p.numel() for p in module.parameters()), dtype=dtype)
     model = FlatModel(copy.deepcopy(module), CLASSES, samples.inputs(x[:1], dtype))
     clients = np.split(random.permutation(count), np.cumsum(SIZES)[:-1])
-    work = Workplace(samples, dtype, bfloat16, compile, check)
+    work = Workplace(samples, dtype, bfloat16, compile, check, max(SIZES))
     table = torch.arange(6, dtype=dtype).view(2, 3) / 50
     server = {"theta": model.init(), "c": 0.1 * noise[0], "table": table, "rows": table}
     return Bench(method(model), module, work, clients, server, {"c": 0.1 * noise[1:]})

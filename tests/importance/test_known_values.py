@@ -24,7 +24,7 @@ def linear(weight: list[list[float]], bias: list[float] | None, x: list[list[flo
         layer.bias.data = torch.tensor(bias, dtype=torch.float64)
     data = Samples(torch.tensor(x, dtype=torch.float64), torch.tensor(y))
     model = FlatModel(layer, len(w), data.x[:1])
-    return Bench(Workplace(data, torch.float64, False, False, lambda: None), [np.arange(len(y))], model)
+    return Bench(Workplace(data, torch.float64, False, False, lambda: None, len(y)), [np.arange(len(y))], model)
 
 
 def weights(b: Bench, of: Tensor) -> Tensor:

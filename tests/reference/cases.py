@@ -144,8 +144,32 @@ FEDCL: Mapping[str, Options] = {
     "single precision": of("FedCL", {"network": "Network32"}, lam=2.0, proxy=0.2),
 }
 
+FEDNTD: Mapping[str, Options] = {
+    "plain": of("FedNTD"),
+    "tau": of("FedNTD", {**SGD, "network": "Rectified"}, beta=0.3, tau=3.0, weights="uniform", server_lr=0.7),
+    "idle": of("FedNTD", {**IDLE, "personalise": "all"}, tau=0.5),
+    "single precision": of("FedNTD", {"network": "Network32"}),
+}
+
+MOON: Mapping[str, Options] = {
+    "plain": of("MOON"),
+    "tau": of("MOON", {**SGD, "cohort": 2, "rounds": 5}, mu=5.0, tau=0.2),
+    "weights": of("MOON", {"personalise": "all"}, mu=0.3, tau=2.0, weights="uniform", server_lr=0.7),
+    "idle": of("MOON", IDLE),
+    "single precision": of("MOON", {"network": "Network32"}),
+}
+
+FEDKA: Mapping[str, Options] = {
+    "plain": of("FedKA", beta=0.5, gamma=0.3),
+    "hard": of("FedKA", {**SGD, "network": "Rectified"}, beta=0.5, gamma=0.4, strategy="hard", anchors=2),
+    "proficient": of("FedKA", IDLE, beta=0.5, gamma=0.6, strategy="proficient", classes="non_dominant"),
+    "missing": of("FedKA", {"personalise": "all"}, beta=0.5, gamma=0.3, classes="missing", reduction="mean"),
+    "few anchors": of("FedKA", beta=0.5, gamma=0.6, anchors=1, weights="uniform", server_lr=0.7),
+    "single precision": of("FedKA", {"network": "Network32"}, beta=0.5, gamma=0.3),
+}
+
 CASES: Mapping[str, Options] = {
     f"{case['method']}: {name}": case
-    for table in (FEDAVG, FEDPROX, FEDAVGM, FEDNOVA, SCAFFOLD, FEDDYN, FEDCURV, FISHERAVG, FEDCL)
+    for table in (FEDAVG, FEDPROX, FEDAVGM, FEDNOVA, SCAFFOLD, FEDDYN, FEDCURV, FISHERAVG, FEDCL, FEDNTD, MOON, FEDKA)
     for name, case in table.items()
 }

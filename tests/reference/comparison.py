@@ -74,7 +74,7 @@ def _of_state(found: Round, expected: Round, start: Parameters, exact: float, ro
     ours, theirs = _vectors(found), _vectors(expected)
     yield from ((name, math.nan, math.nan) for name in sorted(ours.keys() ^ theirs.keys()))
     for name in sorted(ours.keys() & theirs.keys()):
-        before = start if name == "server: theta" else start.filled(0)
+        before = start if name == "server: theta" else theirs[name].filled(0)
         noise = rounding * max(1.0, theirs[name].absolute().largest())
         for tensor, own in theirs[name].items():
             gap, moved = _largest(ours[name][tensor] - own), _largest(own - before[tensor])

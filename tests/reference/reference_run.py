@@ -14,10 +14,13 @@ from fedavgm import FedAvgM
 from fedcl import FedCL
 from fedcurv import FedCurv
 from feddyn import FedDyn
+from fedka import FedKA
 from fednova import FedNova
+from fedntd import FedNTD
 from fedprox import FedProx
 from fisheravg import FisherAvg
 from local_training import Model
+from moon import MOON
 from round_loop import Data, Play, Round
 from samples import CLASSES, FEATURES
 from scaffold import Scaffold
@@ -29,7 +32,7 @@ from fl_ddp.engine.seeds import Purpose, torch_seed
 
 METHODS: Mapping[str, type[FedAvg]] = {
     method.__name__: method
-    for method in (FedAvg, FedProx, FedAvgM, FedNova, Scaffold, FedDyn, FedCurv, FisherAvg, FedCL)
+    for method in (FedAvg, FedProx, FedAvgM, FedNova, Scaffold, FedDyn, FedCurv, FisherAvg, FedCL, FedNTD, MOON, FedKA)
 }
 Division = tuple[Sequence[Sequence[int]], Sequence[Sequence[int]], str]
 """Positions of each client's training samples, and of its own test samples; of which set these are."""

@@ -17,7 +17,9 @@ from torch import Tensor
 
 
 def by_name(vector: Tensor, like: Parameters) -> Parameters:
-    """A flat vector as the module's parameters, which it holds one after another in the module's order."""
+    """A flat vector as the module's parameters, which it holds in the module's order; any other tensor as it is."""
+    if vector.shape != (like.count(),):
+        return Parameters({"": vector.double()})
     parts = torch.split(vector.double(), [own.numel() for own in like.values()])
     return Parameters({name: part.view(own.shape) for (name, own), part in zip(like.items(), parts, strict=True)})
 

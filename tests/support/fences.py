@@ -16,6 +16,8 @@ Floors = Sequence[Sequence[str]]
 """Rooms of a package, files at its top and folders, from those that use all others down to what all stand on."""
 
 MOST_LINES, MOST_FILES = 400, 13
+CHOICES = {"methods", "datasets", "partitions", "models"}
+"""Names of folders that have a file for each thing that can be chosen."""
 UNLIKE = {"Pillow": "PIL", "PyYAML": "yaml", "scikit-learn": "sklearn"}
 """How distributions are imported whose modules have another name."""
 TYPES_ALONE = {"_typeshed"}
@@ -155,10 +157,10 @@ def _imports_by_name(tree: ast.Module) -> bool:
 
 
 def crowded(files: Iterable[str]) -> dict[str, int]:
-    """Folders of too many files, with their number."""
+    """Folders of too many files, with their number; one with a file for each choice has as many as there are."""
     kept = (PurePosixPath(file) for file in files)
-    numbers = Counter(str(file.parent) for file in kept if file.name != "__init__.py")
-    return {folder: number for folder, number in numbers.items() if number > MOST_FILES}
+    numbers = Counter(file.parent for file in kept if file.name != "__init__.py" and file.parent.name not in CHOICES)
+    return {str(folder): number for folder, number in numbers.items() if number > MOST_FILES}
 
 
 def repeating(files: Iterable[str]) -> set[str]:

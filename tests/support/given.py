@@ -78,9 +78,8 @@ class GivenRounds:
     ) -> Tensor:
         """A round in which the clients end at theta [G, P] with this Fisher [G, P]; the server's theta after it."""
         ids = np.arange(len(theta)) if clients is None else np.array(clients)
-        work = Workplace(
-            Samples(torch.zeros(100, 1), torch.zeros(100, dtype=torch.int64)), torch.float64, False, False, lambda: None
-        )
+        samples = Samples(torch.zeros(100, 1), torch.zeros(100, dtype=torch.int64))
+        work = Workplace(samples, torch.float64, False, False, lambda: None, 100)
         group = GivenGroup(work, PLAN, ids, [np.arange(10 * (i + 1)) for i in ids], len(ids), 0, self._index)
         group.theta = torch.tensor(theta, dtype=torch.float64)
         group.trace = {k: torch.tensor(t, dtype=torch.float64) for k, t in (trace or {}).items()}

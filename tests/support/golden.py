@@ -51,6 +51,10 @@ OF_METHODS: Mapping[str, Mapping[str, object]] = {
     "FedCL si": {"method.omega": "si", "method.missing": "last", "method.every": 2, "method.proxy": 0.1},
     "FedCL mas": {"method.omega": "mas", "method.proxy": 0.1},
     "FedCL global": {"method.omega": "global", "method.missing": "skip", "method.every": 2, "method.proxy": 0.1},
+    "FedKA": {},
+    "FedKA hard": {"method.strategy": "hard", "method.anchors": 3, "method.gamma": 0.2},
+    "FedNTD": {},
+    "MOON": {},
 }  # fmt: skip
 
 Bits = dict[str, str]

@@ -60,7 +60,7 @@ def bench(
     with torch_seed(4):
         model = FlatModel(make(), classes, samples.inputs(x[:1], dtype))
     clients = np.split(np.arange(sum(sizes)), np.cumsum(sizes)[:-1])
-    return Bench(Workplace(samples, dtype, bfloat16, compile, check), clients, model)
+    return Bench(Workplace(samples, dtype, bfloat16, compile, check, max(sizes)), clients, model)
 
 
 def gradients(model: FlatModel, theta: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:

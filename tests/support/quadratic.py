@@ -156,7 +156,8 @@ class Rounds:
 
     def groups(self, cohort: Indices) -> Iterator[Group]:
         """The cohort in groups of lanes, in the order it is given."""
-        work = Workplace(self.clients.samples, self.method.model.dtype, False, False, lambda: None)
+        most = max(map(len, self.clients.parts))
+        work = Workplace(self.clients.samples, self.method.model.dtype, False, False, lambda: None, most)
         for i in range(0, len(cohort), self.lanes):
             ids = cohort[i : i + self.lanes]
             yield Group(work, self.plan, ids, [self.clients.parts[k] for k in ids], self.lanes, 0, self.finished)

@@ -101,6 +101,10 @@ class FedAvg:
         """What a client receives in round t, where a number takes `width` bytes: the model, 1 P."""
         return theta.count() * width
 
+    def samples_given(self, classes: int) -> int:
+        """How many samples every client is given before the first round."""
+        return 0
+
     def bytes_up(self, theta: Parameters, width: int) -> int:
         """What a client sends: the model, 1 P, and two numbers, its n_k and its loss."""
         return (theta.count() + 2) * width

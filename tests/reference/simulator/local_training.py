@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from parameters import Parameters
@@ -26,13 +26,17 @@ class Model:
         """The parameters that the module was made with."""
         return self._initial
 
-    def logits(self, theta: Parameters, x: Tensor) -> Tensor:
-        """[B, C] for x [B, ...]; gradient() must come before the next parameters are put in."""
+    def run(self, theta: Parameters, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Features [B, D] and logits [B, C] of x [B, ...]; gradient() must come before other parameters are put in."""
         with torch.no_grad():
             for name, own in self._module.named_parameters():
                 own.copy_(theta[name])
-        logits: Tensor = self._module(x)[1]
-        return logits
+        features, logits = self._module(x)
+        return features, logits
+
+    def logits(self, theta: Parameters, x: Tensor) -> Tensor:
+        """[B, C] for x [B, ...]."""
+        return self.run(theta, x)[1]
 
     def loss(self, theta: Parameters, x: Tensor, y: Tensor) -> Tensor:
         """Mean cross-entropy of the samples."""
@@ -59,6 +63,8 @@ class Client:
         lr: learning rate of the round.
         momentum: of its SGD, which begins anew every round.
         weight_decay: coefficient of theta in the gradient.
+        shared: [C, ...] inputs of samples that everyone has, one of each class; none where a method shares none.
+        draws: [n] uniform random numbers of the client's own in this round; takes a stream's number and n.
     """
 
     id: int
@@ -71,6 +77,8 @@ class Client:
     lr: float
     momentum: float
     weight_decay: float
+    shared: Tensor = field(default_factory=lambda: torch.zeros(0))
+    draws: Callable[[int, int], Tensor] = lambda stream, n: torch.zeros(n)
 
     @property
     def n(self) -> int:
@@ -88,7 +96,7 @@ class Step:
     """A local step as a path integral sees it.
 
     Attributes:
-        gradient: of the batch's loss alone, at before.
+        gradient: of the batch's loss, at before, without what pulls at theta.
         before: theta.
         after: theta.
     """
@@ -104,7 +112,7 @@ class Trained:
 
     Attributes:
         theta: after the last step.
-        loss: mean over the steps of their batches' loss, without what a method adds to it; 0 without a step.
+        loss: mean over the steps of their batches' loss, without what pulls at theta; 0 without a step.
         path: all steps.
     """
 
@@ -118,6 +126,7 @@ def local_sgd(
     theta: Parameters,
     pull: Callable[[Parameters], Parameters] | None = None,
     solve: Callable[[Parameters], Parameters] | None = None,
+    objective: Callable[[Parameters, Tensor, Tensor], Tensor] | None = None,
 ) -> Trained:
     """Train a client.
 
@@ -126,11 +135,13 @@ def local_sgd(
         theta: where it starts.
         pull: gradient of what a method adds to the loss, a function of theta.
         solve: where a proximal step ends, a function of theta after the step of SGD.
+        objective: the loss of theta on samples x with labels y, if not the mean cross-entropy.
     """
+    objective = objective or client.model.loss
     losses, path = [], []
     buffer = theta.filled(0)
     for batch in client.batches:
-        loss = client.model.loss(theta, client.x[batch], client.y[batch])
+        loss = objective(theta, client.x[batch], client.y[batch])
         gradient = client.model.gradient(loss)
         g = gradient + client.weight_decay * theta
         if pull:

@@ -136,13 +136,18 @@ class Play:
     ) -> Client:
         settings = self.settings
         noise, lr = partial(self.schedule.noise, t, k, len(y)), settings.lr_in(t)
-        return Client(k, self.model, x, y, batches, once, noise, lr, settings.momentum, settings.weight_decay)
+        draws, shared = partial(self.schedule.draws, t, k), self.data.samples(self.schedule.shared)[0]
+        return Client(
+            k, self.model, x, y, batches, once, noise, lr, settings.momentum, settings.weight_decay, shared, draws
+        )
 
     def traffic(self, theta: Parameters, updates: Sequence[Update], t: int) -> Row:
         """Bytes that all clients of the cohort together receive and send."""
+        sample, given = self.data.x_train[0].numel() * self.width, self.method.samples_given(self.data.classes)
+        before = self.settings.clients * given * sample if t == 0 else 0
         return {
             "cohort": len(updates),
-            "traffic_down_bytes": len(updates) * self.method.bytes_down(theta, self.width, t),
+            "traffic_down_bytes": len(updates) * self.method.bytes_down(theta, self.width, t) + before,
             "traffic_up_bytes": len(updates) * self.method.bytes_up(theta, self.width),
         }
 

@@ -58,6 +58,16 @@ class Schedule:
         drawn = keys(self._importance_key(t, client), Purpose.NOISE, np.arange(-(-n // size))) >> np.uint64(33)
         return torch.cat([uniform(torch.tensor(int(key)), 0, torch.Size([size])) for key in drawn])[:n]
 
+    def draws(self, t: int, client: int, stream: int, n: int) -> Tensor:
+        """[n] uniform random numbers that a method draws for a client in round t."""
+        key = keys(self._settings.seed, t, Purpose.METHOD, client) >> np.uint64(33)
+        return uniform(torch.tensor(int(key[0])), stream, [n])
+
+    @cached_property
+    def shared(self) -> list[int]:
+        """Positions in the training set of one sample of each class that everyone has."""
+        return [int(i) for i in self._federation.shared]
+
     @cached_property
     def proxy(self) -> list[int]:
         """Positions in the training set of the server's samples; they stay in this order."""

@@ -1,0 +1,95 @@
+"""The samples of a group's clients one by one: their labels, some of them by class, and functions of each.
+
+Lists are as long as the largest client of the run has samples, N, in every group: a sum over a longer padding may have
+other bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import torch
+from torch import Tensor, vmap
+
+from fl_ddp.engine.group import Group
+from fl_ddp.engine.loss import one_hot
+from fl_ddp.protocol import Batch, Tensors
+
+AT_ONCE = 100
+"""Samples of a client in one call of a function; it orders sums, so it is part of the results."""
+
+OfSamples = Callable[[Tensor, Batch], Tensors]
+"""What a function of one client's theta [V] and a batch gives by name."""
+
+
+def labels(group: Group) -> Tensor:
+    """The labels [G, N] of each client's samples in their order; -1 behind its last one."""
+    return torch.where(group.positions >= 0, group.workplace.samples.y[group.positions.clamp_min(0)], -1)
+
+
+def class_counts(group: Group, num_classes: int) -> Tensor:
+    """Numbers [G, C] of each client's samples by label."""
+    return one_hot(labels(group), num_classes).sum(1).to(group.n)
+
+
+def best_of_class(group: Group, score: Tensor, num_classes: int) -> Tensor:
+    """Places [G, C] of the sample of each class with the highest score [G, N]; any where a client has none."""
+    of_class = one_hot(labels(group), num_classes).mT
+    return torch.where(of_class, score[:, None], -torch.inf).argmax(-1)
+
+
+def inputs_at(group: Group, places: Tensor) -> Tensor:
+    """The network's inputs [G, M, ...] at places [G, M] of each client's list of samples."""
+    samples, index = group.workplace.samples, group.positions.gather(1, places).clamp_min(0)
+    return samples.inputs(samples.x[index], group.workplace.dtype)
+
+
+def shared_inputs(group: Group) -> Tensor:
+    """The network's inputs [C, ...] of the samples that everyone has, one of each class; see FedAvg.shares_samples."""
+    samples, shared = group.workplace.samples, group.workplace.shared
+    assert len(shared), "a method that looks at shared samples says so with shares_samples"
+    return samples.inputs(samples.x[shared], group.workplace.dtype)
+
+
+def of_each(group: Group, function: OfSamples, theta: Tensor) -> Tensors:
+    """What a function gives for each of a client's samples in their order.
+
+    Args:
+        group: of clients.
+        function: of one client's theta [V] and a batch of its samples; gives [B, ...] by name.
+        theta: [V], or [G, V] one for each client.
+
+    Returns:
+        [G, N, ...] by name; 0 behind a client's last sample.
+    """
+    parts = list(_by_chunks(group, function, theta))
+    real = group.positions >= 0
+    found = {name: torch.cat([part[name] for part in parts], 1)[:, : real.shape[1]] for name in parts[0]}
+    return {name: torch.where(real.view(*real.shape, *[1] * (t.ndim - 2)), t, 0) for name, t in found.items()}
+
+
+def sum_over(group: Group, function: OfSamples, theta: Tensor) -> Tensors:
+    """Sums over each client's samples of what a function gives.
+
+    Args:
+        group: of clients.
+        function: of one client's theta [V] and a batch of its samples; gives sums over the batch [...] by name, of the
+            samples whose mask is 1.
+        theta: [V], or [G, V] one for each client.
+
+    Returns:
+        [G, ...] by name.
+    """
+    total, *others = _by_chunks(group, function, theta)
+    for part in others:
+        total = {name: t + part[name] for name, t in total.items()}
+    return total
+
+
+def _by_chunks(group: Group, function: OfSamples, theta: Tensor) -> Iterator[Tensors]:
+    lanes = vmap(function, in_dims=(0 if theta.ndim > 1 else None, 0))
+    normaliser, dtype = group.workplace.samples.normaliser, group.workplace.dtype
+    with torch.no_grad():
+        for drawn in group.in_order(AT_ONCE):
+            group.workplace.check()
+            yield lanes(theta, Batch(normaliser.inputs(drawn.x, dtype), drawn.y, drawn.mask, drawn.key))

@@ -1,0 +1,49 @@
+"""FedNTD: Lee et al., Preservation of the Global Knowledge by Not-True Distillation in Federated Learning.
+
+NeurIPS 2022, arXiv 2106.03097, Eq. 4-6.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from fl_ddp.bounds import NonNegative, Positive
+from fl_ddp.engine.loss import cross_entropy, mean_over, one_hot
+from fl_ddp.methods.fedavg import FedAvg
+from fl_ddp.protocol import Batch, Leaves, Tensors
+
+_NEVER = -1e30
+"""A logit of probability 0 whose product with that 0 is a number, as infinity's would not be."""
+
+
+@dataclass(frozen=True)
+class FedNTD(FedAvg):
+    """FedAvg whose clients keep what the received model thinks of the classes that a sample is not of.
+
+    Attributes:
+        beta: weight of the distillation.
+        tau: its temperature.
+    """
+
+    beta: NonNegative = 1.0
+    tau: Positive = 1.0
+
+    neutral: ClassVar[Mapping[str, float] | None] = {"beta": 0.0}
+
+    def loss(self, theta: Leaves, batch: Batch, server: Tensors, mine: Tensors) -> Tensor:
+        """Eq. 4: cross-entropy + beta tau^2 KL(received || local) over the not-true classes."""
+        logits = self.model.logits(theta, batch.x, batch.key)
+        received = self.model.logits(server["theta"], batch.x)
+        true = one_hot(batch.y, self.model.num_classes)
+        p, q = self._not_true(received, true), self._not_true(logits, true)
+        divergence = (p.exp() * (p - q)).sum(-1)
+        return mean_over(batch.mask, cross_entropy(logits, batch.y) + self.beta * self.tau**2 * divergence)
+
+    def _not_true(self, logits: Tensor, true: Tensor) -> Tensor:
+        """Eq. 5: log-probabilities [B, C] at the temperature, without the true class."""
+        return torch.where(true, _NEVER, logits / self.tau).log_softmax(-1)
