@@ -10,7 +10,6 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from fl_ddp.engine.flat_model import FlatModel
 from fl_ddp.engine.samples import Samples
 from fl_ddp.federation import Federation
 from fl_ddp.protocol import Indices, Term
@@ -75,7 +74,7 @@ class Evaluation:
 
         Args:
             clients: [G] ids, -1 for a padded lane.
-            theta: [G, P].
+            theta: [G, V].
 
         Returns:
             own_accuracy and tested [G]; nothing where no client has test samples.
@@ -84,7 +83,7 @@ class Evaluation:
             return {}
         federation = self._federation
         parts = [federation.local_test[i] if i >= 0 else np.zeros(0, np.int64) for i in clients]
-        accuracy = own_accuracy(federation.model, theta, federation.own_samples, parts)
+        accuracy = own_accuracy(federation.method.predict, theta, federation.own_samples, parts, federation.model.dtype)
         tested = torch.tensor([float(len(part) > 0) for part in parts], device=accuracy.device)
         return {"own_accuracy": Term(accuracy, weight=tested), "tested": tested}
 
@@ -160,14 +159,21 @@ def _mean(accuracy: npt.NDArray[np.float64]) -> float | None:
     return float(np.mean(known)) if len(known) else None
 
 
-def own_accuracy(model: FlatModel, theta: Tensor, samples: Samples, parts: Sequence[Indices]) -> Tensor:
+def own_accuracy(
+    predict: Callable[[Tensor, Tensor], Tensor],
+    theta: Tensor,
+    samples: Samples,
+    parts: Sequence[Indices],
+    dtype: torch.dtype,
+) -> Tensor:
     """Accuracy [G], float64, of each lane's model on its own samples; 0 where it has none.
 
     Args:
-        model: the network.
-        theta: [G, P].
+        predict: logits [B, C] of a model [V] for inputs [B, ...].
+        theta: [G, V].
         samples: that the parts are of.
         parts: test samples of each lane, one list a lane.
+        dtype: of the inputs.
     """
     device = samples.y.device
     longest = max((len(part) for part in parts), default=0)
@@ -179,7 +185,7 @@ def own_accuracy(model: FlatModel, theta: Tensor, samples: Samples, parts: Seque
     with torch.no_grad():
         for at in torch.split(rows, max(1, BATCH // max(len(parts), 1)), 1):
             index = at.clamp_min(0)
-            logits = torch.vmap(model.logits)(theta, samples.inputs(samples.x[index], model.dtype))
+            logits = torch.vmap(predict)(theta, samples.inputs(samples.x[index], dtype))
             right += ((logits.argmax(2) == samples.y[index]) & (at >= 0)).sum(1)
     return right / (rows >= 0).sum(1).clamp_min(1)
 

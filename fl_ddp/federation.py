@@ -109,7 +109,7 @@ def build_federation(config: Config, ranks: Ranks) -> Federation:
     try_once = partial(try_gradient, model, example, config.model.name)
     with _keyed(config, "forward", "by torch.nn.Dropout layers, whose keys are the run's", try_once):
         try_once()
-    method = registry.build(config.method, model=model)
+    method = registry.build(config.method, model=model, num_clients=config.clients)
     assert isinstance(method, FedAvg)
     clients, local_test, partition_seed = _divide(config, data.y_train, data.y_test)
     lanes = auto_lanes(config.cohort_size, device.type) if config.lanes == "auto" else config.lanes

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -92,21 +93,34 @@ class Upload:
 
     Attributes:
         sums: of the cohort, its clients' parts of them.
-        theta: the clients' own models after local training [G, P].
+        theta: the clients' own models after local training [G, V], as the method's predict() takes them.
         memory: what stays with the client until it next takes part, [G, ...].
-        sent: what a client would put on the wire for its parts of the sums, [G, ...], if not these themselves.
+        sent: what a client would put on the wire, [G, ...], if not its parts of the sums and its rows themselves.
+        rows: what the server sees of each client for itself, [G, ...].
     """
 
     sums: dict[str, Tensor | Term]
     theta: Tensor
     memory: Tensors = field(default_factory=dict)
     sent: Mapping[str, Tensor | Term] | None = None
+    rows: Tensors = field(default_factory=dict)
+
+    @property
+    def on_the_wire(self) -> Mapping[str, Tensor | Term]:
+        """What a client sends."""
+        return {**self.sums, **self.rows} if self.sent is None else self.sent
 
 
 class Total(NamedTuple):
-    """The sums of a round over its cohort, float64, equal on every rank."""
+    """What a round's clients have handed over, equal on every rank.
+
+    Attributes:
+        sums: over the cohort, float64.
+        rows: of its clients [cohort, ...], in the order of Info.cohort.
+    """
 
     sums: Tensors
+    rows: Mapping[str, Tensor] = MappingProxyType({})
 
 
 @dataclass(frozen=True)

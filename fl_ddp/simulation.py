@@ -26,6 +26,7 @@ from fl_ddp.host.interrupt import StopRequest
 from fl_ddp.protocol import Indices, Info, Tensors, Term, Total, Upload
 from fl_ddp.ranks.checksum import checksum
 from fl_ddp.ranks.cohort import cohort, deal, owner
+from fl_ddp.ranks.cohort_rows import CohortRows
 from fl_ddp.ranks.collectives import Ranks
 from fl_ddp.ranks.exact_sum import CohortSum
 from fl_ddp.ranks.memory import ClientMemory
@@ -41,11 +42,13 @@ class _Work(NamedTuple):
     Attributes:
         hook: of the method, for messages.
         client: what to call a client in a message, before its number.
+        order: ids of all ranks' clients, in the order of their rows.
         of: what is done with clients.
     """
 
     hook: str
     client: str
+    order: Indices
     of: Callable[[Indices], tuple[Group, Upload]]
 
 
@@ -131,7 +134,7 @@ class Simulation:
             hands = self._hands(ids)
             server = self._measured(index)
             initial = self._received_accuracy(server, ids) if due else Received(None, None)
-            work = _Work("client_update", f"round {index + 1}, client", partial(self._train, index, server, due))
+            work = _Work("client_update", f"round {index + 1}, client", ids, partial(self._train, index, server, due))
             total, kept = self._sum(hands[self._ranks.index], work, server)
             by_all = self._personalised(index, ids, server, total) if due else None
             self._update(index, ids, server, total, kept)
@@ -183,12 +186,13 @@ class Simulation:
             return group, Upload(method.measure(group, self.server), self.server["theta"])
 
         mine = np.arange(self._ranks.index, len(proxy), self._ranks.size)
-        total, _ = self._sum(mine, _Work("measure", f"round {index + 1}, proxy batch", measure), self.server)
+        pieces = np.arange(len(proxy))
+        total, _ = self._sum(mine, _Work("measure", f"round {index + 1}, proxy batch", pieces, measure), self.server)
         self._made = _Made(index + 1, "measured")
         return self._ranks.together(lambda: _finite(method.measured(self.server, total), index))
 
     def _sum(self, hand: Indices, work: _Work, server: Tensors) -> tuple[Total, list[Kept]]:
-        """Sums over all clients of all ranks, and what stays on this rank of its groups' uploads.
+        """Sums over all clients of all ranks, their rows, and what stays on this rank of its groups' uploads.
 
         Args:
             hand: this rank's clients.
@@ -196,7 +200,9 @@ class Simulation:
             server: the state they start from, which must be the same on all ranks.
         """
         watch, config = self._watch, self._config
-        sums = CohortSum(config.reduction == "exact", config.compile, self._ranks.size, self._workers.size)
+        exact = config.reduction == "exact"
+        sums = CohortSum(exact, config.compile, self._ranks.size, self._workers.size)
+        rows = CohortRows(work.order, torch.float64 if exact else torch.float32)
         kept: list[Kept] = []
         error, self._late = self._late, None
         try:
@@ -206,13 +212,17 @@ class Simulation:
                     done = self._workers.map(work.of, groups)
                 with watch.phase("summing"):
                     for group, upload in done:
-                        sums.add(upload.sums, group.real, [f"{work.client} {i}" for i in group.client])
+                        names = [f"{work.client} {i}" for i in group.client]
+                        sums.add(upload.sums, group.real, names)
+                        rows.add(upload.rows, group.client, names)
                         kept.append(Kept(group.client, upload.memory, _bytes_up(upload)))
         except Exception as failure:
             error = error or failure
         with watch.phase("summing"):
             self._ranks.agree(error)
-            return Total(sums.totals(self._added(sums.buffer(), server))), kept
+            buffer = sums.buffer()
+            summed, gathered = self._added(rows.added_to(buffer), server).tensor_split([len(buffer)])
+            return Total(sums.totals(summed), rows.totals(gathered)), kept
 
     def _keyed(self, hook: str, key: str, again: Callable[[], object]) -> AbstractContextManager[None]:
         """Refuse a block in which the method draws from a global generator; see refuse_global_draws()."""
@@ -247,8 +257,7 @@ class Simulation:
         if taken := reports.keys() & upload.sums.keys():
             what = f"client_update of {type(method).__name__}"
             raise ConfigError(what, f"gives a sum named {min(taken)}, which is the engine's own; give it another name")
-        sent_up = upload.sums if upload.sent is None else upload.sent
-        return group, replace(upload, sums=upload.sums | reports, sent=sent_up)
+        return group, replace(upload, sums=upload.sums | reports, sent=upload.on_the_wire)
 
     def _personalised(self, index: int, ids: Indices, server: Tensors, total: Total) -> float | None:
         """Accuracy of all clients' models after local training: the others train, too, and nothing comes of it."""
@@ -261,7 +270,7 @@ class Simulation:
 
         others = np.setdiff1d(np.arange(self._config.clients), ids)
         mine = self._hands(others)[self._ranks.index]
-        of_others, _ = self._sum(mine, _Work("client_update", f"round {index + 1}, client", train), server)
+        of_others, _ = self._sum(mine, _Work("client_update", f"round {index + 1}, client", others, train), server)
         both = {name: total.sums[name] + of_others.sums[name] for name in ("own_accuracy", "tested")}
         return _ratio(Total(both), "own_accuracy", "tested")
 
@@ -365,6 +374,5 @@ def _finite(server: Tensors, index: int) -> Tensors:
 
 def _bytes_up(upload: Upload) -> int:
     """What one client sends."""
-    sent = upload.sums if upload.sent is None else upload.sent
-    values = [t.value if isinstance(t, Term) else t for t in sent.values()]
+    values = [t.value if isinstance(t, Term) else t for t in upload.on_the_wire.values()]
     return sum(prod(v.shape[1:]) * v.element_size() for v in values)

@@ -36,7 +36,7 @@ _ENGINE_ARGUMENTS = {
     "data": frozenset[str](),
     "partition": frozenset[str](),
     "model": frozenset({"in_shape", "num_classes"}),
-    "method": frozenset({"model"}),
+    "method": frozenset({"model", "num_clients"}),
 }
 
 
@@ -123,7 +123,7 @@ def build(choice: Choice, **engine_arguments: object) -> object:
 
     Args:
         choice: a class path and its arguments, as a checked configuration holds them.
-        engine_arguments: what the run knows (in_shape, num_classes, model); the constructor gets those it accepts.
+        engine_arguments: what the run knows (num_classes, model, ...); the constructor gets those it accepts.
 
     Raises:
         ConfigError: the constructor refuses a value.

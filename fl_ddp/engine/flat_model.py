@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import threading
 from collections.abc import Sequence
+from functools import cached_property
 from typing import NamedTuple
 
 import torch
@@ -15,6 +16,9 @@ from fl_ddp.engine.loss import cross_entropy, mean_over
 from fl_ddp.engine.seeds import uniform
 from fl_ddp.errors import ConfigError, one_line
 from fl_ddp.protocol import Batch, Leaves
+
+Part = tuple[int, ...]
+"""Some of a model's parameters by their numbers, ascending; as a vector one after another."""
 
 
 class KeyedDropout(nn.Module):
@@ -99,7 +103,7 @@ class FlatModel:
         self.shapes = tuple(parameter.shape for parameter in named.values())
         self._sizes = [parameter.numel() for parameter in named.values()]
         self.num_params, self.num_classes = sum(self._sizes), num_classes
-        self.device, self.dtype = example.device, example.dtype
+        self.device, self.dtype, self._example = example.device, example.dtype, example
         name_of = {id(parameter): name for name, parameter in named.items()}
         own = module.state_dict(keep_vars=True)
         self._saved_as = {name: name_of[id(t)] for name, t in own.items() if id(t) in name_of}
@@ -126,10 +130,38 @@ class FlatModel:
             module.get_parameter(name).requires_grad_()
         return FlatModel(module, self.num_classes, example.double())
 
-    def leaves(self, vector: Tensor) -> Leaves:
-        """Split [..., P] into one tensor per parameter, [..., *shape]; views."""
-        parts = torch.split(vector, self._sizes, -1)
-        return tuple(p.view(*vector.shape[:-1], *shape) for p, shape in zip(parts, self.shapes, strict=True))
+    def leaves(self, vector: Tensor, part: Part | None = None) -> Leaves:
+        """Split [..., P], or a part's [..., size], into one tensor per parameter, [..., *shape]; views."""
+        numbers = range(len(self._sizes)) if part is None else part
+        values = torch.split(vector, [self._sizes[i] for i in numbers], -1)
+        return tuple(v.view(*vector.shape[:-1], *self.shapes[i]) for i, v in zip(numbers, values, strict=True))
+
+    def take(self, theta: Tensor, part: Part) -> Tensor:
+        """The coordinates [..., size] of a part of [..., P]."""
+        values = torch.split(theta, self._sizes, -1)
+        return torch.cat([values[i] for i in part], -1)
+
+    def put(self, theta: Tensor, part: Part, values: Tensor) -> Tensor:
+        """Vectors [..., P] with other values [..., size] in a part."""
+        kept = torch.split(theta.expand(*values.shape[:-1], -1), self._sizes, -1)
+        put = dict(zip(part, torch.split(values, [self._sizes[i] for i in part], -1), strict=True))
+        return torch.cat([put.get(i, own) for i, own in enumerate(kept)], -1)
+
+    def last(self, num_tensors: int) -> Part:
+        """The last so many parameters, at most all."""
+        return tuple(range(len(self._sizes)))[-num_tensors:]
+
+    @cached_property
+    def head(self) -> Part:
+        """Parameters that logits depend on and features do not: the classifier on top of the features."""
+        leaves = tuple(leaf.detach().requires_grad_() for leaf in self.leaves(self.init()))
+        used = torch.autograd.grad(self.features(leaves, self._example).sum(), leaves, allow_unused=True)
+        return tuple(i for i, g in enumerate(used) if g is None)
+
+    @cached_property
+    def num_features(self) -> int:
+        """D."""
+        return self.features(self.init(), self._example).shape[-1]
 
     def apply(self, theta: Tensor | Leaves, x: Tensor, key: Tensor | None = None) -> tuple[Tensor | None, Tensor]:
         """Features [B, D] (None if not known) and logits [B, C] for x [B, ...].

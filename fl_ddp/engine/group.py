@@ -71,16 +71,16 @@ class Group:
         """Put clients [<= lanes] with their sample indices into lanes."""
         empty = lanes - len(clients)
         assert empty >= 0
-        self.workplace, self.plan, self.round = workplace, plan, round_index
+        self.workplace, self.plan, self.round, self._seed = workplace, plan, round_index, seed
         self.client = np.concatenate([clients, np.full(empty, -1, np.int64)])
         self._samples = [*samples, *[np.zeros(0, np.int64)] * empty]
         self._keys = keys(seed, round_index, Purpose.ORDER, self.client)
         device = workplace.samples.x.device
-        counts = np.array([len(s) for s in self._samples], np.int64)
+        counts = np.array([len(samples) for samples in self._samples], np.int64)
         self.keys = noise_key(seed, round_index, Purpose.METHOD, self.client).to(device)
         self.n = torch.from_numpy(counts).to(device, workplace.dtype)
         self.real = torch.from_numpy(self.client >= 0).to(device, workplace.dtype)
-        self.steps = torch.from_numpy(plan.num_steps(counts)).to(device, workplace.dtype)
+        self.steps = self._steps(plan)
 
     @property
     def lanes(self) -> int:
@@ -103,6 +103,8 @@ class Group:
         server: Tensors,
         memory: Tensors,
         trace: Mapping[str, Tensor] | None = None,
+        plan: Plan | None = None,
+        draw: int = 0,
     ) -> Trained:
         """Train every lane on its own samples.
 
@@ -112,11 +114,14 @@ class Group:
             server: what the clients received, seen by all lanes.
             memory: [G, ...] what each client remembers.
             trace: [V] or [G, V] vectors that the objective tracks from step to step, as they begin.
+            plan: in place of the round's.
+            draw: of the batches' order; a method that trains more than once in a round numbers its trainings.
 
         Returns:
             theta [G, V], mean loss over a client's steps [G], the traces as they end [G, V].
         """
-        work, plan = self.workplace, self.plan
+        work, plan = self.workplace, plan or self.plan
+        order = keys(self._keys, Purpose.AGAIN, draw) if draw else self._keys
         kind = StepKind(work.dtype, plan.momentum > 0, plan.weight_decay > 0, work.bfloat16, work.compile)
         width = start.shape[-1]
         state = self._state(objective, start, trace or {}, kind)
@@ -124,12 +129,34 @@ class Group:
         received, remembered = _split(server, objective, width), _split(memory, objective, width)
         steps = ByLayout(partial(local_step, objective, kind))
         with torch.no_grad():
-            for drawn in self._draws(self.plan.batches(self._keys, self._samples), self._keys):
+            for drawn in self._draws(plan.batches(order, self._samples), order):
                 work.check()
                 given = (state, drawn, work.samples.normaliser, received, remembered, rates)
                 steps.of(given)(*given)
         traces = {name: _joined(leaves) for name, leaves in state.walk.trace.items()}
-        return Trained(_joined(state.walk.theta), state.loss / self.steps.clamp_min(1), traces)
+        number = self.steps if plan is self.plan else self._steps(plan)
+        return Trained(_joined(state.walk.theta), state.loss / number.clamp_min(1), traces)
+
+    def _steps(self, plan: Plan) -> Tensor:
+        counts = np.array([len(samples) for samples in self._samples], np.int64)
+        return torch.from_numpy(plan.num_steps(counts)).to(self.n)
+
+    def split(self, share: float) -> tuple[Group, Group]:
+        """The same clients with a share of their samples, the same ones in every round, and with the others.
+
+        A client with at least two samples has some in both; one with a single sample has it in the second.
+        """
+        n = np.array([len(samples) for samples in self._samples], np.int64)
+        order = shuffled(keys(self._seed, Purpose.HELD_OUT, self.client), n, 0)
+        held = np.clip(np.rint(share * n).astype(np.int64), np.minimum(n // 2, 1), np.maximum(n - 1, 0))
+        cut = [np.split(own[row[: len(own)]], [h]) for own, row, h in zip(self._samples, order, held, strict=True)]
+        return self._with([first for first, _ in cut]), self._with([rest for _, rest in cut])
+
+    def _with(self, samples: list[Indices]) -> Group:
+        """The same lanes with other samples."""
+        real = int((self.client >= 0).sum())
+        ids = self.client[:real]
+        return Group(self.workplace, self.plan, ids, samples[:real], self.lanes, self._seed, self.round)
 
     def _state(self, objective: Objective, start: Tensor, trace: Mapping[str, Tensor], kind: StepKind) -> State:
         def own(vector: Tensor) -> Leaves:

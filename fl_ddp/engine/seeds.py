@@ -37,6 +37,8 @@ class Purpose(IntEnum):
     SERVER = 11
     SAMPLE = 12
     SHARED = 13
+    AGAIN = 14
+    HELD_OUT = 15
 
 
 def _mix(word: Keys) -> Keys:

@@ -40,6 +40,9 @@ class Objective(Hashable, Protocol):
     def priors(self, server: Tensors, mine: Tensors) -> tuple[Quadratic, ...]:
         """Quadratic priors of one leaf."""
 
+    def project(self, new: Tensor, old: Tensor, server: Tensors, mine: Tensors) -> Tensor:
+        """Where one leaf may be after a step from old to new."""
+
     def track(self, trace: Tensors, old: Tensor, new: Tensor, g: Tensor, step: Tensor) -> Tensors:
         """One leaf's trace after a step."""
 
@@ -147,7 +150,7 @@ def local_step(objective: Objective, kind: StepKind, shapes: Hashable) -> Step:
         moved = theta - rates.lr * d
         for prior in priors:
             moved = prior.solved_from(moved, rates.lr)
-        return moved, d
+        return objective.project(moved, theta, server, mine), d
 
     def of_lane(
         walk: Walk, batch: Batch, number: Tensor, server: Split, mine: Split, rates: Rates

@@ -99,6 +99,10 @@ class FedAvg:
         """Quadratic priors of one leaf; called once per leaf."""
         return ()
 
+    def project(self, new: Tensor, old: Tensor, server: Tensors, mine: Tensors) -> Tensor:
+        """Where one leaf's coordinates may be after a step from old to new; called once per leaf."""
+        return new
+
     def track(self, trace: Tensors, old: Tensor, new: Tensor, g: Tensor, step: Tensor) -> Tensors:
         """What is tracked after step number step [] from old to new, g the gradient of the loss; once per leaf."""
         return trace
@@ -113,6 +117,10 @@ class FedAvg:
         """Train a group of clients from the received state and say what leaves them and what stays."""
         trained = group.train(server["theta"], self, server, memory)
         return Upload(self.average(group, server, trained), trained.theta)
+
+    def predict(self, theta: Tensor, x: Tensor) -> Tensor:
+        """Logits [B, C] of a client's own model, theta [V] as its upload has it, for inputs x [B, ...]."""
+        return self.model.logits(theta, x)
 
     def mean_delta(self, total: Total) -> Tensor:
         """The weighted mean change of the cohort's models [P], float64."""

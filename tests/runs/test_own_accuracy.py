@@ -50,7 +50,7 @@ def test_each_lane_is_tested_on_its_own_samples_with_its_own_model() -> None:
     theta = torch.stack([network.init() + 0.3 * torch.randn(network.num_params, generator=GENERATOR) for _ in PARTS])
     # whatever a model takes the sample for that pads a part, it is right once
     for samples in (SAMPLES, *(SAMPLES._replace(y=torch.full_like(SAMPLES.y, label)) for label in range(3))):
-        accuracy = own_accuracy(network, theta, samples, PARTS)
+        accuracy = own_accuracy(network.logits, theta, samples, PARTS, network.dtype)
         pairs = zip(theta, PARTS, strict=True)
         expected = [plain(network, t, part, samples) if len(part) else 0.0 for t, part in pairs]
         assert accuracy.tolist() == pytest.approx(expected, abs=1e-15)

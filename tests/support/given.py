@@ -51,6 +51,8 @@ class GivenGroup(Group):
         server: Tensors,
         memory: Tensors,
         trace: Mapping[str, Tensor] | None = None,
+        plan: Plan | None = None,
+        draw: int = 0,
     ) -> Trained:
         return Trained(self.theta, torch.zeros(len(self.theta)), self.trace)
 

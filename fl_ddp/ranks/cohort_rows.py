@@ -1,0 +1,67 @@
+"""Rows of clients, one for each of a cohort: a gather that is a sum of parts which are 0 elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import prod
+
+import torch
+from torch import Tensor
+
+from fl_ddp.errors import DivergedError
+from fl_ddp.protocol import Indices, Tensors
+
+
+class CohortRows:
+    """The rows of one round that this rank's clients hand over.
+
+    The sum over ranks adds zeros to every number, so rows have the same bits on any number of ranks; a negative zero
+    becomes a positive one on each.
+    """
+
+    def __init__(self, cohort: Indices, dtype: torch.dtype) -> None:
+        """Begin with nothing.
+
+        Args:
+            cohort: [cohort] ids, in the order of the rows.
+            dtype: of the buffer; float64 holds float32 and whole numbers up to 2^53 exactly.
+        """
+        self._place = {int(client): place for place, client in enumerate(cohort)}
+        self._dtype = dtype
+        self._of: dict[str, Tensor] = {}
+        self._type_of: dict[str, torch.dtype] = {}
+
+    def add(self, rows: Mapping[str, Tensor], clients: Indices, names: Sequence[str]) -> None:
+        """Add the rows [G, ...] of a group.
+
+        Args:
+            rows: by name.
+            clients: [G] ids, -1 for a padded lane.
+            names: [G] what to call the client of each lane in an error message.
+
+        Raises:
+            DivergedError: a client's row is not finite.
+        """
+        lanes = [lane for lane, client in enumerate(clients) if client >= 0]
+        places = [self._place[int(clients[lane])] for lane in lanes]
+        for name, t in rows.items():
+            if name not in self._of:
+                self._of[name] = t.new_zeros(len(self._place), *t.shape[1:], dtype=self._dtype)
+                self._type_of[name] = t.dtype
+            mine = t[lanes].to(self._dtype) + 0.0
+            finite = mine.isfinite().view(len(lanes), prod(mine.shape[1:])).all(1)
+            if not bool(finite.all()):
+                raise DivergedError(f"{names[lanes[int(finite.int().argmin())]]}: {name!r} is not finite")
+            self._of[name][places] = mine
+
+    def added_to(self, buffer: Tensor) -> Tensor:
+        """A flat vector with all rows behind it, to be added over the ranks."""
+        return torch.cat([buffer, *(t.flatten() for t in self._of.values())]) if self._of else buffer
+
+    def totals(self, buffer: Tensor) -> Tensors:
+        """The rows [cohort, ...] in their own types, from what lies behind in the ranks' sum."""
+        sums = torch.split(buffer, [prod(t.shape) for t in self._of.values()])
+        return {
+            name: total.view(t.shape).to(self._type_of[name])
+            for (name, t), total in zip(self._of.items(), sums, strict=True)
+        }

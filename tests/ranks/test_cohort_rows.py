@@ -1,0 +1,82 @@
+"""Rows of clients come in the cohort's order, exactly, however the clients are dealt."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+
+from fl_ddp.errors import DivergedError
+from fl_ddp.protocol import Tensors
+from fl_ddp.ranks.cohort_rows import CohortRows
+
+IDS = np.array([2, 3, 5, 11, 12])
+ROWS: Tensors = {
+    "model": torch.randn(5, 7, generator=torch.Generator().manual_seed(0)),
+    "seen": torch.arange(10).view(5, 2),
+    "fine": torch.tensor([0.0, 5e-324, 2.0**-1074, 1e300, -3.0], dtype=torch.float64),
+}
+
+
+def gathered(hands: Sequence[Sequence[int]], lanes: int, dtype: torch.dtype = torch.float64) -> Tensors:
+    """Rows of clients dealt to ranks by their places in IDS, in groups of lanes; the ranks' parts are added."""
+    ranks = [CohortRows(IDS, dtype) for _ in hands]
+    before = torch.tensor([1.0, 2.0], dtype=dtype)
+    for rows, hand in zip(ranks, hands, strict=True):
+        for i in range(0, max(len(hand), 1), lanes):
+            places = list(hand[i : i + lanes])
+            empty = lanes - len(places)
+            clients = np.concatenate([IDS[places], np.full(empty, -1)]).astype(np.int64)
+            padded = {
+                n: torch.cat([t[places], torch.full_like(t[:1], 9).expand(empty, *t.shape[1:])])
+                for n, t in ROWS.items()
+            }
+            rows.add(padded, clients, [str(c) for c in clients])
+    total: Tensor = torch.stack([rows.added_to(before) for rows in ranks]).sum(0)
+    assert total[:2].tolist() == [len(hands), 2 * len(hands)]
+    return ranks[0].totals(total[2:])
+
+
+@given(st.permutations(range(5)), st.integers(1, 4), st.integers(1, 6), st.data())
+def test_dealing_and_grouping_do_not_matter(order: list[int], num_ranks: int, lanes: int, data: st.DataObject) -> None:
+    cuts = sorted(data.draw(st.lists(st.integers(0, 5), min_size=num_ranks - 1, max_size=num_ranks - 1)))
+    hands = np.split(np.array(order), cuts)
+    found = gathered([[int(i) for i in hand] for hand in hands], lanes)
+    assert found.keys() == ROWS.keys()
+    for name, t in ROWS.items():
+        assert found[name].dtype == t.dtype
+        assert torch.equal(found[name], t), name
+
+
+def test_a_negative_zero_is_positive_on_any_number_of_ranks() -> None:
+    for hands in ([[0]], [[0], []]):
+        ranks = [CohortRows(IDS[:1], torch.float64) for _ in hands]
+        for rows, hand in zip(ranks, hands, strict=True):
+            clients = np.array([2 if hand else -1])
+            rows.add({"x": torch.tensor([[-0.0]])}, clients, [""])
+        total = torch.stack([rows.added_to(torch.zeros(0, dtype=torch.float64)) for rows in ranks]).sum(0)
+        assert not torch.signbit(ranks[0].totals(total)["x"]).any()
+
+
+@pytest.mark.parametrize("bad", [torch.nan, torch.inf, -torch.inf])
+def test_a_row_that_is_not_finite_names_its_client(bad: float) -> None:
+    rows = CohortRows(IDS, torch.float64)
+    t = torch.zeros(3, 4)
+    t[2, 1] = bad
+    with pytest.raises(DivergedError, match=r"^round 3, client 5: 'head' is not finite; a smaller --lr usually helps$"):
+        rows.add({"head": t}, np.array([2, -1, 5]), ["round 3, client 2", "", "round 3, client 5"])
+    t[2, 1], t[1, 0] = 0, bad
+    rows.add({"head": t}, np.array([2, -1, 5]), ["", "", ""])
+    assert rows.totals(rows.added_to(torch.zeros(0)))["head"].isfinite().all(), "a padded lane's row is nobody's"
+
+
+def test_without_rows_nothing_is_added() -> None:
+    rows, buffer = CohortRows(IDS, torch.float64), torch.ones(3)
+    rows.add({}, IDS, [""] * 5)
+    assert rows.added_to(buffer) is buffer
+    assert rows.totals(buffer[3:]) == {}
