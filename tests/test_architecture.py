@@ -47,7 +47,7 @@ FLOORS = (
     ("ranks",),
     ("config",),
     ("methods",),
-    ("importance",),
+    ("importance", "clients"),
     ("engine", "datasets", "models", "partitions"),
     ("protocol", "host"),
     ("bounds",),
@@ -84,7 +84,8 @@ def rooms_below(folder: str) -> set[str]:
 
 def test_the_engine_knows_the_protocol_alone() -> None:
     assert rooms_below("engine") == {"errors", "protocol"}
-    assert rooms_below("importance") <= {"errors", "protocol", "engine"}
+    for room in ("importance", "clients"):
+        assert rooms_below(room) <= {"errors", "protocol", "engine"}
 
 
 def test_nothing_names_a_method_but_the_protocol() -> None:
@@ -95,7 +96,7 @@ def test_nothing_names_a_method_but_the_protocol() -> None:
 
 
 def test_methods_know_nothing_of_ranks_rounds_and_files() -> None:
-    assert rooms_below("methods") == {"bounds", "errors", "protocol", "engine", "importance"}
+    assert rooms_below("methods") == {"bounds", "errors", "protocol", "engine", "importance", "clients"}
 
 
 def test_data_models_and_partitions_know_nothing_of_the_engine() -> None:

@@ -47,6 +47,8 @@ CAUGHT = {
 """Which checks find the mistakes of broken_methods.py."""
 NEEDLESS = {
     "FedAvg": {"neutral", "effect"}, "FedDyn": {"neutral"}, "FedNova": {"neutral"}, "Scaffold": {"neutral"},
+    "FedFomo": {"neutral"}, "FedPAC": {"neutral"}, "FedPer": {"neutral"}, "FedRep": {"neutral"},
+    "LocalOnly": {"neutral"}, "Ditto": {"effect"},
 }  # fmt: skip
 """Which checks ask nothing of a method."""
 

@@ -6,7 +6,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fl_ddp.protocol import Quadratic
+from fl_ddp.protocol import Quadratic, Upload
 
 numbers = st.floats(-10, 10, allow_subnormal=False)
 
@@ -26,3 +26,10 @@ def test_a_quadratic_prior_is_followed_by_its_gradient_or_solved(
     x = exact.solved_from(at, rate)
     # roundings of numbers up to 10 * (1 + 1000)
     assert abs(x - theta + lr * curvature * (x - anchor)) < 1e-10
+
+
+def test_a_client_sends_its_parts_of_sums_and_its_rows_unless_it_says_otherwise() -> None:
+    one, two = torch.zeros(3, 4), torch.zeros(3, 2)
+    assert Upload({"a": one}, one, rows={"b": two}).on_the_wire.keys() == {"a", "b"}
+    assert Upload({"a": one}, one, rows={"b": two}, sent={"c": two}).on_the_wire.keys() == {"c"}
+    assert Upload({"a": one}, one, rows={"b": two}, sent={}).on_the_wire == {}

@@ -130,8 +130,13 @@ class FlatModel:
             module.get_parameter(name).requires_grad_()
         return FlatModel(module, self.num_classes, example.double())
 
-    def leaves(self, vector: Tensor, part: Part | None = None) -> Leaves:
-        """Split [..., P], or a part's [..., size], into one tensor per parameter, [..., *shape]; views."""
+    def leaves(self, vector: Tensor | Leaves, part: Part | None = None) -> Leaves:
+        """Split [..., P], or a part's [..., size], into one tensor per parameter, [..., *shape]; views.
+
+        Leaves stay as they are: a part may be as long as theta, which then comes in leaves, too.
+        """
+        if isinstance(vector, tuple):
+            return vector
         numbers = range(len(self._sizes)) if part is None else part
         values = torch.split(vector, [self._sizes[i] for i in numbers], -1)
         return tuple(v.view(*vector.shape[:-1], *self.shapes[i]) for i, v in zip(numbers, values, strict=True))
@@ -155,8 +160,19 @@ class FlatModel:
     def head(self) -> Part:
         """Parameters that logits depend on and features do not: the classifier on top of the features."""
         leaves = tuple(leaf.detach().requires_grad_() for leaf in self.leaves(self.init()))
-        used = torch.autograd.grad(self.features(leaves, self._example).sum(), leaves, allow_unused=True)
-        return tuple(i for i, g in enumerate(used) if g is None)
+        features = self.features(leaves, self._example)
+        used = torch.autograd.grad(features.sum(), leaves, allow_unused=True) if features.requires_grad else ()
+        return tuple(i for i in range(len(leaves)) if not used or used[i] is None)
+
+    @property
+    def body(self) -> Part:
+        """All parameters but the head's."""
+        return tuple(i for i in range(len(self._sizes)) if i not in self.head)
+
+    def mask(self, part: Part) -> Tensor:
+        """A vector [P] that is 1 in a part and 0 elsewhere."""
+        zeros = torch.zeros_like(self._initial)
+        return self.put(zeros, part, torch.ones_like(self.take(zeros, part)))
 
     @cached_property
     def num_features(self) -> int:
@@ -171,7 +187,7 @@ class FlatModel:
             x: inputs.
             key: [] turns dropout on and decides its masks; without it the module is in evaluation mode.
         """
-        leaves = theta if isinstance(theta, tuple) else self.leaves(theta)
+        leaves = self.leaves(theta)
         # tracing happens in one thread at a time, and cannot look into thread-local data
         modules = self._modules if torch.compiler.is_compiling() else self._modules_of_thread.modules
         module, last = (modules.eval, False) if key is None else (modules.train, True)
@@ -219,6 +235,18 @@ class FlatModel:
                 f"{type(self._eval).__name__} shows no features, which {method} looks at",
                 "a module that returns (features, logits), or that ends in a torch.nn.Linear",
             )
+
+    def require_head(self, method: str) -> None:
+        """Refuse a method that parts head and body of a model in which features are all, or nothing.
+
+        Raises:
+            ConfigError: the model has no features, no head, or no body.
+        """
+        self.require_features(method)
+        if not self.head or not self.body:
+            lacks = "no parameters behind its features" if not self.head else "no parameters before them"
+            what = f"{type(self._eval).__name__} has {lacks}, and {method} parts head and body"
+            raise ConfigError("--model", what, "a module with both")
 
     def state_dict(self, theta: Tensor) -> dict[str, Tensor]:
         """Copies of parameters and constants under the module's own names, as load_state_dict takes them."""

@@ -168,8 +168,78 @@ FEDKA: Mapping[str, Options] = {
     "single precision": of("FedKA", {"network": "Network32"}, beta=0.5, gamma=0.3),
 }
 
-CASES: Mapping[str, Options] = {
-    f"{case['method']}: {name}": case
-    for table in (FEDAVG, FEDPROX, FEDAVGM, FEDNOVA, SCAFFOLD, FEDDYN, FEDCURV, FISHERAVG, FEDCL, FEDNTD, MOON, FEDKA)
-    for name, case in table.items()
+LOCALONLY: Mapping[str, Options] = {
+    "plain": of("LocalOnly"),
+    "few": of("LocalOnly", {**SGD, "cohort": 2, "rounds": 5}, weights="uniform", server_lr=0.7),
+    "idle": of("LocalOnly", {**IDLE, "personalise": "all"}),
+    "single precision": of("LocalOnly", {"network": "Network32"}),
 }
+
+DITTO: Mapping[str, Options] = {
+    "plain": of("Ditto"),
+    "lam": of("Ditto", {**SGD, "cohort": 2, "rounds": 5}, lam=0.3, weights="uniform", server_lr=0.7),
+    "all": of("Ditto", {"personalise": "all", "network": "Rectified"}, lam=2.0),
+    "idle": of("Ditto", {**IDLE, "local_epochs": 1.5}),
+    "single precision": of("Ditto", {"network": "Network32", **SGD}),
+}
+
+FEDPER: Mapping[str, Options] = {
+    "plain": of("FedPer"),
+    "few": of("FedPer", {**SGD, "cohort": 2, "rounds": 5}, weights="uniform", server_lr=0.7),
+    "all": of("FedPer", {"personalise": "all", "network": "Rectified"}),
+    "idle": of("FedPer", IDLE),
+    "single precision": of("FedPer", {"network": "Network32"}),
+}
+
+FEDREP: Mapping[str, Options] = {
+    "plain": of("FedRep"),
+    "few": of("FedRep", {**SGD, "cohort": 2, "rounds": 5}, head_epochs=2.0, weights="uniform", server_lr=0.7),
+    "part of an epoch": of("FedRep", {"local_steps": 3, "lr_decay": 0.5}, head_epochs=0.6),
+    "all": of("FedRep", {"personalise": "all", "network": "Rectified"}, head_epochs=1.5),
+    "idle": of("FedRep", IDLE, head_epochs=3.0),
+    "single precision": of("FedRep", {"network": "Network32"}, head_epochs=2.0),
+}
+
+FEDROD: Mapping[str, Options] = {
+    "plain": of("FedRoD"),
+    "gamma": of("FedRoD", {**SGD, "cohort": 2, "rounds": 5}, gamma=0.4, weights="uniform", server_lr=0.7),
+    "all": of("FedRoD", {"personalise": "all", "network": "Rectified"}, gamma=0.0),
+    "idle": of("FedRoD", {**IDLE, "lr_decay": 0.5}),
+    "single precision": of("FedRoD", {"network": "Network32", **SGD}),
+}
+
+FEDALA: Mapping[str, Options] = {
+    "plain": of("FedALA", {"rounds": 4}),
+    "few": of("FedALA", {**SGD, "cohort": 2, "rounds": 5}, eta=3.0, share=0.4, weights="uniform", server_lr=0.7),
+    "steady": of("FedALA", {"cohort": 5}, eta=5.0, threshold=0.003, losses=3),
+    "few passes": of("FedALA", {"network": "Rectified", "rounds": 4}, layers=3, passes=4),
+    "all": of("FedALA", {"personalise": "all"}, losses=2, share=0.5),
+    "idle": of("FedALA", {**IDLE, "lr_decay": 0.5}, eta=2.0, threshold=0.02),
+    "single precision": of("FedALA", {"network": "Network32", "rounds": 4}),
+}
+
+FEDFOMO: Mapping[str, Options] = {
+    "plain": of("FedFomo", {"rounds": 4}),
+    "l1": of("FedFomo", {"rounds": 4}, norm="l1", models=3, epsilon=0.0),
+    "few": of("FedFomo", {**SGD, "cohort": 2, "rounds": 5}, held_out=0.4, weights="uniform", server_lr=0.7),
+    "explores": of("FedFomo", {"rounds": 5, "cohort": None}, models=2, epsilon=1.0, decay=0.3),
+    "all": of("FedFomo", {"personalise": "all", "network": "Rectified"}, models=6),
+    "idle": of("FedFomo", {**IDLE, "rounds": 4, "cohort": 5}, models=4),
+    "single precision": of("FedFomo", {"network": "Network32"}),
+}
+
+FEDPAC: Mapping[str, Options] = {
+    "plain": of("FedPAC"),
+    "few": of("FedPAC", {**SGD, "cohort": 2, "rounds": 5}, lam=3.0, weights="uniform", server_lr=0.7),
+    "head": of("FedPAC", {"cohort": None, "lr_decay": 0.5}, head_lr=0.4, head_epochs=2.5),
+    "least": of("FedPAC", {"cohort": None}, least=0.1),
+    "all": of("FedPAC", {"personalise": "all", "network": "Rectified"}, lam=0.3),
+    "idle": of("FedPAC", {**IDLE, "local_epochs": 1.5}, head_epochs=0.6),
+    "single precision": of("FedPAC", {"network": "Network32"}),
+}
+
+TABLES = (
+    FEDAVG, FEDPROX, FEDAVGM, FEDNOVA, SCAFFOLD, FEDDYN, FEDCURV, FISHERAVG, FEDCL, FEDNTD, MOON, FEDKA,
+    LOCALONLY, DITTO, FEDPER, FEDREP, FEDROD, FEDALA, FEDFOMO, FEDPAC,
+)  # fmt: skip
+CASES: Mapping[str, Options] = {f"{case['method']}: {name}": case for table in TABLES for name, case in table.items()}

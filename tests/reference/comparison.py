@@ -77,7 +77,8 @@ def _of_state(found: Round, expected: Round, start: Parameters, exact: float, ro
         before = start if name == "server: theta" else theirs[name].filled(0)
         noise = rounding * max(1.0, theirs[name].absolute().largest())
         for tensor, own in theirs[name].items():
-            gap, moved = _largest(ours[name][tensor] - own), _largest(own - before[tensor])
+            same = ours[name][tensor].shape == own.shape
+            gap, moved = _largest(ours[name][tensor] - own) if same else math.nan, _largest(own - before[tensor])
             if not gap <= exact * moved + noise:
                 yield f"{name}, {tensor}", gap, moved
 

@@ -5,6 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+HEAD = ("shortcut", "out.weight", "out.bias")
+"""Parameters of these networks that the logits depend on and the features do not; the others are the body."""
+
 
 class Network(nn.Module):
     """Two layers with weights and biases, and a shortcut by which the first feature alone reaches the logits."""

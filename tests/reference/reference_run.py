@@ -9,17 +9,25 @@ import network
 import numpy as np
 import torch
 from cases import BASE, Options
+from ditto import Ditto
+from fedala import FedALA
 from fedavg import FedAvg
 from fedavgm import FedAvgM
 from fedcl import FedCL
 from fedcurv import FedCurv
 from feddyn import FedDyn
+from fedfomo import FedFomo
 from fedka import FedKA
 from fednova import FedNova
 from fedntd import FedNTD
+from fedpac import FedPAC
+from fedper import FedPer
 from fedprox import FedProx
+from fedrep import FedRep
+from fedrod import FedRoD
 from fisheravg import FisherAvg
 from local_training import Model
+from localonly import LocalOnly
 from moon import MOON
 from round_loop import Data, Play, Round
 from samples import CLASSES, FEATURES
@@ -30,10 +38,11 @@ from torch import nn
 
 from fl_ddp.engine.seeds import Purpose, torch_seed
 
-METHODS: Mapping[str, type[FedAvg]] = {
-    method.__name__: method
-    for method in (FedAvg, FedProx, FedAvgM, FedNova, Scaffold, FedDyn, FedCurv, FisherAvg, FedCL, FedNTD, MOON, FedKA)
-}
+ALL = (
+    FedAvg, FedProx, FedAvgM, FedNova, Scaffold, FedDyn, FedCurv, FisherAvg, FedCL, FedNTD, MOON, FedKA,
+    LocalOnly, Ditto, FedPer, FedRep, FedRoD, FedALA, FedFomo, FedPAC,
+)  # fmt: skip
+METHODS: Mapping[str, type[FedAvg]] = {method.__name__: method for method in ALL}
 Division = tuple[Sequence[Sequence[int]], Sequence[Sequence[int]], str]
 """Positions of each client's training samples, and of its own test samples; of which set these are."""
 

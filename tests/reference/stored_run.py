@@ -7,10 +7,9 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-import torch
 from evaluation import Row
 from local_training import State
-from parameters import Parameters
+from parameters import Parameters, alone
 from round_loop import Round
 from safetensors.torch import load_file
 from torch import Tensor
@@ -18,10 +17,7 @@ from torch import Tensor
 
 def by_name(vector: Tensor, like: Parameters) -> Parameters:
     """A flat vector as the module's parameters, which it holds in the module's order; any other tensor as it is."""
-    if vector.shape != (like.count(),):
-        return Parameters({"": vector.double()})
-    parts = torch.split(vector.double(), [own.numel() for own in like.values()])
-    return Parameters({name: part.view(own.shape) for (name, own), part in zip(like.items(), parts, strict=True)})
+    return like.shaped(vector.double()) if vector.shape == (like.count(),) else alone(vector.double())
 
 
 def stored_rounds(folder: Path, like: Parameters) -> list[Round]:

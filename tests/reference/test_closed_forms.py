@@ -55,7 +55,7 @@ def client(k: int, steps: int, model: Model | None = None, momentum: float = 0.0
 
 def played(method: FedAvg, rounds: int, steps: Sequence[int] = STEPS, momentum: float = 0.0) -> list[State]:
     """The server's state after each round in which all clients take part."""
-    states, server = [], method.server_start(THETA)
+    states, server = [], method.server_start(THETA, 3)
     memory = [method.client_start(THETA)] * 3
     for t in range(rounds):
         clients = [client(k, steps[k], momentum=momentum) for k in range(3)]
@@ -151,7 +151,7 @@ def test_the_fisher_weighted_mean(options: dict[str, object], expected: tuple[fl
         return Update(client(0, 1), named, 0.0, sent={"fisher": Parameters(w=torch.tensor(f, dtype=torch.float64))})
 
     method = FisherAvg(**options)  # type: ignore[arg-type]
-    start = method.server_start(Parameters(w=torch.zeros(2, dtype=torch.float64)))
+    start = method.server_start(Parameters(w=torch.zeros(2, dtype=torch.float64)), 2)
     server = method.server_update(start, [update((1, 2), (3, 4)), update((3, 6), (1, 0))], 2, 0)
     assert server["theta"]["w"].tolist() == [close(value, 1e-12) for value in expected]
 

@@ -54,6 +54,14 @@ OF_METHODS: Mapping[str, Mapping[str, object]] = {
     "FedKA": {},
     "FedKA hard": {"method.strategy": "hard", "method.anchors": 3, "method.gamma": 0.2},
     "FedNTD": {},
+    "FedRoD": {},
+    "FedALA": {"method.layers": 3},
+    "FedFomo": {"method.models": 4},
+    "FedPAC": {},
+    "FedPer": {},
+    "FedRep": {"method.head_epochs": 1.5},
+    "Ditto": {},
+    "LocalOnly": {},
     "MOON": {},
 }  # fmt: skip
 

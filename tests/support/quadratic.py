@@ -23,6 +23,7 @@ from fl_ddp.engine.samples import Samples
 from fl_ddp.engine.seeds import torch_seed
 from fl_ddp.methods.fedavg import FedAvg
 from fl_ddp.protocol import Batch, Counts, Indices, Info, Leaves, Tensors, Total
+from fl_ddp.ranks.cohort_rows import CohortRows
 from fl_ddp.ranks.exact_sum import CohortSum
 from fl_ddp.ranks.memory import ClientMemory
 
@@ -165,7 +166,7 @@ class Rounds:
     def play(self, cohort: Sequence[int] | None = None) -> Tensors:
         """One round of a cohort, of all clients if none is given; the server's state after it."""
         ids = np.arange(len(self.clients.parts)) if cohort is None else np.array(cohort)
-        sums, kept = CohortSum(exact=True, compile=False), []
+        sums, rows, kept = CohortSum(exact=True, compile=False), CohortRows(ids, torch.float64), []
         if self.method.measures(self.finished):
             self.server = self._measured()
         initial, sent = self.method.init(), self.method.sent(self.finished)
@@ -174,9 +175,11 @@ class Rounds:
         for group in self.groups(ids):
             upload = self.method.client_update(group, received, self.memory.take(group.client))
             sums.add(upload.sums, group.real, [str(k) for k in group.client])
+            rows.add(upload.rows, group.client, [str(k) for k in group.client])
             kept.append((group.client, upload.memory))
             self.local |= {int(k): theta for k, theta in zip(group.client, upload.theta, strict=True) if k >= 0}
-        self.total = Total(sums.totals(sums.buffer()))
+        gathered = rows.added_to(torch.zeros(0, dtype=torch.float64))
+        self.total = Total(sums.totals(sums.buffer()), rows.totals(gathered))
         info = Info(self.finished, torch.from_numpy(ids), len(self.clients.parts), torch.tensor(0))
         self.server = self.method.server_update(self.server, self.total, info)
         for group_ids, memory in kept:

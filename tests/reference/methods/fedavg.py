@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from local_training import Client, State, local_sgd
 from parameters import Parameters, summed
+from torch import Tensor
 
 
 @dataclass(frozen=True)
@@ -20,6 +21,7 @@ class Update:
         loss: its mean training loss.
         memory: what it remembers until it next takes part.
         sent: what it sends beside theta^k.
+        predict: logits of its own, personal model for inputs, if that is not theta^k.
     """
 
     client: Client
@@ -27,6 +29,11 @@ class Update:
     loss: float
     memory: State = field(default_factory=dict)
     sent: State = field(default_factory=dict)
+    predict: Callable[[Tensor], Tensor] | None = None
+
+    def personal(self, x: Tensor) -> Tensor:
+        """Logits of its personal model, [B, C] for x [B, ...]."""
+        return self.predict(x) if self.predict else self.client.model.logits(self.theta, x)
 
 
 @dataclass(frozen=True)
@@ -41,8 +48,8 @@ class FedAvg:
     weights: str = "data"
     server_lr: float = 1.0
 
-    def server_start(self, theta: Parameters) -> State:
-        """The server's state before the first round."""
+    def server_start(self, theta: Parameters, clients: int) -> State:
+        """The server's state before the first round of so many clients."""
         return {"theta": theta}
 
     def client_start(self, theta: Parameters) -> State:

@@ -24,7 +24,7 @@ class FedAvgM(FedAvg):
     dampening: float = 0.0
     nesterov: bool = False
 
-    def server_start(self, theta: Parameters) -> State:
+    def server_start(self, theta: Parameters, clients: int) -> State:
         """See FedAvg."""
         return {"theta": theta, "v": theta.filled(0)}
 

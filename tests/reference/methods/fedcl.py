@@ -35,7 +35,7 @@ class FedCL(FedAvg):
     xi: float = 1e-3
     penalty_step: str = "explicit"
 
-    def server_start(self, theta: Parameters) -> State:
+    def server_start(self, theta: Parameters, clients: int) -> State:
         """See FedAvg."""
         return {"theta": theta, "omega": theta.filled(1)}
 

@@ -21,7 +21,7 @@ class FedDyn(FedAvg):
     weights: str = "uniform"
     alpha: float = 0.1
 
-    def server_start(self, theta: Parameters) -> State:
+    def server_start(self, theta: Parameters, clients: int) -> State:
         """See FedAvg."""
         return {"theta": theta, "h": theta.filled(0)}
 

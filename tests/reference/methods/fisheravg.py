@@ -57,7 +57,7 @@ class FisherAvg(FedAvg):
     alpha: float = 0.9
     eps: float = 1e-3
 
-    def server_start(self, theta: Parameters) -> State:
+    def server_start(self, theta: Parameters, clients: int) -> State:
         """See FedAvg."""
         return {"theta": theta, "fisher": theta.filled(0), "score": theta.filled(0)}
 

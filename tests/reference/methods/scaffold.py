@@ -16,7 +16,7 @@ class Scaffold(FedAvg):
 
     weights: str = "uniform"
 
-    def server_start(self, theta: Parameters) -> State:
+    def server_start(self, theta: Parameters, clients: int) -> State:
         """See FedAvg."""
         return {"theta": theta, "c": theta.filled(0)}
 

@@ -15,7 +15,12 @@ Row = dict[str, float]
 
 def accuracy(model: Model, theta: Parameters, x: Tensor, y: Tensor) -> float:
     """The share of samples whose largest logit is their label's; nan without samples."""
-    right = [int(logits.argmax()) == int(label) for logits, label in zip(model.logits(theta, x), y, strict=True)]
+    return share_right(model.logits(theta, x), y)
+
+
+def share_right(outputs: Tensor, y: Tensor) -> float:
+    """The same of samples with logits [B, C]."""
+    right = [int(logits.argmax()) == int(label) for logits, label in zip(outputs, y, strict=True)]
     return sum(right) / len(right) if right else math.nan
 
 

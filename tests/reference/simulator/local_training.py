@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -65,6 +65,10 @@ class Client:
         weight_decay: coefficient of theta in the gradient.
         shared: [C, ...] inputs of samples that everyone has, one of each class; none where a method shares none.
         draws: [n] uniform random numbers of the client's own in this round; takes a stream's number and n.
+        orders: positions in n samples, for each local step of one of several trainings of the round; takes n, the
+            training's number from 0 and its epochs, None for those of the round.
+        held_out: positions in its samples of those that a method keeps from training, and of the others, the same in
+            all rounds; takes the share of the first.
     """
 
     id: int
@@ -79,6 +83,8 @@ class Client:
     weight_decay: float
     shared: Tensor = field(default_factory=lambda: torch.zeros(0))
     draws: Callable[[int, int], Tensor] = lambda stream, n: torch.zeros(n)
+    orders: Callable[[int, int, float | None], Sequence[Sequence[int]]] = lambda n, draw, epochs: []
+    held_out: Callable[[float], tuple[Sequence[int], Sequence[int]]] = lambda share: ([], [])
 
     @property
     def n(self) -> int:
@@ -127,6 +133,9 @@ def local_sgd(
     pull: Callable[[Parameters], Parameters] | None = None,
     solve: Callable[[Parameters], Parameters] | None = None,
     objective: Callable[[Parameters, Tensor, Tensor], Tensor] | None = None,
+    batches: Sequence[Sequence[int]] | None = None,
+    lr: float | None = None,
+    fixed: Collection[str] = (),
 ) -> Trained:
     """Train a client.
 
@@ -136,20 +145,25 @@ def local_sgd(
         pull: gradient of what a method adds to the loss, a function of theta.
         solve: where a proximal step ends, a function of theta after the step of SGD.
         objective: the loss of theta on samples x with labels y, if not the mean cross-entropy.
+        batches: positions in its samples, for each step, if not the client's.
+        lr: learning rate, if not the client's.
+        fixed: names of parameters that stay as they are.
     """
     objective = objective or client.model.loss
+    lr = client.lr if lr is None else lr
     losses, path = [], []
     buffer = theta.filled(0)
-    for batch in client.batches:
+    for batch in client.batches if batches is None else batches:
         loss = objective(theta, client.x[batch], client.y[batch])
         gradient = client.model.gradient(loss)
         g = gradient + client.weight_decay * theta
         if pull:
             g = g + pull(theta)
         buffer = client.momentum * buffer + g
-        after = theta - client.lr * buffer
+        after = theta - lr * buffer
         if solve:
             after = solve(after)
+        after = after.having(theta.only(fixed))
         losses.append(float(loss.detach()))
         path.append(Step(gradient, theta, after))
         theta = after

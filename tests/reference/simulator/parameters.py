@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 
 import torch
 from torch import Tensor
@@ -58,8 +58,30 @@ class Parameters(dict[str, Tensor]):
         """P, the number of coordinates."""
         return sum(own.numel() for own in self.values())
 
+    def only(self, names: Collection[str]) -> Parameters:
+        """The tensors of these names, in the order in which they are here."""
+        return Parameters({name: own for name, own in self.items() if name in names})
+
+    def having(self, part: Parameters) -> Parameters:
+        """The same with some of the tensors replaced."""
+        return Parameters({name: part.get(name, own) for name, own in self.items()})
+
+    def flat(self) -> Tensor:
+        """All coordinates in one vector."""
+        return torch.cat([own.flatten() for own in self.values()])
+
+    def shaped(self, vector: Tensor) -> Parameters:
+        """The coordinates of a vector as tensors like these."""
+        parts = torch.split(vector, [own.numel() for own in self.values()])
+        return Parameters({name: part.view(own.shape) for (name, own), part in zip(self.items(), parts, strict=True)})
+
     def _like(self, other: Parameters | float) -> Parameters:
         return other if isinstance(other, Parameters) else self.filled(other)
+
+
+def alone(tensor: Tensor) -> Parameters:
+    """A tensor that has no name."""
+    return Parameters({"": tensor})
 
 
 def summed(terms: Iterable[Parameters]) -> Parameters:

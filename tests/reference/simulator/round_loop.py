@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from evaluation import Row, accuracy, class_accuracies, forgetting, mean_known, mean_loss
+from evaluation import Row, accuracy, class_accuracies, forgetting, mean_known, mean_loss, share_right
 from fedavg import FedAvg, Update
 from local_training import Client, Model, State
 from parameters import Parameters
@@ -93,7 +93,7 @@ class Play:
     def rounds(self) -> list[Round]:
         """All rounds."""
         method, theta = self.method, self.model.initial()
-        server, memory, last = method.server_start(theta), dict[int, State](), dict[int, int]()
+        server, memory, last = method.server_start(theta, self.settings.clients), dict[int, State](), dict[int, int]()
         rounds: list[Round] = []
         every = self.settings.eval_every
         for t in range(self.settings.rounds):
@@ -136,9 +136,21 @@ class Play:
     ) -> Client:
         settings = self.settings
         noise, lr = partial(self.schedule.noise, t, k, len(y)), settings.lr_in(t)
-        draws, shared = partial(self.schedule.draws, t, k), self.data.samples(self.schedule.shared)[0]
         return Client(
-            k, self.model, x, y, batches, once, noise, lr, settings.momentum, settings.weight_decay, shared, draws
+            id=k,
+            model=self.model,
+            x=x,
+            y=y,
+            batches=batches,
+            once=once,
+            noise=noise,
+            lr=lr,
+            momentum=settings.momentum,
+            weight_decay=settings.weight_decay,
+            shared=self.data.samples(self.schedule.shared)[0],
+            draws=partial(self.schedule.draws, t, k),
+            orders=partial(self.schedule.orders, t, k),
+            held_out=partial(self.schedule.held_out, k, len(y)),
         )
 
     def traffic(self, theta: Parameters, updates: Sequence[Update], t: int) -> Row:
@@ -161,7 +173,7 @@ class Play:
         """
         own = [self.data.own_test(k) for k in range(self.settings.clients)]
         initial = [accuracy(self.model, received, *samples) for samples in own]
-        personal = {k: accuracy(self.model, update.theta, *own[k]) for k, update in trained.items()}
+        personal = {k: share_right(update.personal(own[k][0]), own[k][1]) for k, update in trained.items()}
         row: Row = {
             "initial_accuracy": mean_known(initial),
             "personalised_accuracy": mean_known([personal[k] for k in cohort]),

@@ -40,13 +40,33 @@ class Schedule:
 
     def batches(self, t: int, client: int, n: int) -> list[list[int]]:
         """Positions in a client's n samples, for each of its local steps in round t."""
-        settings = self._settings
-        plan = Plan(settings.batch_size, settings.epochs, settings.local_steps, lr=1.0, drop_last=settings.drop_last)
-        return self._cut(plan, t, client, n)
+        return self.orders(t, client, n, draw=0, epochs=None)
+
+    def orders(self, t: int, client: int, n: int, draw: int, epochs: float | None) -> list[list[int]]:
+        """The same of one of several trainings of a round, which are numbered from 0.
+
+        Args:
+            t: the round.
+            client: who trains.
+            n: number of samples that it trains on.
+            draw: the training.
+            epochs: passes over the samples; the run's own plan if None.
+        """
+        settings, key = self._settings, self._order_key(t, client)
+        passes, steps = (settings.epochs, settings.local_steps) if epochs is None else (epochs, None)
+        plan = Plan(settings.batch_size, passes, steps, lr=1.0, drop_last=settings.drop_last)
+        return cut(plan, keys(key, Purpose.AGAIN, draw) if draw else key, n)
+
+    def held_out(self, client: int, n: int, share: float) -> tuple[list[int], list[int]]:
+        """Positions in a client's n samples of those that it never trains on, and of the others."""
+        key = keys(self._settings.seed, Purpose.HELD_OUT, client)
+        order = [int(i) for i in shuffled(key, np.array([n]), 0)[0]]
+        held = min(max(round(share * n), min(n // 2, 1)), max(n - 1, 0))
+        return order[:held], order[held:]
 
     def server_batches(self, t: int, n: int, batch_size: int) -> list[list[int]]:
         """The server's n samples once, in round t."""
-        return self._cut(Plan(batch_size, epochs=1.0, steps=None, lr=1.0), t, SERVER, n)
+        return cut(Plan(batch_size, epochs=1.0, steps=None, lr=1.0), self._order_key(t, SERVER), n)
 
     def once(self, t: int, client: int, n: int) -> list[int]:
         """All positions in a client's n samples, in the order in which importance passes of round t take them."""
@@ -78,12 +98,13 @@ class Schedule:
         federation = self._federation
         return chunk_size(coverage(federation.model, federation.train.x.shape[1:]), 1)
 
-    def _cut(self, plan: Plan, t: int, client: int, n: int) -> list[list[int]]:
-        steps = plan.batches(self._order_key(t, client), [np.arange(n)])
-        return [[int(i) for i in step[0] if i >= 0] for step in steps]
-
     def _order_key(self, t: int, client: int) -> Keys:
         return keys(self._settings.seed, t, Purpose.ORDER, client)
 
     def _importance_key(self, t: int, client: int) -> Keys:
         return keys(self._order_key(t, client), Purpose.IMPORTANCE)
+
+
+def cut(plan: Plan, key: Keys, n: int) -> list[list[int]]:
+    """Positions in n samples, for each step of a plan, in the order of a key."""
+    return [[int(i) for i in step[0] if i >= 0] for step in plan.batches(key, [np.arange(n)])]

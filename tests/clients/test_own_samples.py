@@ -7,9 +7,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from fl_ddp.engine import own_samples
+from fl_ddp.clients import own_samples
+from fl_ddp.clients.own_samples import best_of_class, class_counts, inputs_at, labels, of_each, shared_inputs, sum_over
 from fl_ddp.engine.group import Group, Workplace
-from fl_ddp.engine.own_samples import best_of_class, class_counts, inputs_at, labels, of_each, shared_inputs, sum_over
 from fl_ddp.engine.plan import Plan
 from fl_ddp.engine.samples import Normaliser, Samples
 from fl_ddp.protocol import Batch, Tensors

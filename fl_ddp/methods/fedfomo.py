@@ -1,0 +1,121 @@
+"""FedFomo: Zhang et al., Personalized Federated Learning with First Order Model Optimization, ICLR 2021.
+
+arXiv 2012.08565, Eq. 3-4 and Algorithm 1. Distances are 2-norms by default; the official code takes 1-norms.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, ClassVar, Literal
+
+import torch
+from torch import Tensor
+
+from fl_ddp.bounds import Count, NonNegative, Real, UnitInterval
+from fl_ddp.clients.own_samples import sum_over
+from fl_ddp.engine.group import Group
+from fl_ddp.engine.loss import one_hot
+from fl_ddp.engine.seeds import uniform
+from fl_ddp.methods.fedavg import FedAvg
+from fl_ddp.protocol import Batch, Info, Tensors, Total, Upload
+
+HeldOut = Annotated[float, Real(above=0, most=0.9)]
+
+
+@dataclass(frozen=True)
+class FedFomo(FedAvg):
+    """Clients move towards those others' models that do better on their own held-out samples, then train.
+
+    Attributes:
+        models: that a client weighs, its own among them.
+        held_out: share of a client's samples that models are judged on, never trained on.
+        epsilon: probability that others are drawn at random in round 0; it falls by decay each round.
+        decay: of epsilon.
+        norm: of the distance between models.
+        num_clients: N, of the run.
+    """
+
+    models: Count = 5
+    held_out: HeldOut = 0.2
+    epsilon: UnitInterval = 0.3
+    decay: NonNegative = 0.05
+    norm: Literal["l2", "l1"] = "l2"
+    num_clients: Count = 1
+
+    broadcast: ClassVar[tuple[str, ...]] = ("theta", "models", "known", "affinity")
+    neutral: ClassVar[Mapping[str, float] | None] = None
+
+    def init(self) -> Tensors:
+        """The server keeps the last model of every client [N, P], and what each said of the others' [N, N]."""
+        theta, num = self.model.init(), self.num_clients
+        models, affinity = theta.repeat(num, 1), theta.new_zeros(num, num)
+        return {"theta": theta, "models": models, "known": theta.new_zeros(num), "affinity": affinity}
+
+    def init_client(self) -> Tensors:
+        """The model before the last local training."""
+        return {"before": self.model.init()}
+
+    def sent_bytes(self, server: Tensors, round_index: int) -> int:
+        """Others' models, as soon as there are any."""
+        return server["theta"].nbytes * (min(self.models, self.num_clients) - 1 if round_index else 1)
+
+    def client_update(self, group: Group, server: Tensors, memory: Tensors) -> Upload:
+        """Eq. 3 and 4 on the held-out samples, then local training on the others."""
+        judges, rest = group.split(self.held_out)
+        before, chosen = memory["before"], self.chosen(group, server)
+        loss, moved, positive = self.judged(judges, before), torch.zeros_like(before), torch.zeros_like(group.n)
+        gains = []
+        for others in chosen.unbind(1):
+            other = server["models"][others]
+            gap, known = other - before, server["known"][others]
+            distance = self._length(gap) * known
+            # who moved all the way to another's model is a rounding beside it, and a quotient of roundings is no gain
+            apart = distance > 4 * torch.finfo(gap.dtype).eps * self._length(other)
+            gain = torch.where(apart, (loss - self.judged(judges, other)) / distance, 0)
+            moved, positive = moved + gain.clamp_min(0)[:, None] * gap, positive + gain.clamp_min(0)
+            gains.append(gain)
+        own = server["models"][chosen[:, 0]]
+        start = torch.where(positive[:, None] > 0, before + moved / positive.clamp_min(1e-30)[:, None], own)
+        trained = rest.train(start, self, {}, {})
+        said = loss.new_zeros(group.lanes, self.num_clients).scatter(1, chosen, torch.stack(gains, 1))
+        return Upload(
+            self.average(rest, server, trained),
+            trained.theta,
+            memory={"before": start},
+            sent={"model": trained.theta, "gains": torch.stack(gains, 1)},
+            rows={"model": trained.theta, "gains": said},
+        )
+
+    def _length(self, vectors: Tensor) -> Tensor:
+        """Norms [G] of vectors [G, P]."""
+        length: Tensor = torch.linalg.vector_norm(vectors, 1 if self.norm == "l1" else 2, dim=1)
+        return length
+
+    def judged(self, judges: Group, theta: Tensor) -> Tensor:
+        """Mean loss [G] of models [G, P] on the held-out samples; 0 where there are none."""
+
+        def nll(theta: Tensor, batch: Batch) -> Tensors:
+            return {"nll": (self.model.nll(theta, batch.x, batch.y) * batch.mask).sum()}
+
+        return sum_over(judges, nll, theta)["nll"] / judges.n.clamp_min(1)
+
+    def chosen(self, group: Group, server: Tensors) -> Tensor:
+        """Ids [G, M]: the client itself, then the others of the highest affinity, or any at random."""
+        own = torch.from_numpy(group.client).to(server["known"].device).clamp_min(0)
+        noise = uniform(group.keys, 0, [self.num_clients + 1])
+        explores = noise[:, :1] < self.epsilon - self.decay * group.round
+        score = torch.where(explores, noise[:, 1:].to(server["affinity"]), server["affinity"][own])
+        score = torch.where(server["known"] > 0, score, -torch.inf)
+        score = torch.where(one_hot(own, self.num_clients), torch.inf, score)
+        return score.argsort(dim=1, descending=True, stable=True)[:, : self.models]
+
+    def server_update(self, server: Tensors, total: Total, info: Info) -> Tensors:
+        """Keep the cohort's models and what it said; theta is the plain average, the generic model."""
+        at = info.cohort.to(server["known"].device)
+        kept = {
+            "models": server["models"].index_copy(0, at, total.rows["model"]),
+            "known": server["known"].index_fill(0, at, 1),
+            "affinity": server["affinity"].index_add(0, at, total.rows["gains"]),
+        }
+        return super().server_update(server, total, info) | kept

@@ -1,0 +1,56 @@
+"""FedRep: Collins et al., Exploiting Shared Representations for Personalized Federated Learning, ICML 2021.
+
+arXiv 2102.07078, Algorithm 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from fl_ddp.bounds import Positive
+from fl_ddp.clients.personal_head import body_bytes, body_leaves, first_head
+from fl_ddp.engine.group import Group
+from fl_ddp.methods.fedavg import FedAvg
+from fl_ddp.protocol import Tensors, Upload
+
+
+@dataclass(frozen=True)
+class FedRep(FedAvg):
+    """FedAvg of the body; clients train their own head first, the body fixed, then the body, the head fixed.
+
+    Attributes:
+        head_epochs: passes of the head's training; the body has the run's local epochs.
+    """
+
+    head_epochs: Positive = 10.0
+
+    neutral: ClassVar[Mapping[str, float] | None] = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.model.require_head("FedRep")
+
+    def init_client(self) -> Tensors:
+        """The head that all begin with."""
+        return first_head(self.model)
+
+    def sent_bytes(self, server: Tensors, round_index: int) -> int:
+        """The body."""
+        return body_bytes(self.model)
+
+    def project(self, new: Tensor, old: Tensor, server: Tensors, mine: Tensors) -> Tensor:
+        """What is not free stays."""
+        return torch.where(server["free"] > 0, new, old)
+
+    def client_update(self, group: Group, server: Tensors, memory: Tensors) -> Upload:
+        """Lines 7-13: the head, then the body."""
+        start = self.model.put(server["theta"], self.model.head, memory["head"])
+        of_head, plan = self.model.mask(self.model.head), replace(group.plan, epochs=self.head_epochs, steps=None)
+        first = group.train(start, self, {"free": of_head}, {}, plan=plan)
+        trained = group.train(first.theta, self, {"free": 1 - of_head}, {}, draw=1)
+        return body_leaves(self.model, trained, self.average(group, server, trained))

@@ -1,0 +1,71 @@
+"""FedRoD (Chen and Chao 2022), linear personal heads: a generic model that is fair to all classes, personal ones."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from fedavg import FedAvg, Update
+from local_training import Client, State, Step, local_sgd
+from parameters import Parameters, alone
+from torch import Tensor
+from torch.nn import functional as F
+
+
+@dataclass(frozen=True)
+class FedRoD(FedAvg):
+    """Clients minimise CE(z + gamma log n_k, y), the balanced softmax, and beside it CE(z + W_k f + b_k, y).
+
+    The second loss trains W_k and b_k alone: f and z, the features and the generic logits, count as given in it.
+
+    Attributes:
+        gamma: power of the classes' counts.
+    """
+
+    gamma: float = 1.0
+
+    def client_start(self, theta: Parameters) -> State:
+        """phi_k: W_k, then b_k."""
+        classes, features = theta["out.weight"].shape
+        return {"phi": alone(torch.zeros(classes * (features + 1), dtype=torch.float64))}
+
+    def client_update(self, client: Client, server: State, memory: State, t: int) -> Update:
+        """Both parts take their steps together; the personal one follows the generic one's path."""
+        model, theta_t = client.model, server["theta"]
+        classes = len(theta_t["out.weight"])
+        count = torch.stack([(client.y == label).sum() for label in range(classes)]).double()
+        prior = self.gamma * count.clamp(min=1e-30).log()
+
+        def balanced(theta: Parameters, x: Tensor, y: Tensor) -> Tensor:
+            return F.cross_entropy(model.logits(theta, x) + prior, y)
+
+        trained = local_sgd(client, theta_t, objective=balanced)
+        phi, loss = follow(client, trained.path, memory["phi"][""])
+
+        def personal(x: Tensor) -> Tensor:
+            f, z = model.run(trained.theta, x)
+            return z + linear(phi, f)
+
+        return Update(client, trained.theta, trained.loss + loss, {"phi": alone(phi)}, predict=personal)
+
+
+def follow(client: Client, path: list[Step], phi: Tensor) -> tuple[Tensor, float]:
+    """SGD on the personal head, whose inputs are those of the generic model's path; with it the mean loss."""
+    losses, buffer = [], torch.zeros_like(phi)
+    for batch, step in zip(client.batches, path, strict=True):
+        f, z = client.model.run(step.before, client.x[batch])
+        at = phi.clone().requires_grad_()
+        loss = F.cross_entropy(z.detach() + linear(at, f.detach()), client.y[batch])
+        (gradient,) = torch.autograd.grad(loss, at)
+        buffer = client.momentum * buffer + gradient + client.weight_decay * phi
+        phi = phi - client.lr * buffer
+        losses.append(float(loss.detach()))
+    return phi, sum(losses) / max(len(losses), 1)
+
+
+def linear(phi: Tensor, f: Tensor) -> Tensor:
+    """W f + b of features [B, D], where phi holds W row by row, then b."""
+    features = f.shape[1]
+    classes = len(phi) // (features + 1)
+    weight, bias = phi[: classes * features].view(classes, features), phi[classes * features :]
+    return f @ weight.T + bias

@@ -1,0 +1,31 @@
+"""Every client by itself, as papers on personalised methods have it to compare with: nothing is sent."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fedavg import FedAvg, Update
+from local_training import Client, State, local_sgd
+from parameters import Parameters
+
+
+@dataclass(frozen=True)
+class LocalOnly(FedAvg):
+    """Clients train their own models on and on; the average of those of a cohort is only looked at."""
+
+    def client_start(self, theta: Parameters) -> State:
+        """See FedAvg."""
+        return {"theta": theta}
+
+    def client_update(self, client: Client, server: State, memory: State, t: int) -> Update:
+        """See FedAvg."""
+        trained = local_sgd(client, memory["theta"])
+        return Update(client, trained.theta, trained.loss, {"theta": trained.theta})
+
+    def bytes_down(self, theta: Parameters, width: int, t: int) -> int:
+        """Nothing."""
+        return 0
+
+    def bytes_up(self, theta: Parameters, width: int) -> int:
+        """Nothing."""
+        return 0
