@@ -92,6 +92,9 @@ def build_federation(config: Config, ranks: Ranks) -> Federation:
         require_compiler()
     source = registry.build(config.data)
     assert isinstance(source, Dataset)
+    if source.merge and (config.local_test == 0 or config.local_test_from == "test"):
+        kept = "what --local_test keeps aside of the clients' samples is then the test set"
+        raise ConfigError("--data.merge", f"true, but {kept}; give --local_test 0.25, say, and --local_test_from train")
     data = source.load()
     in_shape, num_classes = data.x_train.shape[1:], len(data.classes)
 
@@ -112,6 +115,11 @@ def build_federation(config: Config, ranks: Ranks) -> Federation:
     method = registry.build(config.method, model=model, num_clients=config.clients)
     assert isinstance(method, FedAvg)
     clients, local_test, partition_seed = _divide(config, data.y_train, data.y_test)
+    if source.merge:
+        tested = torch.from_numpy(np.unique(np.concatenate(local_test))).to(device)
+        if not len(tested):
+            raise ConfigError("--local_test", f"{config.local_test} leaves no client a test sample", "a larger share")
+        test = Samples(train.x[tested], train.y[tested], train.normaliser)
     lanes = auto_lanes(config.cohort_size, device.type) if config.lanes == "auto" else config.lanes
     return Federation(
         train=train,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -41,9 +41,12 @@ class Dataset(ABC):
 
     Attributes:
         normalize: subtract the training set's mean and divide by its deviation, per channel, pixels counted in [0, 1].
+        merge: divide training and test set together among the clients; the test set is then the union of the clients'
+            own test samples, which --local_test keeps aside.
     """
 
     normalize: bool = False
+    merge: bool = False
 
     def __post_init__(self) -> None:
         check_fields(self, "--data.")
@@ -57,7 +60,7 @@ class Dataset(ABC):
         """
         arrays = self.read()
         self._check(arrays)
-        return arrays
+        return _merged(arrays) if self.merge else arrays
 
     @abstractmethod
     def read(self) -> Arrays:
@@ -109,3 +112,9 @@ class Dataset(ABC):
             ours = f"{arrays.x_test.dtype} of shape {list(arrays.x_test.shape[1:])}"
             theirs = f"{arrays.x_train.dtype} of shape {list(arrays.x_train.shape[1:])}"
             raise ConfigError(self.origin("x_test"), f"samples are {ours}, those of the training set {theirs}")
+
+
+def _merged(arrays: Arrays) -> Arrays:
+    """With the test set behind the training set, in it."""
+    x: Inputs = np.concatenate([arrays.x_train, arrays.x_test])
+    return replace(arrays, x_train=x, y_train=np.concatenate([arrays.y_train, arrays.y_test]))

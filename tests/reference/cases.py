@@ -39,6 +39,8 @@ FEDAVG: Mapping[str, Options] = {
     "wide batches": of("FedAvg", {"batch_size": 7, "seed": 8, "network": "Rectified"}),
     "no own test samples": of("FedAvg", {"local_test": 0.0}),
     "normalised": of("FedAvg", {"data.normalize": True}),
+    "merged": of("FedAvg", {"data.merge": True, "division": "merged"}),
+    "merged and normalised": of("FedKA", {"data.merge": True, "data.normalize": True, "division": "merged"}, gamma=0.3),
     "cosine": of("FedAvg", {"lr_schedule": "cosine", "lr_min": 0.1, "momentum": 0.5}),
     "own tests of the test set": of("FedAvg", {"local_test_from": "test", "local_test": 0.5}),
     "all clients are tested": of("FedAvg", {"personalise": "all", "eval_every": 2}),

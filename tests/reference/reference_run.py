@@ -68,7 +68,7 @@ def reference_rounds(case: Options, folder: Path, division: Division) -> list[Ro
         method=METHODS[options["method"]](**of_method),
         width=next(module.parameters()).element_size(),
         model=Model(module),
-        data=data_of(folder, division, bool(options.get("data.normalize"))),
+        data=data_of(folder, division, bool(options.get("data.normalize")), bool(options.get("data.merge"))),
         settings=settings,
         schedule=Schedule(program_options(case, folder), settings),
     ).rounds()
@@ -82,11 +82,18 @@ def module_of(case: Options) -> nn.Module:
         return make(in_shape=(FEATURES,), num_classes=CLASSES)
 
 
-def data_of(folder: Path, division: Division, normalize: bool) -> Data:
-    """The samples as the program takes them: features in single precision, normalised by the training set if asked."""
+def data_of(folder: Path, division: Division, normalize: bool, merge: bool) -> Data:
+    """The samples as the program takes them: features in single precision, normalised by the training set if asked.
+
+    Merged, all samples are divided, and the test set is what the clients keep aside.
+    """
     with np.load(folder / "data.npz") as arrays:
         x_train, x_test = (torch.from_numpy(arrays[key]).float().double() for key in ("x_train", "x_test"))
         y_train, y_test = (torch.from_numpy(arrays[key]) for key in ("y_train", "y_test"))
+    if merge:
+        x_train, y_train = torch.cat([x_train, x_test]), torch.cat([y_train, y_test])
+        tested = sorted({i for part in division[1] for i in part})
+        x_test, y_test = x_train[tested], y_train[tested]
     if normalize:
         mean, deviation = x_train.mean(0), x_train.std(0, correction=0)
         x_train, x_test = (x_train - mean) / deviation, (x_test - mean) / deviation

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 
 CLASSES = 4
 TRAIN, TEST, FEATURES = 130, 36, 4
 SIZES = {"unlike": (27, 19, 14, 11, 8, 2), "one_large": (70, 19, 14, 11, 8, 2)}
 """Samples of each client, in two divisions; the rest belong to nobody. Of two none is kept aside for testing."""
+MERGED = (50, 30, 20, 19, 11, 8)
+"""And in one of the training and the test set together, merged.json."""
 WITHOUT_FIRST_FEATURE = (1, 3)
 """Clients for which the first feature is always 0."""
 
@@ -31,6 +35,11 @@ def write_samples(folder: Path) -> None:
         clients = np.split(order, np.cumsum(sizes))[: len(sizes)]
         for k in WITHOUT_FIRST_FEATURE:
             x_train[clients[k], 0] = 0
-        division = {"clients": [sorted(part.tolist()) for part in clients]}
-        (folder / f"{name}.json").write_text(json.dumps(division), encoding="utf-8")
+        _write(folder / f"{name}.json", clients)
+    mixed = np.arange(TRAIN + TEST) * 67 % (TRAIN + TEST)
+    _write(folder / "merged.json", np.split(mixed, np.cumsum(MERGED))[: len(MERGED)])
     np.savez(folder / "data.npz", x_train=x_train, y_train=y_train, x_test=x_test, y_test=y_test)
+
+
+def _write(file: Path, clients: Sequence[npt.NDArray[np.int64]]) -> None:
+    file.write_text(json.dumps({"clients": [sorted(part.tolist()) for part in clients]}), encoding="utf-8")

@@ -33,7 +33,7 @@ GO_WITH = {"lr_schedule": ("lr_min",)}
 """Options that make no sense without another."""
 MORE_COLUMNS = {"personalise", "local_test"}
 """Options that bring columns, and may change nothing else."""
-MADE_OF = {"method", "network", "division", "clients", "rounds"}
+MADE_OF = {"method", "network", "division", "clients", "rounds", "data.merge"}
 """What a case is made of."""
 
 
