@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import fields, replace
 from functools import partial
 from math import prod
@@ -18,10 +17,10 @@ from fl_ddp.config.settings import Config
 from fl_ddp.engine.group import Group, Workplace
 from fl_ddp.engine.plan import Plan
 from fl_ddp.engine.seeds import Purpose, noise_key
-from fl_ddp.errors import ConfigError, DivergedError, StatesDifferError
+from fl_ddp.errors import DivergedError, StatesDifferError
 from fl_ddp.evaluation import Evaluation, Received, Scores
 from fl_ddp.federation import Federation
-from fl_ddp.host.global_random import refuse_global_draws
+from fl_ddp.hooks import Hooks
 from fl_ddp.host.interrupt import StopRequest
 from fl_ddp.protocol import Indices, Info, Tensors, Term, Total, Upload
 from fl_ddp.ranks.checksum import checksum
@@ -99,11 +98,14 @@ class Simulation:
             max(map(len, [*federation.clients, *federation.proxy])),
             torch.from_numpy(federation.shared).to(ranks.device),
         )
+        self._hooks = Hooks(method, config.model.name)
         self.finished = start.finished if start else 0
-        with self._keyed("init", "info.key in server_update", method.init):
-            self._initial = method.init()
+        with self._hooks.keyed("init", "info.key in server_update", method.init):
+            self._initial = self._hooks.initial(method.init(), method.broadcast)
         self.server = start.server if start else self._initial
-        self._memory = ClientMemory(method.init_client(), ranks.device, start.memory if start else None)
+        with self._hooks.keyed("init_client", "group.keys in client_update", method.init_client):
+            remembered = method.init_client()
+        self._memory = ClientMemory(remembered, ranks.device, start.memory if start else None)
         self._workers = workers_on(ranks.device.type)
         self._watch = Stopwatch()
         self._evaluation = Evaluation(federation, ranks)
@@ -189,7 +191,13 @@ class Simulation:
         pieces = np.arange(len(proxy))
         total, _ = self._sum(mine, _Work("measure", f"round {index + 1}, proxy batch", pieces, measure), self.server)
         self._made = _Made(index + 1, "measured")
-        return self._ranks.together(lambda: _finite(method.measured(self.server, total), index))
+        measured = partial(method.measured, self.server, total)
+
+        def finite_state() -> Tensors:
+            with self._hooks.keyed("measured", "group.keys in measure", measured):
+                return _finite(self._hooks.state("measured", measured(), self._initial), index)
+
+        return self._ranks.together(finite_state)
 
     def _sum(self, hand: Indices, work: _Work, server: Tensors) -> tuple[Total, list[Kept]]:
         """Sums over all clients of all ranks, their rows, and what stays on this rank of its groups' uploads.
@@ -208,7 +216,7 @@ class Simulation:
         try:
             for groups in self._parts(hand):
                 self._stop.check()
-                with watch.phase("training"), self._keyed(work.hook, "group.keys", partial(work.of, groups[0])):
+                with watch.phase("training"), self._hooks.keyed(work.hook, "group.keys", partial(work.of, groups[0])):
                     done = self._workers.map(work.of, groups)
                 with watch.phase("summing"):
                     for group, upload in done:
@@ -223,11 +231,6 @@ class Simulation:
             buffer = sums.buffer()
             summed, gathered = self._added(rows.added_to(buffer), server).tensor_split([len(buffer)])
             return Total(sums.totals(summed), rows.totals(gathered)), kept
-
-    def _keyed(self, hook: str, key: str, again: Callable[[], object]) -> AbstractContextManager[None]:
-        """Refuse a block in which the method draws from a global generator; see refuse_global_draws()."""
-        what = f"{hook} of {type(self._federation.method).__name__}"
-        return refuse_global_draws(what, f"by uniform() or normal() of {key} (fl_ddp.api)", again)
 
     def _added(self, buffer: Tensor, server: Tensors) -> Tensor:
         """The sum of all ranks' buffers, if they all have this state."""
@@ -250,13 +253,11 @@ class Simulation:
         group = self._group(clients, index, self._plan(index), self._federation.clients)
         sent = method.sent(index)
         received = {name: (server if name in sent else self._initial)[name] for name in method.broadcast}
-        upload = method.client_update(group, received, self._memory.take(group.client))
+        memory = self._memory.take(group.client)
+        upload = self._hooks.upload(method.client_update(group, received, memory), self._memory.initial)
         reports = self._evaluation.own(group.client, upload.theta) if due else {}
         if isinstance(weight := upload.sums.get("weight"), Tensor):
             reports["trained"] = torch.where(group.steps > 0, weight, 0)
-        if taken := reports.keys() & upload.sums.keys():
-            what = f"client_update of {type(method).__name__}"
-            raise ConfigError(what, f"gives a sum named {min(taken)}, which is the engine's own; give it another name")
         return group, replace(upload, sums=upload.sums | reports, sent=upload.on_the_wire)
 
     def _personalised(self, index: int, ids: Indices, server: Tensors, total: Total) -> float | None:
@@ -282,8 +283,8 @@ class Simulation:
             update = partial(self._federation.method.server_update, server, total, info)
 
             def finite_update() -> Tensors:
-                with self._keyed("server_update", "info.key", update):
-                    return _finite(update(), index)
+                with self._hooks.keyed("server_update", "info.key", update):
+                    return _finite(self._hooks.state("server_update", update(), self._initial), index)
 
             after = self._ranks.together(finite_update)
             for group in kept:
@@ -325,12 +326,14 @@ class Simulation:
         )
 
     def _evaluated(self) -> Scores:
-        with self._watch.phase("evaluation"):
-            return self._evaluation.of_server(self.server["theta"])
+        look = partial(self._evaluation.of_server, self.server["theta"])
+        with self._watch.phase("evaluation"), self._hooks.keyed_model(look):
+            return look()
 
     def _received_accuracy(self, server: Tensors, ids: Indices) -> Received:
-        with self._watch.phase("evaluation"):
-            return self._evaluation.received(server["theta"], ids)
+        look = partial(self._evaluation.received, server["theta"], ids)
+        with self._watch.phase("evaluation"), self._hooks.keyed_model(look):
+            return look()
 
     def _told(
         self, hands: Sequence[Indices], traffic: Traffic, total: Total, initial: Received, by_all: float | None

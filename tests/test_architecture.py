@@ -39,6 +39,7 @@ FLOORS = (
     ("worker",),
     ("run",),
     ("simulation",),
+    ("hooks",),
     ("records",),
     ("run_files",),
     ("evaluation",),

@@ -5,10 +5,10 @@ from __future__ import annotations
 import linecache
 import random  # noqa: TID251
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from types import FrameType
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -19,26 +19,19 @@ if TYPE_CHECKING:
     from _typeshed import TraceFunction
 
 
-class GlobalGenerators(NamedTuple):
-    """The states of all global generators, as something that can be compared."""
+def _of_torch() -> object:
+    on_gpu: bool = torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
+    cuda = torch.cuda.get_rng_state().numpy().tobytes() if on_gpu else b""
+    return torch.get_rng_state().numpy().tobytes(), cuda
 
-    torch: bytes
-    cuda: bytes
-    numpy: tuple[object, ...]
-    python: tuple[object, ...]
 
-    @classmethod
-    def now(cls) -> GlobalGenerators:
-        """Their present states."""
-        on_gpu: bool = torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
-        cuda = torch.cuda.get_rng_state().numpy().tobytes() if on_gpu else b""
-        name, words, *rest = np.random.get_state(legacy=True)
-        return cls(torch.get_rng_state().numpy().tobytes(), cuda, (name, words.tobytes(), *rest), random.getstate())  # type: ignore[union-attr]
+def _of_numpy() -> object:
+    name, words, *rest = np.random.get_state(legacy=True)
+    return name, words.tobytes(), *rest  # type: ignore[union-attr]
 
-    def differing(self, other: GlobalGenerators) -> list[str]:
-        """The libraries whose generators are in another state."""
-        names = {"torch": "torch", "cuda": "torch", "numpy": "numpy", "python": "Python"}
-        return [names[key] for key in self._fields if getattr(self, key) != getattr(other, key)]
+
+STATES: Mapping[str, Callable[[], object]] = {"torch": _of_torch, "numpy": _of_numpy, "Python": random.getstate}
+"""The state of each library's global generators, as something that can be compared."""
 
 
 @contextmanager
@@ -53,9 +46,9 @@ def refuse_global_draws(what: str, instead: str, again: Callable[[], object]) ->
     Raises:
         RunError: it did; the message names library and line.
     """
-    before = GlobalGenerators.now()
+    before = {library: state() for library, state in STATES.items()}
     yield
-    for library in before.differing(GlobalGenerators.now()):
+    for library in [library for library, state in STATES.items() if state() != before[library]]:
         drawn = find_draw(again, library)
         where = f"{place_of(*drawn)}: " if drawn else ""
         line = f" ({linecache.getline(*drawn).strip()})" if drawn else ""
@@ -70,7 +63,8 @@ def find_draw(work: Callable[[], object], library: str) -> tuple[str, int] | Non
         work: what has drawn before and is done again, line by line; errors of it count for nothing.
         library: whose generator it is.
     """
-    before = GlobalGenerators.now()
+    # of this library alone: torch's states cannot be looked at inside of its function transforms
+    before = STATES[library]()
     found: list[tuple[str, int]] = []
     line_of: dict[FrameType, int] = {}
 
@@ -79,7 +73,7 @@ def find_draw(work: Callable[[], object], library: str) -> tuple[str, int] | Non
         if found or not is_users(frame.f_code.co_filename):
             return None
         if event in ("line", "return"):
-            if library in before.differing(GlobalGenerators.now()):
+            if STATES[library]() != before:
                 found.append((frame.f_code.co_filename, line_of.get(frame, frame.f_lineno)))
                 return None
             line_of[frame] = frame.f_lineno

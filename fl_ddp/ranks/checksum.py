@@ -2,23 +2,52 @@
 
 from __future__ import annotations
 
+import zlib
+from functools import cache
+
 import torch
+from torch import Tensor
 
 from fl_ddp.protocol import Tensors
 
 _PIECES, _BITS = 4, 16
+_WIDTH = 2**12
+_AT_ONCE = 2**8
+"""Rows of words hashed at once, for the sake of memory."""
+_SHIFT = 29
+"""Neither a half of a word nor the length of a mantissa, so that a changed sign does not meet another one's."""
 
 
 def checksum(tensors: Tensors) -> list[int]:
-    """The bits of all tensors as four numbers below 2^16, which any float type of a sum over ranks can hold.
+    """The bits of all tensors, their names, types and shapes, as four numbers below 2^16.
 
-    Sums of 64-bit words modulo 2^64, those of a tensor's first half weighing more, so that halves that change places
-    are seen; all weights are odd, so no change of a single word is lost.
+    Any float type of a sum over ranks can hold such numbers. A tensor's 64-bit words are multiplied by odd weights of
+    their places, mixed, so that a changed sign shows in lower bits, too, and summed modulo 2^64: what differs has
+    another sum, but for a chance that is beyond noticing.
     """
     total = 0
-    for tensor in tensors.values():
+    for name, tensor in tensors.items():
         raw = tensor.detach().contiguous().reshape(-1).view(torch.uint8)
-        words = raw[: len(raw) // 8 * 8].view(torch.int64)
-        rest = raw[len(raw) // 8 * 8 :]
-        total = 31 * total + int(words.sum()) + 6 * int(words[: len(words) // 2].sum()) + 3 * int(rest.sum())
+        full, whole = len(raw) // (8 * _WIDTH) * 8 * _WIDTH, len(raw) // 8 * 8
+        rows = raw[:full].view(torch.int64).view(-1, _WIDTH)
+        rest = [raw[full:whole].view(torch.int64), raw[whole:].long()]
+        total = 31 * total + zlib.crc32(f"{name} {tensor.dtype} {list(tensor.shape)}".encode())
+        for part in [*torch.split(rows, _AT_ONCE), *(t[None] for t in rest)]:
+            for row in _row_sums(part).tolist():
+                total = 31 * total + row
     return [total >> _BITS * piece & 2**_BITS - 1 for piece in range(_PIECES)]
+
+
+def _row_sums(words: Tensor) -> Tensor:
+    """Sums [R] of words [R, n] that were weighted by their places, then mixed."""
+    weighted = words * _weights(words.device)[: words.shape[1]]
+    weighted ^= weighted >> _SHIFT
+    return weighted.sum(1)
+
+
+@cache
+def _weights(device: torch.device) -> Tensor:
+    """Odd numbers [_WIDTH] that look random. Source: the constants of SplitMix64 (Steele et al. 2014)."""
+    place = torch.arange(1, _WIDTH + 1, device=device) * -0x61C8864680B583EB
+    place ^= place >> _SHIFT
+    return place * -0x40A7B892E31B1A47 | 1

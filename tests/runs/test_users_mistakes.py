@@ -67,7 +67,7 @@ MISTAKES: Mapping[str, tuple[str, str]] = {
             upload = super().client_update(group, server, memory)
             return replace(upload, sums=upload.sums | {{"trained": group.n}})
         """,
-        r"client_update of Mine: gives a sum named trained, which is the engine's own; give it another name",
+        r"{file}:13: client_update of Mine: gives a sum named trained, which is the engine's own; give it another name",
     ),
     "torch_random": (
         """
@@ -94,6 +94,52 @@ MISTAKES: Mapping[str, tuple[str, str]] = {
         """,
         r"{file}:14: init of Mine draws from Python's global generator \(return ",
     ),
+    "random_memory": (
+        """
+        def init_client(self):
+            return {{"c": torch.rand(3)}}
+        """,
+        r"{file}:14: init_client of Mine draws from torch's global generator .*group.keys in client_update",
+    ),
+    "random_measured": (
+        """
+        proxy = 0.5
+        def measures(self, round_index):
+            return True
+        def measure(self, group, server):
+            return {{"n": group.n}}
+        def measured(self, server, total):
+            return server | {{"theta": server["theta"] + 0 * torch.rand(())}}
+        """,
+        r"{file}:19: measured of Mine draws from torch's global generator",
+    ),
+    "no_upload": (
+        """
+        def client_update(self, group, server, memory):
+            super().client_update(group, server, memory)
+        """,
+        r"{file}:13: client_update of Mine: gives NoneType; accepted: an Upload",
+    ),
+    "another_memory": (
+        """
+        def init_client(self):
+            return {{"c": torch.zeros(3)}}
+        """,
+        r".*fedavg.py:\d+: client_update of Mine: keeps a memory of nothing; accepted: c, as init_client gives",
+    ),
+    "no_theta": (
+        """
+        def server_update(self, server, total, info):
+            return {{"model": server["theta"]}}
+        """,
+        r"{file}:13: server_update of Mine: gives a state of model; accepted: one of theta, as init gives",
+    ),
+    "nothing_to_broadcast": (
+        """
+        broadcast = ("theta", "c")
+        """,
+        r".*fedavg.py:\d+: init of Mine: gives a state of theta, without c; accepted: theta and whatever `broadcast`",
+    ),
     "random_loss": (
         """
         def loss(self, theta, batch, server, mine):
@@ -117,6 +163,12 @@ MISTAKES: Mapping[str, tuple[str, str]] = {
 }
 
 
+USERS = {
+    "syntax", "import", "a_name_of_the_engines", "no_upload", "another_memory", "no_theta", "nothing_to_broadcast",
+}  # fmt: skip
+"""Mistakes in what a hook gives: input that cannot be run."""
+
+
 def written(case: str, folder: Path, prefix: str = "") -> dict[str, object]:
     """Settings of a run with a mistake."""
     file = folder / f"{prefix}{case}.py"
@@ -137,7 +189,7 @@ def test_a_mistake_is_one_line_with_its_place(tmp_path: Path, capfd: pytest.Capt
         code = main(options(settings))
     lines = capfd.readouterr().err.splitlines()
     assert len(lines) == 1 and re.match("fl_ddp: error: " + message(case), lines[0]), lines
-    assert code == (2 if case in ("syntax", "import", "a_name_of_the_engines") else 1)
+    assert code == (2 if case in USERS else 1)
 
 
 @pytest.mark.parametrize("case", ["missing_key", pytest.param("item", marks=pytest.mark.slow)])
@@ -155,6 +207,44 @@ def test_so_it_is_where_the_step_is_compiled(tmp_path: Path, capfd: pytest.Captu
 def test_so_it_is_on_two_ranks(tmp_path: Path, case: str) -> None:
     ended = failed(written(case, tmp_path, "two_"), 2, tmp_path)
     assert re.match("fl_ddp: error: " + message(case, "two_"), ended.ours[0]), ended.err
+
+
+MODEL = """
+import numpy as np
+import torch
+from fl_ddp.models.mlp import MLP
+
+
+class Noisy(MLP):
+    def forward(self, x):
+        features, logits = super().forward(x)
+"""
+NOISES: Mapping[str, tuple[str, str]] = {
+    "evaluation": (
+        "if not torch.is_grad_enabled(): logits = logits + torch.randn_like(logits)",
+        r"{file}:10: forward of Noisy draws from torch's global generator \(if not torch.is_grad_enabled",
+    ),
+    "evaluation_numpy": (
+        "if not torch.is_grad_enabled(): logits = logits + float(np.random.rand())",
+        r"{file}:10: forward of Noisy draws from numpy's global generator",
+    ),
+    "training": ("logits = logits + float(np.random.rand())", r"{file}:10: forward of Noisy draws from numpy's global"),
+}
+
+
+@pytest.mark.parametrize("case", NOISES)
+def test_a_model_that_draws_is_named_with_its_line(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], case: str
+) -> None:
+    file = tmp_path / f"model_{case}.py"
+    file.write_text(f"{MODEL}        {NOISES[case][0]}\n        return features, logits\n")
+    capfd.readouterr()
+    with one_thread():
+        assert main(options({**SMALL, "model": f"{file}:Noisy", "out": tmp_path})) == 1
+    lines = capfd.readouterr().err.splitlines()
+    assert len(lines) == 1 and re.match(
+        "fl_ddp: error: " + NOISES[case][1].format(file=rf"model_{case}\.py"), lines[0]
+    ), lines
 
 
 NOISY = (
