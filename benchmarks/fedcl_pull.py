@@ -29,11 +29,14 @@ from launch.tables.seeded_row import seeded_rows
 from launch.tables.yaml_file import load_table
 
 
+SEED = 0
+
+
 def measure(reading: str, row_name: str, options: argparse.Namespace) -> dict[str, float]:
     """Omega and the pull of a reading, over all coordinates."""
     (row,) = load_table("fedcl/figure1").choose([row_name])
     extra = [f"--data.root={options.data_root}", f"--rounds={options.rounds}", "--personalise=cohort"]
-    (seeded,) = seeded_rows([row], [0], small=options.small, out=Path("runs"), extra=extra)
+    (seeded,) = seeded_rows([row], [SEED], small=options.small, out=Path("runs"), extra=extra)
     config = seeded.trial.config
     chosen = {"lam": 0.0, "every": 1, "omega": reading}
     with tempfile.TemporaryDirectory() as folder:
@@ -74,7 +77,8 @@ def main() -> None:
         found[reading] = measure(reading, options.row, options)
         print(reading, json.dumps(found[reading]), flush=True)
     if options.out:
-        write_results(options.out, {"row": options.row, "small": options.small, "lam": options.lam, "readings": found})
+        asked = {"row": options.row, "small": options.small, "seeds": [SEED], "lam": options.lam}
+        write_results(options.out, {**asked, "readings": found})
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from launch.numbers.metric import Metric, read_off
 from launch.numbers.reading import Reading, reached, values_of
 from launch.numbers.spread import mean, spread_of
 from launch.run.stored import Run
-from launch.tables.ordering import Decision, Ordering, decide
+from launch.tables.ordering import Decision, Ordering, Verdict, decide, formerly
 from launch.tables.rows import Column, Row, Table
 
 
@@ -91,11 +91,19 @@ class FilledRow:
 
 @dataclass(frozen=True)
 class Judged:
-    """One ordering in one group."""
+    """One ordering in one group.
+
+    Attributes:
+        ordering: as in the file.
+        group: where it must show.
+        decision: whether it does.
+        formerly: the verdict of the rule that it replaces, if there was one.
+    """
 
     ordering: Ordering
     group: str
     decision: Decision
+    formerly: Verdict | None
 
 
 @dataclass(frozen=True)
@@ -156,7 +164,8 @@ def judge(table: Table, readings: Mapping[str, Readings], *, small: bool) -> Com
     for ordering in table.orderings:
         for group in ordering.groups if ordering.small or not small else ():
             compared = {row: by_row[f"{group}/{row}"][ordering.column] for row in ordering.rows}
-            judged.append(Judged(ordering, group, decide(ordering, compared)))
+            decision = decide(ordering, compared)
+            judged.append(Judged(ordering, group, decision, formerly(ordering, compared, decision.seeds)))
     return Comparison(table, small, rows, tuple(judged))
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal
@@ -28,7 +29,8 @@ class Ordering:
         tolerance: by how much, in the column's unit, a pair with ~ may be apart.
         groups: where it must show.
         small: whether it must show in the scaled-down twins too.
-        remark: what a reader must know of it, such as the criterion it replaces.
+        remark: what a reader must know of it.
+        tolerance_before: of the rule that it replaces; None if there was none.
     """
 
     text: str
@@ -39,6 +41,7 @@ class Ordering:
     groups: tuple[str, ...]
     small: bool
     remark: str = ""
+    tolerance_before: float | None = None
 
 
 @dataclass(frozen=True)
@@ -84,11 +87,7 @@ def decide(ordering: Ordering, readings: Mapping[str, BySeed]) -> Decision:
     """
     known = [row for row in ordering.rows if readings.get(row)]
     seeds = tuple(sorted(set.intersection(*(set(readings[row]) for row in known)) if known else ()))
-    pairs = [
-        (a, b, relation)
-        for (a, b), relation in zip(pairwise(ordering.rows), ordering.relations, strict=True)
-        if a in known and b in known
-    ]
+    pairs = _pairs(ordering, known)
     if not seeds or not pairs:
         missing = [row for row in ordering.rows if row not in known]
         return Decision("not decided", (), (), _without(missing) or "no seed has run in all rows")
@@ -110,6 +109,44 @@ def decide(ordering: Ordering, readings: Mapping[str, BySeed]) -> Decision:
         return Decision("not decided", seeds, showing, means_are.removeprefix("; "))
     missing = [row for row in ordering.rows if row not in known]
     return Decision("not decided" if missing else "holds", seeds, showing, _without(missing))
+
+
+def formerly(ordering: Ordering, readings: Mapping[str, BySeed], seeds: Collection[int]) -> Verdict | None:
+    """Judge by the rule that an ordering replaces, which let a pair with > or < be a little the wrong way round.
+
+    Args:
+        ordering: what is expected.
+        readings: by row and seed.
+        seeds: whose means alone decided; a mean missed its target if one of them did.
+
+    Returns:
+        None if there was no such rule.
+    """
+    if ordering.tolerance_before is None:
+        return None
+    known = [row for row in ordering.rows if readings.get(row)] if seeds else []
+    means = {row: _mean_or_infinity([readings[row][seed] for seed in seeds]) for row in known}
+    pairs = [(a, b, sign) for a, b, sign in _pairs(ordering, known) if math.isfinite(min(means[a], means[b]))]
+    if not all(_tolerated(sign, means[a], means[b], ordering.tolerance_before) for a, b, sign in pairs):
+        return "does not hold"
+    return "holds" if len(pairs) == len(ordering.relations) else "not decided"
+
+
+def _pairs(ordering: Ordering, known: Collection[str]) -> list[tuple[str, str, str]]:
+    """Neighbouring rows with numbers, and their relation."""
+    neighbours = zip(pairwise(ordering.rows), ordering.relations, strict=True)
+    return [(a, b, relation) for (a, b), relation in neighbours if a in known and b in known]
+
+
+def _mean_or_infinity(readings: list[Reading]) -> float:
+    return math.inf if any(each.missed for each in readings) else mean([each.value for each in readings]) or 0.0
+
+
+def _tolerated(relation: str, a: float, b: float, tolerance: float) -> bool:
+    if relation == "~":
+        return abs(a - b) <= tolerance
+    ahead = a - b if relation == ">" else b - a
+    return ahead >= -tolerance if tolerance else ahead > 0
 
 
 def _mean(readings: list[Reading]) -> Reading:

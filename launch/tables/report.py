@@ -67,10 +67,15 @@ def _verdicts(comparison: Comparison) -> Sequence[str]:
 
 
 def verdict_line(judged: Judged) -> str:
-    """An ordering, its verdict, in how many seeds it shows, and why not in others."""
+    """An ordering, its verdict, in how many seeds it shows, why not in others, and its former rule's verdict."""
     order, decision = judged.ordering, judged.decision
     slack = f", tolerance {order.tolerance:g}" if order.tolerance else ""
-    counts = f"{len(decision.showing)} of {len(decision.seeds)} seeds" if decision.seeds else ""
+    number = len(decision.seeds)
+    counts = f"{len(decision.showing)} of {number} seeds" if number > 1 else ""
     why = "; ".join(part for part in (counts, decision.why) if part)
-    remark = f"; {order.remark}" if order.remark else ""
-    return f"{judged.group}: {order.text} [{order.column}{slack}]: {decision.verdict} ({why}){remark}"
+    in_one = " in the one seed" if number == 1 else ""
+    now = f"{judged.group}: {order.text} [{order.column}{slack}]: {decision.verdict}{in_one}"
+    before = ""
+    if judged.formerly:
+        before = f"formerly, with a tolerance of {order.tolerance_before:g}: {judged.formerly}{in_one}"
+    return "; ".join(part for part in (f"{now} ({why})" if why else now, before, order.remark) if part)

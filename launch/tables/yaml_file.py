@@ -185,14 +185,12 @@ def _elsewhere(path: Path, text: str, where: str, others: dict[Path, dict[str, R
 
 def _ordering(given: object, where: str, table: Table) -> Ordering:
     content = fields.mapping(given, where)
-    fields.keys(content, ("order", "column"), ("tolerance", "groups", "small", "remark"), f"{where}.")
+    fields.keys(content, ("order", "column"), ("tolerance", "groups", "small", "before", "remark"), f"{where}.")
     text = fields.text(content["order"], f"{where}.order")
     names, relations = parse_ordering(text, f"{where}.order")
     column = fields.text(content["column"], f"{where}.column")
     _known_column(column, table.columns, f"{where}.column")
-    tolerance = fields.number(content.get("tolerance", 0), f"{where}.tolerance")
-    if tolerance < 0:
-        raise ConfigError(f"{where}.tolerance", f"{tolerance} is impossible", "numbers from 0 up")
+    tolerance = _tolerance(content.get("tolerance", 0), where)
     if ("tolerance" in content) != ("~" in relations):
         given = "belongs to ~ alone" if tolerance else "is missing"
         raise ConfigError(f"{where}.tolerance", f"{given}; < and > are strict, ~ names how far apart a pair may be")
@@ -209,4 +207,20 @@ def _ordering(given: object, where: str, table: Table) -> Ordering:
         raise ConfigError(f"{where}.order", f"no group has all of the rows {', '.join(dict.fromkeys(names))}")
     small = fields.switch(content.get("small", False), f"{where}.small")
     remark = fields.text(content.get("remark", ""), f"{where}.remark")
-    return Ordering(text, names, relations, column, tolerance, tuple(str(each) for each in named), small, remark)
+    before = _before(content["before"], f"{where}.before") if "before" in content else None
+    groups = tuple(str(each) for each in named)
+    return Ordering(text, names, relations, column, tolerance, groups, small, remark, before)
+
+
+def _before(given: object, where: str) -> float:
+    """The tolerance of a former rule."""
+    content = fields.mapping(given, where)
+    fields.keys(content, ("tolerance",), (), f"{where}.")
+    return _tolerance(content["tolerance"], where)
+
+
+def _tolerance(given: object, where: str) -> float:
+    tolerance = fields.number(given, f"{where}.tolerance")
+    if tolerance < 0:
+        raise ConfigError(f"{where}.tolerance", f"{tolerance} is impossible", "numbers from 0 up")
+    return tolerance

@@ -10,12 +10,16 @@ from directives import Directives
 from tiny_results import RUNS, tiny_comparison, write_results
 
 from fl_ddp.errors import ConfigError
+from launch.tables.report import terminal
 
 BENCHMARK = {
     "command": "benchmarks/rounds.py",
     "results": {"1 rank": {"mlp": {"speedup": 6.597, "parameters": 159010}}},
     "environment": {"torch": "2.15.0", "cpu": "a processor", "cores": 2, "gpus": []},
 }
+
+ONE = {row: {0: runs[0]} for row, runs in RUNS.items()}
+"""The runs of one seed."""
 
 
 @pytest.fixture
@@ -64,15 +68,27 @@ def test_tables(directives: Directives) -> None:
 
 
 def test_no_spread_is_printed_of_one_seed(tmp_path: Path) -> None:
-    one = tiny_comparison(tmp_path, {row: {0: runs[0]} for row, runs in RUNS.items()})
+    one = tiny_comparison(tmp_path, ONE)
     write_results(tmp_path / "tiny.json", tmp_path, *one)
     assert "±" not in Directives(tmp_path)("table tiny | digits | early, end")
+    assert "±" not in terminal(one[0])
+
+
+def test_the_verdict_of_one_seed_says_that_it_is_one(tmp_path: Path) -> None:
+    write_results(tmp_path / "tiny.json", tmp_path, *tiny_comparison(tmp_path, ONE))
+    assert Directives(tmp_path)("verdicts tiny | digits").splitlines() == [
+        "- digits: fedavg > slow [end]: holds in the one seed",
+        "- digits: slow > fedavg [end]: does not hold in the one seed (slow 3 against fedavg 30); "
+        "formerly, with a tolerance of 40: holds in the one seed; the wrong way round",
+        "- digits: fedavg > broken [end]: not decided (no number of broken)",
+    ]
 
 
 def test_verdicts_and_where_numbers_come_from(directives: Directives) -> None:
     assert directives("verdicts tiny | digits").splitlines() == [
         "- digits: fedavg > slow [end]: holds (2 of 2 seeds)",
-        "- digits: slow > fedavg [end]: does not hold (0 of 2 seeds; slow 3.5 against fedavg 35); the wrong way round",
+        "- digits: slow > fedavg [end]: does not hold (0 of 2 seeds; slow 3.5 against fedavg 35); "
+        "formerly, with a tolerance of 40: holds; the wrong way round",
         "- digits: fedavg > broken [end]: not decided (no number of broken)",
     ]
     first, _, made, runs, *_ = directives("origin tiny").splitlines()

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from tiny_table import write_table
 
+from launch.numbers.reading import Reading
 from launch.run.stored import Run
 from launch.tables.comparison import FilledRow, compare
 from launch.tables.rows import Table
@@ -50,6 +51,17 @@ def test_a_ratio_is_taken_with_the_run_of_the_same_seed(table: Table) -> None:
     assert values(rows["slow"], "rounds") == [{0: 4, 1: 2}]
     assert values(rows["slow"], "ratio") == [{0: 2, 1: 2}]
     assert values(rows["fedavg"], "ratio") == [{0: 1, 1: 1}]
+
+
+def test_a_ratio_misses_its_target_where_its_row_does_and_there_is_none_where_the_other_does(table: Table) -> None:
+    ratio = replace(table.orderings[0], text="slow < fedavg", rows=("slow", "fedavg"), relations=("<",), column="ratio")
+    runs = {"digits/fedavg": {0: run(0, 0, 0, 0, 0, 0.1)}, "digits/slow": {0: run(0, 0)}, "digits/broken": {0: run(0)}}
+    compared = compare(replace(table, orderings=(ratio,)), runs, small=False)
+    slow = compared.rows[1].cells[3].numbers[0]
+    assert slow.by_seed == {0: Reading(3 / 6, missed=True)} and slow.reached == 0
+    assert [each.decision.verdict for each in compared.judged] == ["does not hold"]  # though its number is smaller
+    rows = filled(table, {"fedavg": [run(0, 0)], "slow": [run(0.1)]})
+    assert values(rows["slow"], "ratio") == values(rows["fedavg"], "ratio") == [{}]
 
 
 def test_orderings_are_judged_by_the_first_metric_of_their_column(table: Table) -> None:

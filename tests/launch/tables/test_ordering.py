@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 
 from fl_ddp.errors import ConfigError
 from launch.numbers.reading import Reading
-from launch.tables.ordering import Decision, Ordering, decide, parse_ordering
+from launch.tables.ordering import Decision, Ordering, Verdict, decide, formerly, parse_ordering
 
 END = 61
 MISSED = Reading(END, missed=True)
@@ -46,6 +47,9 @@ def of(*values: float | None) -> list[Reading]:
         ("never ~ a", 100, "does not hold"),
         ("never < nowhere", 0, "not decided"),
         ("never ~ nowhere", 0, "not decided"),
+        ("never < nowhere < a", 0, "does not hold"),  # that of the first pair is unknown
+        ("a < b < never < nowhere", 0, "does not hold"),
+        ("b < a < never < nowhere", 0, "not decided"),
     ],
 )
 @pytest.mark.parametrize("seeds", [1, 3])
@@ -122,6 +126,49 @@ def test_an_ordering_and_its_opposite_never_both_hold(a: list[int | None], b: li
 def test_a_method_that_does_nothing_is_ahead_of_nothing(values: list[int | None]) -> None:
     for text in ("a < b", "a > b"):
         assert judged(text, {"a": of(*values), "b": of(*values)}).verdict != "holds"
+
+
+@pytest.mark.parametrize(
+    ("text", "tolerance", "verdict"),
+    [
+        ("b > a", 2, "holds"),
+        ("b > a", 1.5, "holds"),  # exactly the tolerance
+        ("b > a", 1, "does not hold"),
+        ("a < b", 1.5, "holds"),
+        ("a < b", 1, "does not hold"),
+        ("a > b", 1, "holds"),
+        ("c > b > a", 2, "holds"),
+        ("c > b > a", 1, "does not hold"),
+        ("a ~ b", 1.5, "holds"),
+        ("a ~ b", 1, "does not hold"),
+        ("a > twin", 0, "does not hold"),
+        ("a > twin", 1, "holds"),
+        ("a < once", 100, "holds"),
+        ("once < a", 100, "does not hold"),  # one seed that misses makes the mean infinite
+        ("once < never", 100, "not decided"),
+        ("once < never < a", 100, "does not hold"),
+        ("a > missing", 1, "not decided"),
+    ],
+)
+def test_the_former_rule_judges_the_means_alone_with_a_tolerance(text: str, tolerance: float, verdict: Verdict) -> None:
+    values = {
+        "a": of(3, 4),
+        "twin": of(3, 4),
+        "b": of(1, 3),
+        "c": of(1, 1),
+        "once": of(1, None),
+        "never": of(None, None),
+    }
+    readings = {row: dict(enumerate(each)) for row, each in values.items()}
+    assert formerly(replace(ordering(text), tolerance_before=tolerance), readings, (0, 1)) == verdict
+
+
+def test_the_former_rule_is_of_the_seeds_that_decide_now_and_only_where_there_was_one() -> None:
+    readings = {"a": {0: Reading(1), 1: Reading(9)}, "b": {0: Reading(3), 2: Reading(0)}}
+    before = replace(ordering("a > b"), tolerance_before=1)
+    assert formerly(before, readings, (0,)) == "does not hold"
+    assert formerly(before, readings, ()) == "not decided"
+    assert formerly(ordering("a > b"), readings, (0,)) is None
 
 
 def test_reasons_have_the_numbers() -> None:

@@ -51,6 +51,8 @@ def test_a_file_gives_back_what_was_written(file: Path, tiny: tuple[Comparison, 
     assert (read, read_origin) == (comparison, origin)
     assert "digits/slow: not" not in terminal(read) and terminal(read) == terminal(comparison)
     assert markdown(read, read_origin) == markdown(comparison, origin)
+    for text in (terminal(read), markdown(read, read_origin)):
+        assert "slow 3.5 against fedavg 35); formerly, with a tolerance of 40: holds; the wrong way round\n" in text
     missed = next(filled for filled in read.rows if filled.row.name == "slow").cells[2].numbers[0].by_seed
     assert missed[0].missed and missed[0].value == 4 and not missed[2].missed
 
@@ -64,6 +66,7 @@ def test_a_file_names_seeds_and_what_was_decided_and_is_short(file: Path) -> Non
         "2": 2,
     }
     assert [each["verdict"] for each in content["orderings"]] == ["holds", "does not hold", "not decided"]
+    assert [each["before"] for each in content["orderings"]] == [None, {"tolerance": 40, "verdict": "holds"}, None]
     assert max(map(len, text.splitlines()[2:])) <= 120 and '"by_seed": {"0": 30.0, "2": 40.0}' in text
 
 

@@ -1,0 +1,39 @@
+"""metrics.csv: what is written is read back."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from pathlib import Path
+
+from fl_ddp.results.metrics import Columns, Metrics, Record
+
+COLUMNS = Columns(("cat", "dog"), ("training", "evaluation"), everybody=True)
+WHOLE = Record(
+    round=2,
+    cohort=10,
+    traffic_up_bytes=1000,
+    traffic_down_bytes=2000,
+    padded_lanes=0.25,
+    train_loss=1 / 3,
+    accuracy=1 / 7,
+    loss=1 / 11,
+    initial_accuracy=1 / 13,
+    personalised_accuracy=1 / 17,
+    initial_accuracy_cohort=1 / 19,
+    personalised_accuracy_all=1 / 23,
+    class_accuracy=(1 / 29, 1 / 31),
+    seconds={"training": 1 / 37, "evaluation": 1 / 41},
+    wall=1e9 + 1 / 3,
+)
+BARE = Record(3, 11, 1001, 2001, 0.5, seconds={"training": 1 / 43}, wall=1e9 + 1)
+
+
+def test_every_field_of_a_record_comes_back_from_a_column_of_its_own(tmp_path: Path) -> None:
+    assert len({str(getattr(WHOLE, each.name)) for each in fields(Record)}) == len(fields(Record))
+    file = Metrics(tmp_path / "metrics.csv", COLUMNS)
+    for record in (WHOLE, BARE):
+        file.append(record, 1 / 47, 1 / 53)
+    file.close()
+    again, records = Metrics.resume(tmp_path / "metrics.csv", COLUMNS, file.state())
+    again.close()
+    assert records == [WHOLE, BARE]
