@@ -18,7 +18,9 @@ from torch import Tensor
 EXACT = {torch.float64: 1e-10, torch.float32: 1e-5}
 """How far numbers may be apart, as a share of what moved in their tensor, by the model's type."""
 ROUNDING = {torch.float64: 1e-15, torch.float32: 1e-7}
-"""How far they may be apart for want of digits, as a share of 1 or of their vector's largest."""
+"""How far they may be apart for want of digits, as a share of their vector's largest, now or at the start."""
+FLOOR = 1e-15
+"""How far numbers may be apart that are 0 but for the rounding of numbers of order 1."""
 
 
 class Difference(NamedTuple):
@@ -75,7 +77,7 @@ def _of_state(found: Round, expected: Round, start: Parameters, exact: float, ro
     yield from ((name, math.nan, math.nan) for name in sorted(ours.keys() ^ theirs.keys()))
     for name in sorted(ours.keys() & theirs.keys()):
         before = start if name == "server: theta" else theirs[name].filled(0)
-        noise = rounding * max(1.0, theirs[name].absolute().largest())
+        noise = rounding * max(theirs[name].absolute().largest(), before.absolute().largest()) + FLOOR
         for tensor, own in theirs[name].items():
             same = ours[name][tensor].shape == own.shape
             gap, moved = _largest(ours[name][tensor] - own) if same else math.nan, _largest(own - before[tensor])
@@ -94,7 +96,7 @@ def _of_row(found: Row, expected: Row, exact: float) -> Iterator[Line]:
     ours, theirs = ({name: v for name, v in row.items() if not math.isnan(v)} for row in (found, expected))
     for name in sorted(ours.keys() | theirs.keys()):
         here, there = ours.get(name, math.nan), theirs.get(name, math.nan)
-        if not abs(here - there) <= exact * max(1.0, abs(there)):
+        if not abs(here - there) <= exact * abs(there) + FLOOR:
             yield name, abs(here - there), abs(there)
 
 

@@ -28,3 +28,16 @@ def test_every_number_is_the_references(name: str, tmp_path: Path) -> None:
     theta = found[-1].server["theta"]
     final = final_parameters(tmp_path / "run")
     assert final.keys() == theta.keys() and all(own.equal(theta[name]) for name, own in final.items())
+
+
+PLAIN = {case["method"]: name for name, case in list(CASES.items())[::-1] if "network" not in case}
+"""A case of each method."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", PLAIN.values())
+def test_compiled_runs_are_the_references_too(name: str, tmp_path: Path) -> None:
+    """They are what users run; the compiler rewrites the step, and its numbers are in float64 here."""
+    case = {**CASES[name], "compile": True}
+    found, expected = both(case, tmp_path)
+    assert differences(case, found, expected) == []
