@@ -28,7 +28,6 @@ from fl_ddp.importance.fedcl_omega import Reading
 from launch.tables.seeded_row import seeded_rows
 from launch.tables.yaml_file import load_table
 
-
 SEED = 0
 
 
