@@ -16,6 +16,7 @@ from fl_ddp.protocol import Indices, Term
 from fl_ddp.ranks.collectives import Ranks
 from fl_ddp.ranks.exact_sum import LIMIT, exact_total
 from fl_ddp.ranks.threads import workers_on
+from fl_ddp.results.client_table import ClientScores
 
 BATCH = 1000
 """Samples per forward pass; fixed, so that neither ranks nor memory move a bit of the loss."""
@@ -38,10 +39,17 @@ class Scores(NamedTuple):
 
 
 class Received(NamedTuple):
-    """Mean accuracy of the model that clients receive on their own test samples; None if none of them has any."""
+    """Accuracy of the model that clients receive on their own test samples.
 
-    by_all: float | None
-    by_cohort: float | None
+    Attributes:
+        by_all: mean over all clients; None if none of them has test samples.
+        by_cohort: over the cohort, likewise.
+        each: [K] of each client, nan for one without test samples; None if none has any.
+    """
+
+    by_all: float | None = None
+    by_cohort: float | None = None
+    each: npt.NDArray[np.float64] | None = None
 
 
 class Evaluation:
@@ -63,13 +71,24 @@ class Evaluation:
         """How the model [P] that clients receive does on their own test samples, all clients' and the cohort's."""
         federation, model = self._federation, self._federation.model
         if self._nothing_is_own:
-            return Received(None, None)
+            return Received()
         accuracy = evaluate_clients(
             lambda x: model.logits(theta, x), federation.own_samples, federation.local_test, model.dtype, self._ranks
         )
-        return Received(_mean(accuracy), _mean(accuracy[cohort]))
+        return Received(_mean(accuracy), _mean(accuracy[cohort]), accuracy)
 
-    def own(self, clients: Indices, theta: Tensor) -> dict[str, Tensor | Term]:
+    def of_clients(self, clients: Indices, received: Received, own: Tensor | None) -> list[ClientScores]:
+        """How the models of some clients [k] do on their own test samples; own [k] is that of their own models."""
+        federation, each = self._federation, received.each
+        if each is None or own is None:
+            return []
+        sizes = [(len(federation.clients[i]), len(federation.local_test[i])) for i in clients]
+        return [
+            ClientScores(int(i), n, tested, float(each[i]) if tested else None, accuracy if tested else None)
+            for i, (n, tested), accuracy in zip(clients, sizes, own.tolist(), strict=True)
+        ]
+
+    def own(self, clients: Indices, theta: Tensor) -> dict[str, Term]:
         """Sums over the cohort of the accuracies of clients' own models on their own test samples, and of their number.
 
         Args:
@@ -85,7 +104,7 @@ class Evaluation:
         parts = [federation.local_test[i] if i >= 0 else np.zeros(0, np.int64) for i in clients]
         accuracy = own_accuracy(federation.method.predict, theta, federation.own_samples, parts, federation.model.dtype)
         tested = torch.tensor([float(len(part) > 0) for part in parts], device=accuracy.device)
-        return {"own_accuracy": Term(accuracy, weight=tested), "tested": tested}
+        return {"own_accuracy": Term(accuracy, weight=tested), "tested": Term(tested)}
 
 
 def evaluate(

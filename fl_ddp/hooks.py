@@ -10,7 +10,7 @@ from fl_ddp.host.global_random import refuse_global_draws
 from fl_ddp.protocol import Tensors, Upload
 
 REPORTED = ("own_accuracy", "tested", "trained")
-"""Names of the engine's own sums."""
+"""Names of the engine's own sums and rows."""
 
 
 class Hooks:
@@ -65,8 +65,8 @@ class Hooks:
         if given.memory.keys() != set(remembered):
             accepted = f"{_listed(remembered)}, as init_client gives"
             raise self._refused("client_update", f"keeps a memory of {_listed(given.memory)}", accepted)
-        if taken := sorted(given.sums.keys() & set(REPORTED)):
-            what = f"gives a sum named {taken[0]}, which is the engine's own; give it another name"
+        if taken := sorted((given.sums.keys() | given.rows.keys()) & set(REPORTED)):
+            what = f"gives a sum or row named {taken[0]}, which is the engine's own; give it another name"
             raise self._refused("client_update", what)
         return given
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 
@@ -25,6 +25,7 @@ from fl_ddp.host.stdout import say
 from fl_ddp.partitions.saved import SavedPartition, read_partition, write_partition
 from fl_ddp.ranks.collectives import Ranks
 from fl_ddp.results import checkpoint
+from fl_ddp.results.client_table import ClientScores, ClientTable
 from fl_ddp.results.figures import confusion_figure, partition_figure
 from fl_ddp.results.metrics import Columns, Record
 from fl_ddp.results.progress import Progress, result_table
@@ -92,11 +93,12 @@ class RunFiles:
         (path / FAILURE).unlink(missing_ok=True)
         write_text(path / "config.yaml", to_yaml(with_absolute_paths(replace(config, resume=None))))
         write_partition(path / "partition.json", saved)
-        state: Mapping[str, object] | None = None
+        known: Mapping[str, Mapping[str, object]] = {}
         if finished is not None:
-            state = checkpoint.load(path, finished).state["metrics"]  # type: ignore[assignment]
+            known = checkpoint.load(path, finished).state  # type: ignore[assignment]
         columns = Columns(federation.classes, PHASES, config.personalise == "all")
-        self.tracker = Tracker(path, columns, _settings(config), state)
+        self.tracker = Tracker(path, columns, _settings(config), known.get("metrics"))
+        self._clients = ClientTable(path / "clients.csv", known.get("clients")) if config.local_test else None
         figure = partition_figure(federation.clients, federation.labels, federation.classes)
         image = io.BytesIO()
         figure.savefig(image, dpi=200)
@@ -112,14 +114,26 @@ class RunFiles:
         """Print a line above the progress bar."""
         self._progress.say(f"fl_ddp: {line}")
 
-    def round(self, record: Record) -> None:
-        """Add a finished round.
+    def round(self, record: Record, clients: Sequence[ClientScores]) -> None:
+        """Add a finished round, and how its clients' models do.
 
         Raises:
             RunError: it cannot be written.
         """
         self.tracker.record(record)
+        if self._clients and clients:
+            self._clients.add(record.round, clients)
         self._progress.update(record)
+
+    def sync(self) -> None:
+        """Make what was recorded survive a loss of power; to be called before a checkpoint.
+
+        Raises:
+            RunError: it cannot be written.
+        """
+        self.tracker.sync()
+        if self._clients:
+            self._clients.file.sync()
 
     def commit(self, temporary: Path, finished: int) -> None:
         """Turn a folder that holds all ranks' state into a checkpoint.
@@ -130,6 +144,8 @@ class RunFiles:
         evaluated = self.tracker.history.evaluated
         accuracy = evaluated.accuracy if evaluated and evaluated.round == finished else None
         state = {"metrics": self.tracker.state(), "numerics": self._numerics}
+        if self._clients:
+            state["clients"] = self._clients.file.state()
         checkpoint.commit(self._path, temporary, state, self._config.keep_checkpoints, accuracy)
 
     def finish(
@@ -187,6 +203,8 @@ class RunFiles:
         self._progress.close()
         self.tracker.finish(finished, summary.rounds_to_target["accuracy"])
         self.tracker.close()
+        if self._clients:
+            self._clients.file.close()
         say(result_table(summary))
         return content
 

@@ -31,6 +31,7 @@ from fl_ddp.ranks.exact_sum import CohortSum
 from fl_ddp.ranks.memory import ClientMemory
 from fl_ddp.ranks.threads import workers_on
 from fl_ddp.records import Records
+from fl_ddp.results.client_table import ClientScores
 from fl_ddp.results.metrics import Record
 from fl_ddp.results.stopwatch import Stopwatch
 
@@ -72,6 +73,13 @@ class Traffic(NamedTuple):
     up: int
     down: int
     before: int
+
+
+class Personal(NamedTuple):
+    """How clients' own models do: the mean over all clients, if all train, and each that did."""
+
+    by_all: float | None = None
+    each: Sequence[ClientScores] = ()
 
 
 class Simulation:
@@ -135,14 +143,15 @@ class Simulation:
             ids = cohort(config.seed, index, config.clients, config.cohort_size)
             hands = self._hands(ids)
             server = self._measured(index)
-            initial = self._received_accuracy(server, ids) if due else Received(None, None)
+            initial = self._received_accuracy(server, ids) if due else Received()
             work = _Work("client_update", f"round {index + 1}, client", ids, partial(self._train, index, server, due))
             total, kept = self._sum(hands[self._ranks.index], work, server)
-            by_all = self._personalised(index, ids, server, total) if due else None
+            personal = self._personalised(index, ids, server, total, initial) if due else Personal()
             self._update(index, ids, server, total, kept)
             down = self._federation.method.sent_bytes(server, index)
             traffic = Traffic(kept[0].bytes_up, down, 0 if index else self._shared_bytes)
-            self._record(self._told(hands, traffic, total, initial, by_all), self._evaluated() if due else None)
+            record = self._told(hands, traffic, total, initial, personal.by_all)
+            self._record(record, self._evaluated() if due else None, personal.each)
             if self.finished == config.rounds or self.finished % config.checkpoint_every == 0:
                 self.save()
             yield self.finished
@@ -245,35 +254,44 @@ class Simulation:
         return total
 
     def _train(self, index: int, server: Tensors, due: bool, clients: Indices) -> tuple[Group, Upload]:
-        """Put clients side by side and train them; test what becomes of them where that is due.
-
-        Sums that only report something do not travel: trained, own_accuracy and tested.
-        """
+        """Put clients side by side and train them; test what becomes of them where that is due."""
         method = self._federation.method
         group = self._group(clients, index, self._plan(index), self._federation.clients)
         sent = method.sent(index)
         received = {name: (server if name in sent else self._initial)[name] for name in method.broadcast}
         memory = self._memory.take(group.client)
         upload = self._hooks.upload(method.client_update(group, received, memory), self._memory.initial)
-        reports = self._evaluation.own(group.client, upload.theta) if due else {}
+        upload = self._tested(group, upload) if due else upload
         if isinstance(weight := upload.sums.get("weight"), Tensor):
-            reports["trained"] = torch.where(group.steps > 0, weight, 0)
-        return group, replace(upload, sums=upload.sums | reports, sent=upload.on_the_wire)
+            trained = {"trained": torch.where(group.steps > 0, weight, 0)}
+            upload = replace(upload, sums={**upload.sums, **trained}, sent=upload.on_the_wire)
+        return group, upload
 
-    def _personalised(self, index: int, ids: Indices, server: Tensors, total: Total) -> float | None:
-        """Accuracy of all clients' models after local training: the others train, too, and nothing comes of it."""
-        if self._config.personalise == "cohort":
-            return None
+    def _tested(self, group: Group, upload: Upload) -> Upload:
+        """With how its clients' own models do; what only reports something does not travel."""
+        sums = self._evaluation.own(group.client, upload.theta)
+        rows = {name: sums[name].value for name in ("own_accuracy",) if name in sums}
+        return replace(upload, sums={**upload.sums, **sums}, rows=upload.rows | rows, sent=upload.on_the_wire)
+
+    def _personalised(self, index: int, ids: Indices, server: Tensors, total: Total, initial: Received) -> Personal:
+        """How clients' own models do; of all clients if asked: the others train, too, and nothing comes of it."""
+        own = total.rows.get("own_accuracy")
+        if self._config.personalise == "cohort" or own is None:
+            return Personal(None, self._evaluation.of_clients(ids, initial, own))
 
         def train(clients: Indices) -> tuple[Group, Upload]:
             group, upload = self._train(index, server, False, clients)
-            return group, Upload(self._evaluation.own(group.client, upload.theta), upload.theta)
+            return group, self._tested(group, Upload({}, upload.theta))
 
         others = np.setdiff1d(np.arange(self._config.clients), ids)
         mine = self._hands(others)[self._ranks.index]
         of_others, _ = self._sum(mine, _Work("client_update", f"round {index + 1}, client", others, train), server)
         both = {name: total.sums[name] + of_others.sums[name] for name in ("own_accuracy", "tested")}
-        return _ratio(Total(both), "own_accuracy", "tested")
+        everybody = np.concatenate([ids, others])
+        order = np.argsort(everybody)
+        own = torch.cat([own, of_others.rows["own_accuracy"]])[torch.from_numpy(order)]
+        each = self._evaluation.of_clients(everybody[order], initial, own)
+        return Personal(_ratio(Total(both), "own_accuracy", "tested"), each)
 
     def _update(self, index: int, ids: Indices, server: Tensors, total: Total, kept: Sequence[Kept]) -> None:
         """The server's step; the round is finished, and what clients remember of it is kept."""
@@ -353,12 +371,12 @@ class Simulation:
             personalised_accuracy_all=by_all,
         )
 
-    def _record(self, record: Record, scores: Scores | None) -> None:
+    def _record(self, record: Record, scores: Scores | None, clients: Sequence[ClientScores] = ()) -> None:
         """Write down a round; an error of rank 0's disk is agreed upon with the next round's."""
         if scores:
             record = replace(record, accuracy=scores.accuracy, loss=scores.loss, class_accuracy=scores.class_accuracy)
         try:
-            self._records.round(replace(record, seconds=self._watch.lap(), wall=time.time()), scores)
+            self._records.round(replace(record, seconds=self._watch.lap(), wall=time.time()), scores, clients)
         except Exception as error:
             self._late = error
 

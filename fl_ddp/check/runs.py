@@ -21,6 +21,7 @@ from fl_ddp.ranks.collectives import Ranks
 from fl_ddp.ranks.memory import ClientMemory
 from fl_ddp.ranks.threads import one_torch_thread
 from fl_ddp.records import Records
+from fl_ddp.results.client_table import ClientScores
 from fl_ddp.results.metrics import Record, is_of_time
 from fl_ddp.simulation import Simulation
 
@@ -116,7 +117,7 @@ class Unwritten(Records):
         """After the last finished round."""
         return self.states[-1]
 
-    def round(self, record: Record, scores: Scores | None) -> None:
+    def round(self, record: Record, scores: Scores | None, clients: Sequence[ClientScores] = ()) -> None:
         """Nothing is written."""
         self.records.append(record)
 
@@ -181,6 +182,8 @@ def metrics(run_folder: Path) -> list[dict[str, str]]:
 
 
 def unlike_runs(one: Path, other: Path) -> str:
-    """What two runs' checkpoints and metrics do not have in common."""
+    """What two runs' checkpoints, metrics and tables of clients do not have in common."""
     cells = sorted({k for a, b in zip(metrics(one), metrics(other), strict=True) for k in a if a[k] != b[k]})
-    return unlike(course(one), course(other)) or (f"metrics.csv: {', '.join(cells)}" if cells else "")
+    of_clients = (one / "clients.csv").read_bytes() != (other / "clients.csv").read_bytes()
+    files = [f"metrics.csv: {', '.join(cells)}"] * bool(cells) + ["clients.csv"] * of_clients
+    return unlike(course(one), course(other)) or "; ".join(files)

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import csv
-import hashlib
-import io
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from fl_ddp.errors import ConfigError
-from fl_ddp.host.atomic_file import writing
+from fl_ddp.results.appended_csv import AppendedCsv, State, kept_of
 
 _PADDED, _WALL = "time_padded_lanes", "time_wall"
 
@@ -87,38 +82,30 @@ class Columns:
 
 
 class Metrics:
-    """The open metrics.csv of a run. Floats are written such that reading gives the same bits.
+    """The open metrics.csv of a run.
 
     _row() has the columns in their order; traffic is of the round, and all columns of time start with `time`.
+
+    Attributes:
+        file: that the rows go to.
     """
 
     def __init__(self, path: Path, columns: Columns, kept: bytes = b"") -> None:
-        """Start a file, or cut an existing one back.
-
-        Args:
-            path: of the file.
-            columns: of the file.
-            kept: what stays of an existing file.
+        """Start a file, or cut an existing one back to what is kept of it.
 
         Raises:
             RunError: it cannot be written.
         """
-        self._path, self._columns = path, columns
-        self._size, self._sha256 = len(kept), hashlib.sha256(kept)
-        with writing(path):
-            self._file = path.open("ab")
-            self._file.truncate(self._size)
-        if not kept:
-            self._append(dict(zip(columns.names, columns.names, strict=True)))
+        self._columns, self.file = columns, AppendedCsv(path, columns.names, kept)
 
     @classmethod
-    def resume(cls, path: Path, columns: Columns, state: Mapping[str, object]) -> tuple[Metrics, list[Record]]:
+    def resume(cls, path: Path, columns: Columns, state: State) -> tuple[Metrics, list[Record]]:
         """Go on behind what a checkpoint knows; later rows are cut off.
 
         Args:
             path: of the file.
             columns: as when the file was started.
-            state: of the checkpoint, see state().
+            state: of the checkpoint.
 
         Returns:
             the open file, the records it holds.
@@ -127,19 +114,7 @@ class Metrics:
             ConfigError: the file does not begin with what the checkpoint knows.
             RunError: it cannot be written.
         """
-        size = state["bytes"]
-        assert isinstance(size, int)
-        try:
-            with path.open("rb") as file:
-                kept = file.read(size)
-        except OSError as error:
-            raise ConfigError(path, f"cannot be read ({error.strerror}), the run cannot go on without it") from error
-        if len(kept) < size:
-            raise ConfigError(path, f"was cut short, {len(kept)} bytes are left of the {size} the checkpoint knows")
-        rows = csv.DictReader(io.StringIO(kept.decode(errors="replace"), newline=""))
-        known = tuple(rows.fieldnames or ()) == columns.names
-        if hashlib.sha256(kept).hexdigest() != state["sha256"] or not known:
-            raise ConfigError(path, f"was edited, its first {size} bytes are not those the checkpoint knows")
+        kept, rows = kept_of(path, columns.names, state)
         return cls(path, columns, kept), [_record(row, columns) for row in rows]
 
     def append(self, record: Record, running_mean: float | None, forgetting: float | None) -> None:
@@ -155,40 +130,7 @@ class Metrics:
         """
         assert record.seconds.keys() <= set(self._columns.phases), record.seconds.keys()
         assert record.class_accuracy is None or len(record.class_accuracy) == len(self._columns.classes)
-        self._append(_row(record, self._columns, running_mean, forgetting))
-
-    def state(self) -> dict[str, object]:
-        """What a checkpoint stores: the file's size in bytes and their sha256."""
-        return {"bytes": self._size, "sha256": self._sha256.hexdigest()}
-
-    def sync(self) -> None:
-        """Make what was appended survive a loss of power.
-
-        Raises:
-            RunError: it cannot be written.
-        """
-        with writing(self._path):
-            os.fsync(self._file.fileno())
-
-    def close(self) -> None:
-        """Close the file.
-
-        Raises:
-            RunError: it cannot be written.
-        """
-        with writing(self._path):
-            self._file.close()
-
-    def _append(self, row: Mapping[str, object]) -> None:
-        text = io.StringIO()
-        csv.DictWriter(text, self._columns.names, lineterminator="\n").writerow(row)
-        line = text.getvalue().encode()
-        with writing(self._path):
-            self._file.write(line)
-            # At once, so that a row that was reported survives a kill.
-            self._file.flush()
-        self._size += len(line)
-        self._sha256.update(line)
+        self.file.append([_row(record, self._columns, running_mean, forgetting)])
 
 
 def _row(record: Record, columns: Columns, running_mean: float | None, forgetting: float | None) -> dict[str, object]:

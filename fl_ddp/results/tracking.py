@@ -146,7 +146,7 @@ class Tracker:
 
     def state(self) -> dict[str, object]:
         """What a checkpoint has to store."""
-        return self._metrics.state()
+        return self._metrics.file.state()
 
     def sync(self) -> None:
         """Make the records survive a loss of power; to be called before a checkpoint.
@@ -154,7 +154,7 @@ class Tracker:
         Raises:
             RunError: they cannot be written.
         """
-        self._metrics.sync()
+        self._metrics.file.sync()
 
     def finish(self, rounds: int, rounds_to_target: Mapping[str, int | None]) -> None:
         """Tell TensorBoard that the run has all its rounds.
@@ -178,7 +178,7 @@ class Tracker:
         Raises:
             RunError: they cannot be written.
         """
-        self._metrics.close()
+        self._metrics.file.close()
         self._events.close()
 
     def _draw(self, record: Record, standing: Standing) -> None:

@@ -33,7 +33,7 @@ def test_every_field_of_a_record_comes_back_from_a_column_of_its_own(tmp_path: P
     file = Metrics(tmp_path / "metrics.csv", COLUMNS)
     for record in (WHOLE, BARE):
         file.append(record, 1 / 47, 1 / 53)
-    file.close()
-    again, records = Metrics.resume(tmp_path / "metrics.csv", COLUMNS, file.state())
-    again.close()
+    file.file.close()
+    again, records = Metrics.resume(tmp_path / "metrics.csv", COLUMNS, file.file.state())
+    again.file.close()
     assert records == [WHOLE, BARE]

@@ -1,0 +1,104 @@
+"""A CSV file that grows with the rounds of a run, of which a checkpoint knows what belongs to it."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from fl_ddp.errors import ConfigError
+from fl_ddp.host.atomic_file import writing
+
+State = Mapping[str, object]
+"""What a checkpoint stores of a file: its size in bytes and their sha256."""
+
+
+class AppendedCsv:
+    """The open file. Floats are written such that reading gives the same bits."""
+
+    def __init__(self, path: Path, columns: Sequence[str], kept: bytes = b"") -> None:
+        """Start a file, or cut an existing one back.
+
+        Args:
+            path: of the file.
+            columns: their names.
+            kept: what stays of an existing file.
+
+        Raises:
+            RunError: it cannot be written.
+        """
+        self._path, self._columns = path, tuple(columns)
+        self._size, self._sha256 = len(kept), hashlib.sha256(kept)
+        with writing(path):
+            self._file = path.open("ab")
+            self._file.truncate(self._size)
+        if not kept:
+            self.append([dict(zip(self._columns, self._columns, strict=True))])
+
+    def append(self, rows: Iterable[Mapping[str, object]]) -> None:
+        """Add rows, by column, at once.
+
+        Raises:
+            RunError: they cannot be written.
+        """
+        text = io.StringIO()
+        csv.DictWriter(text, self._columns, lineterminator="\n").writerows(rows)
+        lines = text.getvalue().encode()
+        with writing(self._path):
+            self._file.write(lines)
+            # so that a row that was reported survives a kill
+            self._file.flush()
+        self._size += len(lines)
+        self._sha256.update(lines)
+
+    def state(self) -> dict[str, object]:
+        """What a checkpoint stores."""
+        return {"bytes": self._size, "sha256": self._sha256.hexdigest()}
+
+    def sync(self) -> None:
+        """Make what was appended survive a loss of power.
+
+        Raises:
+            RunError: it cannot be written.
+        """
+        with writing(self._path):
+            os.fsync(self._file.fileno())
+
+    def close(self) -> None:
+        """Close the file.
+
+        Raises:
+            RunError: it cannot be written.
+        """
+        with writing(self._path):
+            self._file.close()
+
+
+def kept_of(path: Path, columns: Sequence[str], state: State) -> tuple[bytes, list[dict[str, str]]]:
+    """What of a file a checkpoint knows, and the rows in it.
+
+    Args:
+        path: of the file.
+        columns: as when the file was started.
+        state: of the checkpoint.
+
+    Raises:
+        ConfigError: the file does not begin with what the checkpoint knows.
+    """
+    size = state["bytes"]
+    assert isinstance(size, int)
+    try:
+        with path.open("rb") as file:
+            kept = file.read(size)
+    except OSError as error:
+        raise ConfigError(path, f"cannot be read ({error.strerror}), the run cannot go on without it") from error
+    if len(kept) < size:
+        raise ConfigError(path, f"was cut short, {len(kept)} bytes are left of the {size} the checkpoint knows")
+    rows = csv.DictReader(io.StringIO(kept.decode(errors="replace"), newline=""))
+    known = tuple(rows.fieldnames or ()) == tuple(columns)
+    if hashlib.sha256(kept).hexdigest() != state["sha256"] or not known:
+        raise ConfigError(path, f"was edited, its first {size} bytes are not those the checkpoint knows")
+    return kept, list(rows)
