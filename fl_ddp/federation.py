@@ -20,7 +20,7 @@ from fl_ddp.engine.samples import Normaliser, Samples, channel_statistics
 from fl_ddp.engine.seeds import Purpose, generator, torch_seed
 from fl_ddp.engine.vmap_check import try_gradient
 from fl_ddp.errors import ConfigError
-from fl_ddp.host.global_random import refuse_global_draws
+from fl_ddp.guards.global_random import refuse_global_draws
 from fl_ddp.methods.fedavg import FedAvg
 from fl_ddp.partitions.local_split import drawn_like, local_split
 from fl_ddp.partitions.partition import Partition

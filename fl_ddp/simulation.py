@@ -20,7 +20,7 @@ from fl_ddp.engine.seeds import Purpose, noise_key
 from fl_ddp.errors import DivergedError, StatesDifferError
 from fl_ddp.evaluation import Evaluation, Received, Scores
 from fl_ddp.federation import Federation
-from fl_ddp.hooks import Hooks
+from fl_ddp.guards.hooks import Hooks
 from fl_ddp.host.interrupt import StopRequest
 from fl_ddp.protocol import Indices, Info, Tensors, Term, Total, Upload
 from fl_ddp.ranks.checksum import checksum

@@ -151,7 +151,7 @@ def test_what_cannot_be_run_is_told_in_one_line(
                 return super().average(group, server, trained) | {"trained": group.n}
             """,
             2,
-            r"fedavg.py:\d+: client_update of Mine: gives a sum named trained",
+            r"fedavg.py:\d+: client_update of Mine: gives a sum or row named trained",
         ),
     ],
 )

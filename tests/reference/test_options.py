@@ -59,6 +59,7 @@ def default(method: str, option: str) -> Any:
     return False if option == "data.normalize" else asdict(Settings())[option]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_each_option_of_a_case_moves_its_numbers(name: str, tmp_path: Path) -> None:
     write_samples(tmp_path)

@@ -67,7 +67,7 @@ MISTAKES: Mapping[str, tuple[str, str]] = {
             upload = super().client_update(group, server, memory)
             return replace(upload, sums=upload.sums | {{"trained": group.n}})
         """,
-        r"{file}:13: client_update of Mine: gives a sum named trained, which is the engine's own; give it another name",
+        r"{file}:13: client_update of Mine: gives a sum or row named trained, which is the engine's own; give it",
     ),
     "torch_random": (
         """

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractContextManager
 
 from fl_ddp.errors import ConfigError, place_of_code
-from fl_ddp.host.global_random import refuse_global_draws
+from fl_ddp.guards.global_random import refuse_global_draws
 from fl_ddp.protocol import Tensors, Upload
 
 REPORTED = ("own_accuracy", "tested", "trained")
