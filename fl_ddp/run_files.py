@@ -97,7 +97,9 @@ class RunFiles:
         if finished is not None:
             known = checkpoint.load(path, finished).state  # type: ignore[assignment]
         columns = Columns(federation.classes, PHASES, config.personalise == "all")
-        self.tracker = Tracker(path, columns, _settings(config), known.get("metrics"))
+        # a checkpoint without its metrics is broken, and must not have metrics.csv begin anew; clients.csv is younger
+        metrics = known["metrics"] if finished is not None else None
+        self.tracker = Tracker(path, columns, _settings(config), metrics)
         self._clients = ClientTable(path / "clients.csv", known.get("clients")) if config.local_test else None
         figure = partition_figure(federation.clients, federation.labels, federation.classes)
         image = io.BytesIO()

@@ -270,7 +270,7 @@ class Simulation:
     def _tested(self, group: Group, upload: Upload) -> Upload:
         """With how its clients' own models do; what only reports something does not travel."""
         sums = self._evaluation.own(group.client, upload.theta)
-        rows = {name: sums[name].value for name in ("own_accuracy",) if name in sums}
+        rows = {"own_accuracy": sums["own_accuracy"].value} if sums else {}
         return replace(upload, sums={**upload.sums, **sums}, rows=upload.rows | rows, sent=upload.on_the_wire)
 
     def _personalised(self, index: int, ids: Indices, server: Tensors, total: Total, initial: Received) -> Personal:

@@ -76,9 +76,9 @@ class Group:
         self._samples = [*samples, *[np.zeros(0, np.int64)] * empty]
         self._keys = keys(seed, round_index, Purpose.ORDER, self.client)
         device = workplace.samples.x.device
-        counts = np.array([len(samples) for samples in self._samples], np.int64)
+        self._counts = np.array([len(own) for own in self._samples], np.int64)
         self.keys = noise_key(seed, round_index, Purpose.METHOD, self.client).to(device)
-        self.n = torch.from_numpy(counts).to(device, workplace.dtype)
+        self.n = torch.from_numpy(self._counts).to(device, workplace.dtype)
         self.real = torch.from_numpy(self.client >= 0).to(device, workplace.dtype)
         self.steps = self._steps(plan)
 
@@ -138,15 +138,14 @@ class Group:
         return Trained(_joined(state.walk.theta), state.loss / number.clamp_min(1), traces)
 
     def _steps(self, plan: Plan) -> Tensor:
-        counts = np.array([len(samples) for samples in self._samples], np.int64)
-        return torch.from_numpy(plan.num_steps(counts)).to(self.n)
+        return torch.from_numpy(plan.num_steps(self._counts)).to(self.n)
 
     def split(self, share: float) -> tuple[Group, Group]:
         """The same clients with a share of their samples, the same ones in every round, and with the others.
 
         A client with at least two samples has some in both; one with a single sample has it in the second.
         """
-        n = np.array([len(samples) for samples in self._samples], np.int64)
+        n = self._counts
         order = shuffled(keys(self._seed, Purpose.HELD_OUT, self.client), n, 0)
         held = np.clip(np.rint(share * n).astype(np.int64), np.minimum(n // 2, 1), np.maximum(n - 1, 0))
         cut = [np.split(own[row[: len(own)]], [h]) for own, row, h in zip(self._samples, order, held, strict=True)]
@@ -179,7 +178,7 @@ class Group:
             max_samples: of a client; the first in its order. 0 for all.
         """
         order_keys = keys(self._keys, Purpose.IMPORTANCE)
-        n = np.array([len(s) for s in self._samples], np.int64)
+        n = self._counts
         order = shuffled(order_keys, n, 0)
         most = int(n.max(initial=0))
         most = min(most, max_samples) if max_samples else most
