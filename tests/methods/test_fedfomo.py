@@ -5,13 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from quadratic import Clients, OneWeight, Rounds, alike, approx
+from quadratic import Clients, OneWeight, Rounds, alike, approx, small_network, uneven_clients
 from torch import Tensor
+from torch.nn import functional as F
 
 from fl_ddp.engine.plan import Plan
 from fl_ddp.methods.fedfomo import FedFomo
 from fl_ddp.protocol import Tensors
 
+JUDGED = FedFomo.judged
 STILL = Plan(5, 1.0, None, 1e-300)
 
 
@@ -79,6 +81,22 @@ def test_a_client_that_stands_beside_a_model_but_for_rounding_gains_nothing_by_i
     start, gains = updated(*told([2.0, 1.0]), before=1.0 + 2.0**-52)
     assert gains == approx([-1.5, 0])
     assert start == 2.0
+
+
+def test_held_out_samples_judge_by_their_mean_cross_entropy() -> None:
+    """Each lane by its own samples and its own model; who has none says 0."""
+    model, own = small_network(), uneven_clients()
+    method = FedFomo(model, num_clients=5)
+    group = next(Rounds(method, own, STILL, lanes=5).groups(np.arange(5)))
+    theta = model.init() + torch.arange(5.0)[:, None] / 10
+    losses = [
+        float(F.cross_entropy(model.logits(theta[k], own.samples.x[part]), own.samples.y[part]))
+        for k, part in enumerate(own.parts)
+    ]
+    assert JUDGED(method, group, theta).tolist() == pytest.approx(losses, rel=1e-5)
+    held_out, _ = group.split(0.2)
+    assert held_out.n.tolist()[3] == 0 < JUDGED(method, held_out, theta)[2]
+    assert JUDGED(method, held_out, theta)[3] == 0
 
 
 def test_the_norm_of_a_distance() -> None:

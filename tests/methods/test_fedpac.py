@@ -134,3 +134,11 @@ def test_clients_that_stay_away_keep_their_heads() -> None:
     second = rounds.play([1, 3])["heads"]
     assert torch.equal(first[[0, 2, 4]], second[[0, 2, 4]])
     assert not torch.equal(first[1], second[1])
+
+
+def test_traffic() -> None:
+    """A body with one head; once there are any, three class means of eight features, too."""
+    method = FedPAC(small_network(), num_clients=5)
+    server = method.init()
+    assert method.sent_bytes(server, 0) == server["theta"].nbytes
+    assert method.sent_bytes(server, 1) == server["theta"].nbytes + 3 * 8 * 4

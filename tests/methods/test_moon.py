@@ -6,7 +6,7 @@ import math
 
 import pytest
 import torch
-from quadratic import approx
+from quadratic import TWO_EPOCHS, Rounds, approx, small_network, uneven_clients
 from table import of_rows, reading, table
 from torch import Tensor, nn
 from torch.func import grad
@@ -90,3 +90,22 @@ def test_a_model_without_features_is_refused() -> None:
 
     with pytest.raises(ConfigError, match=r"--model: Doubled shows no features, which MOON looks at; accepted: "):
         MOON(FlatModel(Doubled(), 2, torch.zeros(1, 2)))
+
+
+def test_a_client_s_previous_model_is_the_one_its_last_training_ended_at() -> None:
+    """In its first round it has the received model for both, whose pull and push cancel: FedAvg's, to rounding."""
+    ours = Rounds(MOON(small_network()), uneven_clients(), TWO_EPOCHS)
+    plain = Rounds(MOON(small_network(), mu=0.0), uneven_clients(), TWO_EPOCHS)
+    for rounds in (ours, plain):
+        rounds.play([0, 1, 4])
+    for k in (0, 1, 4):
+        torch.testing.assert_close(ours.local[k], plain.local[k])
+        assert torch.equal(ours.remembered("previous")[k], ours.local[k])
+    assert ours.remembered("trained").tolist() == [1, 1, 0, 0, 1]
+    first = dict(ours.local)
+    ours.server = plain.server
+    for rounds in (ours, plain):
+        rounds.play([1, 2])
+    torch.testing.assert_close(ours.local[2], plain.local[2])
+    assert (ours.local[1] - plain.local[1]).abs().max() > 1e-4, "its previous model pushes"
+    assert torch.equal(ours.remembered("previous")[4], first[4])
