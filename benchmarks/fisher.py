@@ -31,7 +31,6 @@ from torch.func import grad, vmap
 from written import write_results
 
 from fl_ddp.engine.compilation import compiled
-from fl_ddp.engine.flat_model import FlatModel
 from fl_ddp.engine.group import Group, Workplace
 from fl_ddp.engine.plan import Plan
 from fl_ddp.engine.samples import Normaliser, Samples
@@ -43,6 +42,7 @@ from fl_ddp.importance.fisher import chunk_size, fisher
 from fl_ddp.models.cnn import FedKACNN, ImportanceCNN
 from fl_ddp.models.mlp import MLP
 from fl_ddp.models.resnet import ResNet18
+from fl_ddp.network.flat_model import FlatModel
 from fl_ddp.protocol import Batch, Leaves
 from fl_ddp.ranks.threads import one_torch_thread
 

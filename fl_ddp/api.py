@@ -4,9 +4,7 @@ from fl_ddp import simulate
 from fl_ddp.bounds import BelowOne, Count, CountOrZero, NonNegative, Positive, Real, Seed, Share, UnitInterval, Whole
 from fl_ddp.clients.own_samples import best_of_class, class_counts, inputs_at, labels, of_each, shared_inputs, sum_over
 from fl_ddp.datasets.dataset import Arrays, Dataset
-from fl_ddp.engine.flat_model import FlatModel
 from fl_ddp.engine.group import Group
-from fl_ddp.engine.loss import cross_entropy, mean_over, one_hot
 from fl_ddp.engine.plan import Plan
 from fl_ddp.engine.seeds import normal, uniform
 from fl_ddp.errors import ConfigError, InterruptedRunError, RunError
@@ -14,6 +12,8 @@ from fl_ddp.importance.fisher import Reduction, fisher, importance_sum
 from fl_ddp.importance.scale import Norm, by_tensor_norm, of_largest
 from fl_ddp.importance.sensitivity import Label, Sensitivity
 from fl_ddp.methods.fedavg import FedAvg
+from fl_ddp.network.flat_model import FlatModel
+from fl_ddp.network.loss import cross_entropy, mean_over, one_hot
 from fl_ddp.partitions.partition import Partition, parts_of
 from fl_ddp.protocol import (
     Batch,

@@ -14,14 +14,14 @@ from fl_ddp.config import registry
 from fl_ddp.config.settings import Config
 from fl_ddp.datasets.dataset import Arrays, Dataset
 from fl_ddp.engine.compilation import require_compiler
-from fl_ddp.engine.flat_model import FlatModel
 from fl_ddp.engine.plan import Plan
 from fl_ddp.engine.samples import Normaliser, Samples, channel_statistics
 from fl_ddp.engine.seeds import Purpose, generator, torch_seed
-from fl_ddp.engine.vmap_check import try_gradient
 from fl_ddp.errors import ConfigError
 from fl_ddp.guards.global_random import refuse_global_draws
 from fl_ddp.methods.fedavg import FedAvg
+from fl_ddp.network.flat_model import FlatModel
+from fl_ddp.network.vmap_check import try_gradient
 from fl_ddp.partitions.local_split import drawn_like, local_split
 from fl_ddp.partitions.partition import Partition
 from fl_ddp.protocol import Indices, Inputs, Origin

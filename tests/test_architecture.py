@@ -48,6 +48,7 @@ FLOORS = (
     ("config",),
     ("methods",),
     ("importance", "clients"),
+    ("network",),
     ("engine", "datasets", "models", "partitions"),
     ("guards",),
     ("protocol", "host"),
@@ -85,8 +86,9 @@ def rooms_below(folder: str) -> set[str]:
 
 def test_the_engine_knows_the_protocol_alone() -> None:
     assert rooms_below("engine") == {"errors", "protocol"}
+    assert rooms_below("network") == {"errors", "protocol", "engine"}
     for room in ("importance", "clients"):
-        assert rooms_below(room) <= {"errors", "protocol", "engine"}
+        assert rooms_below(room) <= {"errors", "protocol", "engine", "network"}
 
 
 def test_nothing_names_a_method_but_the_protocol() -> None:
@@ -97,7 +99,7 @@ def test_nothing_names_a_method_but_the_protocol() -> None:
 
 
 def test_methods_know_nothing_of_ranks_rounds_and_files() -> None:
-    assert rooms_below("methods") == {"bounds", "errors", "protocol", "engine", "importance", "clients"}
+    assert rooms_below("methods") == {"bounds", "errors", "protocol", "engine", "network", "importance", "clients"}
 
 
 def test_data_models_and_partitions_know_nothing_of_the_engine() -> None:

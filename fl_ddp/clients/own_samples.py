@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, vmap
 
 from fl_ddp.engine.group import Group
-from fl_ddp.engine.loss import one_hot
+from fl_ddp.network.loss import one_hot
 from fl_ddp.protocol import Batch, Tensors
 
 AT_ONCE = 100

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from torch import Tensor
 
-from fl_ddp.engine.flat_model import FlatModel
+from fl_ddp.network.flat_model import FlatModel
 from fl_ddp.protocol import Tensors, Term, Trained, Upload
 
 

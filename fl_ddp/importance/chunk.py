@@ -10,12 +10,12 @@ from torch import Tensor
 from torch.func import grad, vjp, vmap
 
 from fl_ddp.engine.compilation import compiled, made_once
-from fl_ddp.engine.flat_model import FlatModel
 from fl_ddp.engine.samples import Normaliser
 from fl_ddp.engine.seeds import uniform
 from fl_ddp.importance.coverage import Coverage
 from fl_ddp.importance.sensitivity import Sensitivity
 from fl_ddp.importance.taps import Part, powered, tapped
+from fl_ddp.network.flat_model import FlatModel
 from fl_ddp.protocol import Leaves
 
 

@@ -14,9 +14,9 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 from fl_ddp.engine.compilation import made_once
-from fl_ddp.engine.flat_model import FlatModel
 from fl_ddp.errors import ConfigError
 from fl_ddp.importance.taps import GROUP_NORM, LAYERS, LINEAR, Site, Window, read_call, tapped
+from fl_ddp.network.flat_model import FlatModel
 from fl_ddp.protocol import Leaves
 
 _SAMPLES = 3

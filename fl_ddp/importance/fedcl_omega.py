@@ -8,11 +8,11 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from fl_ddp.engine.flat_model import FlatModel
 from fl_ddp.engine.group import Group
 from fl_ddp.engine.step import Objective
 from fl_ddp.importance.fisher import importance_sum, mean_gradient_norm
 from fl_ddp.importance.sensitivity import Sensitivity
+from fl_ddp.network.flat_model import FlatModel
 
 Reading = Literal["per_param_sq", "per_param_abs", "per_tensor", "global", "mas", "si"]
 _SENSITIVITIES: Mapping[str, Sensitivity] = {

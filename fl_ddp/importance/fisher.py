@@ -19,12 +19,12 @@ import torch
 from torch import Tensor
 
 from fl_ddp.engine.compilation import ByLayout
-from fl_ddp.engine.flat_model import FlatModel
 from fl_ddp.engine.group import Group
 from fl_ddp.engine.step import Drawn
 from fl_ddp.importance.chunk import Chunk, norm_step, sum_step
 from fl_ddp.importance.coverage import Coverage, coverage
 from fl_ddp.importance.sensitivity import Label, Sensitivity
+from fl_ddp.network.flat_model import FlatModel
 from fl_ddp.protocol import Leaves
 
 Reduction = Literal["per_sample_mean", "batch_mean_sq"]

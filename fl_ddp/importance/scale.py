@@ -7,7 +7,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from fl_ddp.engine.flat_model import FlatModel
+from fl_ddp.network.flat_model import FlatModel
 
 Norm = Literal["l2", "l1", "max", "none"]
 _ORDER = {"l2": 2, "l1": 1, "max": torch.inf}

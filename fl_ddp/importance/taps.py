@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 
-from fl_ddp.engine.flat_model import FlatModel
+from fl_ddp.network.flat_model import FlatModel
 from fl_ddp.protocol import Leaves
 
 Power = Literal["square", "absolute"]

@@ -13,9 +13,9 @@ from torch import Tensor
 from torch.func import grad_and_value
 
 from fl_ddp.bounds import Positive, check_fields
-from fl_ddp.engine.flat_model import FlatModel
 from fl_ddp.engine.group import Group
 from fl_ddp.engine.step import scalar
+from fl_ddp.network.flat_model import FlatModel
 from fl_ddp.protocol import Batch, Info, Leaves, Quadratic, Tensors, Term, Total, Trained, Upload
 
 

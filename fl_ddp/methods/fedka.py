@@ -17,9 +17,9 @@ from torch import Tensor, vmap
 from fl_ddp.bounds import Count, NonNegative, UnitInterval
 from fl_ddp.clients.own_samples import best_of_class, class_counts, inputs_at, labels, of_each, shared_inputs
 from fl_ddp.engine.group import Group
-from fl_ddp.engine.loss import mean_over
 from fl_ddp.engine.seeds import uniform
 from fl_ddp.methods.fedavg import FedAvg
+from fl_ddp.network.loss import mean_over
 from fl_ddp.protocol import Batch, Leaves, Tensors, Upload
 
 _WHICH_SAMPLE, _WHICH_CLASS = range(2)

@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 
 from fl_ddp.bounds import NonNegative, Positive
-from fl_ddp.engine.loss import cross_entropy, mean_over, one_hot
 from fl_ddp.methods.fedavg import FedAvg
+from fl_ddp.network.loss import cross_entropy, mean_over, one_hot
 from fl_ddp.protocol import Batch, Leaves, Tensors
 
 _NEVER = -1e30

@@ -16,8 +16,8 @@ from fl_ddp.bounds import BelowOne, Count, NonNegative, Positive
 from fl_ddp.clients.own_samples import sum_over
 from fl_ddp.clients.simplex import least_on_simplex
 from fl_ddp.engine.group import Group
-from fl_ddp.engine.loss import cross_entropy, mean_over, one_hot
 from fl_ddp.methods.fedavg import FedAvg
+from fl_ddp.network.loss import cross_entropy, mean_over, one_hot
 from fl_ddp.protocol import Batch, Info, Leaves, Tensors, Total, Upload
 
 

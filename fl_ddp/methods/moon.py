@@ -16,8 +16,8 @@ from torch.nn import functional as F
 
 from fl_ddp.bounds import NonNegative, Positive
 from fl_ddp.engine.group import Group
-from fl_ddp.engine.loss import cross_entropy, mean_over
 from fl_ddp.methods.fedavg import FedAvg
+from fl_ddp.network.loss import cross_entropy, mean_over
 from fl_ddp.protocol import Batch, Leaves, Tensors, Upload
 
 

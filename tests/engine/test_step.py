@@ -12,7 +12,6 @@ from torch import Tensor, nn
 from torch._dynamo.utils import counters
 from torch.nn import functional as F
 
-from fl_ddp.engine.flat_model import FlatModel
 from fl_ddp.engine.group import Group, Workplace
 from fl_ddp.engine.plan import Plan
 from fl_ddp.engine.samples import Normaliser, Samples
@@ -20,6 +19,7 @@ from fl_ddp.engine.seeds import Purpose, keys, torch_seed
 from fl_ddp.errors import InterruptedRunError
 from fl_ddp.host.interrupt import StopRequest
 from fl_ddp.methods.fedavg import FedAvg
+from fl_ddp.network.flat_model import FlatModel
 from fl_ddp.protocol import Batch, Indices, Leaves, Tensors, Trained
 
 SEED, ROUND, CLASSES = 5, 2, 3

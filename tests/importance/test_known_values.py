@@ -8,11 +8,11 @@ import torch
 from importance_bench import Bench, check_close
 from torch import Tensor, nn
 
-from fl_ddp.engine.flat_model import FlatModel
 from fl_ddp.engine.group import Workplace
 from fl_ddp.engine.samples import Samples
 from fl_ddp.importance.fisher import fisher, importance_sum, mean_gradient_norm
 from fl_ddp.importance.sensitivity import Sensitivity
+from fl_ddp.network.flat_model import FlatModel
 
 
 def linear(weight: list[list[float]], bias: list[float] | None, x: list[list[float]], y: list[int]) -> Bench:

@@ -28,11 +28,11 @@ from quadratic import (
 )
 from torch import Tensor, nn
 
-from fl_ddp.engine.flat_model import FlatModel
 from fl_ddp.engine.samples import Samples
 from fl_ddp.methods.fedavg import FedAvg
 from fl_ddp.methods.fedcl import FedCL
 from fl_ddp.methods.fedprox import FedProx
+from fl_ddp.network.flat_model import FlatModel
 
 COHORTS = [[0, 1, 2, 3, 4], [1, 2, 4], [0, 2, 3]]
 NEVER = 10**9

@@ -12,12 +12,12 @@ from table import of_rows, reading, table
 from torch import Tensor, nn
 from torch.func import grad
 
-from fl_ddp.engine.flat_model import FlatModel
 from fl_ddp.engine.group import Group, Workplace
 from fl_ddp.engine.plan import Plan
 from fl_ddp.engine.samples import Samples
 from fl_ddp.methods.fedavg import FedAvg
 from fl_ddp.methods.fedka import FedKA
+from fl_ddp.network.flat_model import FlatModel
 from fl_ddp.protocol import Tensors
 
 RECEIVED = [[1.0, 2.0, 3.0, 4.0], [0.0, 1.0, 0.0, 1.0]]

@@ -10,12 +10,12 @@ import torch
 from quadratic import Rounds, small_network, uneven_clients
 from torch import nn
 
-from fl_ddp.engine.flat_model import FlatModel
 from fl_ddp.engine.plan import Plan
 from fl_ddp.errors import ConfigError
 from fl_ddp.methods.fedavg import FedAvg
 from fl_ddp.methods.fedper import FedPer
 from fl_ddp.methods.fedrep import FedRep
+from fl_ddp.network.flat_model import FlatModel
 
 PLAN = Plan(3, 1.0, None, 0.1)
 MODEL = small_network()

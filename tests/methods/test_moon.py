@@ -11,9 +11,9 @@ from table import of_rows, reading, table
 from torch import Tensor, nn
 from torch.func import grad
 
-from fl_ddp.engine.flat_model import FlatModel
 from fl_ddp.errors import ConfigError
 from fl_ddp.methods.moon import MOON
+from fl_ddp.network.flat_model import FlatModel
 
 Vector = tuple[float, float]
 

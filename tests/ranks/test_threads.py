@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from fl_ddp.engine.flat_model import FlatModel
+from fl_ddp.network.flat_model import FlatModel
 from fl_ddp.ranks.threads import Workers
 
 

@@ -11,9 +11,9 @@ from weakref import WeakKeyDictionary
 import torch
 from torch import Tensor
 
-from fl_ddp.engine.flat_model import FlatModel
 from fl_ddp.engine.group import Group
 from fl_ddp.methods.fedavg import FedAvg
+from fl_ddp.network.flat_model import FlatModel
 from fl_ddp.protocol import Info, Tensors, Term, Total, Upload
 
 

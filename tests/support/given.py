@@ -10,12 +10,12 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from fl_ddp.engine.flat_model import FlatModel
 from fl_ddp.engine.group import Group, Workplace
 from fl_ddp.engine.plan import Plan
 from fl_ddp.engine.samples import Samples
 from fl_ddp.engine.step import Objective
 from fl_ddp.methods.fedavg import FedAvg
+from fl_ddp.network.flat_model import FlatModel
 from fl_ddp.protocol import Info, Tensors, Total, Trained, Upload
 from fl_ddp.ranks.exact_sum import CohortSum
 from fl_ddp.ranks.memory import ClientMemory

@@ -9,11 +9,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from fl_ddp.engine.flat_model import FlatModel
 from fl_ddp.engine.group import Group, Workplace
 from fl_ddp.engine.plan import Plan
 from fl_ddp.engine.samples import Normaliser, Samples
 from fl_ddp.engine.seeds import torch_seed
+from fl_ddp.network.flat_model import FlatModel
 from fl_ddp.protocol import Indices
 
 PLAN = Plan(10, 1.0, None, 0.1)

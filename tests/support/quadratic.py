@@ -16,12 +16,12 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from fl_ddp.engine.flat_model import FlatModel
 from fl_ddp.engine.group import Group, Workplace
 from fl_ddp.engine.plan import Plan
 from fl_ddp.engine.samples import Samples
 from fl_ddp.engine.seeds import torch_seed
 from fl_ddp.methods.fedavg import FedAvg
+from fl_ddp.network.flat_model import FlatModel
 from fl_ddp.protocol import Batch, Counts, Indices, Info, Leaves, Tensors, Total
 from fl_ddp.ranks.cohort_rows import CohortRows
 from fl_ddp.ranks.exact_sum import CohortSum

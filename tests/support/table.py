@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from fl_ddp.engine.flat_model import FlatModel
+from fl_ddp.network.flat_model import FlatModel
 from fl_ddp.protocol import Batch, Leaves
 
 

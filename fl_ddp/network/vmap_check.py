@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 from torch.func import grad, vmap
 
-from fl_ddp.engine.flat_model import FlatModel
 from fl_ddp.errors import ConfigError, one_line
+from fl_ddp.network.flat_model import FlatModel
 from fl_ddp.protocol import Batch, Leaves
 
 # Part of what torch says, what it means in a user's module, and the way out; the first that fits counts.

@@ -10,9 +10,9 @@ from torch import Tensor, nn
 from torch.func import grad, vmap
 from torch.nn import functional as F
 
-from fl_ddp.engine.flat_model import FlatModel
 from fl_ddp.engine.seeds import torch_seed
 from fl_ddp.errors import ConfigError
+from fl_ddp.network.flat_model import FlatModel
 from fl_ddp.protocol import Batch
 
 KEY, OTHER = torch.tensor(123456), torch.tensor(7)

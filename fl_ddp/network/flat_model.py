@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import threading
-from collections.abc import Sequence
 from functools import cached_property
 from typing import NamedTuple
 
@@ -12,33 +11,14 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from fl_ddp.engine.loss import cross_entropy, mean_over
-from fl_ddp.engine.seeds import uniform
 from fl_ddp.errors import ConfigError, one_line
+from fl_ddp.network.dropout import make_dropout_keyed
+from fl_ddp.network.layers import replace_layer
+from fl_ddp.network.loss import cross_entropy, mean_over
 from fl_ddp.protocol import Batch, Leaves
 
 Part = tuple[int, ...]
 """Some of a model's parameters by their numbers, ascending; as a vector one after another."""
-
-
-class KeyedDropout(nn.Module):
-    """Dropout whose mask is a function of the batch's key, not of a generator's state."""
-
-    key: Tensor
-
-    def __init__(self, p: float, stream: int) -> None:
-        super().__init__()
-        self.p, self.stream = p, stream
-        self.register_buffer("key", torch.zeros((), dtype=torch.int64), persistent=False)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Drop each element of x with probability p and scale the others by 1 / (1 - p)."""
-        if not self.training or self.p == 0:
-            return x
-        kept = uniform(self.key, self.stream, x.shape) >= self.p
-        # a layer that is called twice draws anew; functional_call undoes this at its end
-        self.key = self.key + 1
-        return torch.where(kept, x / (1 - self.p), torch.zeros_like(x))
 
 
 class _LastLinear(nn.Module):
@@ -113,7 +93,7 @@ class FlatModel:
         self._last: dict[bool, _LastLinear] = {}
         self._eval = copy.deepcopy(module).eval()
         self._train = module.train()
-        self._dropouts = _make_dropout_keyed(self._train)
+        self._dropouts = make_dropout_keyed(self._train)
         self._renamed = dict(zip(self.names, self.names, strict=True))
         self.has_features = self._find_features(example)
         self._modules = _Modules(self._train, self._eval, self._last)
@@ -286,7 +266,7 @@ class FlatModel:
         for module in (self._train, self._eval):
             linear = module.get_submodule(last)
             wrapped = _LastLinear(linear)  # type: ignore[arg-type]
-            _replace(module, linear, wrapped)
+            replace_layer(module, linear, wrapped)
             self._last[module is self._train] = wrapped
         renamed = {n: n.replace(f"{last}.", f"{last}.linear.") for n in self.names if n.startswith(f"{last}.")}
         self._renamed |= renamed
@@ -310,20 +290,3 @@ def _refuse_batch_statistics(module: nn.Module) -> None:
                     "samples are not averaged right yet; use torch.nn.GroupNorm instead"
                 ),
             )
-
-
-def _replace(module: nn.Module, old: nn.Module, new: nn.Module) -> None:
-    """Put new where old is, under each of its names."""
-    for name in [n for n, m in module.named_modules(remove_duplicate=False) if m is old]:
-        module.set_submodule(name, new)
-
-
-def _make_dropout_keyed(module: nn.Module) -> Sequence[str]:
-    """Replace every dropout layer of a module in place; the names of their keys."""
-    found = [n for n, m in module.named_modules() if isinstance(m, nn.modules.dropout._DropoutNd)]
-    for stream, name in enumerate(found):
-        layer = module.get_submodule(name)
-        if type(layer) is not nn.Dropout:
-            raise ConfigError("--model", f"{type(layer).__name__} at {name!r} is not supported; use torch.nn.Dropout")
-        _replace(module, layer, KeyedDropout(layer.p, stream).to(next(module.parameters()).device))
-    return [f"{name}.key" for name in found]

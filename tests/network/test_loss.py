@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from fl_ddp.engine.loss import cross_entropy, mean_over
+from fl_ddp.network.loss import cross_entropy, mean_over
 
 
 def test_cross_entropy_is_torchs_own_and_of_far_logits_finite() -> None:

@@ -10,9 +10,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from fl_ddp import simulate
-from fl_ddp.engine.flat_model import FlatModel
-from fl_ddp.engine.vmap_check import try_gradient
 from fl_ddp.errors import ConfigError
+from fl_ddp.network.flat_model import FlatModel
+from fl_ddp.network.vmap_check import try_gradient
 
 RANDOM = "draws random numbers that no seed of the run decides; use torch.nn.Dropout layers, not functional.dropout"
 VALUES = "depends on values outside of tensors"
