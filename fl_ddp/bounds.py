@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from functools import cache
 from typing import Annotated, Literal, get_args, get_origin, get_type_hints
@@ -82,11 +82,11 @@ def bounds_in_words(name: str, hint: object) -> str:
     return " or ".join(dict.fromkeys(filter(None, found)))
 
 
-def check(owner: type, values: Mapping[str, object], prefix: str) -> None:
+def check(owner: Callable[..., object], values: Mapping[str, object], prefix: str) -> None:
     """Refuse options that are out of the bounds, or not among the words, that their types declare.
 
     Args:
-        owner: class that declares them.
+        owner: class, or function, that declares them.
         values: of its options by name; those that are not given count for nothing.
         prefix: what messages put before a name, such as "--method.".
 
@@ -107,10 +107,10 @@ def check_fields(instance: object, prefix: str) -> None:
 
 
 @cache
-def declared(owner: type) -> Mapping[str, object]:
-    """Types of the options of a class with their bounds; none where a user's annotations cannot be read."""
+def declared(owner: Callable[..., object]) -> Mapping[str, object]:
+    """Types of the options of a class, or of a function, with their bounds; none of annotations that cannot be read."""
     try:
-        if is_dataclass(owner):
+        if is_dataclass(owner) or not isinstance(owner, type):
             return get_type_hints(owner, include_extras=True)
         constructors = [vars(parent)["__init__"] for parent in reversed(owner.__mro__) if "__init__" in vars(parent)]
         hints = [get_type_hints(each, include_extras=True) for each in constructors if inspect.isfunction(each)]

@@ -80,12 +80,13 @@ class Evaluation:
     def of_clients(self, clients: Indices, received: Received, own: Tensor | None) -> list[ClientScores]:
         """How the models of some clients [k] do on their own test samples; own [k] is that of their own models."""
         federation, each = self._federation, received.each
-        if each is None or own is None:
+        if own is None:
             return []
         sizes = [(len(federation.clients[i]), len(federation.local_test[i])) for i in clients]
+        before = [None if each is None else float(each[i]) for i in clients]
         return [
-            ClientScores(int(i), n, tested, float(each[i]) if tested else None, accuracy if tested else None)
-            for i, (n, tested), accuracy in zip(clients, sizes, own.tolist(), strict=True)
+            ClientScores(int(i), n, tested, first if tested else None, accuracy if tested else None)
+            for i, (n, tested), first, accuracy in zip(clients, sizes, before, own.tolist(), strict=True)
         ]
 
     def own(self, clients: Indices, theta: Tensor) -> dict[str, Term]:

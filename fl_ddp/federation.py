@@ -21,6 +21,7 @@ from fl_ddp.errors import ConfigError
 from fl_ddp.guards.global_random import refuse_global_draws
 from fl_ddp.methods.fedavg import FedAvg
 from fl_ddp.network.flat_model import FlatModel
+from fl_ddp.network.running_statistics import Statistics
 from fl_ddp.network.vmap_check import try_gradient
 from fl_ddp.partitions.local_split import drawn_like, local_split
 from fl_ddp.partitions.partition import Partition
@@ -47,6 +48,7 @@ class Federation:
         shared: [C] of each class a training sample that everyone is given; empty if the method wants none.
         partition_seed: that the partition was drawn with.
         model: the network.
+        statistics: what becomes of its running statistics.
         method: the federated method.
         lanes: clients side by side in a group.
     """
@@ -62,6 +64,7 @@ class Federation:
     shared: Indices
     partition_seed: int
     model: FlatModel
+    statistics: Statistics
     method: FedAvg
     lanes: int
 
@@ -133,6 +136,7 @@ def build_federation(config: Config, ranks: Ranks) -> Federation:
         shared=_shared(method, clients, data, config.seed),
         partition_seed=partition_seed,
         model=model,
+        statistics=Statistics(model, config.running_statistics),
         method=method,
         lanes=lanes,
     )

@@ -6,30 +6,32 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields, replace
 from functools import partial
-from math import prod
 from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from fl_ddp.clients.own_samples import batch_statistics
 from fl_ddp.config.settings import Config
 from fl_ddp.engine.group import Group, Workplace
 from fl_ddp.engine.plan import Plan
 from fl_ddp.engine.seeds import Purpose, noise_key
-from fl_ddp.errors import DivergedError, StatesDifferError
+from fl_ddp.errors import StatesDifferError
 from fl_ddp.evaluation import Evaluation, Received, Scores
 from fl_ddp.federation import Federation
-from fl_ddp.guards.hooks import Hooks
+from fl_ddp.guards.hooks import Hooks, finite
 from fl_ddp.host.interrupt import StopRequest
-from fl_ddp.protocol import Indices, Info, Tensors, Term, Total, Upload
+from fl_ddp.network.running_statistics import OWN
+from fl_ddp.protocol import Indices, Info, Tensors, Total, Upload
 from fl_ddp.ranks.checksum import checksum
-from fl_ddp.ranks.cohort import cohort, deal, owner
+from fl_ddp.ranks.cohort import cohort, deal, owner, padded_lanes
 from fl_ddp.ranks.cohort_rows import CohortRows
 from fl_ddp.ranks.collectives import Ranks
 from fl_ddp.ranks.exact_sum import CohortSum
 from fl_ddp.ranks.memory import ClientMemory
 from fl_ddp.ranks.threads import workers_on
+from fl_ddp.ranks.traffic import Traffic, bytes_up
 from fl_ddp.records import Records
 from fl_ddp.results.client_table import ClientScores
 from fl_ddp.results.metrics import Record
@@ -65,14 +67,6 @@ class Kept(NamedTuple):
     clients: Indices
     memory: Tensors
     bytes_up: int
-
-
-class Traffic(NamedTuple):
-    """Bytes that one client sends and receives in a round, and that all of them had been given before the first."""
-
-    up: int
-    down: int
-    before: int
 
 
 class Personal(NamedTuple):
@@ -112,8 +106,9 @@ class Simulation:
             self._initial = self._hooks.initial(method.init(), method.broadcast)
         self.server = start.server if start else self._initial
         with self._hooks.keyed("init_client", "group.keys in client_update", method.init_client):
-            remembered = method.init_client()
-        self._memory = ClientMemory(remembered, ranks.device, start.memory if start else None)
+            self._remembered = method.init_client()
+        memory = federation.statistics.first_memory(self._remembered)
+        self._memory = ClientMemory(memory, ranks.device, start.memory if start else None)
         self._workers = workers_on(ranks.device.type)
         self._watch = Stopwatch()
         self._evaluation = Evaluation(federation, ranks)
@@ -143,7 +138,9 @@ class Simulation:
             ids = cohort(config.seed, index, config.clients, config.cohort_size)
             hands = self._hands(ids)
             server = self._measured(index)
-            initial = self._received_accuracy(server, ids) if due else Received()
+            initial = Received()
+            if due and not self._federation.statistics.are_local:
+                initial = self._received_accuracy(server, ids)
             work = _Work("client_update", f"round {index + 1}, client", ids, partial(self._train, index, server, due))
             total, kept = self._sum(hands[self._ranks.index], work, server)
             personal = self._personalised(index, ids, server, total, initial) if due else Personal()
@@ -151,7 +148,7 @@ class Simulation:
             down = self._federation.method.sent_bytes(server, index)
             traffic = Traffic(kept[0].bytes_up, down, 0 if index else self._shared_bytes)
             record = self._told(hands, traffic, total, initial, personal.by_all)
-            self._record(record, self._evaluated() if due else None, personal.each)
+            self._record(record, self._evaluated(index) if due else None, personal.each)
             if self.finished == config.rounds or self.finished % config.checkpoint_every == 0:
                 self.save()
             yield self.finished
@@ -171,9 +168,9 @@ class Simulation:
     def _look_again(self) -> None:
         """Evaluate a model that no round is left for: the initial one, or that of a run without its results."""
         if self._config.rounds == 0:
-            self._record(Record(0, 0, 0, 0, 0.0), self._evaluated())
+            self._record(Record(0, 0, 0, 0, 0.0), self._evaluated(0))
         else:
-            self._records.scores = self._evaluated()
+            self._records.scores = self._evaluated(self.finished - 1)
 
     def _hands(self, ids: Indices) -> list[Indices]:
         """The cohort's clients on each rank: where their memory is, or dealt evenly."""
@@ -204,7 +201,7 @@ class Simulation:
 
         def finite_state() -> Tensors:
             with self._hooks.keyed("measured", "group.keys in measure", measured):
-                return _finite(self._hooks.state("measured", measured(), self._initial), index)
+                return finite(self._hooks.state("measured", measured(), self._initial), index)
 
         return self._ranks.together(finite_state)
 
@@ -232,7 +229,7 @@ class Simulation:
                         names = [f"{work.client} {i}" for i in group.client]
                         sums.add(upload.sums, group.real, names)
                         rows.add(upload.rows, group.client, names)
-                        kept.append(Kept(group.client, upload.memory, _bytes_up(upload)))
+                        kept.append(Kept(group.client, upload.memory, bytes_up(upload)))
         except Exception as failure:
             error = error or failure
         with watch.phase("summing"):
@@ -260,7 +257,9 @@ class Simulation:
         sent = method.sent(index)
         received = {name: (server if name in sent else self._initial)[name] for name in method.broadcast}
         memory = self._memory.take(group.client)
-        upload = self._hooks.upload(method.client_update(group, received, memory), self._memory.initial)
+        group.statistics = memory.pop(OWN, None)
+        upload = self._hooks.upload(method.client_update(group, received, memory), self._remembered)
+        upload = replace(upload, memory=self._federation.statistics.kept(upload))
         upload = self._tested(group, upload) if due else upload
         if isinstance(weight := upload.sums.get("weight"), Tensor):
             trained = {"trained": torch.where(group.steps > 0, weight, 0)}
@@ -302,7 +301,8 @@ class Simulation:
 
             def finite_update() -> Tensors:
                 with self._hooks.keyed("server_update", "info.key", update):
-                    return _finite(self._hooks.state("server_update", update(), self._initial), index)
+                    state = self._hooks.state("server_update", update(), self._initial)
+                return finite(self._federation.statistics.averaged(state, server, total, index), index)
 
             after = self._ranks.together(finite_update)
             for group in kept:
@@ -324,12 +324,6 @@ class Simulation:
         groups = [ids[i : i + lanes] for i in range(0, max(len(ids), 1), lanes)]
         return (groups[i : i + at_once] for i in range(0, len(groups), at_once))
 
-    def _padded_lanes(self, hands: Sequence[Indices]) -> float:
-        """Share of a round's lanes without a client."""
-        lanes = self._records.lanes
-        num_groups = sum(-(-max(len(hand), 1) // lanes) for hand in hands)
-        return 1 - sum(map(len, hands)) / (num_groups * lanes)
-
     def _plan(self, index: int) -> Plan:
         config = self._config
         return Plan(
@@ -343,10 +337,29 @@ class Simulation:
             drop_last=config.drop_last,
         )
 
-    def _evaluated(self) -> Scores:
-        look = partial(self._evaluation.of_server, self.server["theta"])
+    def _evaluated(self, index: int) -> Scores | None:
+        """Of the global model after a round; nothing where it has no running statistics that count."""
+        theta = self.server["theta"]
+        if self._federation.statistics.are_local:
+            if not self._config.estimate_statistics:
+                return None
+            theta = self._with_estimated_statistics(index)
+        look = partial(self._evaluation.of_server, theta)
         with self._watch.phase("evaluation"), self._hooks.keyed_model(look):
             return look()
+
+    def _with_estimated_statistics(self, index: int) -> Tensor:
+        """The global model with running statistics of its cohort's training samples."""
+        config, federation = self._config, self._federation
+        ids = cohort(config.seed, index, config.clients, config.cohort_size)
+
+        def estimate(clients: Indices) -> tuple[Group, Upload]:
+            group = self._group(clients, index, self._plan(index), federation.clients)
+            return group, Upload({**batch_statistics(group, self.server["theta"], federation.model)}, group.n)
+
+        work = _Work("forward", f"round {index + 1}, client", ids, estimate)
+        total, _ = self._sum(self._hands(ids)[self._ranks.index], work, self.server)
+        return federation.statistics.estimated(self.server["theta"], total.sums)
 
     def _received_accuracy(self, server: Tensors, ids: Indices) -> Received:
         look = partial(self._evaluation.received, server["theta"], ids)
@@ -363,7 +376,7 @@ class Simulation:
             cohort=size,
             traffic_up_bytes=size * traffic.up,
             traffic_down_bytes=size * traffic.down + traffic.before,
-            padded_lanes=self._padded_lanes(hands),
+            padded_lanes=padded_lanes(hands, self._records.lanes),
             train_loss=_ratio(total, "loss", "trained"),
             initial_accuracy=initial.by_all,
             personalised_accuracy=_ratio(total, "own_accuracy", "tested"),
@@ -383,17 +396,3 @@ class Simulation:
 
 def _ratio(total: Total, over: str, under: str) -> float | None:
     return float(total.sums[over] / total.sums[under]) if over in total.sums and total.sums[under] > 0 else None
-
-
-def _finite(server: Tensors, index: int) -> Tensors:
-    """A state of the server after a round, if all its numbers are finite."""
-    for t in server.values():
-        if t.is_floating_point() and not bool(torch.stack(t.aminmax()).isfinite().all()):
-            raise DivergedError(f"round {index + 1}: the server's state is not finite")
-    return server
-
-
-def _bytes_up(upload: Upload) -> int:
-    """What one client sends."""
-    values = [t.value if isinstance(t, Term) else t for t in upload.on_the_wire.values()]
-    return sum(prod(v.shape[1:]) * v.element_size() for v in values)

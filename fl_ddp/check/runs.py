@@ -156,7 +156,8 @@ def play(settings: Settings, cut: Cut | None = None) -> Unwritten:
     with one_torch_thread(SOLO.device.type):
         simulation = Regrouped(config, SOLO, StopRequest(), federation, kept)
         simulation.cut = cut
-        kept.save(0, simulation.server, ClientMemory(federation.method.init_client(), SOLO.device))
+        first = federation.statistics.first_memory(federation.method.init_client())
+        kept.save(0, simulation.server, ClientMemory(first, SOLO.device))
         for _ in simulation.rounds():
             pass
     return kept

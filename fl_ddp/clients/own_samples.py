@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, vmap
 
 from fl_ddp.engine.group import Group
+from fl_ddp.network.flat_model import FlatModel
 from fl_ddp.network.loss import one_hot
 from fl_ddp.protocol import Batch, Tensors
 
@@ -84,6 +85,19 @@ def sum_over(group: Group, function: OfSamples, theta: Tensor) -> Tensors:
     for part in others:
         total = {name: t + part[name] for name, t in total.items()}
     return total
+
+
+def batch_statistics(group: Group, theta: Tensor, model: FlatModel) -> Tensors:
+    """Sums over each client's samples of BatchNorm's statistics at theta [P], each batch's as often as it has samples.
+
+    Returns:
+        statistics [G, S], and the number of samples [G].
+    """
+
+    def of_batch(theta: Tensor, batch: Batch) -> Tensors:
+        return {"statistics": model.batch_statistics(theta, batch) * batch.mask.sum()}
+
+    return sum_over(group, of_batch, theta) | {"samples": group.n}
 
 
 def _by_chunks(group: Group, function: OfSamples, theta: Tensor) -> Iterator[Tensors]:

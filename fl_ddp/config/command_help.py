@@ -21,6 +21,7 @@ GROUPS = {
     "training": (
         "rounds", "local_epochs", "local_steps", "batch_size", "drop_last",
         "lr", "lr_schedule", "lr_decay", "lr_min", "momentum", "weight_decay", "seed",
+        "running_statistics", "estimate_statistics",
     ),
     "speed and numbers": ("lanes", "compile", "precision", "device", "reduction"),
     "results": ("eval_every", "targets", "checkpoint_every", "keep_checkpoints", "name", "out", "resume"),
@@ -66,7 +67,7 @@ def about_class(kind: str, name: str) -> str:
         ConfigError: there is no such class.
     """
     where = f"--{kind}.help"
-    owner = registry.load(kind, registry.class_path(kind, name, where), where)
+    owner = registry.maker(kind, registry.class_path(kind, name, where), where)
     hints = declared(owner)
     lines = [
         _line(f"--{kind}.{name}", _described(option, bounds_in_words(name, hints.get(name))))
@@ -85,9 +86,9 @@ def _with_bounds(about: str, bounds: str) -> str:
     return f"{about} ({bounds})" if bounds else about
 
 
-def _purpose(owner: type) -> str:
+def _purpose(owner: registry.Maker) -> str:
     """The first line of the class's own docstring; neither its parent's nor the signature that dataclass puts there."""
-    own = vars(owner).get("__doc__") or ""
+    own = (vars(owner).get("__doc__") if isinstance(owner, type) else owner.__doc__) or ""
     return "" if own.startswith(f"{owner.__name__}(") else inspect.cleandoc(own).partition("\n")[0]
 
 

@@ -78,11 +78,11 @@ def _scalars(layers: Sequence[Layer]) -> dict[str, object]:
 def _choice(kind: str, layers: Sequence[Layer]) -> Choice:
     choice = default_choice(kind)
     path, values = choice.class_path, dict(choice.init_args)
-    owner = registry.load(kind, path)
+    owner = registry.maker(kind, path)
     for each in layers:
         if kind in each:
             path, before = _class_path(kind, each[kind]), owner
-            owner = registry.load(kind, path)
+            owner = registry.maker(kind, path)
             values = values if owner is before else _fitting(registry.options(kind, owner), values)
         options = registry.options(kind, owner)
         for given in each.values():
@@ -114,10 +114,10 @@ def _fitting(options: Options, values: dict[str, object]) -> dict[str, object]:
     return kept
 
 
-def _complete(kind: str, owner: type, values: dict[str, object]) -> dict[str, object]:
+def _complete(kind: str, owner: registry.Maker, values: dict[str, object]) -> dict[str, object]:
     """Values of all options in the order of the constructor."""
-    complete = {}
-    for name, option in registry.options(kind, owner).by_name.items():
+    complete, options = {}, registry.options(kind, owner)
+    for name, option in options.by_name.items():
         if name in values:
             if not _is_plain(values[name]):
                 raise ConfigError(f"--{kind}.{name}", "is an object, which options cannot give", "what YAML holds")
@@ -125,7 +125,7 @@ def _complete(kind: str, owner: type, values: dict[str, object]) -> dict[str, ob
         elif option.required:
             about = f" ({option.help.removesuffix('.')})" if option.help else ""
             raise ConfigError(f"--{kind}.{name}", f"is missing; {owner.__name__} needs it{about}")
-        elif _is_plain(option.default):
+        elif _is_plain(option.default) and name not in options.beside:
             complete[name] = option.default
     return complete
 
@@ -152,7 +152,7 @@ def _hint(given: Given) -> str:
     return f"; did you mean {given.dashes}{near}?" if near else "; --help shows all"
 
 
-def _choice_hint(given: Given, kind: str, owner: type) -> str:
+def _choice_hint(given: Given, kind: str, owner: registry.Maker) -> str:
     """What an unknown option of a choice was meant to be."""
     names = _names(kind, owner)
     if near := suggestion(given.key.removeprefix(f"{kind}."), names):
@@ -160,5 +160,5 @@ def _choice_hint(given: Given, kind: str, owner: type) -> str:
     return f"; {owner.__name__} has {', '.join(names) or 'no options'}"
 
 
-def _names(kind: str, owner: type) -> list[str]:
+def _names(kind: str, owner: registry.Maker) -> list[str]:
     return list(registry.options(kind, owner).by_name)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import types
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
@@ -66,10 +66,11 @@ class Option:
 
 @dataclass(frozen=True)
 class Options:
-    """The options of a class by name."""
+    """The options of a class by name; some are `beside` its own, and count for it only where they are given."""
 
     parser: ArgumentParser
     by_name: Mapping[str, Option]
+    beside: frozenset[str] = frozenset()
 
     def convert(self, name: str, given: Given) -> object:
         """The value of an option in its type.
@@ -103,24 +104,33 @@ class Options:
 
 
 @cache
-def options_of(owner: type, skip: frozenset[str] = frozenset()) -> Options:
-    """The options of a class, those that it hands on to its parents through **kwargs included.
+def options_of(
+    owner: Callable[..., object],
+    skip: frozenset[str] = frozenset(),
+    beside: Callable[..., object] | None = None,
+) -> Options:
+    """The options of a class or a function, those that it hands on through **kwargs included.
 
     Args:
-        owner: the class.
+        owner: the class or the function.
         skip: arguments that are not the user's.
+        beside: a function whose arguments are options, too, but for those that the owner has itself.
     """
     parser = ArgumentParser(exit_on_error=False, add_help=False)
-    names = parser.add_class_arguments(owner, skip=set(skip), fail_untyped=False)
+    if isinstance(owner, type):
+        names = parser.add_class_arguments(owner, skip=set(skip), fail_untyped=False)
+    else:
+        names = parser.add_function_arguments(owner, skip=set(skip), fail_untyped=False)
+    others = parser.add_function_arguments(beside, skip={*names, *skip, "module"}) if beside else []
     by_name = {}
     for action in parser._actions:
-        if action.dest in names:
+        if action.dest in (*names, *others):
             text = " ".join((action.help or "").split())
             hint = getattr(action, "_typehint", object)
             by_name[action.dest] = Option(action.default, action.required, text, hint)
         # Values are converted one at a time, so a missing one is found elsewhere.
         action.required = False
-    return Options(parser, by_name)
+    return Options(parser, by_name, frozenset(others))
 
 
 def accepted_values(hint: object) -> str:

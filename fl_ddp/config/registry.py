@@ -1,4 +1,7 @@
-"""Finds the class that a name stands for; a class is known by being in a file of its subpackage."""
+"""Finds the class that a name stands for; a class is known by being in a file of its subpackage.
+
+A model may also come from a function by its import path, such as torchvision.models.resnet18.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ import inspect
 import pkgutil
 import re
 import sys
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from types import ModuleType
@@ -14,6 +18,10 @@ from types import ModuleType
 from fl_ddp.config.options import Options, meant, nearest_first, options_of
 from fl_ddp.config.settings import Choice
 from fl_ddp.errors import ConfigError, first_line, one_line, users_place
+from fl_ddp.network.choices import Norm
+
+Maker = Callable[..., object]
+"""A class, or a function that makes a model."""
 
 KINDS = ("data", "partition", "model", "method")
 
@@ -61,14 +69,26 @@ def known(kind: str) -> dict[str, type]:
     return dict(sorted(found.items()))
 
 
-def options(kind: str, owner: type) -> Options:
+def any_model(module: object, norm: Norm = "own") -> object:
+    """What options can say of every model.
+
+    Args:
+        module: the model.
+        norm: own leaves its layers as they are; group puts GroupNorm in place of every BatchNorm.
+    """
+    from fl_ddp.network.group_norm import with_group_norm  # imports torch, which commands need not wait for
+
+    return with_group_norm(module) if norm == "group" else module  # type: ignore[arg-type]
+
+
+def options(kind: str, owner: Maker) -> Options:
     """The options of a class of a kind that are the user's to give.
 
     Raises:
         ConfigError: the constructor's signature cannot be read.
     """
     try:
-        return options_of(owner, _ENGINE_ARGUMENTS[kind])
+        return options_of(owner, _ENGINE_ARGUMENTS[kind], any_model if kind == "model" else None)
     except (ValueError, TypeError, AttributeError) as error:
         reason = one_line(error)
         raise ConfigError(f"--{kind}", f"the arguments of {owner.__name__} cannot be read: {reason}") from error
@@ -93,11 +113,23 @@ def class_path(kind: str, name: str, where: str = "") -> str:
     if found := _WITH_COLON.fullmatch(name):
         name = ".".join(found.groups())
     if _IMPORT_PATH.fullmatch(name):
-        load(kind, name, where)
+        maker(kind, name, where)
         return name
     raise ConfigError(
         where, f"{name} is unknown; {meant(name, known(kind))}, or an import path such as my_file.MyClass"
     )
+
+
+def maker(kind: str, path: str, where: str = "") -> Maker:
+    """What is at an import path: a function where it is a model's, else the class as load() has it.
+
+    Raises:
+        ConfigError: there is none, or it is not of the kind.
+    """
+    where = where or f"--{kind}"
+    module, name = _module(path, where)
+    found = getattr(module, name, None)
+    return found if kind == "model" and inspect.isfunction(found) else load(kind, path, where)
 
 
 def load(kind: str, path: str, where: str = "") -> type:
@@ -129,13 +161,18 @@ def build(choice: Choice, **engine_arguments: object) -> object:
         ConfigError: the constructor refuses a value.
     """
     module, name = _module(choice.class_path, choice.class_path)
-    owner: type = getattr(module, name)
-    kind = next(kind for kind in KINDS if issubclass(owner, base(kind)))
+    owner: Maker = getattr(module, name)
+    kind = next((kind for kind in KINDS if isinstance(owner, type) and issubclass(owner, base(kind))), "model")
     wanted = {name: value for name, value in engine_arguments.items() if _accepts(owner, name)}
+    beside = options(kind, owner).beside & choice.init_args.keys()
+    own = {name: value for name, value in choice.init_args.items() if name not in beside}
     try:
-        return owner(**choice.init_args, **wanted)
+        made = owner(**own, **wanted)
     except (TypeError, ValueError) as error:
         raise ConfigError(f"--{kind} {choice.name}", one_line(error)) from error
+    if not isinstance(made, base(kind)):
+        raise ConfigError(f"--{kind} {choice.name}", f"gives {type(made).__name__}, which is no {_BASES[kind]}")
+    return any_model(made, **{name: choice.init_args[name] for name in beside})  # type: ignore[arg-type]
 
 
 def _offered(kind: str, owner: type) -> bool:
@@ -148,7 +185,9 @@ def _is_usable(kind: str, value: object) -> bool:
     return inspect.isclass(value) and issubclass(value, base(kind)) and not inspect.isabstract(value)
 
 
-def _accepts(owner: type, name: str) -> bool:
+def _accepts(owner: Maker, name: str) -> bool:
+    if not isinstance(owner, type):
+        return name in options_of(owner).by_name
     for parent in owner.__mro__:
         if "__init__" in vars(parent):
             parameters = inspect.signature(vars(parent)["__init__"]).parameters

@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 from fl_ddp.bounds import BelowOne, Count, CountOrZero, NonNegative, Positive, Real, Seed, Share, check_fields
 from fl_ddp.engine.schedule import Schedule, ScheduleName
 from fl_ddp.errors import ConfigError
+from fl_ddp.network.choices import RunningStatistics
 
 Device = Literal["auto", "cpu", "cuda"]
 Precision = Literal["float32", "bfloat16"]
@@ -55,6 +56,9 @@ class Config:
         lr_min: where the cosine ends, one round after the last.
         momentum: momentum of the clients' SGD, reset every round.
         weight_decay: L2 coefficient added to the clients' gradients.
+        running_statistics: of BatchNorm after a round: the mean of the cohort's (average), that of the first round for
+            good (first), or each client's own (local), so that the clients' own models alone are tested.
+        estimate_statistics: with local, test the global model too, on statistics of the cohort's training samples.
         lanes: clients side by side on a rank; auto is a function of cohort size and device type. Part of the numbers.
         compile: compile the local step; false is for debugging. Part of the numbers.
         precision: of the clients' forward and backward pass; bfloat16 is autocast, parameters stay float32.
@@ -91,6 +95,8 @@ class Config:
     lr_min: NonNegative = 0.0
     momentum: BelowOne = 0.0
     weight_decay: NonNegative = 0.0
+    running_statistics: RunningStatistics = "average"
+    estimate_statistics: bool = False
     lanes: Count | Literal["auto"] = "auto"
     compile: bool = True
     precision: Precision = "float32"
@@ -145,6 +151,11 @@ class Config:
             raise ConfigError("--cohort", f"{self.cohort} is more than the {self.clients} clients there are")
         if self.personalise == "all" and not self.local_test:
             raise ConfigError("--personalise", "all needs test splits of the clients' own; give --local_test, too")
+        if self.estimate_statistics and self.running_statistics != "local":
+            raise ConfigError("--estimate_statistics", "belongs to --running_statistics local")
+        if self.running_statistics == "local" and not self.local_test and not self.estimate_statistics:
+            what = "local leaves the clients' models alone to be tested, and they have no samples for it"
+            raise ConfigError("--running_statistics", what, "--local_test, or --estimate_statistics true, beside it")
         for key, other in (("lr_decay", "exponential"), ("lr_min", "cosine")):
             if getattr(self, key) != getattr(Config, key) and self.lr_schedule != other:
                 raise ConfigError(f"--{key}", f"belongs to --lr_schedule {other}; here it is {self.lr_schedule}")

@@ -56,6 +56,8 @@ class Group:
         plan: of local training in this round.
         round: its index, from 0.
         keys: [G] of what a method draws for a client in this round, with uniform() or normal().
+        statistics: [G, S] running statistics of BatchNorm that the clients keep to themselves, with which the first
+            training of a round begins; None where the received ones count.
     """
 
     def __init__(
@@ -81,6 +83,7 @@ class Group:
         self.n = torch.from_numpy(self._counts).to(device, workplace.dtype)
         self.real = torch.from_numpy(self.client >= 0).to(device, workplace.dtype)
         self.steps = self._steps(plan)
+        self.statistics: Tensor | None = None
 
     @property
     def lanes(self) -> int:
@@ -125,6 +128,10 @@ class Group:
         kind = StepKind(work.dtype, plan.momentum > 0, plan.weight_decay > 0, work.bfloat16, work.compile)
         width = start.shape[-1]
         state = self._state(objective, start, trace or {}, kind)
+        if self.statistics is not None and objective.running and not draw:
+            own = [state.walk.theta[i] for i in objective.running]
+            for leaf, kept in zip(own, torch.split(self.statistics, [leaf[0].numel() for leaf in own], 1), strict=True):
+                leaf.copy_(kept.view_as(leaf))
         rates = Rates(*(self._scalar(value) for value in (plan.lr, plan.momentum, plan.weight_decay)))
         received, remembered = _split(server, objective, width), _split(memory, objective, width)
         steps = ByLayout(partial(local_step, objective, kind))
@@ -155,7 +162,9 @@ class Group:
         """The same lanes with other samples."""
         real = int((self.client >= 0).sum())
         ids = self.client[:real]
-        return Group(self.workplace, self.plan, ids, samples[:real], self.lanes, self._seed, self.round)
+        group = Group(self.workplace, self.plan, ids, samples[:real], self.lanes, self._seed, self.round)
+        group.statistics = self.statistics
+        return group
 
     def _state(self, objective: Objective, start: Tensor, trace: Mapping[str, Tensor], kind: StepKind) -> State:
         def own(vector: Tensor) -> Leaves:

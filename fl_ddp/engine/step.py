@@ -28,8 +28,12 @@ class Objective(Hashable, Protocol):
     def leaves(self, vector: Tensor) -> Leaves:
         """Split a parameter vector [..., V] into leaves."""
 
+    @property
+    def running(self) -> tuple[int, ...]:
+        """Leaves that are running statistics, which no step moves: gradient() gives their next values."""
+
     def gradient(self, theta: Leaves, batch: Batch, server: Tensors, mine: Tensors) -> tuple[Leaves, Tensor]:
-        """Gradient of the loss in all leaves, and the loss []."""
+        """Gradient of the loss in all leaves, next values in place of running statistics; and the loss []."""
 
     def correct(self, g: Tensor, theta: Tensor, server: Tensors, mine: Tensors) -> Tensor:
         """Change one leaf's gradient."""
@@ -164,6 +168,12 @@ def local_step(objective: Objective, kind: StepKind, shapes: Hashable) -> Step:
         tracked: dict[str, list[Tensor]] = {name: [] for name in walk.trace}
         for i, (theta, g) in enumerate(zip(walk.theta, gradient, strict=True)):
             momentum = walk.momentum[i] if kind.momentum else None
+            if i in objective.running:
+                moved.append(torch.where(active, g, theta))
+                directions.append(torch.zeros_like(theta))
+                for name, leaves in walk.trace.items():
+                    tracked[name].append(leaves[i])
+                continue
             new, direction = of_leaf(theta, momentum, g, _of_leaf(server, i), _of_leaf(mine, i), rates)
             directions.append(direction)
             moved.append(torch.where(active, new, theta))

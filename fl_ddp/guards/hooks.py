@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractContextManager
 
-from fl_ddp.errors import ConfigError, place_of_code
+import torch
+
+from fl_ddp.errors import ConfigError, DivergedError, place_of_code
 from fl_ddp.guards.global_random import refuse_global_draws
 from fl_ddp.protocol import Tensors, Upload
 
@@ -76,6 +78,18 @@ class Hooks:
 
     def _name(self, hook: str) -> str:
         return f"{hook} of {self._method.__name__}"
+
+
+def finite(server: Tensors, index: int) -> Tensors:
+    """A state of the server after a round, if all its numbers are finite.
+
+    Raises:
+        DivergedError: one is not.
+    """
+    for t in server.values():
+        if t.is_floating_point() and not bool(torch.stack(t.aminmax()).isfinite().all()):
+            raise DivergedError(f"round {index + 1}: the server's state is not finite")
+    return server
 
 
 def _listed(names: Collection[str]) -> str:

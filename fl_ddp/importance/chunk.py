@@ -48,7 +48,7 @@ def sum_step(model: FlatModel, sensitivity: Sensitivity, covered: Coverage, comp
         if sensitivity.batch_mean and not sensitivity.over_classes:
             logits, pull = _vjp(lambda leaves: model.logits(leaves, chunk.x), theta)
             (mean,) = pull(cotangents(logits, *given)[0])
-            return {i: powered(g, sensitivity.power) for i, g in enumerate(mean)}
+            return {i: powered(g, sensitivity.power) for i, g in enumerate(mean) if i not in model.running}
 
         def of_sample(x: Tensor, *given: Tensor) -> Leaves:
             return _of_sample(model, theta, x, lambda z: cotangents(z, *(t[None] for t in given)), covered.others)
@@ -106,7 +106,7 @@ def norm_step(model: FlatModel, compile: bool, shapes: Hashable) -> NormStep:
 
     def norm(theta: Leaves, x: Tensor, y: Tensor) -> Tensor:
         g = grad(lambda leaves: model.nll(leaves, x[None], y[None])[0])(theta)
-        return torch.stack([leaf.square().sum() for leaf in g]).sum().sqrt()
+        return torch.stack([leaf.square().sum() for i, leaf in enumerate(g) if i not in model.running]).sum().sqrt()
 
     lanes = vmap(vmap(norm, in_dims=(None, 0, 0)))
 

@@ -41,11 +41,14 @@ class Coverage(NamedTuple):
 
 @made_once
 def coverage(model: FlatModel, sample_shape: tuple[int, ...]) -> Coverage:
-    """Find out which leaves taps cover for samples of one shape; leaves that logits do not depend on need nothing."""
+    """Find out which leaves taps cover for samples of one shape.
+
+    Leaves that logits do not depend on need nothing, and running statistics have no gradient that counts.
+    """
     generator = torch.Generator().manual_seed(0)
     x = torch.rand((_SAMPLES, *sample_shape), generator=generator).to(model.device, torch.float64)
     v = torch.randn((_SAMPLES, model.num_classes), generator=generator).to(x)
-    every = set(range(len(model.names)))
+    every = set(range(len(model.names))) - set(model.running)
     try:
         double = model.in_float64(x[:1])
     except ConfigError:  # it works in its own type only
@@ -53,7 +56,7 @@ def coverage(model: FlatModel, sample_shape: tuple[int, ...]) -> Coverage:
     assert double.shapes == model.shapes
     for _ in range(_TRIALS):
         # away from an initial state in which gradients may vanish
-        noise = torch.randn(model.num_params, generator=generator).to(x)
+        noise = torch.randn(model.num_params, generator=generator).to(x) * double.mask(tuple(sorted(every)))
         theta = tuple(leaf.contiguous() for leaf in double.leaves(double.init() + 0.1 * noise))
         slow = _by_loop(double, theta, x, v)
         if all(g is None or g.any() for g in slow):

@@ -87,6 +87,10 @@ class _Mixing(FedAvg):
     def leaves(self, vector: Tensor) -> Leaves:
         return self.model.leaves(vector, self.model.last(self.layers))
 
+    @property
+    def running(self) -> tuple[int, ...]:
+        return ()
+
     def loss(self, theta: Leaves, batch: Batch, server: Tensors, mine: Tensors) -> Tensor:
         leaves, own = list(self.model.leaves(server["theta"])), self.model.leaves(mine["theta"])
         for i, w in zip(self.model.last(self.layers), theta, strict=True):

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from torch import Tensor
-from torch.func import grad_and_value
 
 from fl_ddp.bounds import Positive, check_fields
 from fl_ddp.engine.group import Group
@@ -78,14 +77,18 @@ class FedAvg:
         """Split a parameter vector [..., P] into leaves; a tensor whose last dimension is P is a parameter vector."""
         return self.model.leaves(vector)
 
+    @property
+    def running(self) -> tuple[int, ...]:
+        """Which of the leaves are running statistics of BatchNorm: all of the model's, or none."""
+        return self.model.running
+
     def loss(self, theta: Leaves, batch: Batch, server: Tensors, mine: Tensors) -> Tensor:
         """One client's loss on a batch []; server and mine hold leaves."""
         return self.model.loss(theta, batch)
 
     def gradient(self, theta: Leaves, batch: Batch, server: Tensors, mine: Tensors) -> tuple[Leaves, Tensor]:
-        """Gradient of the loss in all leaves, and the loss."""
-        found: tuple[Leaves, Tensor] = grad_and_value(scalar(self.loss))(theta, batch, server, mine)
-        return found
+        """Gradient of the loss in all leaves, next values in place of running statistics; and the loss."""
+        return self.model.gradient(scalar(self.loss), self.running, theta, batch, server, mine)
 
     def correct(self, g: Tensor, theta: Tensor, server: Tensors, mine: Tensors) -> Tensor:
         """Change the gradient coordinate by coordinate; called once per leaf."""
@@ -111,7 +114,11 @@ class FedAvg:
         """The sums of a weighted mean of the clients' changes."""
         weight = group.n if self.weights == "data" else group.real
         delta = Term(trained.theta, minus=server["theta"], weight=weight)
-        return {"weight": weight, "delta": delta, "loss": Term(trained.loss, weight=weight)}
+        sums: dict[str, Tensor | Term] = {"weight": weight, "delta": delta, "loss": Term(trained.loss, weight=weight)}
+        if running := self.model.running:
+            own, before = (self.model.take(theta, running) for theta in (trained.theta, server["theta"]))
+            sums["statistics"] = Term(own, minus=before, weight=weight)
+        return sums
 
     def client_update(self, group: Group, server: Tensors, memory: Tensors) -> Upload:
         """Train a group of clients from the received state and say what leaves them and what stays."""

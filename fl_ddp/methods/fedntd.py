@@ -37,7 +37,7 @@ class FedNTD(FedAvg):
 
     def loss(self, theta: Leaves, batch: Batch, server: Tensors, mine: Tensors) -> Tensor:
         """Eq. 4: cross-entropy + beta tau^2 KL(received || local) over the not-true classes."""
-        logits = self.model.logits(theta, batch.x, batch.key)
+        logits = self.model.logits(theta, batch.x, batch.key, batch.mask)
         received = self.model.logits(server["theta"], batch.x)
         true = one_hot(batch.y, self.model.num_classes)
         p, q = self._not_true(received, true), self._not_true(logits, true)

@@ -1,17 +1,24 @@
-"""A torch module as pure functions of one flat parameter vector theta [P]."""
+"""A torch module as pure functions of one flat vector theta [P]: its parameters, then BatchNorm's running statistics.
+
+Running statistics are coordinates of theta so that a model is one vector wherever it goes: to clients, into a client's
+memory, into evaluation. No method has to know them: a local step gives them their next values, and after a server's
+update the engine sets them to the clients' mean.
+"""
 
 from __future__ import annotations
 
 import copy
 import threading
+from collections.abc import Callable
 from functools import cached_property
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
-from torch.func import functional_call
+from torch.func import functional_call, grad_and_value
 
 from fl_ddp.errors import ConfigError, one_line
+from fl_ddp.network.batch_norm import RUNNING, MaskedBatchNorm, make_norms_masked
 from fl_ddp.network.dropout import make_dropout_keyed
 from fl_ddp.network.layers import replace_layer
 from fl_ddp.network.loss import cross_entropy, mean_over
@@ -54,16 +61,17 @@ class FlatModel:
     """A module as functions of theta [P] or of its leaves; made once per run.
 
     Attributes:
-        names: the module's own parameter names, in the order of theta.
-        shapes: shape of each parameter.
-        num_params: P.
+        names: the module's own names of its parameters, then of its running statistics, in the order of theta.
+        shapes: shape of each.
+        num_params: P, running statistics included.
+        running: numbers of the running statistics among them, the last ones.
         num_classes: C.
         device: where parameters and data live.
         dtype: of the parameters.
         has_features: whether a representation is known.
 
     Raises:
-        ConfigError: the module has BatchNorm or other running statistics, no parameters, or its output is not one row
+        ConfigError: the module has running statistics of an unknown kind, no parameters, or its output is not one row
             of logits per sample.
     """
 
@@ -75,17 +83,19 @@ class FlatModel:
             num_classes: C.
             example: [1, ...] one input, on the device and in the dtype to work in.
         """
-        _refuse_batch_statistics(module)
-        named = {name: p for name, p in module.named_parameters() if p.requires_grad}
+        named: dict[str, Tensor] = {name: p for name, p in module.named_parameters() if p.requires_grad}
         if not named:
             raise ConfigError("--model", f"{type(module).__name__} has no parameters to train")
+        trained, own = len(named), module.state_dict(keep_vars=True)
+        self._norms = make_norms_masked(module)
+        named |= {f"{norm}.{name}": module.get_buffer(f"{norm}.{name}") for norm in self._norms for name in RUNNING}
+        self.running: Part = tuple(range(trained, len(named)))
         self.names = tuple(named)
         self.shapes = tuple(parameter.shape for parameter in named.values())
         self._sizes = [parameter.numel() for parameter in named.values()]
         self.num_params, self.num_classes = sum(self._sizes), num_classes
         self.device, self.dtype, self._example = example.device, example.dtype, example
         name_of = {id(parameter): name for name, parameter in named.items()}
-        own = module.state_dict(keep_vars=True)
         self._saved_as = {name: name_of[id(t)] for name, t in own.items() if id(t) in name_of}
         self._constants = {name: t.detach().clone() for name, t in own.items() if name not in self._saved_as}
         self._initial = torch.cat([p.detach().reshape(-1) for p in named.values()]).to(self.device, self.dtype)
@@ -106,7 +116,7 @@ class FlatModel:
     def in_float64(self, example: Tensor) -> FlatModel:
         """The same functions in float64, for an input [1, ...]."""
         module = copy.deepcopy(self._eval)
-        for name in self._renamed.values():
+        for name in list(self._renamed.values())[: len(self.names) - len(self.running)]:
             module.get_parameter(name).requires_grad_()
         return FlatModel(module, self.num_classes, example.double())
 
@@ -133,8 +143,8 @@ class FlatModel:
         return torch.cat([put.get(i, own) for i, own in enumerate(kept)], -1)
 
     def last(self, num_tensors: int) -> Part:
-        """The last so many parameters, at most all."""
-        return tuple(range(len(self._sizes)))[-num_tensors:]
+        """The last so many parameters, at most all; running statistics aside."""
+        return tuple(range(len(self._sizes) - len(self.running)))[-num_tensors:]
 
     @cached_property
     def head(self) -> Part:
@@ -142,11 +152,11 @@ class FlatModel:
         leaves = tuple(leaf.detach().requires_grad_() for leaf in self.leaves(self.init()))
         features = self.features(leaves, self._example)
         used = torch.autograd.grad(features.sum(), leaves, allow_unused=True) if features.requires_grad else ()
-        return tuple(i for i in range(len(leaves)) if not used or used[i] is None)
+        return tuple(i for i in range(len(leaves)) if i not in self.running and (not used or used[i] is None))
 
     @property
     def body(self) -> Part:
-        """All parameters but the head's."""
+        """All but the head, running statistics among them."""
         return tuple(i for i in range(len(self._sizes)) if i not in self.head)
 
     def mask(self, part: Part) -> Tensor:
@@ -159,21 +169,29 @@ class FlatModel:
         """D."""
         return self.features(self.init(), self._example).shape[-1]
 
-    def apply(self, theta: Tensor | Leaves, x: Tensor, key: Tensor | None = None) -> tuple[Tensor | None, Tensor]:
+    def apply(
+        self, theta: Tensor | Leaves, x: Tensor, key: Tensor | None = None, mask: Tensor | None = None
+    ) -> tuple[Tensor | None, Tensor]:
         """Features [B, D] (None if not known) and logits [B, C] for x [B, ...].
 
         Args:
             theta: [P], or its leaves.
             x: inputs.
             key: [] turns dropout on and decides its masks; without it the module is in evaluation mode.
+            mask: [B] 1 for the samples that BatchNorm's statistics are of in training mode.
+
+        Raises:
+            ConfigError: a model with BatchNorm is in training mode and has no mask.
         """
-        leaves = self.leaves(theta)
-        # tracing happens in one thread at a time, and cannot look into thread-local data
-        modules = self._modules if torch.compiler.is_compiling() else self._modules_of_thread.modules
+        leaves, modules = self.leaves(theta), self._current
         module, last = (modules.eval, False) if key is None else (modules.train, True)
         tensors = dict(zip(self._renamed.values(), leaves, strict=True))
         if key is not None:
             tensors |= dict.fromkeys(self._dropouts, key)
+            if self._norms and mask is None:
+                what = "its BatchNorm cannot tell real samples from padding"
+                raise ConfigError("--model", what, "logits(theta, batch.x, batch.key, batch.mask) in the method's loss")
+            tensors |= {f"{norm}.mask": mask for norm in self._norms if mask is not None}
         out = functional_call(module, tensors, (x,))
         if isinstance(out, tuple):
             return out[0], out[1]
@@ -182,9 +200,11 @@ class FlatModel:
         features, modules.last[last].seen = modules.last[last].seen, None
         return features, out
 
-    def logits(self, theta: Tensor | Leaves, x: Tensor, key: Tensor | None = None) -> Tensor:
-        """Logits [B, C] for x [B, ...]."""
-        return self.apply(theta, x, key)[1]
+    def logits(
+        self, theta: Tensor | Leaves, x: Tensor, key: Tensor | None = None, mask: Tensor | None = None
+    ) -> Tensor:
+        """Logits [B, C] for x [B, ...]; of a batch in training mode, with its key and mask."""
+        return self.apply(theta, x, key, mask)[1]
 
     def features(self, theta: Tensor | Leaves, x: Tensor) -> Tensor:
         """Features [B, D] for x [B, ...], in evaluation mode; only of a model that has_features."""
@@ -192,16 +212,64 @@ class FlatModel:
 
     def run(self, theta: Tensor | Leaves, batch: Batch) -> tuple[Tensor, Tensor]:
         """Features [B, D] and logits [B, C] of a batch, in training mode; only of a model that has_features."""
-        features, logits = self.apply(theta, batch.x, batch.key)
+        features, logits = self.apply(theta, batch.x, batch.key, batch.mask)
         return _known(features), logits
 
-    def nll(self, theta: Tensor | Leaves, x: Tensor, y: Tensor, key: Tensor | None = None) -> Tensor:
-        """Cross-entropy of each sample [B]."""
-        return cross_entropy(self.logits(theta, x, key), y)
+    def nll(self, theta: Tensor | Leaves, x: Tensor, y: Tensor) -> Tensor:
+        """Cross-entropy of each sample [B], in evaluation mode."""
+        return cross_entropy(self.logits(theta, x), y)
 
     def loss(self, theta: Tensor | Leaves, batch: Batch) -> Tensor:
-        """Mean cross-entropy over a batch's real samples []; dropout is on."""
-        return mean_over(batch.mask, self.nll(theta, batch.x, batch.y, batch.key))
+        """Mean cross-entropy over a batch's real samples [], in training mode: dropout is on."""
+        return mean_over(batch.mask, cross_entropy(self.logits(theta, batch.x, batch.key, batch.mask), batch.y))
+
+    def gradient(
+        self, loss: Callable[..., Tensor], running: Part, theta: Leaves, *given: object
+    ) -> tuple[Leaves, Tensor]:
+        """Gradient of a loss in leaves, with their next values in place of running statistics; and the loss [].
+
+        Args:
+            loss: of leaves and what is given.
+            running: which of the leaves are running statistics, all of the model's or none.
+            theta: the leaves.
+            given: to the loss, beside them.
+        """
+
+        def observed(theta: Leaves) -> tuple[Tensor, Leaves]:
+            value = loss(theta, *given)
+            after = [norm.taken(*before) for norm, before in self._norms_with(theta, running)]
+            return value, tuple(t for pair in after for t in pair)
+
+        if not self._norms:
+            found: tuple[Leaves, Tensor] = grad_and_value(loss)(theta, *given)
+            return found
+        g, (value, after) = grad_and_value(observed, has_aux=True)(theta)
+        following = dict(zip(running, after, strict=False))
+        return tuple(following.get(i, leaf) for i, leaf in enumerate(g)), value
+
+    def batch_statistics(self, theta: Tensor | Leaves, batch: Batch) -> Tensor:
+        """Running statistics [S] of a batch alone at theta: of each layer the mean and the unbiased variance.
+
+        Those of a layer that is called more than once are averages of its calls', as its momentum weighs them; a batch
+        without a variance gives what theta has.
+        """
+        leaves, found = self.leaves(theta), list[Tensor]()
+        self.logits(leaves, batch.x, batch.key, batch.mask)
+        for norm, before in self._norms_with(leaves, self.running):
+            new = 1 - (1 - norm.momentum) ** norm.times
+            after = norm.taken(*before)
+            found += [old + (t - old) / new if new else old for old, t in zip(before, after, strict=True)]
+        return torch.cat(found)
+
+    def _norms_with(self, theta: Leaves, running: Part) -> list[tuple[MaskedBatchNorm, Leaves]]:
+        """The training module's BatchNorm layers, each with its running statistics in leaves that have them."""
+        norms = [cast(MaskedBatchNorm, self._current.train.get_submodule(name)) for name in self._norms]
+        return [(norm, tuple(theta[i] for i in running[2 * k : 2 * k + 2])) for k, norm in enumerate(norms)]
+
+    @property
+    def _current(self) -> _Modules:
+        # tracing happens in one thread at a time, and cannot look into thread-local data
+        return self._modules if torch.compiler.is_compiling() else self._modules_of_thread.modules
 
     def require_features(self, method: str) -> None:
         """Refuse a method that looks at features of a model that shows none.
@@ -223,7 +291,7 @@ class FlatModel:
             ConfigError: the model has no features, no head, or no body.
         """
         self.require_features(method)
-        if not self.head or not self.body:
+        if not self.head or not set(self.body) - set(self.running):
             lacks = "no parameters behind its features" if not self.head else "no parameters before them"
             what = f"{type(self._eval).__name__} has {lacks}, and {method} parts head and body"
             raise ConfigError("--model", what, "a module with both")
@@ -276,17 +344,3 @@ class FlatModel:
 def _known(features: Tensor | None) -> Tensor:
     assert features is not None, "a method that needs features says so with require_features()"
     return features
-
-
-def _refuse_batch_statistics(module: nn.Module) -> None:
-    norms = nn.modules.batchnorm
-    for name, child in module.named_modules():
-        running = isinstance(child, norms._NormBase) and child.track_running_stats
-        if running or isinstance(child, norms._BatchNorm):
-            raise ConfigError(
-                "--model",
-                (
-                    f"{type(module).__name__} has {type(child).__name__} at {name!r}, whose statistics over "
-                    "samples are not averaged right yet; use torch.nn.GroupNorm instead"
-                ),
-            )

@@ -6,7 +6,7 @@ import warnings
 
 import torch
 from torch import Tensor
-from torch.func import grad, vmap
+from torch.func import vmap
 
 from fl_ddp.errors import ConfigError, one_line
 from fl_ddp.network.flat_model import FlatModel
@@ -39,15 +39,15 @@ def try_gradient(model: FlatModel, example: Tensor, name: str) -> None:
         ConfigError: the module cannot train several clients side by side, or draws random numbers by itself.
     """
 
-    def loss(theta: Leaves, batch: Batch) -> Tensor:
-        return model.loss(theta, batch)
+    def gradient(theta: Leaves, batch: Batch) -> tuple[Leaves, Tensor]:
+        return model.gradient(model.loss, model.running, theta, batch)
 
     ones = torch.ones(1, 1, dtype=example.dtype, device=example.device)
     batch = Batch(x=example[None], y=ones.long() - 1, mask=ones, key=ones[0].long())
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # torch's advice on what is about to fail
-            vmap(grad(loss), randomness="error")(tuple(leaf[None] for leaf in model.leaves(model.init())), batch)
+            vmap(gradient, randomness="error")(tuple(leaf[None] for leaf in model.leaves(model.init())), batch)
     except Exception as error:  # a user's module may raise anything
         reason = one_line(error)
         meaning = next((meaning for part, meaning in _MEANINGS if part in reason), f"fails under vmap: {reason}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import ceil
 
 import numpy as np
@@ -58,3 +59,9 @@ def auto_lanes(cohort_size: int, device_type: str) -> int:
         return sum(g * (lanes + _GROUP_COST[device_type]) for g in groups)
 
     return min(range(1, min(cohort_size, _MOST_LANES[device_type]) + 1), key=lambda lanes: (cost(lanes), -lanes))
+
+
+def padded_lanes(hands: Sequence[Indices], lanes: int) -> float:
+    """Share of a round's lanes without a client, where each rank puts its hand into groups of so many lanes."""
+    num_groups = sum(-(-max(len(hand), 1) // lanes) for hand in hands)
+    return 1 - sum(map(len, hands)) / (num_groups * lanes)

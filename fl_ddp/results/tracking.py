@@ -37,7 +37,7 @@ class History:
         rounds: evaluated rounds, without round 0.
         accuracies: of these rounds.
         running_means: mean of the accuracies up to each of these rounds.
-        evaluated: the newest record with an accuracy.
+        evaluated: the newest record with an accuracy, of the global or of the clients' own models.
         standing: of that record.
         traffic_up_bytes: sent by all clients so far.
         traffic_down_bytes: received by all clients so far.
@@ -70,9 +70,10 @@ class History:
         if record.round > 0:
             self._trained_rounds += 1
             self._padded_sum += record.padded_lanes
+        if record.accuracy is not None or record.personalised_accuracy is not None:
+            self.evaluated = record
         if record.accuracy is None:
             return Standing()
-        self.evaluated = record
         if record.round == 0:
             return self.standing
         self._accuracy_sum += record.accuracy

@@ -228,7 +228,7 @@ def test_impossible_option_is_refused_by_its_key(model: Model, options: Options,
         (PflCNN, ["--model.dropout", "false"], {"dropout": False}),
         (FedCLMNIST, ["--model.init", "xavier"], {"variant": "paper", "dropout": 0.2, "init": "xavier"}),
         (FilVerNet, ["--model.hidden", "[9]"], {"embedding": "vee", "embedding_size": 256, "hidden": (9,)}),
-        (ResNet18, ["--model.groups", "2", "--model.stem", "small"], {"groups": 2, "stem": "small"}),
+        (ResNet18, ["--model.groups", "2", "--model.stem", "small"], {"norm": "group", "groups": 2, "stem": "small"}),
     ],
     ids=str,
 )

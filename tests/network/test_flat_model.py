@@ -326,36 +326,6 @@ def test_two_modules_of_one_class_do_not_share_anything() -> None:
     assert torch.equal(first.logits(first.init(), x, KEY), expected)
 
 
-@pytest.mark.parametrize(
-    ("module", "shape", "layer"),
-    [
-        (lambda: nn.Sequential(nn.BatchNorm1d(6), nn.Linear(6, 3)), (6,), "BatchNorm1d at '0'"),
-        # its batch statistics would count padded samples
-        (
-            lambda: nn.Sequential(nn.BatchNorm1d(6, track_running_stats=False), nn.Linear(6, 3)),
-            (6,),
-            "BatchNorm1d at '0'",
-        ),
-        (
-            lambda: nn.Sequential(nn.Sequential(nn.Conv2d(2, 3, 6), nn.BatchNorm2d(3)), nn.Flatten()),
-            (2, 6, 6),
-            r"BatchNorm2d at '0\.1'",
-        ),
-        (
-            lambda: nn.Sequential(nn.InstanceNorm2d(2, track_running_stats=True), nn.Flatten(), nn.Linear(72, 3)),
-            (2, 6, 6),
-            "InstanceNorm2d at '0'",
-        ),
-    ],
-)
-def test_batch_norm_is_refused_naming_group_norm(
-    module: Callable[[], nn.Module], shape: tuple[int, ...], layer: str
-) -> None:
-    with pytest.raises(ConfigError, match=f"--model: Sequential has {layer}.*GroupNorm") as error:
-        flat(module(), *shape)
-    assert "\n" not in str(error.value)
-
-
 def test_norms_without_running_statistics_are_accepted() -> None:
     model = flat(nn.Sequential(nn.InstanceNorm2d(2), nn.GroupNorm(2, 2), nn.Flatten(), nn.Linear(72, 3)), 2, 6, 6)
     assert model.logits(model.init(), noise(3, 2, 6, 6)).shape == (3, 3)

@@ -15,6 +15,8 @@ BASE: Options = {
 }  # fmt: skip
 """Two groups of three lanes, of which two are padded; the last batch of most clients is short."""
 SGD: Options = {"momentum": 0.5, "weight_decay": 0.1}
+NORMED: Options = {"network": "Normed"}
+LOCAL: Options = {**NORMED, "running_statistics": "local", "rounds": 4}
 IDLE: Options = {"drop_last": True}
 """One client has less than a batch, and never trains."""
 
@@ -46,6 +48,11 @@ FEDAVG: Mapping[str, Options] = {
     "all clients are tested": of("FedAvg", {"personalise": "all", "eval_every": 2}),
     "uniform": of("FedAvg", weights="uniform", server_lr=0.7),
     "single precision": of("FedAvg", {"network": "Network32", **SGD}),
+    "batch norm": of("FedAvg", {**NORMED, **SGD}),
+    "first statistics": of("FedAvg", {**NORMED, "running_statistics": "first"}),
+    "own statistics": of("FedAvg", {**LOCAL, **SGD}),
+    "estimated statistics": of("FedAvg", {**LOCAL, "estimate_statistics": True, "personalise": "all"}),
+    "idle with batch norm": of("FedAvg", {**NORMED, **IDLE}, weights="uniform", server_lr=0.7),
 }
 
 FEDPROX: Mapping[str, Options] = {
@@ -53,6 +60,7 @@ FEDPROX: Mapping[str, Options] = {
     "sgd": of("FedProx", SGD, mu=0.5, weights="uniform", server_lr=0.7),
     "idle": of("FedProx", IDLE, mu=0.5),
     "single precision": of("FedProx", {"network": "Network32"}, mu=0.5),
+    "batch norm": of("FedProx", {**NORMED, **SGD}, mu=0.5),
 }
 
 FEDAVGM: Mapping[str, Options] = {
@@ -60,6 +68,7 @@ FEDAVGM: Mapping[str, Options] = {
     "dampening": of("FedAvgM", beta=0.7, dampening=0.4, weights="uniform"),
     "nesterov": of("FedAvgM", IDLE, beta=0.5, dampening=0.2, nesterov=True),
     "single precision": of("FedAvgM", {"network": "Network32"}, beta=0.5),
+    "batch norm": of("FedAvgM", NORMED, beta=0.5, nesterov=True),
 }
 
 FEDNOVA: Mapping[str, Options] = {
@@ -70,6 +79,7 @@ FEDNOVA: Mapping[str, Options] = {
     "idle with mu": of("FedNova", {**IDLE, "weight_decay": 0.1}, mu=0.5, weights="uniform"),
     "nobody trains": of("FedNova", {**IDLE, "cohort": 1, "seed": 3}),
     "single precision": of("FedNova", {"network": "Network32"}, mu=0.5),
+    "batch norm": of("FedNova", {**NORMED, **SGD}),
 }
 
 SCAFFOLD: Mapping[str, Options] = {
@@ -78,6 +88,7 @@ SCAFFOLD: Mapping[str, Options] = {
     "data weights": of("Scaffold", weights="data", server_lr=0.7),
     "idle": of("Scaffold", {**IDLE, "local_epochs": 1.5}),
     "single precision": of("Scaffold", {"network": "Network32"}),
+    "batch norm": of("Scaffold", NORMED),
 }
 
 FEDDYN: Mapping[str, Options] = {
@@ -85,6 +96,7 @@ FEDDYN: Mapping[str, Options] = {
     "data weights": of("FedDyn", alpha=0.4, weights="data", server_lr=0.7),
     "idle": of("FedDyn", {**IDLE, **SGD}, alpha=0.4),
     "single precision": of("FedDyn", {"network": "Network32"}, alpha=0.4),
+    "batch norm": of("FedDyn", {**NORMED, **IDLE}),
 }
 
 FEDCURV: Mapping[str, Options] = {
@@ -103,6 +115,8 @@ FEDCURV: Mapping[str, Options] = {
     "exact batches": of("FedCurv", kind="exact", reduction="batch_mean_sq", fisher_batch=4),
     "mc batches": of("FedCurv", kind="mc", reduction="batch_mean_sq", fisher_batch=4),
     "single precision": of("FedCurv", {"network": "Network32"}, lam=0.4),
+    "batch norm": of("FedCurv", NORMED),
+    "batch norm with one number a batch": of("FedCurv", NORMED, reduction="batch_mean_sq"),
 }
 
 FISHERAVG: Mapping[str, Options] = {
@@ -127,6 +141,8 @@ FISHERAVG: Mapping[str, Options] = {
     "rwalk plain mean": of("FisherAvg", SGD, lam=2.0, importance="rwalk", weighted=False, fisher_update="sum"),
     "rwalk, nobody trains": of("FisherAvg", {**IDLE, "cohort": 1, "seed": 3}, lam=2.0, importance="rwalk"),
     "single precision": of("FisherAvg", {"network": "Network32"}, lam=3.0),
+    "batch norm": of("FisherAvg", NORMED, lam=1.0),
+    "rwalk with batch norm": of("FisherAvg", {**NORMED, **SGD}, importance="rwalk", lam=1.0, interval=2),
 }
 
 FEDCL: Mapping[str, Options] = {
@@ -144,6 +160,7 @@ FEDCL: Mapping[str, Options] = {
     "si": of("FedCL", {**SGD, "local_epochs": 2.0}, lam=0.5, omega="si", xi=0.1, proxy=0.3, proxy_batch=3),
     "si local": of("FedCL", IDLE, lam=0.5, omega="si", every=2, missing="local", xi=0.1, proxy=0.3),
     "single precision": of("FedCL", {"network": "Network32"}, lam=2.0, proxy=0.2),
+    "batch norm": of("FedCL", NORMED, lam=1.0),
 }
 
 FEDNTD: Mapping[str, Options] = {
@@ -151,6 +168,7 @@ FEDNTD: Mapping[str, Options] = {
     "tau": of("FedNTD", {**SGD, "network": "Rectified"}, beta=0.3, tau=3.0, weights="uniform", server_lr=0.7),
     "idle": of("FedNTD", {**IDLE, "personalise": "all"}, tau=0.5),
     "single precision": of("FedNTD", {"network": "Network32"}),
+    "batch norm": of("FedNTD", {**NORMED, **SGD}),
 }
 
 MOON: Mapping[str, Options] = {
@@ -159,6 +177,8 @@ MOON: Mapping[str, Options] = {
     "weights": of("MOON", {"personalise": "all"}, mu=0.3, tau=2.0, weights="uniform", server_lr=0.7),
     "idle": of("MOON", IDLE),
     "single precision": of("MOON", {"network": "Network32"}),
+    "batch norm": of("MOON", {**NORMED, **SGD}),
+    "own statistics": of("MOON", LOCAL),
 }
 
 FEDKA: Mapping[str, Options] = {
@@ -168,6 +188,7 @@ FEDKA: Mapping[str, Options] = {
     "missing": of("FedKA", {"personalise": "all"}, beta=0.5, gamma=0.3, classes="missing", reduction="mean"),
     "few anchors": of("FedKA", beta=0.5, gamma=0.6, anchors=1, weights="uniform", server_lr=0.7),
     "single precision": of("FedKA", {"network": "Network32"}, beta=0.5, gamma=0.3),
+    "batch norm": of("FedKA", NORMED, gamma=0.3),
 }
 
 LOCALONLY: Mapping[str, Options] = {
@@ -175,6 +196,7 @@ LOCALONLY: Mapping[str, Options] = {
     "few": of("LocalOnly", {**SGD, "cohort": 2, "rounds": 5}, weights="uniform", server_lr=0.7),
     "idle": of("LocalOnly", {**IDLE, "personalise": "all"}),
     "single precision": of("LocalOnly", {"network": "Network32"}),
+    "batch norm": of("LocalOnly", NORMED),
 }
 
 DITTO: Mapping[str, Options] = {
@@ -183,6 +205,7 @@ DITTO: Mapping[str, Options] = {
     "all": of("Ditto", {"personalise": "all", "network": "Rectified"}, lam=2.0),
     "idle": of("Ditto", {**IDLE, "local_epochs": 1.5}),
     "single precision": of("Ditto", {"network": "Network32", **SGD}),
+    "batch norm": of("Ditto", {**NORMED, **SGD}),
 }
 
 FEDPER: Mapping[str, Options] = {
@@ -191,6 +214,8 @@ FEDPER: Mapping[str, Options] = {
     "all": of("FedPer", {"personalise": "all", "network": "Rectified"}),
     "idle": of("FedPer", IDLE),
     "single precision": of("FedPer", {"network": "Network32"}),
+    "batch norm": of("FedPer", NORMED),
+    "own statistics": of("FedPer", LOCAL),
 }
 
 FEDREP: Mapping[str, Options] = {
@@ -200,6 +225,8 @@ FEDREP: Mapping[str, Options] = {
     "all": of("FedRep", {"personalise": "all", "network": "Rectified"}, head_epochs=1.5),
     "idle": of("FedRep", IDLE, head_epochs=3.0),
     "single precision": of("FedRep", {"network": "Network32"}, head_epochs=2.0),
+    "batch norm": of("FedRep", NORMED, head_epochs=2.0),
+    "own statistics": of("FedRep", LOCAL, head_epochs=2.0),
 }
 
 FEDROD: Mapping[str, Options] = {
@@ -208,6 +235,7 @@ FEDROD: Mapping[str, Options] = {
     "all": of("FedRoD", {"personalise": "all", "network": "Rectified"}, gamma=0.0),
     "idle": of("FedRoD", {**IDLE, "lr_decay": 0.5}),
     "single precision": of("FedRoD", {"network": "Network32", **SGD}),
+    "batch norm": of("FedRoD", {**NORMED, **SGD}),
 }
 
 FEDALA: Mapping[str, Options] = {
@@ -218,6 +246,7 @@ FEDALA: Mapping[str, Options] = {
     "all": of("FedALA", {"personalise": "all"}, losses=2, share=0.5),
     "idle": of("FedALA", {**IDLE, "lr_decay": 0.5}, eta=2.0, threshold=0.02),
     "single precision": of("FedALA", {"network": "Network32", "rounds": 4}),
+    "batch norm": of("FedALA", {**NORMED, "rounds": 4}),
 }
 
 FEDFOMO: Mapping[str, Options] = {
@@ -228,6 +257,7 @@ FEDFOMO: Mapping[str, Options] = {
     "all": of("FedFomo", {"personalise": "all", "network": "Rectified"}, models=6),
     "idle": of("FedFomo", {**IDLE, "rounds": 4, "cohort": 5}, models=4),
     "single precision": of("FedFomo", {"network": "Network32"}),
+    "batch norm": of("FedFomo", {**NORMED, "rounds": 4}),
 }
 
 FEDPAC: Mapping[str, Options] = {
@@ -238,6 +268,8 @@ FEDPAC: Mapping[str, Options] = {
     "all": of("FedPAC", {"personalise": "all", "network": "Rectified"}, lam=0.3),
     "idle": of("FedPAC", {**IDLE, "local_epochs": 1.5}, head_epochs=0.6),
     "single precision": of("FedPAC", {"network": "Network32"}),
+    "batch norm": of("FedPAC", NORMED),
+    "own statistics": of("FedPAC", LOCAL),
 }
 
 TABLES = (

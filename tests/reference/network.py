@@ -40,6 +40,25 @@ class Rectified(nn.Module):
         return features, self.out(features)
 
 
+class Normed(nn.Module):
+    """Two layers with BatchNorm between them, twice: over pairs of features, so that one sample has a variance."""
+
+    dtype = torch.float64
+
+    def __init__(self, *, in_shape: tuple[int, ...], num_classes: int) -> None:
+        super().__init__()
+        self.hidden = nn.Linear(in_shape[0], 8, dtype=self.dtype)
+        self.norm = nn.BatchNorm1d(4, dtype=self.dtype)
+        self.last = nn.BatchNorm1d(4, momentum=0.3, eps=1e-3, affine=False, dtype=self.dtype)
+        self.out = nn.Linear(8, num_classes, dtype=self.dtype)
+        self.shortcut = nn.Parameter(torch.rand(num_classes, dtype=self.dtype))
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        pairs = torch.tanh(self.norm(self.hidden(x).unflatten(1, (4, 2))))
+        features = self.last(pairs.square() + pairs).flatten(1)
+        return features, self.out(features) + x[:, :1] * self.shortcut
+
+
 class Network32(Network):
     """In single precision."""
 

@@ -29,9 +29,9 @@ NOT_HERE = {
     "checkpoint_every", "keep_checkpoints", "targets", "name", "out", "resume",
 }  # fmt: skip
 """Options of a run that the reference does not have: they choose its parts, or how fast and exactly it computes."""
-GO_WITH = {"lr_schedule": ("lr_min",)}
+GO_WITH = {"lr_schedule": ("lr_min",), "running_statistics": ("estimate_statistics",)}
 """Options that make no sense without another."""
-MORE_COLUMNS = {"personalise", "local_test"}
+MORE_COLUMNS = {"personalise", "local_test", "estimate_statistics"}
 """Options that bring columns, and may change nothing else."""
 MADE_OF = {"method", "network", "division", "clients", "rounds", "data.merge"}
 """What a case is made of."""

@@ -8,10 +8,12 @@ import sys
 import threading
 import time
 from itertools import pairwise
+from math import prod
 from pathlib import Path
 
+import torch
 import yaml
-from torch import Tensor
+from torch import Tensor, nn
 
 from fl_ddp.host.interrupt import StopRequest
 from fl_ddp.models.mlp import MLP
@@ -90,3 +92,17 @@ class InterruptsItself(Small):
                     while not stop_asked():  # two at once would be one
                         time.sleep(0.02)
         return super().forward(x)
+
+
+class Normed(nn.Module):
+    """Hidden units with BatchNorm."""
+
+    def __init__(self, *, in_shape: tuple[int, ...], num_classes: int, hidden: int = 16) -> None:
+        super().__init__()
+        self.hidden = nn.Linear(prod(in_shape), hidden)
+        self.norm = nn.BatchNorm1d(hidden)
+        self.out = nn.Linear(hidden, num_classes)
+
+    def forward(self, x: Tensor) -> Tensor:
+        out: Tensor = self.out(torch.relu(self.norm(self.hidden(x.flatten(1)))))
+        return out

@@ -29,5 +29,5 @@ class Ditto(FedAvg):
         theta_t = server["theta"]
         trained = local_sgd(client, theta_t)
         again = client.orders(client.n, 1, None)
-        v = local_sgd(client, memory["v"], pull=lambda v: self.lam * (v - theta_t), batches=again).theta
+        v = local_sgd(client, memory["v"], pull=lambda v: self.lam * (v - theta_t), batches=again, goes_on=True).theta
         return Update(client, trained.theta, trained.loss, {"v": v}, predict=partial(client.model.logits, v))

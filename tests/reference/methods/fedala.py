@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from fedavg import FedAvg, Update
-from local_training import Client, State, local_sgd
-from parameters import Parameters, alone
+from local_training import RUNNING, Client, State, local_sgd
+from parameters import InTraining, Parameters, alone
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class FedALA(FedAvg):
 
     def mixed_names(self, theta: Parameters) -> list[str]:
         """The last tensors of the model."""
-        return list(theta)[-self.layers :]
+        return [name for name in theta if not name.endswith(RUNNING)][-self.layers :]
 
     def learned(self, losses: list[float], first: bool) -> bool:
         """Whether passes with these mean losses are enough: one, but more where w_k is learned for the first time."""
@@ -65,7 +65,7 @@ class FedALA(FedAvg):
         """w_k after a pass, each step w_k <- clip(w_k - eta g (theta_t - theta_k), 0, 1), and the pass's mean loss."""
         losses = []
         for batch in client.orders(client.n, turn, self.share):
-            loss = client.model.loss(mixed(theta_t, own, w), client.x[batch], client.y[batch])
+            loss = client.model.loss(InTraining(mixed(theta_t, own, w)), client.x[batch], client.y[batch])
             g = client.model.gradient(loss).only(w)
             change = (theta_t - own).only(w)
             w = (w - self.eta * g * change).each(lambda entry: entry.clamp(0, 1))

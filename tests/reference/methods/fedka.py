@@ -9,7 +9,6 @@ from fedavg import FedAvg, Update
 from local_training import Client, State, local_sgd
 from parameters import Parameters
 from torch import Tensor
-from torch.nn import functional as F
 
 
 @dataclass(frozen=True)
@@ -40,11 +39,11 @@ class FedKA(FedAvg):
         received = [model.logits(theta_t, x[None])[0].detach() for x in t_i]
 
         def objective(theta: Parameters, x: Tensor, y: Tensor) -> Tensor:
-            outputs = model.logits(theta, torch.cat([x, *(own[None] for own in t_i)]))
-            loss = F.cross_entropy(outputs[: len(y)], y)
             if not t_i or not kept:
-                return loss
-            squares = [(f_g - f_i)[kept].square() for f_g, f_i in zip(received, outputs[len(y) :], strict=True)]
+                return model.loss(theta, x, y)
+            outputs = model.logits(Parameters(theta), torch.stack(t_i))
+            loss = model.loss(theta, x, y)
+            squares = [(f_g - f_i)[kept].square() for f_g, f_i in zip(received, outputs, strict=True)]
             each = [s.sum() if self.reduction == "sum" else s.mean() for s in squares]
             return loss + self.beta * torch.stack(each).mean()
 

@@ -59,7 +59,7 @@ class FedPAC(FedAvg):
         for_head, for_body = client.orders(client.n, 0, self.head_epochs), client.orders(client.n, 1, None)
         start, body = theta_t.having(head), theta_t.keys() - set(HEAD)
         with_head = local_sgd(client, start, batches=for_head, lr=self.head_lr, fixed=body).theta
-        trained = local_sgd(client, with_head, objective=objective, batches=for_body, fixed=HEAD)
+        trained = local_sgd(client, with_head, objective=objective, batches=for_body, fixed=HEAD, goes_on=True)
         count, sums, _ = features_of(client, trained.theta)
         sent = {
             "h": alone(h),

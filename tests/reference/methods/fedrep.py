@@ -25,4 +25,4 @@ class FedRep(FedPer):
         body = start.keys() - set(HEAD)
         for_head, for_body = client.orders(client.n, 0, self.head_epochs), client.orders(client.n, 1, None)
         with_head = local_sgd(client, start, batches=for_head, fixed=body).theta
-        return local_sgd(client, with_head, batches=for_body, fixed=HEAD)
+        return local_sgd(client, with_head, batches=for_body, fixed=HEAD, goes_on=True)

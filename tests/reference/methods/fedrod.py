@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from fedavg import FedAvg, Update
 from local_training import Client, State, Step, local_sgd
-from parameters import Parameters, alone
+from parameters import InTraining, Parameters, alone
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -53,7 +53,7 @@ def follow(client: Client, path: list[Step], phi: Tensor) -> tuple[Tensor, float
     """SGD on the personal head, whose inputs are those of the generic model's path; with it the mean loss."""
     losses, buffer = [], torch.zeros_like(phi)
     for batch, step in zip(client.batches, path, strict=True):
-        f, z = client.model.run(step.before, client.x[batch])
+        f, z = client.model.run(InTraining(step.before), client.x[batch])
         at = phi.clone().requires_grad_()
         loss = F.cross_entropy(z.detach() + linear(at, f.detach()), client.y[batch])
         (gradient,) = torch.autograd.grad(loss, at)

@@ -7,20 +7,28 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 
 import torch
-from parameters import Parameters
+from parameters import InTraining, Parameters
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+RUNNING = ("running_mean", "running_var")
 State = dict[str, Parameters]
 """What the server knows, or what a client remembers or sends, by name."""
 
 
 class Model:
-    """A plain module, into which parameters are put."""
+    """A plain module, into which parameters and BatchNorm's running statistics are put.
+
+    Attributes:
+        after: running statistics as its last batch in training has left them.
+    """
 
     def __init__(self, module: nn.Module) -> None:
         self._module = copy.deepcopy(module).double()
-        self._initial = Parameters({name: own.detach().clone() for name, own in self._module.named_parameters()})
+        running = {name: own for name, own in self._module.named_buffers() if name.endswith(RUNNING)}
+        own = dict(self._module.named_parameters()) | running
+        self._initial = Parameters({name: tensor.detach().clone() for name, tensor in own.items()})
+        self.after = self._initial.only(running)
 
     def initial(self) -> Parameters:
         """The parameters that the module was made with."""
@@ -28,11 +36,31 @@ class Model:
 
     def run(self, theta: Parameters, x: Tensor) -> tuple[Tensor, Tensor]:
         """Features [B, D] and logits [B, C] of x [B, ...]; gradient() must come before other parameters are put in."""
+        self._module.train(isinstance(theta, InTraining))
         with torch.no_grad():
             for name, own in self._module.named_parameters():
-                own.copy_(theta[name])
+                if not own.equal(theta[name]):  # an earlier batch may need its gradient at them
+                    own.copy_(theta[name])
+        for name in self.after.keys() & theta.keys():
+            layer, _, buffer = name.rpartition(".")
+            setattr(self._module.get_submodule(layer), buffer, theta[name].clone())
         features, logits = self._module(x)
+        if isinstance(theta, InTraining):
+            buffers = dict(self._module.named_buffers())
+            self.after = Parameters({name: buffers[name].clone() for name in self.after})
         return features, logits
+
+    def statistics(self, theta: Parameters, x: Tensor) -> Parameters:
+        """Mean and unbiased variance of all that the layers of BatchNorm see of x at theta."""
+        norms = [each for each in self._module.modules() if isinstance(each, nn.BatchNorm1d)]
+        momenta = [norm.momentum for norm in norms]
+        for norm in norms:
+            norm.reset_running_stats()
+            norm.momentum = None
+        self.run(InTraining({name: own for name, own in theta.items() if name not in self.after}), x)
+        for norm, momentum in zip(norms, momenta, strict=True):
+            norm.momentum = momentum
+        return self.after
 
     def logits(self, theta: Parameters, x: Tensor) -> Tensor:
         """[B, C] for x [B, ...]."""
@@ -45,7 +73,8 @@ class Model:
     def gradient(self, value: Tensor) -> Parameters:
         """Of a number that was made from logits()."""
         names, own = zip(*self._module.named_parameters(), strict=True)
-        return Parameters(zip(names, torch.autograd.grad(value, own), strict=True))
+        found = Parameters(zip(names, torch.autograd.grad(value, own), strict=True))
+        return Parameters({**found, **self.after.filled(0)})
 
 
 @dataclass(frozen=True)
@@ -67,6 +96,7 @@ class Client:
         draws: [n] uniform random numbers of the client's own in this round; takes a stream's number and n.
         orders: positions in n samples, for each local step of one of several trainings of the round; takes n, the
             training's number from 0 and its epochs, None for those of the round.
+        statistics: BatchNorm's running statistics, if they are its own.
         held_out: positions in its samples of those that a method keeps from training, and of the others, the same in
             all rounds; takes the share of the first.
     """
@@ -84,6 +114,7 @@ class Client:
     shared: Tensor = field(default_factory=lambda: torch.zeros(0))
     draws: Callable[[int, int], Tensor] = lambda stream, n: torch.zeros(n)
     orders: Callable[[int, int, float | None], Sequence[Sequence[int]]] = lambda n, draw, epochs: []
+    statistics: Parameters = field(default_factory=Parameters)
     held_out: Callable[[float], tuple[Sequence[int], Sequence[int]]] = lambda share: ([], [])
 
     @property
@@ -136,6 +167,7 @@ def local_sgd(
     batches: Sequence[Sequence[int]] | None = None,
     lr: float | None = None,
     fixed: Collection[str] = (),
+    goes_on: bool = False,
 ) -> Trained:
     """Train a client.
 
@@ -148,14 +180,16 @@ def local_sgd(
         batches: positions in its samples, for each step, if not the client's.
         lr: learning rate, if not the client's.
         fixed: names of parameters that stay as they are.
+        goes_on: whether this is not the client's first training in the round.
     """
+    theta = theta if goes_on else theta.having(client.statistics)
     objective = objective or client.model.loss
     lr = client.lr if lr is None else lr
     losses, path = [], []
     buffer = theta.filled(0)
     for batch in client.batches if batches is None else batches:
-        loss = objective(theta, client.x[batch], client.y[batch])
-        gradient = client.model.gradient(loss)
+        loss = objective(InTraining(theta), client.x[batch], client.y[batch])
+        gradient, running = client.model.gradient(loss), client.model.after
         g = gradient + client.weight_decay * theta
         if pull:
             g = g + pull(theta)
@@ -163,7 +197,7 @@ def local_sgd(
         after = theta - lr * buffer
         if solve:
             after = solve(after)
-        after = after.having(theta.only(fixed))
+        after = after.having(theta.only(fixed)).having(running)
         losses.append(float(loss.detach()))
         path.append(Step(gradient, theta, after))
         theta = after

@@ -79,6 +79,10 @@ class Parameters(dict[str, Tensor]):
         return other if isinstance(other, Parameters) else self.filled(other)
 
 
+class InTraining(Parameters):
+    """Parameters of a model in training, whose BatchNorm takes the statistics of each batch and moves its own."""
+
+
 def alone(tensor: Tensor) -> Parameters:
     """A tensor that has no name."""
     return Parameters({"": tensor})

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
+from math import nan
 
 from evaluation import Row, accuracy, class_accuracies, forgetting, mean_known, mean_loss, share_right
 from fedavg import FedAvg, Update
 from local_training import Client, Model, State
-from parameters import Parameters
+from parameters import Parameters, alone, summed
 from schedule import SERVER, Schedule
 from settings import Settings
 from torch import Tensor
@@ -100,28 +101,58 @@ class Play:
             received = server["theta"]
             server = method.server_measure(server, self.server_client(t), t)
             cohort, due = self.schedule.cohort(t), (t + 1) % every == 0 or t + 1 == self.settings.rounds
+            own = {k: kept["running_statistics"] for k, kept in memory.items() if self.settings.local}
             clients = range(self.settings.clients) if due and self.settings.personalise == "all" else cohort
             trained = {
-                k: method.client_update(self.client(k, t), server, memory.get(k, method.client_start(theta)), t)
+                k: method.client_update(
+                    self.client(k, t, own.get(k)), server, memory.get(k, method.client_start(theta)), t
+                )
                 for k in clients
             }
             updates = [trained[k] for k in cohort]
             server = method.server_update(server, updates, self.settings.clients, t)
-            memory = memory | {update.client.id: update.memory for update in updates if update.memory}
+            server = server | {"theta": server["theta"].having(self.statistics(received, updates, t))}
+            memory = memory | {update.client.id: self.kept(update) for update in updates if self.kept(update)}
             last = last | dict.fromkeys(cohort, t)
             row = self.traffic(received, updates, t) | {"round": t + 1, "train_loss": method.train_loss(updates)}
-            if due:
-                row |= self.evaluation(server["theta"], [kept.row for kept in rounds])
+            if due and (tested := self.tested(server["theta"], updates)):
+                row |= self.evaluation(tested, [kept.row for kept in rounds])
             if due and self.data.local_test:
                 row |= self.own_accuracies(received, cohort, trained)
             rounds.append(Round(method.stored(server), memory, last, row))
         return rounds
 
-    def client(self, k: int, t: int) -> Client:
-        """Client k in round t."""
+    def statistics(self, received: Parameters, updates: Sequence[Update], t: int) -> Parameters:
+        """BatchNorm's running statistics after round t: the average of the clients', as their models are weighed."""
+        running = self.model.after
+        if self.settings.running_statistics == "first" and t > 0:
+            return received.only(running)
+        shares = self.method.shares(updates)
+        return summed(p_k * update.theta.only(running) for p_k, update in zip(shares, updates, strict=True))
+
+    def kept(self, update: Update) -> State:
+        """What a client remembers, with its own running statistics if it keeps them."""
+        statistics = alone(update.theta.only(self.model.after).flat()) if self.settings.local else None
+        return update.memory | ({"running_statistics": statistics} if statistics else {})
+
+    def tested(self, theta: Parameters, updates: Sequence[Update]) -> Parameters | None:
+        """The model as it is tested; None if it has no running statistics that count."""
+        if not self.settings.local:
+            return theta
+        if not self.settings.estimate_statistics:
+            return None
+        n = sum(update.client.n for update in updates)
+        return theta.having(summed(u.client.n / n * self.model.statistics(theta, u.client.x) for u in updates))
+
+    def client(self, k: int, t: int, statistics: Parameters | None) -> Client:
+        """Client k in round t, with running statistics of its own."""
         x, y = self.data.samples(self.data.clients[k])
         batches, once = self.schedule.batches(t, k, len(y)), self.schedule.once(t, k, len(y))
-        return self._client(k, t, x, y, batches, once)
+        client = self._client(k, t, x, y, batches, once)
+        if not self.settings.local:
+            return client
+        first = self.model.initial().only(self.model.after)
+        return replace(client, statistics=first.shaped(statistics[""]) if statistics else first)
 
     def server_client(self, t: int) -> Client | None:
         """The server's own samples in round t, if it has any."""
@@ -172,7 +203,7 @@ class Play:
             trained: what came of it, for the cohort, or for all clients.
         """
         own = [self.data.own_test(k) for k in range(self.settings.clients)]
-        initial = [accuracy(self.model, received, *samples) for samples in own]
+        initial = [nan if self.settings.local else accuracy(self.model, received, *samples) for samples in own]
         personal = {k: share_right(update.personal(own[k][0]), own[k][1]) for k, update in trained.items()}
         row: Row = {
             "initial_accuracy": mean_known(initial),

@@ -29,6 +29,8 @@ class Settings:
     lr_min: float = 0.0
     momentum: float = 0.0
     weight_decay: float = 0.0
+    running_statistics: str = "average"
+    estimate_statistics: bool = False
     seed: int = 0
     eval_every: int = 1
 
@@ -38,6 +40,11 @@ class Settings:
         if self.cohort is not None:
             return self.cohort
         return max(round((1.0 if self.participation is None else self.participation) * self.clients), 1)
+
+    @property
+    def local(self) -> bool:
+        """Whether each client keeps BatchNorm's running statistics to itself."""
+        return self.running_statistics == "local"
 
     @property
     def epochs(self) -> float | None:
