@@ -135,7 +135,7 @@ class Simulation:
             self._look_again()
         for index in range(self.finished, config.rounds):
             due = index + 1 == config.rounds or (index + 1) % config.eval_every == 0
-            ids = cohort(config.seed, index, config.clients, config.cohort_size)
+            ids = self._cohort(index)
             hands = self._hands(ids)
             server = self._measured(index)
             initial = Received()
@@ -171,6 +171,9 @@ class Simulation:
             self._record(Record(0, 0, 0, 0, 0.0), self._evaluated(0))
         else:
             self._records.scores = self._evaluated(self.finished - 1)
+
+    def _cohort(self, index: int) -> Indices:
+        return cohort(self._config.seed, index, self._config.clients, self._config.cohort_size)
 
     def _hands(self, ids: Indices) -> list[Indices]:
         """The cohort's clients on each rank: where their memory is, or dealt evenly."""
@@ -350,8 +353,7 @@ class Simulation:
 
     def _with_estimated_statistics(self, index: int) -> Tensor:
         """The global model with running statistics of its cohort's training samples."""
-        config, federation = self._config, self._federation
-        ids = cohort(config.seed, index, config.clients, config.cohort_size)
+        federation, ids = self._federation, self._cohort(index)
 
         def estimate(clients: Indices) -> tuple[Group, Upload]:
             group = self._group(clients, index, self._plan(index), federation.clients)

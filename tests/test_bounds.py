@@ -95,7 +95,8 @@ def all_declared() -> Iterator[tuple[str, object]]:
         yield f"--{each.name}", get_type_hints(Config, include_extras=True)[each.name]
     for kind in registry.KINDS:
         for name, owner in registry.known(kind).items():
-            for key in registry.options(kind, owner).by_name:
+            options = registry.options(kind, owner)
+            for key in options.by_name.keys() - options.beside:
                 yield f"{name} --{kind}.{key}", declared(owner)[key]
 
 
@@ -135,6 +136,7 @@ JUST_OUT: Mapping[str, Mapping[str, tuple[float, float]]] = {
     "FedPAC": {
         "lam": (-5e-324, 0.0), "head_lr": (0.0, 5e-324), "head_epochs": (0.0, 5e-324), "least": (1.0, 0.0),
     },
+    "FedBN": {},
     "FedPer": {},
     "FedRep": {"head_epochs": (0.0, 5e-324)},
     "Ditto": {"lam": (-5e-324, 0.0)},

@@ -12,6 +12,7 @@ from functools import cache
 from pathlib import Path
 
 import broken_methods
+import own_models
 import pytest
 
 from fl_ddp.check.candidate import Case
@@ -28,6 +29,8 @@ CHECKS = tuple(rule.name for rule in RULES)
 COMPILED = ("once", "compiled")
 COMPILED_AT_ONCE = ("FisherAvg",)
 """Methods that are compiled in the default suite, too: one with all kinds of compiled functions."""
+MODELS = {"FedBN": {"model": f"{own_models.__file__}:Normed"}}
+"""For methods that the checks' own does not do for."""
 MOST_LINES = 80
 """Lines of code in a method's file, docstrings, comments and blank lines aside."""
 
@@ -47,7 +50,7 @@ CAUGHT = {
 """Which checks find the mistakes of broken_methods.py."""
 NEEDLESS = {
     "FedAvg": {"neutral", "effect"}, "FedDyn": {"neutral"}, "FedNova": {"neutral"}, "Scaffold": {"neutral"},
-    "FedFomo": {"neutral"}, "FedPAC": {"neutral"}, "FedPer": {"neutral"}, "FedRep": {"neutral"},
+    "FedFomo": {"neutral"}, "FedPAC": {"neutral"}, "FedPer": {"neutral"}, "FedBN": {"neutral"}, "FedRep": {"neutral"},
     "LocalOnly": {"neutral"}, "Ditto": {"effect"},
 }  # fmt: skip
 """Which checks ask nothing of a method."""
@@ -67,7 +70,7 @@ def findings(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
         @cache
         def found(name: str) -> Mapping[str, Finding]:
             owner = METHODS.get(name) or getattr(broken_methods, name)
-            case = Case(name, {"method": f"{owner.__module__}.{name}"}, folder)
+            case = Case(name, {"method": f"{owner.__module__}.{name}", **MODELS.get(name, {})}, folder)
             return {each.rule: each for each in judge.findings(case, wanted[name])}
 
         yield found

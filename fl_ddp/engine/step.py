@@ -169,7 +169,7 @@ def local_step(objective: Objective, kind: StepKind, shapes: Hashable) -> Step:
         for i, (theta, g) in enumerate(zip(walk.theta, gradient, strict=True)):
             momentum = walk.momentum[i] if kind.momentum else None
             if i in objective.running:
-                moved.append(torch.where(active, g, theta))
+                moved.append(g)  # a batch without samples has left it as it was
                 directions.append(torch.zeros_like(theta))
                 for name, leaves in walk.trace.items():
                     tracked[name].append(leaves[i])

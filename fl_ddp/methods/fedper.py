@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from fl_ddp.clients.personal_head import body_bytes, body_leaves, first_head
+from fl_ddp.clients.personal_part import all_but, bytes_beside, first_own
 from fl_ddp.engine.group import Group
 from fl_ddp.methods.fedavg import FedAvg
 from fl_ddp.protocol import Tensors, Upload
@@ -27,14 +27,14 @@ class FedPer(FedAvg):
 
     def init_client(self) -> Tensors:
         """The head that all begin with."""
-        return first_head(self.model)
+        return first_own(self.model, "head", self.model.head)
 
     def sent_bytes(self, server: Tensors, round_index: int) -> int:
         """The body."""
-        return body_bytes(self.model)
+        return bytes_beside(self.model, self.model.head)
 
     def client_update(self, group: Group, server: Tensors, memory: Tensors) -> Upload:
         """Train the received body with the client's own head."""
         start = self.model.put(server["theta"], self.model.head, memory["head"])
         trained = group.train(start, self, server, {})
-        return body_leaves(self.model, trained, self.average(group, server, trained))
+        return all_but(self.model, "head", self.model.head, trained, self.average(group, server, trained))

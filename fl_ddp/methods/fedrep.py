@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from fl_ddp.bounds import Positive
-from fl_ddp.clients.personal_head import body_bytes, body_leaves, first_head
+from fl_ddp.clients.personal_part import all_but, bytes_beside, first_own
 from fl_ddp.engine.group import Group
 from fl_ddp.methods.fedavg import FedAvg
 from fl_ddp.protocol import Tensors, Upload
@@ -37,11 +37,11 @@ class FedRep(FedAvg):
 
     def init_client(self) -> Tensors:
         """The head that all begin with."""
-        return first_head(self.model)
+        return first_own(self.model, "head", self.model.head)
 
     def sent_bytes(self, server: Tensors, round_index: int) -> int:
         """The body."""
-        return body_bytes(self.model)
+        return bytes_beside(self.model, self.model.head)
 
     def project(self, new: Tensor, old: Tensor, server: Tensors, mine: Tensors) -> Tensor:
         """What is not free stays."""
@@ -53,4 +53,4 @@ class FedRep(FedAvg):
         of_head, plan = self.model.mask(self.model.head), replace(group.plan, epochs=self.head_epochs, steps=None)
         first = group.train(start, self, {"free": of_head}, {}, plan=plan)
         trained = group.train(first.theta, self, {"free": 1 - of_head}, {}, draw=1)
-        return body_leaves(self.model, trained, self.average(group, server, trained))
+        return all_but(self.model, "head", self.model.head, trained, self.average(group, server, trained))

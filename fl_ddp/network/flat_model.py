@@ -157,7 +157,17 @@ class FlatModel:
     @property
     def body(self) -> Part:
         """All but the head, running statistics among them."""
-        return tuple(i for i in range(len(self._sizes)) if i not in self.head)
+        return self.others(self.head)
+
+    @property
+    def norms(self) -> Part:
+        """Weights, biases and running statistics of BatchNorm."""
+        own = tuple(f"{norm}.{name}" for norm in self._norms for name in ("weight", "bias", *RUNNING))
+        return tuple(i for i, name in enumerate(self.names) if name in own)
+
+    def others(self, part: Part) -> Part:
+        """All that is not in a part."""
+        return tuple(i for i in range(len(self._sizes)) if i not in part)
 
     def mask(self, part: Part) -> Tensor:
         """A vector [P] that is 1 in a part and 0 elsewhere."""
@@ -295,6 +305,16 @@ class FlatModel:
             lacks = "no parameters behind its features" if not self.head else "no parameters before them"
             what = f"{type(self._eval).__name__} has {lacks}, and {method} parts head and body"
             raise ConfigError("--model", what, "a module with both")
+
+    def require_norms(self, method: str) -> None:
+        """Refuse a method that leaves BatchNorm with the clients if there is none.
+
+        Raises:
+            ConfigError: there is none.
+        """
+        if not self.running:
+            what = f"{type(self._eval).__name__} has no BatchNorm, and {method} leaves it with the clients"
+            raise ConfigError("--model", what, "a module with torch.nn.BatchNorm1d, 2d or 3d")
 
     def state_dict(self, theta: Tensor) -> dict[str, Tensor]:
         """Copies of parameters and constants under the module's own names, as load_state_dict takes them."""

@@ -7,8 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from torch import nn
 
 from fl_ddp.config import registry
+from fl_ddp.config.command_help import about_class
+from fl_ddp.config.command_line import from_mapping, parse
 from fl_ddp.config.settings import Choice
 from fl_ddp.errors import ConfigError
 
@@ -33,6 +36,18 @@ class WideNet(Net):
 class Plain(torch.nn.Module):
     def __init__(self) -> None:
         super().__init__()
+
+def normed(width: int = 4, num_classes: int = 10) -> torch.nn.Module:
+    '''A network made by a function.
+
+    Args:
+        width: of its layer.
+    '''
+    first, last = torch.nn.Linear(3, width), torch.nn.Linear(width, num_classes)
+    return torch.nn.Sequential(first, torch.nn.BatchNorm1d(width), last)
+
+def nothing(width: int = 4) -> int:
+    return width
 """
 
 
@@ -100,9 +115,40 @@ def test_a_module_that_takes_nothing_gets_nothing(folder: Path) -> None:
 
 def test_arguments_handed_on_to_the_parent_are_options_and_engine_arguments(folder: Path) -> None:
     owner = registry.load("model", "own_nets.WideNet")
-    assert list(registry.options("model", owner).by_name) == ["scale", "width", "depth"]
+    options = registry.options("model", owner)
+    assert list(options.by_name) == ["scale", "width", "depth", "norm"] and options.beside == {"norm"}
     net = registry.build(Choice("own_nets.WideNet", {"scale": 2.0, "depth": 5}), num_classes=3)
     assert net.size == (4, 5, 3)  # type: ignore[attr-defined]
+
+
+def test_a_model_may_come_from_a_function(folder: Path) -> None:
+    config = from_mapping({"model": "own_nets.normed", "model.width": 8})
+    assert config.model == Choice("own_nets.normed", {"width": 8})
+    net = registry.build(config.model, in_shape=(3,), num_classes=5)
+    assert isinstance(net, nn.Sequential) and isinstance(net[1], nn.BatchNorm1d)
+    assert [each.out_features for each in net if isinstance(each, nn.Linear)] == [8, 5]
+    told = about_class("model", "own_nets.normed")
+    assert told.startswith("normed: A network made by a function.") and "--model.width         of its layer [4]" in told
+    with pytest.raises(ConfigError, match=r"--model\.widht: unknown option; did you mean --model\.width") as error:
+        parse(["--model", "own_nets.normed", "--model.widht", "8"])
+    assert "\n" not in str(error.value)
+
+
+def test_a_function_that_makes_no_model_is_refused(folder: Path) -> None:
+    with pytest.raises(ConfigError, match=r"--model nothing: gives int, which is no torch\.nn\.Module"):
+        registry.build(from_mapping({"model": "own_nets.nothing"}).model, in_shape=(3,), num_classes=5)
+    with pytest.raises(ConfigError, match=r"method: own_nets\.normed is unknown; own_nets has no class normed"):
+        from_mapping({"method": "own_nets.normed"})
+
+
+def test_any_model_can_have_group_norm(folder: Path) -> None:
+    config = from_mapping({"model": "own_nets.normed", "model.norm": "group"})
+    assert config.model.init_args == {"width": 4, "norm": "group"}
+    net = registry.build(config.model, in_shape=(3,), num_classes=5)
+    assert isinstance(net, nn.Sequential) and isinstance(net[1], nn.GroupNorm)
+    with pytest.raises(ConfigError, match=r"--model\.norm: layer has the wrong type; accepted: own or group"):
+        parse(["--model", "own_nets.normed", "--model.norm", "layer"])
+    assert "--model.norm" in about_class("model", "own_nets.Plain")
 
 
 def test_engine_arguments_are_no_options() -> None:

@@ -87,7 +87,7 @@ def test_only_the_body_travels() -> None:
         upload = method.client_update(group, method.init(), rounds.memory.take(group.client))
         assert {name: t.shape[1:].numel() for name, t in upload.on_the_wire.items() if isinstance(t, torch.Tensor)} == {
             "weight": 1,
-            "body": 40,
+            "shared": 40,
         }
         assert method.sent_bytes(method.init(), 0) == 40 * 4
 

@@ -208,6 +208,13 @@ DITTO: Mapping[str, Options] = {
     "batch norm": of("Ditto", {**NORMED, **SGD}),
 }
 
+FEDBN: Mapping[str, Options] = {
+    "plain": of("FedBN", NORMED),
+    "few": of("FedBN", {**NORMED, **SGD, "cohort": 2, "rounds": 5}, weights="uniform", server_lr=0.7),
+    "all": of("FedBN", {**NORMED, "personalise": "all"}),
+    "idle": of("FedBN", {**NORMED, **IDLE}),
+}
+
 FEDPER: Mapping[str, Options] = {
     "plain": of("FedPer"),
     "few": of("FedPer", {**SGD, "cohort": 2, "rounds": 5}, weights="uniform", server_lr=0.7),
@@ -274,6 +281,6 @@ FEDPAC: Mapping[str, Options] = {
 
 TABLES = (
     FEDAVG, FEDPROX, FEDAVGM, FEDNOVA, SCAFFOLD, FEDDYN, FEDCURV, FISHERAVG, FEDCL, FEDNTD, MOON, FEDKA,
-    LOCALONLY, DITTO, FEDPER, FEDREP, FEDROD, FEDALA, FEDFOMO, FEDPAC,
+    LOCALONLY, DITTO, FEDBN, FEDPER, FEDREP, FEDROD, FEDALA, FEDFOMO, FEDPAC,
 )  # fmt: skip
 CASES: Mapping[str, Options] = {f"{case['method']}: {name}": case for table in TABLES for name, case in table.items()}

@@ -13,6 +13,7 @@ from ditto import Ditto
 from fedala import FedALA
 from fedavg import FedAvg
 from fedavgm import FedAvgM
+from fedbn import FedBN
 from fedcl import FedCL
 from fedcurv import FedCurv
 from feddyn import FedDyn
@@ -40,7 +41,7 @@ from fl_ddp.engine.seeds import Purpose, torch_seed
 
 ALL = (
     FedAvg, FedProx, FedAvgM, FedNova, Scaffold, FedDyn, FedCurv, FisherAvg, FedCL, FedNTD, MOON, FedKA,
-    LocalOnly, Ditto, FedPer, FedRep, FedRoD, FedALA, FedFomo, FedPAC,
+    LocalOnly, Ditto, FedBN, FedPer, FedRep, FedRoD, FedALA, FedFomo, FedPAC,
 )  # fmt: skip
 METHODS: Mapping[str, type[FedAvg]] = {method.__name__: method for method in ALL}
 Division = tuple[Sequence[Sequence[int]], Sequence[Sequence[int]], str]

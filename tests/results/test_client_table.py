@@ -48,6 +48,14 @@ def test_the_means_of_clients_are_those_of_metrics(tmp_path: Path, personalise: 
             assert right == pytest.approx(round(right), abs=1e-9)
 
 
+def test_the_cohort_s_rows_are_among_those_of_all(tmp_path: Path) -> None:
+    cohort, everybody = (
+        rows(simulated({**TESTED, "personalise": who, "name": who}, tmp_path)) for who in ("cohort", "all")
+    )
+    assert all(row in everybody for row in cohort)
+    assert len({row["received_accuracy"] for row in everybody if row["round"] == "4"}) > 3, "they can be told apart"
+
+
 def test_a_resumed_run_cuts_what_its_checkpoint_does_not_know(tmp_path: Path) -> None:
     whole = simulated(TESTED, tmp_path / "whole")
     part = simulated({**TESTED, "rounds": 2}, tmp_path / "part")

@@ -17,6 +17,7 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
+import own_models
 import torch
 
 from fl_ddp import simulate
@@ -58,6 +59,7 @@ OF_METHODS: Mapping[str, Mapping[str, object]] = {
     "FedALA": {"method.layers": 3},
     "FedFomo": {"method.models": 4},
     "FedPAC": {},
+    "FedBN": {"model": f"{own_models.__file__}:Normed"},
     "FedPer": {},
     "FedRep": {"method.head_epochs": 1.5},
     "Ditto": {},

@@ -1,0 +1,42 @@
+"""FedBN (Li et al. 2021): everything is averaged but BatchNorm, which is the client's own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from fedavg import FedAvg, Update
+from local_training import Client, State, local_sgd
+from parameters import Parameters, alone
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class FedBN(FedAvg):
+    """Clients train the received model with weights, biases and statistics of BatchNorm of their own.
+
+    The average of these, which no client receives, serves to measure the generic model.
+    """
+
+    def client_start(self, theta: Parameters) -> State:
+        """See FedAvg."""
+        return {"norms": alone(norms_of(theta).flat())}
+
+    def client_update(self, client: Client, server: State, memory: State, t: int) -> Update:
+        """See FedAvg."""
+        theta_t = server["theta"]
+        trained = local_sgd(client, theta_t.having(norms_of(theta_t).shaped(memory["norms"][""])))
+        return Update(client, trained.theta, trained.loss, {"norms": alone(norms_of(trained.theta).flat())})
+
+    def bytes_down(self, theta: Parameters, width: int, t: int) -> int:
+        """P without BatchNorm."""
+        return (theta.count() - norms_of(theta).count()) * width
+
+    def bytes_up(self, theta: Parameters, width: int) -> int:
+        """P without BatchNorm, and two numbers."""
+        return (theta.count() - norms_of(theta).count() + 2) * width
+
+
+def norms_of(theta: Mapping[str, Tensor]) -> Parameters:
+    """All that the layers `norm` and `last` of the network Normed have."""
+    return Parameters({name: own for name, own in theta.items() if name.startswith(("norm.", "last."))})
