@@ -71,6 +71,7 @@ def test_every_shipped_model_is_covered_and_equals_a_loop(
     check_against_loop(b)
 
 
+@pytest.mark.slow
 def test_all_of_resnet50_is_covered_which_says_that_it_equals_a_loop() -> None:
     b = bench(lambda: ResNet50(in_shape=SMALL, num_classes=3), SMALL, (1,))
     assert not uncovered(b)

@@ -21,7 +21,17 @@ def both(case: Options, folder: Path) -> tuple[list[Round], list[Round]]:
     return stored_rounds(run, start_of(case)), reference_rounds(case, folder, divided(run / "partition.json"))
 
 
-@pytest.mark.parametrize("name", CASES)
+AGAIN = ("single precision", "batch norm")
+"""Cases of every method, of which the default suite has those of AT_ONCE alone."""
+AT_ONCE = {f"{method}: {name}" for name in AGAIN for method in ("FedAvg", "FedAvgM")} | {"FedKA: batch norm"}
+
+
+def seldom(name: str) -> bool:
+    """Whether a case is left out of the default suite."""
+    return name.partition(": ")[2] in AGAIN and name not in AT_ONCE
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.slow] * seldom(name)) for name in CASES])
 def test_every_number_is_the_references(name: str, tmp_path: Path) -> None:
     found, expected = both(CASES[name], tmp_path)
     assert differences(CASES[name], found, expected) == []
