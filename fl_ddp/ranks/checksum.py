@@ -7,42 +7,46 @@ from functools import cache
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from fl_ddp.protocol import Tensors
 
 _PIECES, _BITS = 4, 16
-_WIDTH = 2**12
+_WIDTH, _WORD = 2**13, 2**64 - 1
 _AT_ONCE = 2**8
 """Rows of words hashed at once, for the sake of memory."""
 _SHIFT = 29
-"""Neither a half of a word nor the length of a mantissa, so that a changed sign does not meet another one's."""
+"""So large that a sign, which an arithmetic shift spreads over all bits above, changes 29 of a word's 32."""
 
 
 def checksum(tensors: Tensors) -> list[int]:
     """The bits of all tensors, their names, types and shapes, as four numbers below 2^16.
 
-    Any float type of a sum over ranks can hold such numbers. A tensor's 64-bit words are multiplied by odd weights of
-    their places, mixed, so that a changed sign shows in lower bits, too, and summed modulo 2^64: what differs has
-    another sum, but for a chance that is beyond noticing.
+    Any float type of a sum over ranks can hold such numbers. A tensor's 32-bit words are multiplied by odd weights of
+    their places, mixed, so that a changed sign shows in lower bits, too, and summed by two modulo 2^64: what differs
+    has another sum, but for a chance that is beyond noticing.
     """
     total = 0
     for name, tensor in tensors.items():
         raw = tensor.detach().contiguous().reshape(-1).view(torch.uint8)
-        full, whole = len(raw) // (8 * _WIDTH) * 8 * _WIDTH, len(raw) // 8 * 8
-        rows = raw[:full].view(torch.int64).view(-1, _WIDTH)
-        rest = [raw[full:whole].view(torch.int64), raw[whole:].long()]
+        full, whole = len(raw) // (4 * _WIDTH) * 4 * _WIDTH, len(raw) // 8 * 8
+        parts = list(torch.split(raw[:full].view(torch.int32).view(-1, _WIDTH), _AT_ONCE)) if full else []
+        if whole > full:
+            parts.append(raw[full:whole].view(torch.int32)[None])
+        if len(raw) > whole:
+            parts.append(F.pad(raw[whole:].int(), (0, len(raw) % 2))[None])
         total = 31 * total + zlib.crc32(f"{name} {tensor.dtype} {list(tensor.shape)}".encode())
-        for part in [*torch.split(rows, _AT_ONCE), *(t[None] for t in rest)]:
+        for part in parts:
             for row in _row_sums(part).tolist():
-                total = 31 * total + row
+                total = 31 * total + row & _WORD
     return [total >> _BITS * piece & 2**_BITS - 1 for piece in range(_PIECES)]
 
 
 def _row_sums(words: Tensor) -> Tensor:
-    """Sums [R] of words [R, n] that were weighted by their places, then mixed."""
+    """Sums [R] of words [R, n], n even, that were weighted by their places, then mixed."""
     weighted = words * _weights(words.device)[: words.shape[1]]
     weighted ^= weighted >> _SHIFT
-    return weighted.sum(1)
+    return weighted.view(torch.int64).sum(1)
 
 
 @cache
@@ -50,4 +54,4 @@ def _weights(device: torch.device) -> Tensor:
     """Odd numbers [_WIDTH] that look random. Source: the constants of SplitMix64 (Steele et al. 2014)."""
     place = torch.arange(1, _WIDTH + 1, device=device) * -0x61C8864680B583EB
     place ^= place >> _SHIFT
-    return place * -0x40A7B892E31B1A47 | 1
+    return (place * -0x40A7B892E31B1A47 >> 32).int() | 1
