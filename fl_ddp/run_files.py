@@ -22,6 +22,7 @@ from fl_ddp.evaluation import Scores
 from fl_ddp.federation import Federation, num_idle
 from fl_ddp.host.atomic_file import write_bytes, write_text
 from fl_ddp.host.stdout import say
+from fl_ddp.host.stopwatch import PHASES
 from fl_ddp.partitions.saved import SavedPartition, read_partition, write_partition
 from fl_ddp.ranks.collectives import Ranks
 from fl_ddp.results import checkpoint
@@ -31,7 +32,6 @@ from fl_ddp.results.metrics import Columns, Record
 from fl_ddp.results.progress import Progress, result_table
 from fl_ddp.results.provenance import cpu_model, provenance
 from fl_ddp.results.run_folder import FAILURE
-from fl_ddp.results.stopwatch import PHASES
 from fl_ddp.results.summary import Summary, rounds_to_target, write_summary
 from fl_ddp.results.tracking import Tracker
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import fields, replace
 from functools import partial
 from typing import NamedTuple
@@ -17,56 +17,21 @@ from fl_ddp.config.settings import Config
 from fl_ddp.engine.group import Group, Workplace
 from fl_ddp.engine.plan import Plan
 from fl_ddp.engine.seeds import Purpose, noise_key
-from fl_ddp.errors import StatesDifferError
 from fl_ddp.evaluation import Evaluation, Received, Scores
 from fl_ddp.federation import Federation
 from fl_ddp.guards.hooks import Hooks, finite
 from fl_ddp.host.interrupt import StopRequest
+from fl_ddp.host.stopwatch import Stopwatch
 from fl_ddp.network.running_statistics import OWN
 from fl_ddp.protocol import Indices, Info, Tensors, Total, Upload
-from fl_ddp.ranks.checksum import checksum
 from fl_ddp.ranks.cohort import cohort, deal, owner, padded_lanes
-from fl_ddp.ranks.cohort_rows import CohortRows
 from fl_ddp.ranks.collectives import Ranks
-from fl_ddp.ranks.exact_sum import CohortSum
+from fl_ddp.ranks.exchange import Exchange, Kept, Made, Work
 from fl_ddp.ranks.memory import ClientMemory
-from fl_ddp.ranks.threads import workers_on
-from fl_ddp.ranks.traffic import Traffic, bytes_up
+from fl_ddp.ranks.traffic import Traffic
 from fl_ddp.records import Records
 from fl_ddp.results.client_table import ClientScores
 from fl_ddp.results.metrics import Record
-from fl_ddp.results.stopwatch import Stopwatch
-
-
-class _Work(NamedTuple):
-    """What groups of clients do side by side.
-
-    Attributes:
-        hook: of the method, for messages.
-        client: what to call a client in a message, before its number.
-        order: ids of all ranks' clients, in the order of their rows.
-        of: what is done with clients.
-    """
-
-    hook: str
-    client: str
-    order: Indices
-    of: Callable[[Indices], tuple[Group, Upload]]
-
-
-class _Made(NamedTuple):
-    """Which round's function of the method made the server's state."""
-
-    round: int
-    by: str
-
-
-class Kept(NamedTuple):
-    """What stays of a group's upload after its sums: its clients, their memory, and the bytes that each sent."""
-
-    clients: Indices
-    memory: Tensors
-    bytes_up: int
 
 
 class Personal(NamedTuple):
@@ -109,11 +74,9 @@ class Simulation:
             self._remembered = method.init_client()
         memory = federation.statistics.first_memory(self._remembered)
         self._memory = ClientMemory(memory, ranks.device, start.memory if start else None)
-        self._workers = workers_on(ranks.device.type)
         self._watch = Stopwatch()
+        self._exchange = Exchange(config, ranks, stop, self._hooks, self._watch, records.lanes)
         self._evaluation = Evaluation(federation, ranks)
-        self._late: Exception | None = None
-        self._made = _Made(0, "init")
 
     @property
     def could_step_proximally(self) -> bool:
@@ -141,8 +104,8 @@ class Simulation:
             initial = Received()
             if due and not self._federation.statistics.are_local:
                 initial = self._received_accuracy(server, ids)
-            work = _Work("client_update", f"round {index + 1}, client", ids, partial(self._train, index, server, due))
-            total, kept = self._sum(hands[self._ranks.index], work, server)
+            work = Work("client_update", f"round {index + 1}, client", ids, partial(self._train, index, server, due))
+            total, kept = self._exchange.sum(hands[self._ranks.index], work, server)
             personal = self._personalised(index, ids, server, total, initial) if due else Personal()
             self._update(index, ids, server, total, kept)
             down = self._federation.method.sent_bytes(server, index)
@@ -152,7 +115,7 @@ class Simulation:
             if self.finished == config.rounds or self.finished % config.checkpoint_every == 0:
                 self.save()
             yield self.finished
-        self._ranks.agree(self._late)
+        self._ranks.agree(self._exchange.late)
 
     def seconds_since_record(self) -> dict[str, float]:
         """Seconds by phase that no round's record holds: the last checkpoint's."""
@@ -162,7 +125,7 @@ class Simulation:
         """Write a checkpoint of the last finished round, all ranks together."""
         if self.finished:
             with self._watch.phase("checkpoint"):
-                self._added(torch.zeros(0, device=self._ranks.device), self.server)  # refuses states that differ
+                self._exchange.refuse_unlike(self.server)
                 self._records.save(self.finished, self.server, self._memory)
 
     def _look_again(self) -> None:
@@ -198,8 +161,10 @@ class Simulation:
 
         mine = np.arange(self._ranks.index, len(proxy), self._ranks.size)
         pieces = np.arange(len(proxy))
-        total, _ = self._sum(mine, _Work("measure", f"round {index + 1}, proxy batch", pieces, measure), self.server)
-        self._made = _Made(index + 1, "measured")
+        total, _ = self._exchange.sum(
+            mine, Work("measure", f"round {index + 1}, proxy batch", pieces, measure), self.server
+        )
+        self._exchange.made = Made(index + 1, "measured")
         measured = partial(method.measured, self.server, total)
 
         def finite_state() -> Tensors:
@@ -207,51 +172,6 @@ class Simulation:
                 return finite(self._hooks.state("measured", measured(), self._initial), index)
 
         return self._ranks.together(finite_state)
-
-    def _sum(self, hand: Indices, work: _Work, server: Tensors) -> tuple[Total, list[Kept]]:
-        """Sums over all clients of all ranks, their rows, and what stays on this rank of its groups' uploads.
-
-        Args:
-            hand: this rank's clients.
-            work: what a group of them does.
-            server: the state they start from, which must be the same on all ranks.
-        """
-        watch, config = self._watch, self._config
-        exact = config.reduction == "exact"
-        sums = CohortSum(exact, config.compile, self._ranks.size, self._workers.size)
-        rows = CohortRows(work.order, torch.float64 if exact else torch.float32)
-        kept: list[Kept] = []
-        error, self._late = self._late, None
-        try:
-            for groups in self._parts(hand):
-                self._stop.check()
-                with watch.phase("training"), self._hooks.keyed(work.hook, "group.keys", partial(work.of, groups[0])):
-                    done = self._workers.map(work.of, groups)
-                with watch.phase("summing"):
-                    for group, upload in done:
-                        names = [f"{work.client} {i}" for i in group.client]
-                        sums.add(upload.sums, group.real, names)
-                        rows.add(upload.rows, group.client, names)
-                        kept.append(Kept(group.client, upload.memory, bytes_up(upload)))
-        except Exception as failure:
-            error = error or failure
-        with watch.phase("summing"):
-            self._ranks.agree(error)
-            buffer = sums.buffer()
-            summed, gathered = self._added(rows.added_to(buffer), server).tensor_split([len(buffer)])
-            return Total(sums.totals(summed), rows.totals(gathered)), kept
-
-    def _added(self, buffer: Tensor, server: Tensors) -> Tensor:
-        """The sum of all ranks' buffers, if they all have this state."""
-        total, same = self._ranks.add_common(buffer, checksum(server) if self._ranks.size > 1 else ())
-        if not same:
-            when = f"round {self._made.round}" if self._made.round else "before round 1"
-            what = f"{self._made.by} of {type(self._federation.method).__name__}"
-            raise StatesDifferError(
-                f"{when}: the ranks' server states differ after {what}; it must do the same on every rank, with random "
-                "numbers from keys alone"
-            )
-        return total
 
     def _train(self, index: int, server: Tensors, due: bool, clients: Indices) -> tuple[Group, Upload]:
         """Put clients side by side and train them; test what becomes of them where that is due."""
@@ -287,7 +207,9 @@ class Simulation:
 
         others = np.setdiff1d(np.arange(self._config.clients), ids)
         mine = self._hands(others)[self._ranks.index]
-        of_others, _ = self._sum(mine, _Work("client_update", f"round {index + 1}, client", others, train), server)
+        of_others, _ = self._exchange.sum(
+            mine, Work("client_update", f"round {index + 1}, client", others, train), server
+        )
         both = {name: total.sums[name] + of_others.sums[name] for name in ("own_accuracy", "tested")}
         everybody = np.concatenate([ids, others])
         order = np.argsort(everybody)
@@ -311,21 +233,12 @@ class Simulation:
             for group in kept:
                 self._memory.put(group.clients, group.memory)
             self.server, self.finished = after, index + 1
-            self._made = _Made(index + 1, "server_update")
+            self._exchange.made = Made(index + 1, "server_update")
         self._stop.nothing_to_save = False
 
     def _group(self, ids: Indices, index: int, plan: Plan, parts: Sequence[Indices]) -> Group:
         lanes, seed = self._records.lanes, self._config.seed
         return Group(self._workplace, plan, ids, [parts[i] for i in ids], lanes, seed, index)
-
-    def _parts(self, ids: Indices) -> Iterator[list[Indices]]:
-        """This rank's clients, cut into groups, as many at a time as there are workers.
-
-        A rank without clients has one empty group, so that all ranks know all sums.
-        """
-        lanes, at_once = self._records.lanes, self._workers.size
-        groups = [ids[i : i + lanes] for i in range(0, max(len(ids), 1), lanes)]
-        return (groups[i : i + at_once] for i in range(0, len(groups), at_once))
 
     def _plan(self, index: int) -> Plan:
         config = self._config
@@ -359,8 +272,8 @@ class Simulation:
             group = self._group(clients, index, self._plan(index), federation.clients)
             return group, Upload({**batch_statistics(group, self.server["theta"], federation.model)}, group.n)
 
-        work = _Work("forward", f"round {index + 1}, client", ids, estimate)
-        total, _ = self._sum(self._hands(ids)[self._ranks.index], work, self.server)
+        work = Work("forward", f"round {index + 1}, client", ids, estimate)
+        total, _ = self._exchange.sum(self._hands(ids)[self._ranks.index], work, self.server)
         return federation.statistics.estimated(self.server["theta"], total.sums)
 
     def _received_accuracy(self, server: Tensors, ids: Indices) -> Received:
@@ -393,7 +306,7 @@ class Simulation:
         try:
             self._records.round(replace(record, seconds=self._watch.lap(), wall=time.time()), scores, clients)
         except Exception as error:
-            self._late = error
+            self._exchange.late = error
 
 
 def _ratio(total: Total, over: str, under: str) -> float | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -141,11 +141,10 @@ def _copied(tensors: Tensors) -> Tensors:
 class Regrouped(Simulation):
     """A simulation that puts clients into groups its own way."""
 
-    cut: Cut | None = None
-
-    def _parts(self, ids: Indices) -> Iterator[list[Indices]]:
-        for part in [ids] if self.cut is None else self.cut(ids):
-            yield from super()._parts(part)
+    def regroup(self, cut: Cut) -> None:
+        """Cut each rank's clients before they are put into lanes."""
+        parts = self._exchange.parts
+        self._exchange.parts = lambda ids: (group for part in cut(ids) for group in parts(part))  # type: ignore[method-assign]
 
 
 def play(settings: Settings, cut: Cut | None = None) -> Unwritten:
@@ -155,7 +154,8 @@ def play(settings: Settings, cut: Cut | None = None) -> Unwritten:
     kept = Unwritten(federation)
     with one_torch_thread(SOLO.device.type):
         simulation = Regrouped(config, SOLO, StopRequest(), federation, kept)
-        simulation.cut = cut
+        if cut:
+            simulation.regroup(cut)
         first = federation.statistics.first_memory(federation.method.init_client())
         kept.save(0, simulation.server, ClientMemory(first, SOLO.device))
         for _ in simulation.rounds():

@@ -24,7 +24,7 @@ class Hooks:
 
     def keyed(self, hook: str, key: str, again: Callable[[], object]) -> AbstractContextManager[None]:
         """Refuse a block in which the method draws from a global generator; see refuse_global_draws()."""
-        return refuse_global_draws(self._name(hook), f"by uniform() or normal() of {key} (fl_ddp.api)", again)
+        return refuse_global_draws(self.name(hook), f"by uniform() or normal() of {key} (fl_ddp.api)", again)
 
     def keyed_model(self, again: Callable[[], object]) -> AbstractContextManager[None]:
         """Refuse a block in which the model, in evaluation mode, does."""
@@ -74,9 +74,10 @@ class Hooks:
 
     def _refused(self, hook: str, what: str, accepted: str = "") -> ConfigError:
         code = getattr(self._method, hook).__code__
-        return ConfigError(f"{place_of_code(code)}: {self._name(hook)}", what, accepted)
+        return ConfigError(f"{place_of_code(code)}: {self.name(hook)}", what, accepted)
 
-    def _name(self, hook: str) -> str:
+    def name(self, hook: str) -> str:
+        """What messages call one."""
         return f"{hook} of {self._method.__name__}"
 
 

@@ -1,0 +1,135 @@
+"""What all clients of a round do, on all ranks, and the sums and rows that come of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from fl_ddp.config.settings import Config
+from fl_ddp.engine.group import Group
+from fl_ddp.errors import StatesDifferError
+from fl_ddp.guards.hooks import Hooks
+from fl_ddp.host.interrupt import StopRequest
+from fl_ddp.host.stopwatch import Stopwatch
+from fl_ddp.protocol import Indices, Tensors, Total, Upload
+from fl_ddp.ranks.checksum import checksum
+from fl_ddp.ranks.cohort_rows import CohortRows
+from fl_ddp.ranks.collectives import Ranks
+from fl_ddp.ranks.exact_sum import CohortSum
+from fl_ddp.ranks.threads import workers_on
+from fl_ddp.ranks.traffic import bytes_up
+
+
+class Work(NamedTuple):
+    """What groups of clients do side by side.
+
+    Attributes:
+        hook: of the method, for messages.
+        client: what to call a client in a message, before its number.
+        order: ids of all ranks' clients, in the order of their rows.
+        of: what is done with clients.
+    """
+
+    hook: str
+    client: str
+    order: Indices
+    of: Callable[[Indices], tuple[Group, Upload]]
+
+
+class Made(NamedTuple):
+    """Which round's function of the method made the server's state."""
+
+    round: int
+    by: str
+
+
+class Kept(NamedTuple):
+    """What stays of a group's upload after its sums: its clients, their memory, and the bytes that each sent."""
+
+    clients: Indices
+    memory: Tensors
+    bytes_up: int
+
+
+class Exchange:
+    """Between the clients of all ranks and the server; one flat sum over the ranks a time.
+
+    Attributes:
+        made: what made the state that ranks compare, for the message where theirs differ.
+        late: an error of this rank's after its last sum, which the next one tells the others.
+    """
+
+    def __init__(
+        self, config: Config, ranks: Ranks, stop: StopRequest, hooks: Hooks, watch: Stopwatch, lanes: int
+    ) -> None:
+        """Begin with the state that init() gives; lanes clients are side by side in a group."""
+        self._config, self._ranks, self._stop = config, ranks, stop
+        self._hooks, self._watch, self._lanes = hooks, watch, lanes
+        self._workers = workers_on(ranks.device.type)
+        self.made = Made(0, "init")
+        self.late: Exception | None = None
+
+    def sum(self, hand: Indices, work: Work, server: Tensors) -> tuple[Total, list[Kept]]:
+        """Sums over all clients of all ranks, their rows, and what stays on this rank of its groups' uploads.
+
+        Args:
+            hand: this rank's clients.
+            work: what a group of them does.
+            server: the state they start from, which must be the same on all ranks.
+        """
+        watch, config = self._watch, self._config
+        exact = config.reduction == "exact"
+        sums = CohortSum(exact, config.compile, self._ranks.size, self._workers.size)
+        rows = CohortRows(work.order, torch.float64 if exact else torch.float32)
+        kept: list[Kept] = []
+        error, self.late = self.late, None
+        try:
+            for groups in self.parts(hand):
+                self._stop.check()
+                with watch.phase("training"), self._hooks.keyed(work.hook, "group.keys", partial(work.of, groups[0])):
+                    done = self._workers.map(work.of, groups)
+                with watch.phase("summing"):
+                    for group, upload in done:
+                        names = [f"{work.client} {i}" for i in group.client]
+                        sums.add(upload.sums, group.real, names)
+                        rows.add(upload.rows, group.client, names)
+                        kept.append(Kept(group.client, upload.memory, bytes_up(upload)))
+        except Exception as failure:
+            error = error or failure
+        with watch.phase("summing"):
+            self._ranks.agree(error)
+            buffer = sums.buffer()
+            summed, gathered = self._added(rows.added_to(buffer), server).tensor_split([len(buffer)])
+            return Total(sums.totals(summed), rows.totals(gathered)), kept
+
+    def refuse_unlike(self, server: Tensors) -> None:
+        """Compare the ranks' states.
+
+        Raises:
+            StatesDifferError: they are not the same.
+        """
+        self._added(torch.zeros(0, device=self._ranks.device), server)
+
+    def parts(self, ids: Indices) -> Iterator[list[Indices]]:
+        """This rank's clients, cut into groups, as many at a time as there are workers.
+
+        A rank without clients has one empty group, so that all ranks know all sums.
+        """
+        lanes, at_once = self._lanes, self._workers.size
+        groups = [ids[i : i + lanes] for i in range(0, max(len(ids), 1), lanes)]
+        return (groups[i : i + at_once] for i in range(0, len(groups), at_once))
+
+    def _added(self, buffer: Tensor, server: Tensors) -> Tensor:
+        """The sum of all ranks' buffers, if they all have this state."""
+        total, same = self._ranks.add_common(buffer, checksum(server) if self._ranks.size > 1 else ())
+        if not same:
+            when = f"round {self.made.round}" if self.made.round else "before round 1"
+            raise StatesDifferError(
+                f"{when}: the ranks' server states differ after {self._hooks.name(self.made.by)}; it must do the same "
+                "on every rank, with random numbers from keys alone"
+            )
+        return total
