@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import nan
 from typing import NamedTuple
 
 import numpy as np
@@ -12,11 +13,13 @@ from torch import Tensor
 
 from fl_ddp.engine.samples import Samples
 from fl_ddp.federation import Federation
+from fl_ddp.network.loss import one_hot
 from fl_ddp.protocol import Indices, Term
 from fl_ddp.ranks.collectives import Ranks
 from fl_ddp.ranks.exact_sum import LIMIT, exact_total
 from fl_ddp.ranks.threads import workers_on
 from fl_ddp.results.client_table import ClientScores
+from fl_ddp.results.forgetting_table import ClassChange
 
 BATCH = 1000
 """Samples per forward pass; fixed, so that neither ranks nor memory move a bit of the loss."""
@@ -87,6 +90,29 @@ class Evaluation:
         return [
             ClientScores(int(i), n, tested, first if tested else None, accuracy if tested else None)
             for i, (n, tested), first, accuracy in zip(clients, sizes, before, own.tolist(), strict=True)
+        ]
+
+    def by_class(self, theta: Tensor) -> Tensor:
+        """Right predictions [G, C] of clients' own models [G, V] on the global test set, by label."""
+        federation = self._federation
+        return right_by_class(federation.method.predict, theta, federation.test, len(federation.classes))
+
+    def changes(self, clients: Indices, received: Scores, right: Tensor) -> list[ClassChange]:
+        """What local training made of each class's accuracy.
+
+        Args:
+            clients: ids [k].
+            received: scores of the model that they received.
+            right: [k, C] right predictions of their own.
+        """
+        federation = self._federation
+        num_classes = len(federation.classes)
+        sizes = [sum(row) for row in received.confusion]
+        return [
+            ClassChange(int(i), c, int(counts[c]), received.class_accuracy[c], own[c] / sizes[c] if sizes[c] else nan)
+            for i, own in zip(clients, right.tolist(), strict=True)
+            for counts in [np.bincount(federation.labels[federation.clients[i]], minlength=num_classes)]
+            for c in range(num_classes)
         ]
 
     def own(self, clients: Indices, theta: Tensor) -> dict[str, Term]:
@@ -208,6 +234,28 @@ def own_accuracy(
             logits = torch.vmap(predict)(theta, samples.inputs(samples.x[index], dtype))
             right += ((logits.argmax(2) == samples.y[index]) & (at >= 0)).sum(1)
     return right / (rows >= 0).sum(1).clamp_min(1)
+
+
+def right_by_class(
+    predict: Callable[[Tensor, Tensor], Tensor], theta: Tensor, samples: Samples, num_classes: int
+) -> Tensor:
+    """Right predictions [G, C], whole numbers in float32, of each lane's model on all samples, by label.
+
+    Args:
+        predict: logits [B, C] of a model [V] for inputs [B, ...].
+        theta: [G, V].
+        samples: the test set.
+        num_classes: C.
+    """
+    lanes = torch.vmap(predict, in_dims=(0, None))
+    total = torch.zeros(len(theta), num_classes, device=theta.device)
+    with torch.no_grad():
+        places = torch.arange(len(samples.y), device=theta.device)
+        for at in torch.split(places, max(1, BATCH // len(theta))):
+            y = samples.y[at]
+            right = lanes(theta, samples.inputs(samples.x[at], theta.dtype)).argmax(2) == y
+            total += right.to(total) @ one_hot(y, num_classes).to(total)
+    return total
 
 
 def _summed(score: Callable[[slice], Tensor], size: int, width: int, ranks: Ranks) -> Tensor:

@@ -24,6 +24,7 @@ from fl_ddp.ranks.collectives import Ranks
 from fl_ddp.ranks.memory import ClientMemory
 from fl_ddp.results import checkpoint
 from fl_ddp.results.client_table import ClientScores
+from fl_ddp.results.forgetting_table import ClassChange
 from fl_ddp.results.metrics import Record
 from fl_ddp.results.run_folder import FAILURE, RunFolder
 from fl_ddp.run_files import RunFiles, numerics
@@ -106,20 +107,27 @@ class Records:
         with suppress(RunError):  # a full disk may be what it failed of
             write_text(self.path / FAILURE, f"{why}\n")
 
-    def round(self, record: Record, scores: Scores | None, clients: Sequence[ClientScores] = ()) -> None:
+    def round(
+        self,
+        record: Record,
+        scores: Scores | None,
+        clients: Sequence[ClientScores] = (),
+        changes: Sequence[ClassChange] = (),
+    ) -> None:
         """Add a finished round; rank 0 alone does something, and may raise.
 
         Args:
             record: of the round.
             scores: of the global model, where it was evaluated.
             clients: how the models of the round's clients do, likewise.
+            changes: what their local training made of each class, where that was asked for.
 
         Raises:
             RunError: it cannot be written.
         """
         self.scores = scores or self.scores
         if self._files:
-            self._files.round(record, clients)
+            self._files.round(record, clients, changes)
 
     def save(self, finished: int, server: Tensors, memory: ClientMemory) -> None:
         """Write a checkpoint, all ranks together.

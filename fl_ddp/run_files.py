@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from matplotlib.figure import Figure
 from safetensors.torch import save
 from torch import Tensor
 
@@ -27,7 +28,8 @@ from fl_ddp.partitions.saved import SavedPartition, read_partition, write_partit
 from fl_ddp.ranks.collectives import Ranks
 from fl_ddp.results import checkpoint
 from fl_ddp.results.client_table import ClientScores, ClientTable
-from fl_ddp.results.figures import confusion_figure, partition_figure
+from fl_ddp.results.figures import confusion_figure, forgetting_figure, partition_figure
+from fl_ddp.results.forgetting_table import ClassChange, ForgettingTable
 from fl_ddp.results.metrics import Columns, Record
 from fl_ddp.results.progress import Progress, result_table
 from fl_ddp.results.provenance import cpu_model, provenance
@@ -96,15 +98,19 @@ class RunFiles:
         known: Mapping[str, Mapping[str, object]] = {}
         if finished is not None:
             known = checkpoint.load(path, finished).state  # type: ignore[assignment]
-        columns = Columns(federation.classes, PHASES, config.personalise == "all")
+        columns = Columns(federation.classes, PHASES, config.personalise == "all", config.forgetting_every > 0)
         # a checkpoint without its metrics is broken, and must not have metrics.csv begin anew; clients.csv is younger
         metrics = known["metrics"] if finished is not None else None
         self.tracker = Tracker(path, columns, _settings(config), metrics)
         self._clients = ClientTable(path / "clients.csv", known.get("clients")) if config.local_test else None
+        self._forgetting = (
+            ForgettingTable(path / "forgetting.csv", federation.classes, known.get("forgetting"))
+            if config.forgetting_every
+            else None
+        )
+        self._changes: Sequence[ClassChange] = ()
         figure = partition_figure(federation.clients, federation.labels, federation.classes)
-        image = io.BytesIO()
-        figure.savefig(image, dpi=200)
-        write_bytes(path / "partition.png", image.getvalue())
+        self._save(figure, "partition.png")
         self.tracker.figure("partition", figure, 0)
         self._progress = Progress(finished or 0, config.rounds)
         self._log = _Told(self.tell)
@@ -116,8 +122,8 @@ class RunFiles:
         """Print a line above the progress bar."""
         self._progress.say(f"fl_ddp: {line}")
 
-    def round(self, record: Record, clients: Sequence[ClientScores]) -> None:
-        """Add a finished round, and how its clients' models do.
+    def round(self, record: Record, clients: Sequence[ClientScores], changes: Sequence[ClassChange]) -> None:
+        """Add a finished round, how its clients' models do, and what they have forgotten.
 
         Raises:
             RunError: it cannot be written.
@@ -125,6 +131,9 @@ class RunFiles:
         self.tracker.record(record)
         if self._clients and clients:
             self._clients.add(record.round, clients)
+        if self._forgetting and changes:
+            self._forgetting.add(record.round, changes)
+            self._changes = changes
         self._progress.update(record)
 
     def sync(self) -> None:
@@ -134,8 +143,9 @@ class RunFiles:
             RunError: it cannot be written.
         """
         self.tracker.sync()
-        if self._clients:
-            self._clients.file.sync()
+        for table in (self._clients, self._forgetting):
+            if table:
+                table.file.sync()
 
     def commit(self, temporary: Path, finished: int) -> None:
         """Turn a folder that holds all ranks' state into a checkpoint.
@@ -148,6 +158,8 @@ class RunFiles:
         state = {"metrics": self.tracker.state(), "numerics": self._numerics}
         if self._clients:
             state["clients"] = self._clients.file.state()
+        if self._forgetting:
+            state["forgetting"] = self._forgetting.file.state()
         checkpoint.commit(self._path, temporary, state, self._config.keep_checkpoints, accuracy)
 
     def finish(
@@ -172,6 +184,10 @@ class RunFiles:
         write_bytes(self._path / "model.safetensors", save(tensors))
         if scores:
             self.tracker.figure("confusion", confusion_figure(scores.confusion, classes), finished)
+        if self._changes:
+            figure = forgetting_figure(self._changes, classes)
+            self._save(figure, "forgetting.png")
+            self.tracker.figure("forgetting_degree", figure, finished)
         means, rounds = history.running_means, history.rounds
         summary = Summary(
             folder=str(self._path),
@@ -205,10 +221,16 @@ class RunFiles:
         self._progress.close()
         self.tracker.finish(finished, summary.rounds_to_target["accuracy"])
         self.tracker.close()
-        if self._clients:
-            self._clients.file.close()
+        for table in (self._clients, self._forgetting):
+            if table:
+                table.file.close()
         say(result_table(summary))
         return content
+
+    def _save(self, figure: Figure, name: str) -> None:
+        image = io.BytesIO()
+        figure.savefig(image, dpi=200)
+        write_bytes(self._path / name, image.getvalue())
 
     def close(self) -> None:
         """Leave the terminal in order."""

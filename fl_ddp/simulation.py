@@ -28,9 +28,12 @@ from fl_ddp.ranks.cohort import cohort, deal, owner, padded_lanes
 from fl_ddp.ranks.collectives import Ranks
 from fl_ddp.ranks.exchange import Exchange, Kept, Made, Work
 from fl_ddp.ranks.memory import ClientMemory
+from fl_ddp.ranks.threads import workers_on
 from fl_ddp.ranks.traffic import Traffic
 from fl_ddp.records import Records
 from fl_ddp.results.client_table import ClientScores
+from fl_ddp.results.forgetting import mean_degree
+from fl_ddp.results.forgetting_table import ClassChange, mean_degrees
 from fl_ddp.results.metrics import Record
 
 
@@ -97,25 +100,32 @@ class Simulation:
         if self.finished >= config.rounds:
             self._look_again()
         for index in range(self.finished, config.rounds):
-            due = index + 1 == config.rounds or (index + 1) % config.eval_every == 0
+            due, looks = self._due(index, config.eval_every), self._due(index, config.forgetting_every)
             ids = self._cohort(index)
             hands = self._hands(ids)
             server = self._measured(index)
             initial = Received()
             if due and not self._federation.statistics.are_local:
                 initial = self._received_accuracy(server, ids)
-            work = Work("client_update", f"round {index + 1}, client", ids, partial(self._train, index, server, due))
+            train = partial(self._train, index, server, due, looks)
+            work = Work("client_update", f"round {index + 1}, client", ids, train)
             total, kept = self._exchange.sum(hands[self._ranks.index], work, server)
             personal = self._personalised(index, ids, server, total, initial) if due else Personal()
+            changes = self._changes(ids, server, total) if looks else []
             self._update(index, ids, server, total, kept)
             down = self._federation.method.sent_bytes(server, index)
             traffic = Traffic(kept[0].bytes_up, down, 0 if index else self._shared_bytes)
             record = self._told(hands, traffic, total, initial, personal.by_all)
-            self._record(record, self._evaluated(index) if due else None, personal.each)
+            record = self._with_degrees(record, changes)
+            self._record(record, self._evaluated(index) if due else None, personal.each, changes)
             if self.finished == config.rounds or self.finished % config.checkpoint_every == 0:
                 self.save()
             yield self.finished
         self._ranks.agree(self._exchange.late)
+
+    def _due(self, index: int, every: int) -> bool:
+        """Whether something that takes place every so many rounds, and in the last, does in this one; 0 is never."""
+        return every > 0 and (index + 1 == self._config.rounds or (index + 1) % every == 0)
 
     def seconds_since_record(self) -> dict[str, float]:
         """Seconds by phase that no round's record holds: the last checkpoint's."""
@@ -173,8 +183,8 @@ class Simulation:
 
         return self._ranks.together(finite_state)
 
-    def _train(self, index: int, server: Tensors, due: bool, clients: Indices) -> tuple[Group, Upload]:
-        """Put clients side by side and train them; test what becomes of them where that is due."""
+    def _train(self, index: int, server: Tensors, due: bool, looks: bool, clients: Indices) -> tuple[Group, Upload]:
+        """Put clients side by side and train them; test what becomes of them where that is due, class by class too."""
         method = self._federation.method
         group = self._group(clients, index, self._plan(index), self._federation.clients)
         sent = method.sent(index)
@@ -184,6 +194,7 @@ class Simulation:
         upload = self._hooks.upload(method.client_update(group, received, memory), self._remembered)
         upload = replace(upload, memory=self._federation.statistics.kept(upload))
         upload = self._tested(group, upload) if due else upload
+        upload = self._looked_at(upload) if looks else upload
         if isinstance(weight := upload.sums.get("weight"), Tensor):
             trained = {"trained": torch.where(group.steps > 0, weight, 0)}
             upload = replace(upload, sums={**upload.sums, **trained}, sent=upload.on_the_wire)
@@ -195,6 +206,24 @@ class Simulation:
         rows = {"own_accuracy": sums["own_accuracy"].value} if sums else {}
         return replace(upload, sums={**upload.sums, **sums}, rows=upload.rows | rows, sent=upload.on_the_wire)
 
+    def _looked_at(self, upload: Upload) -> Upload:
+        """With its clients' own models' right predictions of each class, which do not travel."""
+        with self._watch.part_of("training", "forgetting", workers_on(self._ranks.device.type).size):
+            rows = upload.rows | {"right": self._evaluation.by_class(upload.theta)}
+            return replace(upload, rows=rows, sent=upload.on_the_wire)
+
+    def _changes(self, ids: Indices, server: Tensors, total: Total) -> list[ClassChange]:
+        """What local training has made of the received model's accuracy on each class."""
+        look = partial(self._evaluation.of_server, server["theta"])
+        with self._watch.phase("forgetting"), self._hooks.keyed_model(look):
+            return self._evaluation.changes(ids, look(), total.rows["right"])
+
+    def _with_degrees(self, record: Record, changes: Sequence[ClassChange]) -> Record:
+        if not changes:
+            return record
+        by_class = mean_degrees(changes, len(self._federation.classes))
+        return replace(record, forgetting_degree=mean_degree(each.degree for each in changes), class_degree=by_class)
+
     def _personalised(self, index: int, ids: Indices, server: Tensors, total: Total, initial: Received) -> Personal:
         """How clients' own models do; of all clients if asked: the others train, too, and nothing comes of it."""
         own = total.rows.get("own_accuracy")
@@ -202,7 +231,7 @@ class Simulation:
             return Personal(None, self._evaluation.of_clients(ids, initial, own))
 
         def train(clients: Indices) -> tuple[Group, Upload]:
-            group, upload = self._train(index, server, False, clients)
+            group, upload = self._train(index, server, False, False, clients)
             return group, self._tested(group, Upload({}, upload.theta))
 
         others = np.setdiff1d(np.arange(self._config.clients), ids)
@@ -299,12 +328,18 @@ class Simulation:
             personalised_accuracy_all=by_all,
         )
 
-    def _record(self, record: Record, scores: Scores | None, clients: Sequence[ClientScores] = ()) -> None:
+    def _record(
+        self,
+        record: Record,
+        scores: Scores | None,
+        clients: Sequence[ClientScores] = (),
+        changes: Sequence[ClassChange] = (),
+    ) -> None:
         """Write down a round; an error of rank 0's disk is agreed upon with the next round's."""
         if scores:
             record = replace(record, accuracy=scores.accuracy, loss=scores.loss, class_accuracy=scores.class_accuracy)
         try:
-            self._records.round(replace(record, seconds=self._watch.lap(), wall=time.time()), scores, clients)
+            self._records.round(replace(record, seconds=self._watch.lap(), wall=time.time()), scores, clients, changes)
         except Exception as error:
             self._exchange.late = error
 

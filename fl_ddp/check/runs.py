@@ -22,6 +22,7 @@ from fl_ddp.ranks.memory import ClientMemory
 from fl_ddp.ranks.threads import one_torch_thread
 from fl_ddp.records import Records
 from fl_ddp.results.client_table import ClientScores
+from fl_ddp.results.forgetting_table import ClassChange
 from fl_ddp.results.metrics import Record, is_of_time
 from fl_ddp.simulation import Simulation
 
@@ -32,8 +33,10 @@ ROUNDS = 3
 SETTINGS: Settings = {
     "data": "digits", "partition": "Dirichlet", "partition.alpha": 1.0, "model": "MLP", "model.hidden": 16,
     "clients": 8, "cohort": 6, "rounds": ROUNDS, "batch_size": 64, "lr_decay": 0.9, "momentum": 0.5, "lanes": 3,
-    "compile": False, "local_test": 0.2, "checkpoint_every": 1, "keep_checkpoints": ROUNDS, "seed": 3, "device": "cpu",
+    "compile": False, "local_test": 0.2, "forgetting_every": 2,
+    "checkpoint_every": 1, "keep_checkpoints": ROUNDS, "seed": 3, "device": "cpu",
 }  # fmt: skip
+TABLES = ("clients.csv", "forgetting.csv")
 SOLO = Ranks(0, 1, torch.device("cpu"))
 
 Cut = Callable[[Indices], list[Indices]]
@@ -117,7 +120,13 @@ class Unwritten(Records):
         """After the last finished round."""
         return self.states[-1]
 
-    def round(self, record: Record, scores: Scores | None, clients: Sequence[ClientScores] = ()) -> None:
+    def round(
+        self,
+        record: Record,
+        scores: Scores | None,
+        clients: Sequence[ClientScores] = (),
+        changes: Sequence[ClassChange] = (),
+    ) -> None:
         """Nothing is written."""
         self.records.append(record)
 
@@ -185,6 +194,6 @@ def metrics(run_folder: Path) -> list[dict[str, str]]:
 def unlike_runs(one: Path, other: Path) -> str:
     """What two runs' checkpoints, metrics and tables of clients do not have in common."""
     cells = sorted({k for a, b in zip(metrics(one), metrics(other), strict=True) for k in a if a[k] != b[k]})
-    of_clients = (one / "clients.csv").read_bytes() != (other / "clients.csv").read_bytes()
-    files = [f"metrics.csv: {', '.join(cells)}"] * bool(cells) + ["clients.csv"] * of_clients
+    tables = [name for name in TABLES if (one / name).read_bytes() != (other / name).read_bytes()]
+    files = [f"metrics.csv: {', '.join(cells)}"] * bool(cells) + tables
     return unlike(course(one), course(other)) or "; ".join(files)

@@ -24,7 +24,9 @@ GROUPS = {
         "running_statistics", "estimate_statistics",
     ),
     "speed and numbers": ("lanes", "compile", "precision", "device", "reduction"),
-    "results": ("eval_every", "targets", "checkpoint_every", "keep_checkpoints", "name", "out", "resume"),
+    "results": (
+        "eval_every", "forgetting_every", "targets", "checkpoint_every", "keep_checkpoints", "name", "out", "resume",
+    ),
 }  # fmt: skip
 
 _OTHERS = {

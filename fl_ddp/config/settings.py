@@ -65,6 +65,8 @@ class Config:
         device: auto takes CUDA where there is a GPU.
         reduction: exact gives the same bits on any number of ranks, fast is a plain float32 sum.
         eval_every: rounds between evaluations of the global model; the last round is always evaluated.
+        forgetting_every: rounds between looks at each class's accuracy before and after each client's local training; 0
+            for none.
         checkpoint_every: rounds between checkpoints; the last round is always saved.
         keep_checkpoints: number of newest checkpoints kept, beside the best one.
         targets: accuracies whose first round is reported.
@@ -103,6 +105,7 @@ class Config:
     device: Device = "auto"
     reduction: Reduction = "exact"
     eval_every: Count = 1
+    forgetting_every: CountOrZero = 0
     checkpoint_every: Count = 10
     keep_checkpoints: Count = 2
     targets: tuple[Share, ...] = ()
@@ -151,6 +154,9 @@ class Config:
             raise ConfigError("--cohort", f"{self.cohort} is more than the {self.clients} clients there are")
         if self.personalise == "all" and not self.local_test:
             raise ConfigError("--personalise", "all needs test splits of the clients' own; give --local_test, too")
+        if self.forgetting_every and self.running_statistics == "local":
+            what = f"{self.forgetting_every}, but with --running_statistics local no received model can be tested"
+            raise ConfigError("--forgetting_every", what, "0")
         if self.estimate_statistics and self.running_statistics != "local":
             raise ConfigError("--estimate_statistics", "belongs to --running_statistics local")
         if self.running_statistics == "local" and not self.local_test and not self.estimate_statistics:

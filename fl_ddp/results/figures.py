@@ -13,6 +13,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator, PercentFormatter, StrMethodFormatter
 
 from fl_ddp.protocol import Counts, Indices
+from fl_ddp.results.forgetting_table import ClassChange
 
 CLIENTS_SHOWN = 50
 LARGEST_HEIGHT, NAME_HEIGHT = 8.0, 0.13  # inches
@@ -77,6 +78,40 @@ def confusion_figure(confusion: Sequence[Sequence[int]], classes: Sequence[str])
         for row, column in np.argwhere(counts):
             colour = "white" if share[row, column] > 0.5 else "black"
             axes.text(column, row, str(counts[row, column]), ha="center", va="center", fontsize=7.5, color=colour)
+    return figure
+
+
+def forgetting_figure(changes: Sequence[ClassChange], classes: Sequence[str]) -> Figure:
+    """What each client has of each class, as bubbles, beside what its local training has lost of it.
+
+    Args:
+        changes: of all clients of a round, of which the first 50 are drawn, and classes; degrees are cut off at -1.
+        classes: names of the labels.
+    """
+    clients = sorted({each.client for each in changes})[:CLIENTS_SHOWN]
+    counts, degrees = (np.full((len(clients), len(classes)), fill) for fill in (0.0, np.nan))
+    for each in changes:
+        if each.client in clients:
+            at = clients.index(each.client), each.label
+            counts[at], degrees[at] = each.samples, max(each.degree, -1.0)
+    row, column = min(0.28, LARGEST_HEIGHT / len(classes)), min(max(6.2 / len(clients), 0.17), 0.3)
+    width, height = max(column * len(clients), 2.5), max(row * len(classes), 1.2)
+    figure = Figure(figsize=(2 * width + 3.4, height + 1.0), dpi=150, layout="constrained")
+    FigureCanvasAgg(figure)
+    bubbles, heat = figure.subplots(1, 2)
+    every = math.ceil(NAME_HEIGHT / row)
+    _draw_bubbles(bubbles, counts.astype(np.int64), classes, (0.95 * 72 * min(column, row)) ** 2, every=every)
+    image = heat.imshow(degrees.T, vmin=-1, vmax=1, cmap="RdBu_r", aspect="auto")
+    bar = figure.colorbar(image, ax=heat)
+    bar.set_label("forgetting degree", fontsize=9)
+    bar.outline.set_visible(False)
+    bar.ax.tick_params(labelsize=8, length=0)
+    heat.set_yticks(range(0, len(classes), every), classes[::every])
+    heat.set_xlabel("client", fontsize=9)
+    _tidy(heat)
+    for axes in (bubbles, heat):
+        shown = range(0, len(clients), math.ceil(len(clients) / 20))
+        axes.set_xticks(shown, [str(clients[i]) for i in shown])
     return figure
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 
 def forgetting(best: Sequence[float], accuracy: Sequence[float]) -> tuple[float, ...]:
@@ -19,6 +19,31 @@ def forgetting(best: Sequence[float], accuracy: Sequence[float]) -> tuple[float,
         accuracy: [C] in round t.
     """
     return tuple(highest - now for highest, now in zip(best, accuracy, strict=True))
+
+
+XI = 1e-6
+"""What keeps the forgetting degree finite; FedKA's authors do not say."""
+
+
+def degree(received: float, own: float) -> float:
+    """Forgetting degree tau of one class and client: how much of what the received model knew local training has lost.
+
+    (a_g - a_k) / (a_g + xi) of the accuracies of the model that a client received and of its own after local training,
+    both on the class's samples of the global test set. 1 has lost all, below 0 has learned; where the received model
+    knew nothing it is far below -1. nan for a class without test samples.
+
+    Source: FedKA, Eq. 1; xi is not given there.
+
+    Args:
+        received: accuracy a_g.
+        own: accuracy a_k.
+    """
+    return (received - own) / (received + XI)
+
+
+def mean_degree(degrees: Iterable[float]) -> float | None:
+    """Mean of forgetting degrees, each cut off at -1 as the paper's plots are; None if none is known."""
+    return average([max(each, -1.0) if not math.isnan(each) else each for each in degrees])
 
 
 def average(values: Sequence[float]) -> float | None:

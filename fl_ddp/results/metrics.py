@@ -39,6 +39,8 @@ class Record:
         personalised_accuracy: of the cohort's models after local training, each on its client's own test samples.
         initial_accuracy_cohort: as initial_accuracy, mean over the cohort; None unless all clients train.
         personalised_accuracy_all: as personalised_accuracy, of all clients; likewise.
+        forgetting_degree: mean over the cohort's clients and the classes, see results.forgetting.
+        class_degree: the same by class.
         class_accuracy: in the order of the classes; nan for a class without test samples.
         seconds: by phase; one that did not take place is left out.
         wall: seconds since 1970.
@@ -56,6 +58,8 @@ class Record:
     personalised_accuracy: float | None = None
     initial_accuracy_cohort: float | None = None
     personalised_accuracy_all: float | None = None
+    forgetting_degree: float | None = None
+    class_degree: tuple[float, ...] | None = None
     class_accuracy: tuple[float, ...] | None = None
     seconds: Mapping[str, float] = field(default_factory=dict)
     wall: float = 0.0
@@ -68,12 +72,14 @@ class Columns:
     Attributes:
         classes: names of the labels, in their order.
         phases: parts a round's time is split into.
+        degree: whether the forgetting degree is measured.
         everybody: whether all clients train at evaluations: two more accuracies tell the cohort and all clients apart.
     """
 
     classes: tuple[str, ...]
     phases: tuple[str, ...]
     everybody: bool = False
+    degree: bool = False
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -140,6 +146,11 @@ def _row(record: Record, columns: Columns, running_mean: float | None, forgettin
         "initial_accuracy_cohort": record.initial_accuracy_cohort,
         "personalised_accuracy_all": record.personalised_accuracy_all,
     }
+    by_class = zip(columns.classes, record.class_degree or (None,) * len(columns.classes), strict=True)
+    degrees: dict[str, object] = {
+        "forgetting_degree": record.forgetting_degree,
+        **{f"forgetting_degree/{name}": value for name, value in by_class},
+    }
     return {
         "round": record.round,
         "train_loss": record.train_loss,
@@ -154,6 +165,7 @@ def _row(record: Record, columns: Columns, running_mean: float | None, forgettin
         "initial_accuracy": record.initial_accuracy,
         "personalised_accuracy": record.personalised_accuracy,
         **(of_all if columns.everybody else {}),
+        **(degrees if columns.degree else {}),
         **{f"accuracy/{name}": value for name, value in zip(columns.classes, of_class, strict=True)},
         _WALL: record.wall,
         **{f"time_{phase}": record.seconds.get(phase) for phase in columns.phases},
@@ -167,6 +179,7 @@ def _record(row: Mapping[str, str], columns: Columns) -> Record:
         return float(row[column]) if row.get(column) else None
 
     of_class = [number(f"accuracy/{name}") for name in columns.classes]
+    degree_of_class = [number(f"forgetting_degree/{name}") for name in columns.classes]
     seconds = {phase: number(f"time_{phase}") for phase in columns.phases}
     return Record(
         round=int(row["round"]),
@@ -181,6 +194,8 @@ def _record(row: Mapping[str, str], columns: Columns) -> Record:
         personalised_accuracy=number("personalised_accuracy"),
         initial_accuracy_cohort=number("initial_accuracy_cohort"),
         personalised_accuracy_all=number("personalised_accuracy_all"),
+        forgetting_degree=number("forgetting_degree"),
+        class_degree=tuple(value for value in degree_of_class if value is not None) or None,
         class_accuracy=tuple(value for value in of_class if value is not None) or None,
         seconds={phase: value for phase, value in seconds.items() if value is not None},
         wall=float(row[_WALL]),

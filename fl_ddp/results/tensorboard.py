@@ -142,6 +142,10 @@ def charts(classes: Sequence[str]) -> dict[str, dict[str, Chart]]:
         },
         "Accuracy of each class": _by_class("accuracy/class", classes),
         "Forgetting of each class": _by_class("forgetting", classes),
+        "Forgetting degree: what local training loses of each class, mean over the cohort": {
+            "average": _lines("forgetting_degree/average$"),
+            **_by_class("forgetting_degree", classes),
+        },
         "Loss": {"mean over the test set, mean over local steps": _lines("loss/test$", "loss/train$")},
         "Cost": {
             "bytes sent and received by all clients so far": _lines("traffic/"),

@@ -196,6 +196,8 @@ class Tracker:
             "accuracy/personalised_all": record.personalised_accuracy_all,
             **self._by_class("accuracy/class", record.class_accuracy or ()),
             "forgetting/average": standing.forgetting,
+            "forgetting_degree/average": record.forgetting_degree,
+            **self._by_class("forgetting_degree", record.class_degree or ()),
             **self._by_class("forgetting", standing.class_forgetting),
             "loss/test": record.loss,
             "loss/train": record.train_loss,

@@ -19,12 +19,13 @@ QUANTITIES = {
     "initial_cohort": "initial_accuracy_cohort",
     "personalised_all": "personalised_accuracy_all",
     "forgetting": "forgetting",
+    "forgetting_degree": "forgetting_degree",
 }
 """Columns of metrics.csv by the name a metric gives them; generic is what papers on personalised methods call it."""
 
 FORMS = (
     "final, best, running_mean, ema0.995, last10, each with @50 if wanted, rounds_to 0.85 of one of them, "
-    "of initial, personalised or forgetting"
+    "of initial, personalised, forgetting or forgetting_degree"
 )
 
 Curve = Sequence[tuple[int, float]]
@@ -65,7 +66,7 @@ class Metric:
     @property
     def of_loss(self) -> bool:
         """Whether it reads a quantity of which less is better."""
-        return self.quantity == "forgetting"
+        return self.quantity in ("forgetting", "forgetting_degree")
 
     @property
     def less_is_better(self) -> bool:

@@ -36,6 +36,8 @@ FEDAVG: Mapping[str, Options] = {
     "nobody trains": of("FedAvg", {**IDLE, "cohort": 1, "seed": 3}),
     "lanes": of("FedAvg", {"lanes": "auto"}),
     "seldom evaluated": of("FedAvg", {"eval_every": 2}),
+    "forgetting": of("FedAvg", {"forgetting_every": 2, "lr": 1.0}),
+    "forgetting with another head": of("FedRoD", {"forgetting_every": 1, "rounds": 4, "lr": 0.1}),
     "share of the clients": of("FedAvg", {"cohort": None, "participation": 0.6}),
     "all clients": of("FedAvg", {"cohort": None}),
     "wide batches": of("FedAvg", {"batch_size": 7, "seed": 8, "network": "Rectified"}),

@@ -31,7 +31,7 @@ NOT_HERE = {
 """Options of a run that the reference does not have: they choose its parts, or how fast and exactly it computes."""
 GO_WITH = {"lr_schedule": ("lr_min",), "running_statistics": ("estimate_statistics",)}
 """Options that make no sense without another."""
-MORE_COLUMNS = {"personalise", "local_test", "estimate_statistics"}
+MORE_COLUMNS = {"forgetting_every", "personalise", "local_test", "estimate_statistics"}
 """Options that bring columns, and may change nothing else."""
 MADE_OF = {"method", "network", "division", "clients", "rounds", "data.merge"}
 """What a case is made of."""

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from fl_ddp.results.metrics import Columns, Metrics, Record
 
-COLUMNS = Columns(("cat", "dog"), ("training", "evaluation"), everybody=True)
+COLUMNS = Columns(("cat", "dog"), ("training", "evaluation"), everybody=True, degree=True)
 WHOLE = Record(
     round=2,
     cohort=10,
@@ -21,6 +21,8 @@ WHOLE = Record(
     personalised_accuracy=1 / 17,
     initial_accuracy_cohort=1 / 19,
     personalised_accuracy_all=1 / 23,
+    forgetting_degree=-1 / 59,
+    class_degree=(-1 / 61, 1 / 67),
     class_accuracy=(1 / 29, 1 / 31),
     seconds={"training": 1 / 37, "evaluation": 1 / 41},
     wall=1e9 + 1 / 3,

@@ -119,6 +119,9 @@ class Play:
                 row |= self.evaluation(tested, [kept.row for kept in rounds])
             if due and self.data.local_test:
                 row |= self.own_accuracies(received, cohort, trained)
+            every_look = self.settings.forgetting_every
+            if every_look and ((t + 1) % every_look == 0 or t + 1 == self.settings.rounds):
+                row |= {"forgetting_degree": self.forgetting_degree(received, updates)}
             rounds.append(Round(method.stored(server), memory, last, row))
         return rounds
 
@@ -213,6 +216,18 @@ class Play:
             row["initial_accuracy_cohort"] = mean_known([initial[k] for k in cohort])
             row["personalised_accuracy_all"] = mean_known(list(personal.values()))
         return row
+
+    def forgetting_degree(self, received: Parameters, updates: Sequence[Update]) -> float:
+        """FedKA's tau, (a_g - a_k) / (a_g + xi) of a class's accuracies on the test set, at least -1; its mean."""
+        x, y = self.data.x_test, self.data.y_test
+        found = []
+        for update in updates:
+            for label in {int(each) for each in y}:
+                of_class = y == label
+                a_g = accuracy(self.model, received, x[of_class], y[of_class])
+                a_k = share_right(update.personal(x[of_class]), y[of_class])
+                found.append(max((a_g - a_k) / (a_g + 1e-6), -1.0))
+        return sum(found) / len(found)
 
     def evaluation(self, theta: Parameters, before: Sequence[Row]) -> Row:
         """How the model of a round does.

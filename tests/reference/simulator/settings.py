@@ -33,6 +33,7 @@ class Settings:
     estimate_statistics: bool = False
     seed: int = 0
     eval_every: int = 1
+    forgetting_every: int = 0
 
     @property
     def cohort_size(self) -> int:

@@ -1,0 +1,127 @@
+"""forgetting.csv: the degree by hand, its columns against a loop, and what a resume and another look leave of it."""
+
+from __future__ import annotations
+
+import csv
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from launching import SMALL, resumed, simulated
+from torch import Tensor
+
+from fl_ddp.check.runs import SOLO
+from fl_ddp.config.command_line import from_mapping
+from fl_ddp.engine.samples import Samples
+from fl_ddp.errors import ConfigError
+from fl_ddp.evaluation import BATCH, right_by_class
+from fl_ddp.federation import build_federation
+from fl_ddp.results.figures import forgetting_figure
+from fl_ddp.results.forgetting import XI, degree, mean_degree
+from fl_ddp.results.forgetting_table import COLUMNS, ClassChange, mean_degrees
+
+LOOKED = {**SMALL, "clients": 6, "cohort": 3, "rounds": 5, "forgetting_every": 2, "checkpoint_every": 1, "lr": 0.5}
+
+
+def rows(folder: Path, name: str = "forgetting.csv") -> list[dict[str, str]]:
+    with (folder / name).open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+@pytest.mark.parametrize(
+    ("received", "own", "expected"), [(0.8, 0.2, 0.75), (0.8, 0.8, 0.0), (0.5, 0.0, 1.0), (0.5, 0.75, -0.5)]
+)
+def test_the_degree_by_hand(received: float, own: float, expected: float) -> None:
+    assert degree(received, own) == pytest.approx(expected, abs=1e-5)
+
+
+def test_a_class_that_was_not_known_and_one_without_samples() -> None:
+    assert degree(0.0, 0.0) == 0
+    assert degree(0.0, 0.5) == pytest.approx(-0.5 / XI)
+    assert math.isnan(degree(math.nan, math.nan))
+    assert mean_degree([0.5, degree(0.0, 0.5), math.nan]) == -0.25
+    assert mean_degree([math.nan]) is None and mean_degree([]) is None
+
+
+def test_means_by_class() -> None:
+    changes = [
+        ClassChange(0, 0, 5, 0.5, 0.25), ClassChange(1, 0, 5, 0.5, 0.5), ClassChange(0, 1, 0, 0.0, 1.0),
+        ClassChange(1, 1, 0, 0.0, 0.0), ClassChange(0, 2, 1, math.nan, math.nan),
+    ]  # fmt: skip
+    means = mean_degrees(changes, 3)
+    assert means[:2] == pytest.approx((0.25, -0.5), abs=1e-5) and math.isnan(means[2])
+
+
+def test_right_predictions_of_each_lane_by_label() -> None:
+    generator = torch.Generator().manual_seed(0)
+    x, y = torch.randn(2 * BATCH + 7, 3, generator=generator), torch.randint(4, (2 * BATCH + 7,), generator=generator)
+    theta = torch.randn(3, 12, generator=generator)
+
+    def predict(theta: Tensor, x: Tensor) -> Tensor:
+        return x @ theta.view(3, 4)
+
+    found = right_by_class(predict, theta, Samples(x, y), 5)
+    for lane in range(3):
+        right = predict(theta[lane], x).argmax(1) == y
+        assert found[lane].tolist() == [int((right & (y == label)).sum()) for label in range(5)]
+
+
+def test_every_so_many_rounds_and_in_the_last_the_cohort_is_looked_at(tmp_path: Path) -> None:
+    run = simulated(LOOKED, tmp_path)
+    found, metrics = rows(run), rows(run, "metrics.csv")
+    assert tuple(found[0]) == COLUMNS
+    assert [row["round"] for row in metrics if row["forgetting_degree"]] == ["2", "4", "5"]
+    federation = build_federation(from_mapping(LOOKED), SOLO)
+    for finished in (2, 4, 5):
+        here = [row for row in found if row["round"] == str(finished)]
+        assert len(here) == 3 * 10
+        assert [row["class"] for row in here[:10]] == list(federation.classes)
+        for row in here:
+            own = federation.labels[federation.clients[int(row["client"])]]
+            assert int(row["samples"]) == int((own == federation.classes.index(row["class"])).sum())
+            # what is received is what the round before left
+            before = metrics[finished - 2]
+            assert float(row["received_accuracy"]) == float(before[f"accuracy/{row['class']}"])
+            known = degree(float(row["received_accuracy"]), float(row["own_accuracy"]))
+            assert float(row["forgetting_degree"]) == known
+        degrees = [max(float(row["forgetting_degree"]), -1.0) for row in here]
+        assert float(metrics[finished - 1]["forgetting_degree"]) == pytest.approx(np.mean(degrees), abs=1e-12)
+        of_class = [max(float(row["forgetting_degree"]), -1.0) for row in here if row["class"] == "3"]
+        assert float(metrics[finished - 1]["forgetting_degree/3"]) == pytest.approx(np.mean(of_class), abs=1e-12)
+    assert (run / "forgetting.png").stat().st_size > 10_000
+
+
+def test_looking_changes_nothing_else(tmp_path: Path) -> None:
+    looked, plain = (simulated({**LOOKED, "forgetting_every": every, "name": str(every)}, tmp_path) for every in (1, 0))
+    for ours, theirs in zip(rows(looked, "metrics.csv"), rows(plain, "metrics.csv"), strict=True):
+        assert all(ours[k] == v for k, v in theirs.items() if not k.startswith("time"))
+        assert "forgetting_degree" not in theirs
+    assert not (plain / "forgetting.csv").exists() and not (plain / "forgetting.png").exists()
+
+
+def test_a_resumed_run_s_table_is_that_of_one_that_never_stopped(tmp_path: Path) -> None:
+    whole = simulated(LOOKED, tmp_path / "whole")
+    part = simulated({**LOOKED, "rounds": 4}, tmp_path / "part")
+    with (part / "forgetting.csv").open("a") as file:
+        file.write("5,0,3,1,0.5,0.5,0.0\n")
+    resumed(part, rounds=5)
+    assert (part / "forgetting.csv").read_bytes() == (whole / "forgetting.csv").read_bytes()
+
+
+def test_local_statistics_leave_nothing_to_compare_with() -> None:
+    with pytest.raises(ConfigError, match="--forgetting_every: 2, but with --running_statistics local") as error:
+        from_mapping({"forgetting_every": 2, "running_statistics": "local", "local_test": 0.2})
+    assert "accepted: 0" in str(error.value)
+
+
+def test_the_figure_shows_each_client_s_classes_and_what_they_lost() -> None:
+    changes = [ClassChange(3 * k, c, k * c, 0.5, 0.25 * c) for k in range(3) for c in range(4)]
+    figure = forgetting_figure(changes, ["a", "b", "c", "d"])
+    bubbles, heat = figure.axes[:2]
+    assert np.asarray(bubbles.collections[0].get_offsets()).shape == (6, 2)
+    shown = heat.images[0].get_array()
+    assert shown is not None and shown.shape == (4, 3)
+    assert shown[:, 0].tolist() == pytest.approx([1.0, 0.5, 0.0, -0.5], abs=1e-5)
+    assert [label.get_text() for label in heat.get_xticklabels()] == ["0", "3", "6"]
