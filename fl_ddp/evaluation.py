@@ -80,12 +80,12 @@ class Evaluation:
         )
         return Received(_mean(accuracy), _mean(accuracy[cohort]), accuracy)
 
-    def of_clients(self, clients: Indices, received: Received, own: Tensor | None) -> list[ClientScores]:
+    def of_clients(self, index: int, clients: Indices, received: Received, own: Tensor | None) -> list[ClientScores]:
         """How the models of some clients [k] do on their own test samples; own [k] is that of their own models."""
         federation, each = self._federation, received.each
         if own is None:
             return []
-        sizes = [(len(federation.clients[i]), len(federation.local_test[i])) for i in clients]
+        sizes = [(len(federation.clients_in(index)[i]), len(federation.local_test[i])) for i in clients]
         before = [None if each is None else float(each[i]) for i in clients]
         return [
             ClientScores(int(i), n, tested, first if tested else None, accuracy if tested else None)
@@ -97,10 +97,11 @@ class Evaluation:
         federation = self._federation
         return right_by_class(federation.method.predict, theta, federation.test, len(federation.classes))
 
-    def changes(self, clients: Indices, received: Scores, right: Tensor) -> list[ClassChange]:
+    def changes(self, index: int, clients: Indices, received: Scores, right: Tensor) -> list[ClassChange]:
         """What local training made of each class's accuracy.
 
         Args:
+            index: of the round.
             clients: ids [k].
             received: scores of the model that they received.
             right: [k, C] right predictions of their own.
@@ -111,7 +112,7 @@ class Evaluation:
         return [
             ClassChange(int(i), c, int(counts[c]), received.class_accuracy[c], own[c] / sizes[c] if sizes[c] else nan)
             for i, own in zip(clients, right.tolist(), strict=True)
-            for counts in [np.bincount(federation.labels[federation.clients[i]], minlength=num_classes)]
+            for counts in [np.bincount(federation.labels[federation.clients_in(index)[i]], minlength=num_classes)]
             for c in range(num_classes)
         ]
 

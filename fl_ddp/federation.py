@@ -23,6 +23,7 @@ from fl_ddp.methods.fedavg import FedAvg
 from fl_ddp.network.flat_model import FlatModel
 from fl_ddp.network.running_statistics import Statistics
 from fl_ddp.network.vmap_check import try_gradient
+from fl_ddp.partitions.class_reduction import ClassReduction, read_reductions
 from fl_ddp.partitions.local_split import drawn_like, local_split
 from fl_ddp.partitions.partition import Partition
 from fl_ddp.protocol import Indices, Inputs, Origin
@@ -51,6 +52,7 @@ class Federation:
         statistics: what becomes of its running statistics.
         method: the federated method.
         lanes: clients side by side in a group.
+        reduction: of the clients' training samples during the run, if there is one.
     """
 
     train: Samples
@@ -67,6 +69,11 @@ class Federation:
     statistics: Statistics
     method: FedAvg
     lanes: int
+    reduction: ClassReduction | None = None
+
+    def clients_in(self, index: int) -> Parts:
+        """Training samples of each client in a round, from 0."""
+        return self.reduction.of_round(index) if self.reduction else self.clients
 
     @property
     def own_samples(self) -> Samples:
@@ -139,6 +146,7 @@ def build_federation(config: Config, ranks: Ranks) -> Federation:
         statistics=Statistics(model, config.running_statistics),
         method=method,
         lanes=lanes,
+        reduction=_reduction(config, clients, data, partition_seed),
     )
 
 
@@ -154,6 +162,13 @@ def _proxy(method: FedAvg, clients: Parts, seed: int) -> Parts:
     samples = np.unique(np.concatenate(clients))
     drawn = generator(seed, Purpose.PROXY).permutation(samples)[: max(1, round(method.proxy * len(samples)))]
     return [drawn] if method.proxy_whole else np.split(drawn, range(method.proxy_batch, len(drawn), method.proxy_batch))
+
+
+def _reduction(config: Config, clients: Parts, data: Arrays, seed: int) -> ClassReduction | None:
+    if config.class_reduction is None:
+        return None
+    reductions = read_reductions(config.class_reduction, data.classes)
+    return ClassReduction(reductions, clients, data.y_train, partial(generator, seed, Purpose.REDUCTION))
 
 
 def _shared(method: FedAvg, clients: Parts, data: Arrays, seed: int) -> Indices:

@@ -111,7 +111,7 @@ class Simulation:
             work = Work("client_update", f"round {index + 1}, client", ids, train)
             total, kept = self._exchange.sum(hands[self._ranks.index], work, server)
             personal = self._personalised(index, ids, server, total, initial) if due else Personal()
-            changes = self._changes(ids, server, total) if looks else []
+            changes = self._changes(index, ids, server, total) if looks else []
             self._update(index, ids, server, total, kept)
             down = self._federation.method.sent_bytes(server, index)
             traffic = Traffic(kept[0].bytes_up, down, 0 if index else self._shared_bytes)
@@ -186,7 +186,7 @@ class Simulation:
     def _train(self, index: int, server: Tensors, due: bool, looks: bool, clients: Indices) -> tuple[Group, Upload]:
         """Put clients side by side and train them; test what becomes of them where that is due, class by class too."""
         method = self._federation.method
-        group = self._group(clients, index, self._plan(index), self._federation.clients)
+        group = self._group(clients, index, self._plan(index), self._federation.clients_in(index))
         sent = method.sent(index)
         received = {name: (server if name in sent else self._initial)[name] for name in method.broadcast}
         memory = self._memory.take(group.client)
@@ -212,11 +212,11 @@ class Simulation:
             rows = upload.rows | {"right": self._evaluation.by_class(upload.theta)}
             return replace(upload, rows=rows, sent=upload.on_the_wire)
 
-    def _changes(self, ids: Indices, server: Tensors, total: Total) -> list[ClassChange]:
+    def _changes(self, index: int, ids: Indices, server: Tensors, total: Total) -> list[ClassChange]:
         """What local training has made of the received model's accuracy on each class."""
         look = partial(self._evaluation.of_server, server["theta"])
         with self._watch.phase("forgetting"), self._hooks.keyed_model(look):
-            return self._evaluation.changes(ids, look(), total.rows["right"])
+            return self._evaluation.changes(index, ids, look(), total.rows["right"])
 
     def _with_degrees(self, record: Record, changes: Sequence[ClassChange]) -> Record:
         if not changes:
@@ -228,7 +228,7 @@ class Simulation:
         """How clients' own models do; of all clients if asked: the others train, too, and nothing comes of it."""
         own = total.rows.get("own_accuracy")
         if self._config.personalise == "cohort" or own is None:
-            return Personal(None, self._evaluation.of_clients(ids, initial, own))
+            return Personal(None, self._evaluation.of_clients(index, ids, initial, own))
 
         def train(clients: Indices) -> tuple[Group, Upload]:
             group, upload = self._train(index, server, False, False, clients)
@@ -243,7 +243,7 @@ class Simulation:
         everybody = np.concatenate([ids, others])
         order = np.argsort(everybody)
         own = torch.cat([own, of_others.rows["own_accuracy"]])[torch.from_numpy(order)]
-        each = self._evaluation.of_clients(everybody[order], initial, own)
+        each = self._evaluation.of_clients(index, everybody[order], initial, own)
         return Personal(_ratio(Total(both), "own_accuracy", "tested"), each)
 
     def _update(self, index: int, ids: Indices, server: Tensors, total: Total, kept: Sequence[Kept]) -> None:
@@ -298,7 +298,7 @@ class Simulation:
         federation, ids = self._federation, self._cohort(index)
 
         def estimate(clients: Indices) -> tuple[Group, Upload]:
-            group = self._group(clients, index, self._plan(index), federation.clients)
+            group = self._group(clients, index, self._plan(index), federation.clients_in(index))
             return group, Upload({**batch_statistics(group, self.server["theta"], federation.model)}, group.n)
 
         work = Work("forward", f"round {index + 1}, client", ids, estimate)

@@ -19,7 +19,10 @@ def with_absolute_paths(config: Config) -> Config:
     A path that is empty or starts with ~ stays, so does the import path of a class in a package.
     """
     choices = {kind: _anchored(getattr(config, kind)) for kind in KINDS}
-    return replace(config, out=_absolute(config.out), **choices)  # type: ignore[arg-type]
+    reduction = config.class_reduction
+    if reduction and reduction.endswith(".csv"):
+        reduction = _absolute(reduction)
+    return replace(config, out=_absolute(config.out), class_reduction=reduction, **choices)  # type: ignore[arg-type]
 
 
 def _anchored(choice: Choice) -> Choice:

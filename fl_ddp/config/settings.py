@@ -45,6 +45,8 @@ class Config:
         local_test: share of each client's samples kept aside as its own test split.
         local_test_from: train, or test: as many samples of the test set instead, in the client's shares of the classes.
         personalise: who trains to be tested on its own test split: the cohort, or all clients at each evaluation.
+        class_reduction: client,class,round,count with ; between several, or a CSV file of such rows: from a round on,
+            counted from 1, a client has only so many training samples of a class.
         rounds: number of communication rounds; 0 writes the initial model and the partition and stops.
         local_epochs: passes of a client over its samples in a round, fractions allowed; 1 if local_steps is not given.
         local_steps: number of local steps of every client in a round, instead of local_epochs.
@@ -86,6 +88,7 @@ class Config:
     local_test: BelowOne = 0.0
     local_test_from: Literal["train", "test"] = "train"
     personalise: Literal["cohort", "all"] = "cohort"
+    class_reduction: str | None = None
     rounds: CountOrZero = 100
     local_epochs: Epochs | None = None
     local_steps: Count | None = None

@@ -78,7 +78,19 @@ def to_yaml(config: Config) -> str:
         if isinstance(value, Choice):
             value = {"class_path": value.class_path, "init_args": dict(value.init_args)}
         content[each.name] = plain(value)
-    return yaml.safe_dump(content, sort_keys=False, default_flow_style=None, allow_unicode=True, width=10**9)
+    return yaml.dump(content, Dumper=_Writer, sort_keys=False, default_flow_style=None, allow_unicode=True, width=10**9)
+
+
+class _Writer(yaml.SafeDumper):
+    """Escapes line breaks that other quotes would fold."""
+
+
+def _quoted(writer: _Writer, text: str) -> yaml.ScalarNode:
+    style = '"' if any(mark in text for mark in "\x85\u2028\u2029") else None
+    return writer.represent_scalar("tag:yaml.org,2002:str", text, style)
+
+
+_Writer.add_representer(str, _quoted)
 
 
 def plain(value: object) -> object:

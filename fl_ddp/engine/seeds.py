@@ -39,6 +39,7 @@ class Purpose(IntEnum):
     SHARED = 13
     AGAIN = 14
     HELD_OUT = 15
+    REDUCTION = 16
 
 
 def _mix(word: Keys) -> Keys:

@@ -181,7 +181,7 @@ def test_print_config_fills_in_all_defaults(capsys: pytest.CaptureFixture[str]) 
 
 
 @given(
-    name=st.text() | st.sampled_from(["null", "Null", "~", "1e3", "no", "[1]", "{a: 1}", "2024-01-01"]),
+    name=st.text() | st.sampled_from(["null", "Null", "~", "1e3", "no", "[1]", "{a: 1}", "2024-01-01", "a\x85b"]),
     lr=st.floats(1e-12, 1e6),
     targets=st.lists(st.floats(0.0, 1.0, exclude_min=True)).map(tuple),
     lanes=st.integers(1, 2**31 - 1) | st.just("auto"),

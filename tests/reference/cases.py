@@ -37,6 +37,7 @@ FEDAVG: Mapping[str, Options] = {
     "lanes": of("FedAvg", {"lanes": "auto"}),
     "seldom evaluated": of("FedAvg", {"eval_every": 2}),
     "forgetting": of("FedAvg", {"forgetting_every": 2, "lr": 1.0}),
+    "class reduction": of("FedAvg", {"class_reduction": "0,1,2,1;0,1,3,0;1,2,2,0", "cohort": None}),
     "forgetting with another head": of("FedRoD", {"forgetting_every": 1, "rounds": 4, "lr": 0.1}),
     "share of the clients": of("FedAvg", {"cohort": None, "participation": 0.6}),
     "all clients": of("FedAvg", {"cohort": None}),

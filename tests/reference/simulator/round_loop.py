@@ -149,7 +149,8 @@ class Play:
 
     def client(self, k: int, t: int, statistics: Parameters | None) -> Client:
         """Client k in round t, with running statistics of its own."""
-        x, y = self.data.samples(self.data.clients[k])
+        reduced = self.settings.class_reduction is not None
+        x, y = self.data.samples(self.schedule.samples(t, k) if reduced else self.data.clients[k])
         batches, once = self.schedule.batches(t, k, len(y)), self.schedule.once(t, k, len(y))
         client = self._client(k, t, x, y, batches, once)
         if not self.settings.local:

@@ -38,6 +38,10 @@ class Schedule:
         settings = self._settings
         return [int(k) for k in cohort(settings.seed, t, settings.clients, settings.cohort_size)]
 
+    def samples(self, t: int, client: int) -> list[int]:
+        """Positions in the training set of the samples that a client has left in round t."""
+        return [int(i) for i in self._federation.clients_in(t)[client]]
+
     def batches(self, t: int, client: int, n: int) -> list[list[int]]:
         """Positions in a client's n samples, for each of its local steps in round t."""
         return self.orders(t, client, n, draw=0, epochs=None)

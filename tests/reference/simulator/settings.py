@@ -18,6 +18,7 @@ class Settings:
     local_test: float = 0.0
     local_test_from: str = "train"
     personalise: str = "cohort"
+    class_reduction: str | None = None
     rounds: int = 100
     local_epochs: float | None = None
     local_steps: int | None = None

@@ -1,0 +1,116 @@
+"""Clients that lose samples of a class during a run."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from fl_ddp.errors import ConfigError, one_line
+from fl_ddp.protocol import Indices
+
+HEAD = ["client", "class", "round", "count"]
+WHERE = "--class_reduction"
+FORM = "client,class,round,count with ; between several, or a CSV file of such rows under this head"
+
+
+class Reduction(NamedTuple):
+    """From a round on, counted from 1, a client has so many training samples of a class."""
+
+    client: int
+    label: int
+    round: int
+    samples: int
+
+
+class ClassReduction:
+    """Which samples clients have in which round.
+
+    Each reduction of a class leaves a part of what the one before it left.
+
+    Raises:
+        ConfigError: a reduction names what there is not, leaves more than there was, or leaves a client nothing.
+    """
+
+    def __init__(
+        self,
+        reductions: Sequence[Reduction],
+        clients: Sequence[Indices],
+        labels: Indices,
+        rng: Callable[[int, int], np.random.Generator],
+    ) -> None:
+        """Reductions of clients with sample indices into labels [N]; rng draws what a client keeps of a class."""
+        self._clients, self._labels, self._rng = list(clients), labels, rng
+        self._reductions = sorted(reductions, key=lambda each: each.round)
+        self._stages = sorted({each.round for each in reductions})
+        has: dict[tuple[int, int], int] = {}
+        for each in self._reductions:
+            name = f"client {each.client}, class {each.label}, round {each.round}"
+            if each.client >= len(clients):
+                raise ConfigError(WHERE, f"{name}: there are {len(clients)} clients")
+            own = int((labels[clients[each.client]] == each.label).sum())
+            before = has.get((each.client, each.label), own)
+            if each.samples > before:
+                raise ConfigError(WHERE, f"{name}: {each.samples} samples are more than the {before} there were")
+            has[each.client, each.label] = each.samples
+        for client in {each.client for each in reductions}:
+            if not len(self._left[-1][client]):
+                raise ConfigError(WHERE, f"leaves client {client} no samples")
+
+    def of_round(self, index: int) -> list[Indices]:
+        """Each client's training samples in a round, from 0, in their order."""
+        stage = sum(first <= index + 1 for first in self._stages)
+        return self._left[stage - 1] if stage else self._clients
+
+    @cached_property
+    def _left(self) -> list[list[Indices]]:
+        """Each client's samples from each of the rounds on at which some are lost."""
+        return [self._with({(r.client, r.label): r.samples for r in self._reductions if r.round <= first})
+                for first in self._stages]  # fmt: skip
+
+    def _with(self, counts: Mapping[tuple[int, int], int]) -> list[Indices]:
+        clients = list(self._clients)
+        for (client, label), count in counts.items():
+            own = self._clients[client]
+            of_class = own[self._labels[own] == label]
+            lost = self._rng(client, label).permutation(of_class)[count:]
+            clients[client] = clients[client][~np.isin(clients[client], lost)]
+        return clients
+
+
+def read_reductions(text: str, classes: Sequence[str]) -> list[Reduction]:
+    """The reductions that an option gives; a class is given by its name.
+
+    Raises:
+        ConfigError: a file cannot be read, a row is none, or a class is unknown.
+    """
+    rows = _rows_of(Path(text).expanduser()) if text.endswith(".csv") else [row.split(",") for row in text.split(";")]
+    found = []
+    for row in ([word.strip() for word in row] for row in rows):
+        numbers = [row[i] for i in (0, 2, 3)] if len(row) == len(HEAD) else []
+        if not numbers or not all(word.isdecimal() and word.isascii() and len(word) < 10 for word in numbers):
+            raise ConfigError(WHERE, f"{','.join(row)!r} is no reduction", FORM)
+        if row[1] not in classes:
+            raise ConfigError(WHERE, f"{','.join(row)!r}: there is no class {row[1]}", ", ".join(classes))
+        client, first, count = map(int, numbers)
+        if first < 1:
+            raise ConfigError(WHERE, f"{','.join(row)!r}: rounds are counted from 1")
+        found.append(Reduction(client, classes.index(row[1]), first, count))
+    if len({each[:3] for each in found}) < len(found):
+        raise ConfigError(WHERE, "gives a client's class two counts in one round")
+    return found
+
+
+def _rows_of(path: Path) -> list[list[str]]:
+    try:
+        with path.open(newline="", encoding="utf-8") as file:
+            head, *rows = [row for row in csv.reader(file) if row]
+    except (OSError, ValueError, csv.Error) as error:
+        raise ConfigError(WHERE, f"{path} cannot be read as a table ({one_line(error)})", FORM) from None
+    if head != HEAD:
+        raise ConfigError(WHERE, f"{path} begins with {','.join(head)!r}", FORM)
+    return rows
