@@ -31,6 +31,7 @@ from torch.utils.tensorboard import RecordWriter
 from torch.utils.tensorboard.summary import custom_scalars
 
 from fl_ddp.host.atomic_file import writing
+from fl_ddp.results.metrics import Columns
 
 _COUNTER = itertools.count()
 
@@ -45,12 +46,12 @@ class EventFile:
     it when publish() is called, which also removes the folder's older event files: no step is there twice.
     """
 
-    def __init__(self, folder: Path, classes: Sequence[str], settings: Mapping[str, object], wall: float) -> None:
+    def __init__(self, folder: Path, columns: Columns, settings: Mapping[str, object], wall: float) -> None:
         """Start a file TensorBoard does not see yet.
 
         Args:
             folder: of the run.
-            classes: names of the labels.
+            columns: of metrics.csv.
             settings: of the run, for the table of hyper-parameters.
             wall: seconds since 1970, the time of the first event.
 
@@ -67,7 +68,7 @@ class EventFile:
             self._file = self._path.open("wb", buffering=0)
         self._records = RecordWriter(self._file)
         self._write(Event(wall_time=wall, file_version="brain.Event:2"))
-        self._add(custom_scalars(charts(classes)), 0, wall)  # type: ignore[no-untyped-call]
+        self._add(custom_scalars(charts(columns)), 0, wall)  # type: ignore[no-untyped-call]
         self._add(_session_start(settings, wall), 0, wall)
 
     def publish(self) -> None:
@@ -125,15 +126,17 @@ class EventFile:
             self._records.write(event.SerializeToString())
 
 
-def charts(classes: Sequence[str]) -> dict[str, dict[str, Chart]]:
+def charts(columns: Columns) -> dict[str, dict[str, Chart]]:
     """The page of custom scalars, charts by title, by heading, from top to bottom.
 
     A class has a chart of its own: TensorBoard colours curves by run, so in one chart of all classes no two of a run
     can be told apart.
 
     Args:
-        classes: names of the labels.
+        columns: of metrics.csv.
     """
+    classes = columns.classes
+    degrees = {"average": _lines("forgetting_degree/average$"), **_by_class("forgetting_degree", classes)}
     return {
         "Global model": {
             "accuracy": _lines("accuracy/global$"),
@@ -142,10 +145,7 @@ def charts(classes: Sequence[str]) -> dict[str, dict[str, Chart]]:
         },
         "Accuracy of each class": _by_class("accuracy/class", classes),
         "Forgetting of each class": _by_class("forgetting", classes),
-        "Forgetting degree: what local training loses of each class, mean over the cohort": {
-            "average": _lines("forgetting_degree/average$"),
-            **_by_class("forgetting_degree", classes),
-        },
+        **({"Forgetting degree: what local training loses of each class": degrees} if columns.degree else {}),
         "Loss": {"mean over the test set, mean over local steps": _lines("loss/test$", "loss/train$")},
         "Cost": {
             "bytes sent and received by all clients so far": _lines("traffic/"),

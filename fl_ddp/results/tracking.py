@@ -122,7 +122,7 @@ class Tracker:
             self._metrics, records = Metrics.resume(path, columns, state)
         self._classes = columns.classes
         self.history = History()
-        self._events = EventFile(folder, columns.classes, settings, records[0].wall if records else time.time())
+        self._events = EventFile(folder, columns, settings, records[0].wall if records else time.time())
         for record in records:
             self._draw(record, self.history.add(record))
         self._events.publish()

@@ -166,6 +166,21 @@ def test_custom_scalars_show_each_curve_where_its_title_says(tmp_path: Path) -> 
     for name in ("cat", 'a "b", c'):
         assert shown["Accuracy of each class", name] == [f"accuracy/class/{name}"]
         assert shown["Forgetting of each class", name] == [f"forgetting/{name}"]
+    assert not any("degree" in category for category, _ in shown)
+
+
+def test_the_forgetting_degree_has_charts_where_it_is_measured(tmp_path: Path) -> None:
+    run = Tracker(tmp_path, Columns(CLASSES, PHASES, degree=True), {})
+    run.record(replace(record(2), forgetting_degree=0.25, class_degree=tuple(range(len(CLASSES)))))
+    run.close()
+    found = curves(tmp_path)
+    assert [value for _, value, _ in found["forgetting_degree/average"]] == [0.25]
+    assert [[value for _, value, _ in found[f"forgetting_degree/{name}"]] for name in CLASSES] == [
+        [float(i)] for i in range(len(CLASSES))
+    ]
+    (stored,) = EventAccumulator(str(tmp_path)).Reload().Tensors("custom_scalars__config__")
+    titles = [each.title for each in Layout.FromString(stored.tensor_proto.string_val[0]).category]
+    assert "Forgetting degree: what local training loses of each class" in titles
 
 
 @pytest.mark.parametrize("kept", [0, 3, 6])
