@@ -191,9 +191,13 @@ def metrics(run_folder: Path) -> list[dict[str, str]]:
         return [{k: v for k, v in row.items() if not is_of_time(k)} for row in csv.DictReader(file)]
 
 
+def _bytes_of(table: Path) -> bytes | None:
+    return table.read_bytes() if table.exists() else None
+
+
 def unlike_runs(one: Path, other: Path) -> str:
     """What two runs' checkpoints, metrics and tables of clients do not have in common."""
     cells = sorted({k for a, b in zip(metrics(one), metrics(other), strict=True) for k in a if a[k] != b[k]})
-    tables = [name for name in TABLES if (one / name).read_bytes() != (other / name).read_bytes()]
+    tables = [name for name in TABLES if _bytes_of(one / name) != _bytes_of(other / name)]
     files = [f"metrics.csv: {', '.join(cells)}"] * bool(cells) + tables
     return unlike(course(one), course(other)) or "; ".join(files)

@@ -121,7 +121,7 @@ class Play:
                 row |= self.own_accuracies(received, cohort, trained)
             every_look = self.settings.forgetting_every
             if every_look and ((t + 1) % every_look == 0 or t + 1 == self.settings.rounds):
-                row |= {"forgetting_degree": self.forgetting_degree(received, updates)}
+                row |= self.forgetting_degrees(received, updates)
             rounds.append(Round(method.stored(server), memory, last, row))
         return rounds
 
@@ -218,17 +218,20 @@ class Play:
             row["personalised_accuracy_all"] = mean_known(list(personal.values()))
         return row
 
-    def forgetting_degree(self, received: Parameters, updates: Sequence[Update]) -> float:
-        """FedKA's tau, (a_g - a_k) / (a_g + xi) of a class's accuracies on the test set, at least -1; its mean."""
+    def forgetting_degrees(self, received: Parameters, updates: Sequence[Update]) -> Row:
+        """FedKA's tau, (a_g - a_k) / (a_g + xi) of accuracies on the test set, at least -1: means over the clients."""
         x, y = self.data.x_test, self.data.y_test
-        found = []
+        found: dict[int, list[float]] = {label: [] for label in sorted({int(each) for each in y})}
         for update in updates:
-            for label in {int(each) for each in y}:
+            for label, degrees in found.items():
                 of_class = y == label
                 a_g = accuracy(self.model, received, x[of_class], y[of_class])
                 a_k = share_right(update.personal(x[of_class]), y[of_class])
-                found.append(max((a_g - a_k) / (a_g + 1e-6), -1.0))
-        return sum(found) / len(found)
+                degrees.append(max((a_g - a_k) / (a_g + 1e-6), -1.0))
+        return {
+            "forgetting_degree": mean_known([tau for degrees in found.values() for tau in degrees]),
+            **{f"forgetting_degree/{label}": mean_known(degrees) for label, degrees in found.items()},
+        }
 
     def evaluation(self, theta: Parameters, before: Sequence[Row]) -> Row:
         """How the model of a round does.
