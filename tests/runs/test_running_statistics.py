@@ -27,6 +27,7 @@ TINY = {
     "model": NORMED, "clients": 6, "cohort": 4, "rounds": 3, "compile": False, "device": "cpu", "lanes": 3,
     "checkpoint_every": 1, "keep_checkpoints": 9, "local_test": 0.2, "name": "run", "batch_size": 40,
 }  # fmt: skip
+COMPILED = ("once", "compiled")
 CONFORMANCE = ("lanes", "padding", "order", "again", "shapes", "intact", "ranks", "resume")
 
 
@@ -50,6 +51,13 @@ def test_runs_have_the_same_bits_in_any_groups_on_any_ranks_and_after_a_kill(
     settings |= {"forgetting_every": 0} if choice == "local" else {}
     with Judge() as judge:
         found = list(judge.findings(Case(method, settings, tmp_path), CONFORMANCE))
+    assert [each for each in found if each.verdict != "holds"] == []
+
+
+@pytest.mark.slow
+def test_only_the_first_round_compiles_and_ends_where_an_eager_one_does(tmp_path: Path) -> None:
+    with Judge() as judge:
+        found = list(judge.findings(Case("FedAvg", {"method": "FedAvg", "model": NORMED}, tmp_path), COMPILED))
     assert [each for each in found if each.verdict != "holds"] == []
 
 
