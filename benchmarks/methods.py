@@ -199,18 +199,13 @@ def main() -> None:
         write_data(Path(folder))
         base: dict[str, object] = {
             "data": f"{folder}/data.npz", "partition": "FromFile", "partition.path": f"{folder}/parts.json",
-            "clients": CLIENTS, "lanes": CLIENTS, "batch_size": BATCH, "lr": 0.01, "momentum": 0.9, "local_epochs": 1,
+            "clients": CLIENTS, "lanes": CLIENTS, "batch_size": BATCH, "lr": 0.01, "momentum": 0.9, "local_steps": STEPS,
             "rounds": options.rounds + 2, "eval_every": 10**6, "device": options.device, "compile": not options.smoke,
             "model": "FedKACNN", "out": folder,
         }  # fmt: skip
         if options.smoke:
             options.methods, options.rounds, base["rounds"] = ["FedKA"], 1, 3
-        small = {
-            **base,
-            "model": f"{Path(__file__).resolve()}:SmallResNet",
-            "local_epochs": 1 / STEPS,
-            "batch_size": 32,
-        }
+        small = {**base, "model": f"{Path(__file__).resolve()}:SmallResNet", "batch_size": 32}
         methods, norms = dict[str, Numbers](), dict[str, Numbers]()
         for name in options.methods:
             start = small if name in NEEDS_BATCH_NORM else base
