@@ -199,9 +199,9 @@ def main() -> None:
         write_data(Path(folder))
         base: dict[str, object] = {
             "data": f"{folder}/data.npz", "partition": "FromFile", "partition.path": f"{folder}/parts.json",
-            "clients": CLIENTS, "lanes": CLIENTS, "batch_size": BATCH, "lr": 0.01, "momentum": 0.9, "local_steps": STEPS,
-            "rounds": options.rounds + 2, "eval_every": 10**6, "device": options.device, "compile": not options.smoke,
-            "model": "FedKACNN", "out": folder,
+            "clients": CLIENTS, "lanes": CLIENTS, "batch_size": BATCH, "local_steps": STEPS, "lr": 0.01,
+            "momentum": 0.9, "rounds": options.rounds + 2, "eval_every": 10**6, "device": options.device,
+            "compile": not options.smoke, "model": "FedKACNN", "out": folder,
         }  # fmt: skip
         if options.smoke:
             options.methods, options.rounds, base["rounds"] = ["FedKA"], 1, 3
