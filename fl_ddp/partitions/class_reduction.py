@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -10,7 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fl_ddp.errors import ConfigError, one_line
+from fl_ddp.errors import ConfigError
+from fl_ddp.partitions.counts_file import is_count, read_rows
 from fl_ddp.protocol import Indices
 
 HEAD = ["client", "class", "round", "count"]
@@ -92,7 +92,7 @@ def read_reductions(text: str, classes: Sequence[str]) -> list[Reduction]:
     found = []
     for row in ([word.strip() for word in row] for row in rows):
         numbers = [row[i] for i in (0, 2, 3)] if len(row) == len(HEAD) else []
-        if not numbers or not all(word.isdecimal() and word.isascii() and len(word) < 10 for word in numbers):
+        if not numbers or not all(map(is_count, numbers)):
             raise ConfigError(WHERE, f"{','.join(row)!r} is no reduction", FORM)
         if row[1] not in classes:
             raise ConfigError(WHERE, f"{','.join(row)!r}: there is no class {row[1]}", ", ".join(classes))
@@ -106,11 +106,7 @@ def read_reductions(text: str, classes: Sequence[str]) -> list[Reduction]:
 
 
 def _rows_of(path: Path) -> list[list[str]]:
-    try:
-        with path.open(newline="", encoding="utf-8") as file:
-            head, *rows = [row for row in csv.reader(file) if row]
-    except (OSError, ValueError, csv.Error) as error:
-        raise ConfigError(WHERE, f"{path} cannot be read as a table ({one_line(error)})", FORM) from None
+    head, rows = read_rows(path, lambda what: ConfigError(WHERE, f"{path} {what}", FORM))
     if head != HEAD:
         raise ConfigError(WHERE, f"{path} begins with {','.join(head)!r}", FORM)
     return rows

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import csv
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from fl_ddp.errors import ConfigError, one_line
+from fl_ddp.errors import ConfigError
+from fl_ddp.partitions.counts_file import is_count, read_rows
 from fl_ddp.partitions.partition import Partition, parts_of
 from fl_ddp.protocol import Counts, Indices
 
@@ -48,18 +48,14 @@ class FromCounts(Partition):
         if not self.path:
             raise ConfigError("--partition.path", "no file is named", FORM)
         path = Path(self.path).expanduser()
-        try:
-            with path.open(newline="", encoding="utf-8") as file:
-                head, *rows = [row for row in csv.reader(file) if row]
-        except (OSError, ValueError, csv.Error) as error:
-            raise ConfigError(path, f"cannot be read as a table ({one_line(error)})", FORM) from None
+        head, rows = read_rows(path, lambda what: ConfigError(path, what, FORM))
         if head != ["client", *map(str, range(len(head) - 1))] or len(head) < 2:
             raise ConfigError(path, f"begins with {','.join(head)!r}", FORM)
         for client, row in enumerate(rows):
             if len(row) != len(head) or row[0] != str(client):
                 accepted = f"{client} and {len(head) - 1} counts"
                 raise ConfigError(path, f"row {client + 1} is {','.join(row)!r}", accepted)
-            if wrong := [word for word in row[1:] if not (word.isdecimal() and word.isascii() and len(word) < 10)]:
+            if wrong := [word for word in row[1:] if not is_count(word)]:
                 what = f"client {client} has {wrong[0]!r} samples of a class"
                 raise ConfigError(path, what, "whole numbers from 0 up, below 10**9")
         return np.array([[int(word) for word in row[1:]] for row in rows], np.int64).reshape(len(rows), -1)

@@ -1,0 +1,24 @@
+"""CSV files of counts."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable
+from pathlib import Path
+
+from fl_ddp.errors import ConfigError, one_line
+
+
+def read_rows(path: Path, refused: Callable[[str], ConfigError]) -> tuple[list[str], list[list[str]]]:
+    """The head and the rows of a CSV file, empty ones left out; what is refused, an error says with these words."""
+    try:
+        with path.open(newline="", encoding="utf-8") as file:
+            head, *rows = [row for row in csv.reader(file) if row]
+    except (OSError, ValueError, csv.Error) as error:
+        raise refused(f"cannot be read as a table ({one_line(error)})") from None
+    return head, rows
+
+
+def is_count(word: str) -> bool:
+    """Whether a text is a whole number from 0 up, below 10**9."""
+    return word.isdecimal() and word.isascii() and len(word) < 10
