@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -23,11 +23,9 @@ from fl_ddp.ranks.cohort import owner
 from fl_ddp.ranks.collectives import Ranks
 from fl_ddp.ranks.memory import ClientMemory
 from fl_ddp.results import checkpoint
-from fl_ddp.results.client_table import ClientScores
-from fl_ddp.results.forgetting_table import ClassChange
 from fl_ddp.results.metrics import Record
 from fl_ddp.results.run_folder import FAILURE, RunFolder
-from fl_ddp.run_files import RunFiles, numerics
+from fl_ddp.run_files import OfClients, RunFiles, numerics
 
 
 @dataclass(frozen=True)
@@ -107,27 +105,20 @@ class Records:
         with suppress(RunError):  # a full disk may be what it failed of
             write_text(self.path / FAILURE, f"{why}\n")
 
-    def round(
-        self,
-        record: Record,
-        scores: Scores | None,
-        clients: Sequence[ClientScores] = (),
-        changes: Sequence[ClassChange] = (),
-    ) -> None:
+    def round(self, record: Record, scores: Scores | None, clients: OfClients) -> None:
         """Add a finished round; rank 0 alone does something, and may raise.
 
         Args:
             record: of the round.
             scores: of the global model, where it was evaluated.
-            clients: how the models of the round's clients do, likewise.
-            changes: what their local training made of each class, where that was asked for.
+            clients: what it leaves of its clients.
 
         Raises:
             RunError: it cannot be written.
         """
         self.scores = scores or self.scores
         if self._files:
-            self._files.round(record, clients, changes)
+            self._files.round(record, clients)
 
     def save(self, finished: int, server: Tensors, memory: ClientMemory) -> None:
         """Write a checkpoint, all ranks together.

@@ -8,6 +8,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -48,6 +49,18 @@ class _Told(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         """Print a line."""
         self._tell(record.getMessage())
+
+
+class OfClients(NamedTuple):
+    """What a round leaves of its clients one by one.
+
+    Attributes:
+        scores: how their models do on their own test samples, where they were tested.
+        changes: what their local training made of each class, where that was asked for.
+    """
+
+    scores: Sequence[ClientScores] = ()
+    changes: Sequence[ClassChange] = ()
 
 
 class RunFiles:
@@ -122,18 +135,18 @@ class RunFiles:
         """Print a line above the progress bar."""
         self._progress.say(f"fl_ddp: {line}")
 
-    def round(self, record: Record, clients: Sequence[ClientScores], changes: Sequence[ClassChange]) -> None:
+    def round(self, record: Record, clients: OfClients) -> None:
         """Add a finished round, how its clients' models do, and what they have forgotten.
 
         Raises:
             RunError: it cannot be written.
         """
         self.tracker.record(record)
-        if self._clients and clients:
-            self._clients.add(record.round, clients)
-        if self._forgetting and changes:
-            self._forgetting.add(record.round, changes)
-            self._changes = changes
+        if self._clients and clients.scores:
+            self._clients.add(record.round, clients.scores)
+        if self._forgetting and clients.changes:
+            self._forgetting.add(record.round, clients.changes)
+            self._changes = clients.changes
         self._progress.update(record)
 
     def sync(self) -> None:

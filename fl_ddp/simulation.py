@@ -35,6 +35,7 @@ from fl_ddp.results.client_table import ClientScores
 from fl_ddp.results.forgetting import mean_degree
 from fl_ddp.results.forgetting_table import ClassChange, mean_degrees
 from fl_ddp.results.metrics import Record
+from fl_ddp.run_files import OfClients
 
 
 class Personal(NamedTuple):
@@ -117,7 +118,7 @@ class Simulation:
             traffic = Traffic(kept[0].bytes_up, down, 0 if index else self._shared_bytes)
             record = self._told(hands, traffic, total, initial, personal.by_all)
             record = self._with_degrees(record, changes)
-            self._record(record, self._evaluated(index) if due else None, personal.each, changes)
+            self._record(record, self._evaluated(index) if due else None, OfClients(personal.each, changes))
             if self.finished == config.rounds or self.finished % config.checkpoint_every == 0:
                 self.save()
             yield self.finished
@@ -141,7 +142,7 @@ class Simulation:
     def _look_again(self) -> None:
         """Evaluate a model that no round is left for: the initial one, or that of a run without its results."""
         if self._config.rounds == 0:
-            self._record(Record(0, 0, 0, 0, 0.0), self._evaluated(0))
+            self._record(Record(0, 0, 0, 0, 0.0), self._evaluated(0), OfClients())
         else:
             self._records.scores = self._evaluated(self.finished - 1)
 
@@ -328,18 +329,12 @@ class Simulation:
             personalised_accuracy_all=by_all,
         )
 
-    def _record(
-        self,
-        record: Record,
-        scores: Scores | None,
-        clients: Sequence[ClientScores] = (),
-        changes: Sequence[ClassChange] = (),
-    ) -> None:
+    def _record(self, record: Record, scores: Scores | None, clients: OfClients) -> None:
         """Write down a round; an error of rank 0's disk is agreed upon with the next round's."""
         if scores:
             record = replace(record, accuracy=scores.accuracy, loss=scores.loss, class_accuracy=scores.class_accuracy)
         try:
-            self._records.round(replace(record, seconds=self._watch.lap(), wall=time.time()), scores, clients, changes)
+            self._records.round(replace(record, seconds=self._watch.lap(), wall=time.time()), scores, clients)
         except Exception as error:
             self._exchange.late = error
 
