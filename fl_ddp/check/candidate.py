@@ -53,7 +53,7 @@ class Candidate:
         """
         self.case = case
         owner = registry.load("method", from_mapping(case.settings).method.class_path)
-        assert issubclass(owner, FedAvg)
+        assert isinstance(owner, type) and issubclass(owner, FedAvg)
         self.owner = owner
 
     @cached_property

@@ -21,9 +21,8 @@ from fl_ddp.ranks.collectives import Ranks
 from fl_ddp.ranks.memory import ClientMemory
 from fl_ddp.ranks.threads import one_torch_thread
 from fl_ddp.records import Records
-from fl_ddp.results.client_table import ClientScores
-from fl_ddp.results.forgetting_table import ClassChange
 from fl_ddp.results.metrics import Record, is_of_time
+from fl_ddp.run_files import OfClients
 from fl_ddp.simulation import Simulation
 
 Settings = Mapping[str, object]
@@ -120,13 +119,7 @@ class Unwritten(Records):
         """After the last finished round."""
         return self.states[-1]
 
-    def round(
-        self,
-        record: Record,
-        scores: Scores | None,
-        clients: Sequence[ClientScores] = (),
-        changes: Sequence[ClassChange] = (),
-    ) -> None:
+    def round(self, record: Record, scores: Scores | None, clients: OfClients) -> None:
         """Nothing is written."""
         self.records.append(record)
 

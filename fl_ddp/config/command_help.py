@@ -71,7 +71,7 @@ def about_class(kind: str, name: str) -> str:
         ConfigError: there is no such class.
     """
     where = f"--{kind}.help"
-    owner = registry.maker(kind, registry.class_path(kind, name, where), where)
+    owner = registry.load(kind, registry.class_path(kind, name, where), where)
     hints = declared(owner)
     lines = [
         _line(f"--{kind}.{name}", _described(option, bounds_in_words(name, hints.get(name))))

@@ -78,11 +78,11 @@ def _scalars(layers: Sequence[Layer]) -> dict[str, object]:
 def _choice(kind: str, layers: Sequence[Layer]) -> Choice:
     choice = default_choice(kind)
     path, values = choice.class_path, dict(choice.init_args)
-    owner = registry.maker(kind, path)
+    owner = registry.load(kind, path)
     for each in layers:
         if kind in each:
             path, before = _class_path(kind, each[kind]), owner
-            owner = registry.maker(kind, path)
+            owner = registry.load(kind, path)
             values = values if owner is before else _fitting(registry.options(kind, owner), values)
         options = registry.options(kind, owner)
         for given in each.values():

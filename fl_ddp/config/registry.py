@@ -113,15 +113,17 @@ def class_path(kind: str, name: str, where: str = "") -> str:
     if found := _WITH_COLON.fullmatch(name):
         name = ".".join(found.groups())
     if _IMPORT_PATH.fullmatch(name):
-        maker(kind, name, where)
+        load(kind, name, where)
         return name
     raise ConfigError(
         where, f"{name} is unknown; {meant(name, known(kind))}, or an import path such as my_file.MyClass"
     )
 
 
-def maker(kind: str, path: str, where: str = "") -> Maker:
-    """What is at an import path: a function where it is a model's, else the class as load() has it.
+def load(kind: str, path: str, where: str = "") -> Maker:
+    """What is at an import path such as my_file.MyClass, or in a file such as folder/my_file.py:MyClass.
+
+    A class, or, of a model, a function.
 
     Raises:
         ConfigError: there is none, or it is not of the kind.
@@ -129,18 +131,9 @@ def maker(kind: str, path: str, where: str = "") -> Maker:
     where = where or f"--{kind}"
     module, name = _module(path, where)
     found = getattr(module, name, None)
-    return found if kind == "model" and inspect.isfunction(found) else load(kind, path, where)
-
-
-def load(kind: str, path: str, where: str = "") -> type:
-    """The class at an import path such as my_file.MyClass, or in a file such as folder/my_file.py:MyClass.
-
-    Raises:
-        ConfigError: there is none, or it is not of the kind.
-    """
-    where = where or f"--{kind}"
-    module, name = _module(path, where)
-    found = getattr(module, name, None)
+    if kind == "model" and inspect.isfunction(found):
+        made: Maker = found
+        return made
     if not inspect.isclass(found):
         classes = [each for each, value in vars(module).items() if _is_usable(kind, value)]
         has = f"; it has {', '.join(nearest_first(name, classes))}" if classes else ""
