@@ -10,6 +10,7 @@ from functools import partial
 import numpy as np
 import torch
 
+from fl_ddp.clients.kept_momentum import first_momentum
 from fl_ddp.config import registry
 from fl_ddp.config.settings import Config
 from fl_ddp.datasets.dataset import Arrays, Dataset
@@ -26,7 +27,7 @@ from fl_ddp.network.vmap_check import try_gradient
 from fl_ddp.partitions.class_reduction import ClassReduction, read_reductions
 from fl_ddp.partitions.local_split import drawn_like, local_split
 from fl_ddp.partitions.partition import Partition
-from fl_ddp.protocol import Indices, Inputs, Origin
+from fl_ddp.protocol import Indices, Inputs, Origin, Tensors
 from fl_ddp.ranks.cohort import auto_lanes
 from fl_ddp.ranks.collectives import Ranks
 
@@ -50,6 +51,7 @@ class Federation:
         partition_seed: that the partition was drawn with.
         model: the network.
         statistics: what becomes of its running statistics.
+        momentum: of a client before it first takes part; empty where every round begins anew.
         method: the federated method.
         lanes: clients side by side in a group.
         reduction: of the clients' training samples during the run, if there is one.
@@ -67,6 +69,7 @@ class Federation:
     partition_seed: int
     model: FlatModel
     statistics: Statistics
+    momentum: Tensors
     method: FedAvg
     lanes: int
     reduction: ClassReduction | None = None
@@ -79,6 +82,10 @@ class Federation:
     def own_samples(self) -> Samples:
         """The set that the clients' own test samples are of."""
         return self.train if self.local_test_from == "train" else self.test
+
+    def first_memory(self, of_method: Tensors) -> Tensors:
+        """A client's memory before it first takes part: the method's, and what its training keeps between rounds."""
+        return self.statistics.first_memory(of_method) | self.momentum
 
 
 def build_federation(config: Config, ranks: Ranks) -> Federation:
@@ -144,6 +151,7 @@ def build_federation(config: Config, ranks: Ranks) -> Federation:
         partition_seed=partition_seed,
         model=model,
         statistics=Statistics(model, config.running_statistics),
+        momentum=_momentum(method, config.keep_momentum),
         method=method,
         lanes=lanes,
         reduction=_reduction(config, clients, data, partition_seed),
@@ -162,6 +170,14 @@ def _proxy(method: FedAvg, clients: Parts, seed: int) -> Parts:
     samples = np.unique(np.concatenate(clients))
     drawn = generator(seed, Purpose.PROXY).permutation(samples)[: max(1, round(method.proxy * len(samples)))]
     return [drawn] if method.proxy_whole else np.split(drawn, range(method.proxy_batch, len(drawn), method.proxy_batch))
+
+
+def _momentum(method: FedAvg, keep: bool) -> Tensors:
+    """What a client keeps of its SGD's momentum, before it first takes part."""
+    if keep and not method.keeps_momentum:
+        what = f"true, but {type(method).__name__} needs a momentum that begins anew"
+        raise ConfigError("--keep_momentum", what, "false")
+    return first_momentum(method.model) if keep else {}
 
 
 def _reduction(config: Config, clients: Parts, data: Arrays, seed: int) -> ClassReduction | None:

@@ -200,7 +200,7 @@ class Records:
             if key != "lanes" and value != now.get(key):
                 self.tell(f"warning: {key} was {value} and is {now.get(key)}; the bits may differ from here on")
         server = {name: t.to(ranks.device) for name, t in stored.server(method.init()).items()}
-        first_memory = self._federation.statistics.first_memory(method.init_client())
+        first_memory = self._federation.first_memory(method.init_client())
         memory = stored.memory(lambda client: bool(owner(np.array(client), ranks.size) == ranks.index), first_memory)
         self._saved = finished
         return Start(finished, server, memory, int(before["lanes"]))

@@ -12,6 +12,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from fl_ddp.clients.kept_momentum import OWN as MOMENTUM
+from fl_ddp.clients.kept_momentum import kept_momentum
 from fl_ddp.clients.own_samples import batch_statistics
 from fl_ddp.config.settings import Config
 from fl_ddp.engine.group import Group, Workplace
@@ -22,7 +24,7 @@ from fl_ddp.federation import Federation
 from fl_ddp.guards.hooks import Hooks, finite
 from fl_ddp.host.interrupt import StopRequest
 from fl_ddp.host.stopwatch import Stopwatch
-from fl_ddp.network.running_statistics import OWN
+from fl_ddp.network.running_statistics import OWN as STATISTICS
 from fl_ddp.protocol import Indices, Info, Tensors, Total, Upload
 from fl_ddp.ranks.cohort import cohort, deal, owner, padded_lanes
 from fl_ddp.ranks.collectives import Ranks
@@ -76,7 +78,7 @@ class Simulation:
         self.server = start.server if start else self._initial
         with self._hooks.keyed("init_client", "group.keys in client_update", method.init_client):
             self._remembered = method.init_client()
-        memory = federation.statistics.first_memory(self._remembered)
+        memory = federation.first_memory(self._remembered)
         self._memory = ClientMemory(memory, ranks.device, start.memory if start else None)
         self._watch = Stopwatch()
         self._exchange = Exchange(config, ranks, stop, self._hooks, self._watch, records.lanes)
@@ -191,9 +193,10 @@ class Simulation:
         sent = method.sent(index)
         received = {name: (server if name in sent else self._initial)[name] for name in method.broadcast}
         memory = self._memory.take(group.client)
-        group.statistics = memory.pop(OWN, None)
+        group.statistics, group.momentum = memory.pop(STATISTICS, None), memory.pop(MOMENTUM, None)
         upload = self._hooks.upload(method.client_update(group, received, memory), self._remembered)
-        upload = replace(upload, memory=self._federation.statistics.kept(upload))
+        kept = self._federation.statistics.kept(upload) | kept_momentum(group.momentum)
+        upload = replace(upload, memory=kept)
         upload = self._tested(group, upload) if due else upload
         upload = self._looked_at(upload) if looks else upload
         if isinstance(weight := upload.sums.get("weight"), Tensor):

@@ -54,6 +54,8 @@ class ResultsOptions:
         if self.shown.relative_to:
             possible = self.metric.partition(" / ")[0]
             raise ConfigError("--metric", f"{self.metric}: there are no rows to divide by", possible)
+        if self.shown.target_row:
+            raise ConfigError("--metric", f"{self.metric}: there is no row {self.shown.target_row}", "rounds_to 0.85")
 
     @property
     def shown(self) -> Metric:

@@ -158,7 +158,7 @@ def play(settings: Settings, cut: Cut | None = None) -> Unwritten:
         simulation = Regrouped(config, SOLO, StopRequest(), federation, kept)
         if cut:
             simulation.regroup(cut)
-        first = federation.statistics.first_memory(federation.method.init_client())
+        first = federation.first_memory(federation.method.init_client())
         kept.save(0, simulation.server, ClientMemory(first, SOLO.device))
         for _ in simulation.rounds():
             pass

@@ -57,6 +57,8 @@ class Config:
         lr_decay: factor of the learning rate per round: lr * lr_decay ** round.
         lr_min: where the cosine ends, one round after the last.
         momentum: momentum of the clients' SGD, reset every round.
+        keep_momentum: clients go on with the momentum at which their last round has left them, as in code whose
+            optimizers are made once; false resets it.
         weight_decay: L2 coefficient added to the clients' gradients.
         running_statistics: of BatchNorm after a round: the mean of the cohort's (average), that of the first round for
             good (first), or each client's own (local), so that the clients' own models alone are tested.
@@ -99,6 +101,7 @@ class Config:
     lr_decay: Positive = 1.0
     lr_min: NonNegative = 0.0
     momentum: BelowOne = 0.0
+    keep_momentum: bool = False
     weight_decay: NonNegative = 0.0
     running_statistics: RunningStatistics = "average"
     estimate_statistics: bool = False
@@ -165,6 +168,8 @@ class Config:
         if self.running_statistics == "local" and not self.local_test and not self.estimate_statistics:
             what = "local leaves the clients' models alone to be tested, and they have no samples for it"
             raise ConfigError("--running_statistics", what, "--local_test, or --estimate_statistics true, beside it")
+        if self.keep_momentum and not self.momentum:
+            raise ConfigError("--keep_momentum", "belongs to --momentum above 0")
         for key, other in (("lr_decay", "exponential"), ("lr_min", "cosine")):
             if getattr(self, key) != getattr(Config, key) and self.lr_schedule != other:
                 raise ConfigError(f"--{key}", f"belongs to --lr_schedule {other}; here it is {self.lr_schedule}")

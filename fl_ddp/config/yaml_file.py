@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Hashable, Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path, PurePath
 
 import yaml
 
+from fl_ddp.config.beside_file import beside
 from fl_ddp.config.options import Given
 from fl_ddp.config.registry import KINDS
 from fl_ddp.config.settings import Choice, Config
@@ -16,7 +17,7 @@ from fl_ddp.errors import ConfigError, one_line
 
 
 def read_yaml(path: Path) -> list[Given]:
-    """The options in a YAML file.
+    """The options in a YAML file; files that it names are looked for beside it.
 
     Raises:
         ConfigError: it cannot be read, is not YAML, or holds something else than options.
@@ -26,7 +27,8 @@ def read_yaml(path: Path) -> list[Given]:
         return []
     if not isinstance(content, Mapping):
         raise ConfigError(path, "holds no options", "lines such as lr: 0.1")
-    return flatten({str(key): value for key, value in content.items()}, f"{path}: ")
+    given = flatten({str(key): value for key, value in content.items()}, f"{path}: ")
+    return [replace(each, value=beside(path, each.key, each.value)) for each in given]
 
 
 def load_yaml(path: Path) -> object:

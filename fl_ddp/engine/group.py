@@ -16,6 +16,7 @@ from fl_ddp.engine.plan import Plan
 from fl_ddp.engine.samples import Samples
 from fl_ddp.engine.seeds import Keys, Purpose, keys, noise_key, shuffled
 from fl_ddp.engine.step import Drawn, Objective, Rates, Split, State, StepKind, Walk, local_step
+from fl_ddp.errors import ConfigError
 from fl_ddp.protocol import Indices, Leaves, Tensors, Trained
 
 _AT_ONCE = 2**21
@@ -58,6 +59,8 @@ class Group:
         keys: [G] of what a method draws for a client in this round, with uniform() or normal().
         statistics: [G, S] running statistics of BatchNorm that the clients keep to themselves, with which the first
             training of a round begins; None where the received ones count.
+        momentum: [G, P] of the clients' SGD, with which the first training of a round begins and where it leaves it;
+            None where every round begins anew.
     """
 
     def __init__(
@@ -84,6 +87,7 @@ class Group:
         self.real = torch.from_numpy(self.client >= 0).to(device, workplace.dtype)
         self.steps = self._steps(plan)
         self.statistics: Tensor | None = None
+        self.momentum: Tensor | None = None
 
     @property
     def lanes(self) -> int:
@@ -125,13 +129,20 @@ class Group:
         """
         work, plan = self.workplace, plan or self.plan
         order = keys(self._keys, Purpose.AGAIN, draw) if draw else self._keys
-        kind = StepKind(work.dtype, plan.momentum > 0, plan.weight_decay > 0, work.bfloat16, work.compile)
+        goes_on = self.momentum is not None and not draw
+        kind = StepKind(work.dtype, plan.momentum > 0, plan.weight_decay > 0, work.bfloat16, work.compile, goes_on)
         width = start.shape[-1]
         state = self._state(objective, start, trace or {}, kind)
         if self.statistics is not None and objective.running and not draw:
             own = [state.walk.theta[i] for i in objective.running]
             for leaf, kept in zip(own, torch.split(self.statistics, [leaf[0].numel() for leaf in own], 1), strict=True):
                 leaf.copy_(kept.view_as(leaf))
+        if self.momentum is not None and goes_on:
+            if self.momentum.shape[1] != width:
+                what = f"true, but the method trains a vector of {width}, not the model's {self.momentum.shape[1]}"
+                raise ConfigError("--keep_momentum", what, "false")
+            for leaf, kept in zip(state.walk.momentum, objective.leaves(self.momentum), strict=True):
+                leaf.copy_(kept)
         rates = Rates(*(self._scalar(value) for value in (plan.lr, plan.momentum, plan.weight_decay)))
         received, remembered = _split(server, objective, width), _split(memory, objective, width)
         steps = ByLayout(partial(local_step, objective, kind))
@@ -140,6 +151,8 @@ class Group:
                 work.check()
                 given = (state, drawn, work.samples.normaliser, received, remembered, rates)
                 steps.of(given)(*given)
+        if goes_on:
+            self.momentum = _joined(state.walk.momentum)
         traces = {name: _joined(leaves) for name, leaves in state.walk.trace.items()}
         number = self.steps if plan is self.plan else self._steps(plan)
         return Trained(_joined(state.walk.theta), state.loss / number.clamp_min(1), traces)
@@ -163,7 +176,7 @@ class Group:
         real = int((self.client >= 0).sum())
         ids = self.client[:real]
         group = Group(self.workplace, self.plan, ids, samples[:real], self.lanes, self._seed, self.round)
-        group.statistics = self.statistics
+        group.statistics, group.momentum = self.statistics, self.momentum
         return group
 
     def _state(self, objective: Objective, start: Tensor, trace: Mapping[str, Tensor], kind: StepKind) -> State:

@@ -59,6 +59,7 @@ class StepKind(NamedTuple):
     weight_decay: bool
     bfloat16: bool
     compile: bool
+    keeps_momentum: bool = False
 
 
 class Rates(NamedTuple):
@@ -175,6 +176,8 @@ def local_step(objective: Objective, kind: StepKind, shapes: Hashable) -> Step:
                     tracked[name].append(leaves[i])
                 continue
             new, direction = of_leaf(theta, momentum, g, _of_leaf(server, i), _of_leaf(mine, i), rates)
+            if momentum is not None and kind.keeps_momentum:
+                direction = torch.where(active, direction, momentum)
             directions.append(direction)
             moved.append(torch.where(active, new, theta))
             if walk.trace:

@@ -36,6 +36,8 @@ class FedAvg:
     """Names of the server's tensors that a client sees."""
     neutral: ClassVar[Mapping[str, float] | None] = {}
     """Coefficients at which the method is FedAvg with the same `weights`, bit for bit; None where there are no such."""
+    keeps_momentum: ClassVar[bool] = True
+    """Whether --keep_momentum is possible: a round trains theta once, and nothing counts on a momentum of zero."""
     shares_samples: ClassVar[bool] = False
     """Whether everyone is given one training sample of each class before the first round; see shared_inputs()."""
 

@@ -45,6 +45,7 @@ class FedFomo(FedAvg):
 
     broadcast: ClassVar[tuple[str, ...]] = ("theta", "models", "known", "affinity")
     neutral: ClassVar[Mapping[str, float] | None] = None
+    keeps_momentum: ClassVar[bool] = False
 
     def init(self) -> Tensors:
         """The server keeps the last model of every client [N, P], and what each said of the others' [N, N]."""

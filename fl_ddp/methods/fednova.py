@@ -30,6 +30,7 @@ class FedNova(FedAvg):
     mu: NonNegative = 0.0
 
     neutral: ClassVar[Mapping[str, float] | None] = None
+    keeps_momentum: ClassVar[bool] = False
 
     def penalty(self, theta: Tensor, server: Tensors, mine: Tensors) -> Tensor:
         """The proximal term."""

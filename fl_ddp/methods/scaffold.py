@@ -30,6 +30,7 @@ class Scaffold(FedAvg):
 
     broadcast: ClassVar[tuple[str, ...]] = ("theta", "c")
     neutral: ClassVar[Mapping[str, float] | None] = None
+    keeps_momentum: ClassVar[bool] = False
 
     def init(self) -> Tensors:
         """The model and a zero control variate c."""

@@ -94,7 +94,7 @@ def _band(axes: Axes, curve: MeanCurve, shade: str) -> None:
 
 def _mean_curve(replicates: Replicates, metric: Metric) -> MeanCurve | None:
     """Mean and spread over the runs that count, and then the mean of those that are further."""
-    read = [run.curves[metric.quantity] for run in replicates.counted if run.curves.get(metric.quantity)]
+    read = [curve for run in replicates.counted if (curve := run.curve(metric.quantity))]
     if not read:
         return None
     by_round = [dict(zip([r for r, _ in curve], smoothed(metric, curve), strict=True)) for curve in read]

@@ -69,7 +69,7 @@ class Replicates:
     def numbers(self, metric: Metric) -> list[Reading]:
         """A metric of the compared runs that have it; rounds to a target only once each run that counts has told."""
         if metric.target is None:
-            values = [read_off(metric, run.curves, ended=True) for run in self.compared]
+            values = [read_off(metric, run.curve(metric.quantity), ended=True) for run in self.compared]
             return [value for value in values if value is not None]
         rounds = self._rounds_to(metric)
         known = [each for each in rounds if each is not None]
@@ -80,7 +80,7 @@ class Replicates:
         return reached([each for each in self._rounds_to(metric) if each is not None])
 
     def _rounds_to(self, metric: Metric) -> list[Reading | None]:
-        return [read_off(metric, run.curves, run.ended) for run in self.counted]
+        return [read_off(metric, run.curve(metric.quantity), run.ended) for run in self.counted]
 
     def totals(self, column: str) -> list[float]:
         """The sum of a column of metrics.csv over all rounds, for each of the compared runs."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
@@ -25,12 +25,14 @@ QUANTITIES = {
 
 FORMS = (
     "final, best, running_mean, ema0.995, last10, each with @50 if wanted, rounds_to 0.85 of one of them, "
-    "of initial, personalised, forgetting or forgetting_degree"
+    "of initial, personalised, forgetting or forgetting_degree, of accuracy/<class> or forgetting_degree/<class>, "
+    "or of own_accuracy/<client>/<class> or forgetting_degree/<client>/<class>"
 )
 
 Curve = Sequence[tuple[int, float]]
 """Evaluated rounds from 1 up, ascending, and the value in each."""
 
+_OF_CLASS = re.compile(r"(accuracy|forgetting_degree)/[^/]+|(own_accuracy|forgetting_degree)/\d+/[^/]+")
 _STATISTIC = re.compile(r"(final|best|running_mean|ema(?P<weight>0?\.\d+)|last(?P<count>[1-9]\d*))(@(?P<round>\d+))?")
 
 
@@ -44,8 +46,9 @@ class Metric:
         parameter: weight of the ema, number of rounds of last.
         round: where it is read; None is the end of the run.
         target: fraction whose first round is asked for; None asks for the value itself.
-        quantity: column of metrics.csv.
+        quantity: column of metrics.csv, or column/client/class of forgetting.csv.
         relative_to: row of the same group whose number this one is divided by.
+        target_row: row of the same group at whose last value the target is.
     """
 
     text: str
@@ -55,27 +58,40 @@ class Metric:
     target: float | None = None
     quantity: str = "accuracy"
     relative_to: str | None = None
+    target_row: str | None = None
 
     @property
     def unit(self) -> str:
         """What its values are: percent, rounds or a ratio."""
         if self.relative_to:
             return "ratio"
-        return "percent" if self.target is None else "rounds"
+        return "rounds" if self.of_target else "percent"
+
+    @property
+    def of_target(self) -> bool:
+        """Whether it is the first round that reaches something."""
+        return self.target is not None or self.target_row is not None
+
+    @property
+    def other_row(self) -> str | None:
+        """Row of the same group that is needed to read it."""
+        return self.relative_to or self.target_row
 
     @property
     def of_loss(self) -> bool:
         """Whether it reads a quantity of which less is better."""
-        return self.quantity in ("forgetting", "forgetting_degree")
+        return self.quantity.startswith("forgetting")
 
     @property
     def less_is_better(self) -> bool:
         """Whether it is the smallest number that is best: the fewest rounds to an accuracy, the least forgetting."""
-        return self.of_loss != (self.target is not None)
+        return self.of_loss != self.of_target
 
 
 def parse_metric(text: str, where: str = "--metric") -> Metric:
     """Read a metric, such as running_mean@10, last10 of initial, rounds_to 0.85 of ema0.995, rounds_to 0.9 / fedavg.
+
+    rounds_to fedavg is the first round that reaches what the row fedavg ends with.
 
     Args:
         text: the metric.
@@ -87,27 +103,38 @@ def parse_metric(text: str, where: str = "--metric") -> Metric:
     unknown = ConfigError(where, f"{text!r} is no metric", f"{FORMS}, and / <row> for a ratio")
     formula, slash, relative_to = text.partition(" / ")
     parts = formula.split(" of ")
-    target = None
+    target, row = None, None
     if parts[0].startswith("rounds_to "):
+        goal = parts.pop(0).removeprefix("rounds_to ").strip()
         try:
-            target = float(parts.pop(0).removeprefix("rounds_to "))
+            target = float(goal)
         except ValueError:
-            raise unknown from None
-        if not 0 < target <= 1:
+            row = goal
+        if target is not None and not 0 < target <= 1:
             raise ConfigError(where, f"{text!r}: the target {target} is impossible", "accuracies in (0, 1]")
-    quantity = QUANTITIES[parts.pop()] if parts and parts[-1] in QUANTITIES else "accuracy"
+        if row is not None and (slash or not re.fullmatch(r"[A-Za-z_]\w*", row)):
+            raise unknown
+    quantity = _quantity(parts.pop()) if parts and _quantity(parts[-1]) else "accuracy"
     match = _STATISTIC.fullmatch(parts[0] if parts else "final")
-    if match is None or len(parts) > 1 or (target and match["round"]) or (slash and not relative_to.strip()):
+    of_target = target is not None or row is not None
+    if match is None or len(parts) > 1 or (of_target and match["round"]) or (slash and not relative_to.strip()):
         raise unknown
     parameter = float(match["weight"] or match["count"] or 0)
     statistic = match[1].rstrip(".0123456789")
     end = int(match["round"]) if match["round"] else None
-    return Metric(text, statistic, parameter, end, target, quantity, relative_to.strip() or None)
+    return Metric(text, statistic, parameter, end, target, quantity, relative_to.strip() or None, row)
+
+
+def _quantity(name: str) -> str:
+    """The curve that a metric's last word means; empty if it means none."""
+    return name if _OF_CLASS.fullmatch(name) else QUANTITIES.get(name, "")
 
 
 def quantity_name(metric: Metric) -> str:
-    """What is measured, in words: accuracy, initial accuracy, personalised accuracy or forgetting."""
-    return metric.quantity.replace("_", " ")
+    """What is measured, in words: accuracy, initial accuracy, forgetting, accuracy of class cat, client 3's ..."""
+    name, *of = metric.quantity.split("/")
+    words = name.replace("_", " ")
+    return f"client {of[0]}'s {words} of class {of[1]}" if len(of) == 2 else " of class ".join([words, *of])
 
 
 def curve_name(metric: Metric) -> str:
@@ -116,18 +143,17 @@ def curve_name(metric: Metric) -> str:
     return quantity_name(metric) if metric.statistic == "final" else f"{statistic} {quantity_name(metric)}"
 
 
-def read_off(metric: Metric, curves: Mapping[str, Curve], ended: bool) -> Reading | None:
-    """The number a metric reads off a run, before it is divided by another row's.
+def read_off(metric: Metric, curve: Curve, ended: bool) -> Reading | None:
+    """The number a metric reads off a run, before another row's is brought in.
 
     Args:
         metric: what is asked for.
-        curves: by column of metrics.csv.
+        curve: of its quantity.
         ended: whether the run has all its rounds.
 
     Returns:
         percent, or rounds; missed only in a run that has ended; None where the run says nothing yet.
     """
-    curve = curves.get(metric.quantity, ())
     rounds, values = [r for r, _ in curve], smoothed(metric, curve)
     if metric.target is not None:
         reached = next((r for r, value in zip(rounds, values, strict=True) if value >= metric.target), None)

@@ -45,6 +45,36 @@ class Run:
         """Whether it has all rounds and its results, or more rounds than it was asked for."""
         return self.rounds > self.wanted or (self.rounds == self.wanted and bool(self.summary))
 
+    def curve(self, quantity: str) -> Curve:
+        """What a metric reads: a column of metrics.csv, or column/client/class of forgetting.csv; empty if unknown.
+
+        Raises:
+            ConfigError: forgetting.csv is not what a run writes.
+        """
+        if quantity.count("/") < 2:
+            return self.curves.get(quantity, ())
+        last = max((r for curve in self.curves.values() for r, _ in curve), default=0)
+        return [(r, value) for r, value in client_curve(self.folder, quantity) if r <= last]
+
+
+def client_curve(folder: Path, quantity: str) -> Curve:
+    """One client's and class's column/client/class of a run's forgetting.csv; degrees are cut off at -1.
+
+    Raises:
+        ConfigError: it is not what a run writes.
+    """
+    path = folder / "forgetting.csv"
+    if not path.is_file():
+        return []
+    column, client, label = quantity.split("/")
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
+        rows = csv.DictReader(line for line in lines if line.endswith("\n"))
+        mine = [(int(row["round"]), row[column]) for row in rows if (row["client"], row["class"]) == (client, label)]
+        return [(number, max(float(cell), -1.0)) for number, cell in mine if cell]
+    except (OSError, KeyError, TypeError, ValueError) as error:
+        raise ConfigError(path, f"is not what a run writes ({error or type(error).__name__})") from error
+
 
 def read_run(folder: Path) -> Run | None:
     """What a run left so far; None where there is no run, or not yet.

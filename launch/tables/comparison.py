@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from launch.numbers.metric import Metric, read_off
 from launch.numbers.reading import Reading, reached, values_of
@@ -182,15 +182,25 @@ def _readings(table: Table, row: Row, runs: Mapping[str, RunsBySeed], small: boo
     mine = runs.get(row.full_name, {})
     by_metric = {}
     for metric in (metric for column in table.columns_of(small) for metric in column.metrics):
-        others = runs.get(f"{row.group}/{metric.relative_to}", {}) if metric.relative_to else mine
+        others = runs.get(f"{row.group}/{metric.other_row}", {}) if metric.other_row else mine
         read = {seed: _read(metric, run, others.get(seed)) for seed, run in mine.items()}
         by_metric[metric.text] = {seed: value for seed, value in read.items() if value is not None}
     return Readings(tuple(seed for seed, run in mine.items() if run.ended), by_metric)
 
 
 def _read(metric: Metric, run: Run, other: Run | None) -> Reading | None:
-    mine = read_off(metric, run.curves, run.ended)
+    if metric.target_row:
+        return _read_target(metric, run, other)
+    mine = read_off(metric, run.curve(metric.quantity), run.ended)
     if not metric.relative_to or mine is None:
         return mine
-    unit = read_off(metric, other.curves, other.ended) if other else None
+    unit = read_off(metric, other.curve(metric.quantity), other.ended) if other else None
     return Reading(mine.value / unit.value, mine.missed) if unit and unit.value and not unit.missed else None
+
+
+def _read_target(metric: Metric, run: Run, other: Run | None) -> Reading | None:
+    """The first round that reaches what another run ends with."""
+    level = read_off(replace(metric, target_row=None), other.curve(metric.quantity), other.ended) if other else None
+    if level is None:
+        return None
+    return read_off(replace(metric, target=level.value / 100), run.curve(metric.quantity), run.ended)

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import cast, get_args
 
+from fl_ddp.config.beside_file import beside
 from fl_ddp.config.options import meant
 from fl_ddp.config.yaml_file import load_yaml
 from fl_ddp.errors import ConfigError
@@ -70,8 +71,8 @@ def _table(path: Path) -> Table:
         for column_name in row.expected:
             _known_column(column_name, columns, f"{path}: groups.{row.group}.rows.{row.name}.expect")
     for metric in (metric for column in (*columns, *replaced) for metric in column.metrics):
-        if metric.relative_to and metric.relative_to not in {row.name for row in rows}:
-            raise ConfigError(path, f"columns: {metric.text!r}: there is no row {metric.relative_to}")
+        if metric.other_row and metric.other_row not in {row.name for row in rows}:
+            raise ConfigError(path, f"columns: {metric.text!r}: there is no row {metric.other_row}")
     listed = fields.listing(content.get("orderings", []), f"{path}: orderings")
     orderings = (_ordering(each, f"{path}: orderings[{i}]", table) for i, each in enumerate(listed))
     return replace(table, orderings=tuple(orderings))
@@ -108,7 +109,7 @@ def _known_column(name: str, columns: tuple[Column, ...], where: str) -> None:
 def _rows(path: Path, content: Content, *, follow: bool) -> Iterator[Row]:
     """The rows of all groups; those that are runs of other tables only if they are to be followed."""
     small = fields.mapping(content.get("small", {}), f"{path}: small").get("options", {})
-    twin = fields.mapping(small, f"{path}: small.options")
+    twin = _options(path, small, f"{path}: small.options")
     others: dict[Path, dict[str, Row]] = {}
     for group, given in fields.mapping(content["groups"], f"{path}: groups").items():
         where = f"{path}: groups.{group}"
@@ -125,7 +126,7 @@ def _rows(path: Path, content: Content, *, follow: bool) -> Iterator[Row]:
                     raise ConfigError(
                         f"{where}.base", "is missing; rows without run: need the configuration they change"
                     )
-                yield _row(start, name, row, here)
+                yield _row(path, start, name, row, here)
             elif follow:
                 fields.keys(row, ("run",), ("expect",), f"{here}.")
                 found = _elsewhere(path, fields.text(row["run"], f"{here}.run"), f"{here}.run", others)
@@ -140,13 +141,18 @@ def _start(path: Path, group: str, settings: Content, twin: Content, where: str)
     variant = settings.get("variant", "paper")
     if variant not in get_args(Follows):
         raise ConfigError(f"{where}.variant", f"{variant} is unknown", " or ".join(get_args(Follows)))
-    options, small = (fields.mapping(settings.get(key, {}), f"{where}.{key}") for key in ("options", "small"))
+    options, small = (_options(path, settings.get(key, {}), f"{where}.{key}") for key in ("options", "small"))
     return Row(group, "", cast(Follows, variant), _name(path), "", base, options, {**twin, **small}, {})
 
 
-def _row(start: Row, name: str, content: Content, where: str) -> Row:
-    own = {key: value for key, value in content.items() if key not in ("expect", "small")}
-    small = fields.mapping(content.get("small", {}), f"{where}.small")
+def _options(path: Path, content: object, where: str) -> Content:
+    """Options of runs, whose files lie beside the table's."""
+    return {key: beside(path, key, value) for key, value in fields.mapping(content, where).items()}
+
+
+def _row(path: Path, start: Row, name: str, content: Content, where: str) -> Row:
+    own = _options(path, {key: value for key, value in content.items() if key not in ("expect", "small")}, where)
+    small = _options(path, content.get("small", {}), f"{where}.small")
     return replace(
         start,
         name=name,

@@ -17,6 +17,7 @@ BASE: Options = {
 SGD: Options = {"momentum": 0.5, "weight_decay": 0.1}
 NORMED: Options = {"network": "Normed"}
 LOCAL: Options = {**NORMED, "running_statistics": "local", "rounds": 4}
+KEPT: Options = {**SGD, "keep_momentum": True, "cohort": 3, "rounds": 5, "lr": 0.1}
 IDLE: Options = {"drop_last": True}
 """One client has less than a batch, and never trains."""
 
@@ -56,6 +57,9 @@ FEDAVG: Mapping[str, Options] = {
     "own statistics": of("FedAvg", {**LOCAL, **SGD}),
     "estimated statistics": of("FedAvg", {**LOCAL, "estimate_statistics": True, "personalise": "all"}),
     "idle with batch norm": of("FedAvg", {**NORMED, **IDLE}, weights="uniform", server_lr=0.7),
+    "kept momentum": of("FedAvg", KEPT),
+    "kept momentum of idle clients": of("FedAvg", {**KEPT, **IDLE, "personalise": "all"}),
+    "kept momentum with batch norm": of("FedAvg", {**NORMED, **KEPT}),
 }
 
 FEDPROX: Mapping[str, Options] = {
@@ -64,6 +68,7 @@ FEDPROX: Mapping[str, Options] = {
     "idle": of("FedProx", IDLE, mu=0.5),
     "single precision": of("FedProx", {"network": "Network32"}, mu=0.5),
     "batch norm": of("FedProx", {**NORMED, **SGD}, mu=0.5),
+    "kept momentum": of("FedProx", KEPT, mu=0.5),
 }
 
 FEDAVGM: Mapping[str, Options] = {
@@ -72,6 +77,7 @@ FEDAVGM: Mapping[str, Options] = {
     "nesterov": of("FedAvgM", IDLE, beta=0.5, dampening=0.2, nesterov=True),
     "single precision": of("FedAvgM", {"network": "Network32"}, beta=0.5),
     "batch norm": of("FedAvgM", NORMED, beta=0.5, nesterov=True),
+    "kept momentum": of("FedAvgM", KEPT, beta=0.5),
 }
 
 FEDNOVA: Mapping[str, Options] = {
@@ -100,6 +106,7 @@ FEDDYN: Mapping[str, Options] = {
     "idle": of("FedDyn", {**IDLE, **SGD}, alpha=0.4),
     "single precision": of("FedDyn", {"network": "Network32"}, alpha=0.4),
     "batch norm": of("FedDyn", {**NORMED, **IDLE}),
+    "kept momentum": of("FedDyn", KEPT, alpha=0.4),
 }
 
 FEDCURV: Mapping[str, Options] = {
@@ -120,6 +127,7 @@ FEDCURV: Mapping[str, Options] = {
     "single precision": of("FedCurv", {"network": "Network32"}, lam=0.4),
     "batch norm": of("FedCurv", NORMED),
     "batch norm with one number a batch": of("FedCurv", NORMED, reduction="batch_mean_sq"),
+    "kept momentum": of("FedCurv", KEPT, lam=0.4, penalty_step="proximal"),
 }
 
 FISHERAVG: Mapping[str, Options] = {
@@ -146,6 +154,7 @@ FISHERAVG: Mapping[str, Options] = {
     "single precision": of("FisherAvg", {"network": "Network32"}, lam=3.0),
     "batch norm": of("FisherAvg", NORMED, lam=1.0),
     "rwalk with batch norm": of("FisherAvg", {**NORMED, **SGD}, importance="rwalk", lam=1.0, interval=2),
+    "kept momentum": of("FisherAvg", KEPT, importance="rwalk", lam=1.0, interval=2),
 }
 
 FEDCL: Mapping[str, Options] = {
@@ -164,6 +173,7 @@ FEDCL: Mapping[str, Options] = {
     "si local": of("FedCL", IDLE, lam=0.5, omega="si", every=2, missing="local", xi=0.1, proxy=0.3),
     "single precision": of("FedCL", {"network": "Network32"}, lam=2.0, proxy=0.2),
     "batch norm": of("FedCL", NORMED, lam=1.0),
+    "kept momentum": of("FedCL", KEPT, lam=0.5, every=2, missing="last", proxy=0.2),
 }
 
 FEDNTD: Mapping[str, Options] = {
@@ -172,6 +182,7 @@ FEDNTD: Mapping[str, Options] = {
     "idle": of("FedNTD", {**IDLE, "personalise": "all"}, tau=0.5),
     "single precision": of("FedNTD", {"network": "Network32"}),
     "batch norm": of("FedNTD", {**NORMED, **SGD}),
+    "kept momentum": of("FedNTD", KEPT),
 }
 
 MOON: Mapping[str, Options] = {
@@ -182,6 +193,7 @@ MOON: Mapping[str, Options] = {
     "single precision": of("MOON", {"network": "Network32"}),
     "batch norm": of("MOON", {**NORMED, **SGD}),
     "own statistics": of("MOON", LOCAL),
+    "kept momentum": of("MOON", KEPT),
 }
 
 FEDKA: Mapping[str, Options] = {
@@ -192,6 +204,7 @@ FEDKA: Mapping[str, Options] = {
     "few anchors": of("FedKA", beta=0.5, gamma=0.6, anchors=1, weights="uniform", server_lr=0.7),
     "single precision": of("FedKA", {"network": "Network32"}, beta=0.5, gamma=0.3),
     "batch norm": of("FedKA", NORMED, gamma=0.3),
+    "kept momentum": of("FedKA", KEPT, beta=0.5, gamma=0.3),
 }
 
 LOCALONLY: Mapping[str, Options] = {
@@ -200,6 +213,7 @@ LOCALONLY: Mapping[str, Options] = {
     "idle": of("LocalOnly", {**IDLE, "personalise": "all"}),
     "single precision": of("LocalOnly", {"network": "Network32"}),
     "batch norm": of("LocalOnly", NORMED),
+    "kept momentum": of("LocalOnly", KEPT),
 }
 
 DITTO: Mapping[str, Options] = {
@@ -216,6 +230,7 @@ FEDBN: Mapping[str, Options] = {
     "few": of("FedBN", {**NORMED, **SGD, "cohort": 2, "rounds": 5}, weights="uniform", server_lr=0.7),
     "all": of("FedBN", {**NORMED, "personalise": "all"}),
     "idle": of("FedBN", {**NORMED, **IDLE}),
+    "kept momentum": of("FedBN", {**NORMED, **KEPT}),
 }
 
 FEDPER: Mapping[str, Options] = {
@@ -226,6 +241,7 @@ FEDPER: Mapping[str, Options] = {
     "single precision": of("FedPer", {"network": "Network32"}),
     "batch norm": of("FedPer", NORMED),
     "own statistics": of("FedPer", LOCAL),
+    "kept momentum": of("FedPer", KEPT),
 }
 
 FEDREP: Mapping[str, Options] = {
@@ -257,6 +273,7 @@ FEDALA: Mapping[str, Options] = {
     "idle": of("FedALA", {**IDLE, "lr_decay": 0.5}, eta=2.0, threshold=0.02),
     "single precision": of("FedALA", {"network": "Network32", "rounds": 4}),
     "batch norm": of("FedALA", {**NORMED, "rounds": 4}),
+    "kept momentum": of("FedALA", KEPT, losses=2),
 }
 
 FEDFOMO: Mapping[str, Options] = {

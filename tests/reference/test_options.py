@@ -29,7 +29,7 @@ NOT_HERE = {
     "checkpoint_every", "keep_checkpoints", "targets", "name", "out", "resume",
 }  # fmt: skip
 """Options of a run that the reference does not have: they choose its parts, or how fast and exactly it computes."""
-GO_WITH = {"lr_schedule": ("lr_min",), "running_statistics": ("estimate_statistics",)}
+GO_WITH = {"lr_schedule": ("lr_min",), "running_statistics": ("estimate_statistics",), "momentum": ("keep_momentum",)}
 """Options that make no sense without another."""
 MORE_COLUMNS = {"forgetting_every", "personalise", "local_test", "estimate_statistics"}
 """Options that bring columns, and may change nothing else."""

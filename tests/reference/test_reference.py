@@ -21,9 +21,15 @@ def both(case: Options, folder: Path) -> tuple[list[Round], list[Round]]:
     return stored_rounds(run, start_of(case)), reference_rounds(case, folder, divided(run / "partition.json"))
 
 
-AGAIN = ("single precision", "batch norm")
+AGAIN = ("single precision", "batch norm", "kept momentum")
 """Cases of every method, of which the default suite has those of AT_ONCE alone."""
-AT_ONCE = {f"{method}: {name}" for name in AGAIN for method in ("FedAvg", "FedAvgM")} | {"FedKA: batch norm"}
+AT_ONCE = {
+    *(f"{method}: {name}" for name in AGAIN[:2] for method in ("FedAvg", "FedAvgM")),
+    "FedKA: batch norm", "FedDyn: kept momentum",
+}  # fmt: skip
+    "FedKA: batch norm",
+    "FedAvg: kept momentum of idle clients",
+}
 
 
 def seldom(name: str) -> bool:

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fl_ddp.errors import ConfigError
-from launch.numbers.metric import Curve, parse_metric, read_off
+from launch.numbers.metric import Curve, parse_metric, quantity_name, read_off
 from launch.numbers.reading import Reading
 
 CURVE: Curve = [(2, 0.1), (4, 0.5), (6, 0.3), (8, 0.7)]
@@ -16,7 +16,8 @@ CURVE: Curve = [(2, 0.1), (4, 0.5), (6, 0.3), (8, 0.7)]
 
 def read(text: str, curve: Curve = CURVE, ended: bool = True) -> float | None:
     curves = {"accuracy": curve, "initial_accuracy": [(r, v / 2) for r, v in curve]}
-    found = read_off(parse_metric(text), curves, ended)
+    metric = parse_metric(text)
+    found = read_off(metric, curves.get(metric.quantity, ()), ended)
     assert found is None or not found.missed
     return found.value if found else None
 
@@ -49,7 +50,7 @@ def test_metrics_are_read_off_the_evaluated_rounds(metric: str, expected: float)
 
 def test_a_missed_target_is_one_round_later_than_the_run() -> None:
     for text in ("rounds_to 0.9", "rounds_to 0.9 of running_mean"):
-        assert read_off(parse_metric(text), {"accuracy": CURVE}, ended=True) == Reading(9, missed=True)
+        assert read_off(parse_metric(text), CURVE, ended=True) == Reading(9, missed=True)
 
 
 @pytest.mark.parametrize("metric", ["final@9", "final@1", "personalised", "rounds_to 0.1 of personalised"])
@@ -92,9 +93,41 @@ def test_every_smoothing_of_a_constant_is_the_constant(value: float, gaps: list[
         "rounds_to 85",
         "rounds_to 0.5@3",
         "final of of",
+        "final of accuracy/",
+        "final of accuracy/3/cat",
+        "final of own_accuracy/cat",
+        "final of forgetting_degree/x/cat",
+        "rounds_to fedavg / other",
+        "rounds_to fedavg@3",
         "final / ",
     ],
 )
 def test_malformed_metrics_are_refused(text: str) -> None:
     with pytest.raises(ConfigError, match="accepted"):
         parse_metric(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "quantity", "words", "less"),
+    [
+        ("final of accuracy/cat", "accuracy/cat", "accuracy of class cat", False),
+        ("last10 of forgetting_degree/cat", "forgetting_degree/cat", "forgetting degree of class cat", True),
+        (
+            "best of forgetting_degree/3/ice cream",
+            "forgetting_degree/3/ice cream",
+            "client 3's forgetting degree of class ice cream",
+            True,
+        ),
+        ("final of own_accuracy/12/cat", "own_accuracy/12/cat", "client 12's own accuracy of class cat", False),
+        ("rounds_to 0.5 of accuracy/cat", "accuracy/cat", "accuracy of class cat", True),
+    ],
+)
+def test_metrics_may_be_of_one_class_and_of_one_clients_class(text: str, quantity: str, words: str, less: bool) -> None:
+    metric = parse_metric(text)
+    assert (metric.quantity, quantity_name(metric), metric.less_is_better) == (quantity, words, less)
+
+
+def test_rounds_may_be_to_what_another_row_ends_with() -> None:
+    metric = parse_metric("rounds_to fedavg of running_mean")
+    assert (metric.target_row, metric.other_row, metric.target, metric.unit) == ("fedavg", "fedavg", None, "rounds")
+    assert metric.less_is_better and metric.statistic == "running_mean"

@@ -90,7 +90,9 @@ class Client:
         once: positions of all its samples, in the order in which importance passes of the round take them.
         noise: [n] uniform random numbers of such a pass; takes the samples of a batch, None where there are no batches.
         lr: learning rate of the round.
-        momentum: of its SGD, which begins anew every round.
+        momentum: of its SGD.
+        buffer: momentum that its last round has left, if it goes on with it, under "sgd_momentum"; its first training
+            of this round leaves its own there.
         weight_decay: coefficient of theta in the gradient.
         shared: [C, ...] inputs of samples that everyone has, one of each class; none where a method shares none.
         draws: [n] uniform random numbers of the client's own in this round; takes a stream's number and n.
@@ -115,6 +117,7 @@ class Client:
     draws: Callable[[int, int], Tensor] = lambda stream, n: torch.zeros(n)
     orders: Callable[[int, int, float | None], Sequence[Sequence[int]]] = lambda n, draw, epochs: []
     statistics: Parameters = field(default_factory=Parameters)
+    buffer: State | None = None
     held_out: Callable[[float], tuple[Sequence[int], Sequence[int]]] = lambda share: ([], [])
 
     @property
@@ -186,7 +189,7 @@ def local_sgd(
     objective = objective or client.model.loss
     lr = client.lr if lr is None else lr
     losses, path = [], []
-    buffer = theta.filled(0)
+    buffer = theta.filled(0) if client.buffer is None or goes_on else client.buffer["sgd_momentum"]
     for batch in client.batches if batches is None else batches:
         loss = objective(InTraining(theta), client.x[batch], client.y[batch])
         gradient, running = client.model.gradient(loss), client.model.after
@@ -201,4 +204,6 @@ def local_sgd(
         losses.append(float(loss.detach()))
         path.append(Step(gradient, theta, after))
         theta = after
+    if client.buffer is not None and not goes_on:
+        client.buffer["sgd_momentum"] = buffer.having(client.model.after.filled(0))
     return Trained(theta, sum(losses) / max(len(losses), 1), path)

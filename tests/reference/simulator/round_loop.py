@@ -102,10 +102,11 @@ class Play:
             server = method.server_measure(server, self.server_client(t), t)
             cohort, due = self.schedule.cohort(t), (t + 1) % every == 0 or t + 1 == self.settings.rounds
             own = {k: kept["running_statistics"] for k, kept in memory.items() if self.settings.local}
+            buffers = {k: kept["sgd_momentum"] for k, kept in memory.items() if self.settings.keep_momentum}
             clients = range(self.settings.clients) if due and self.settings.personalise == "all" else cohort
             trained = {
                 k: method.client_update(
-                    self.client(k, t, own.get(k)), server, memory.get(k, method.client_start(theta)), t
+                    self.client(k, t, own.get(k), buffers.get(k)), server, memory.get(k, method.client_start(theta)), t
                 )
                 for k in clients
             }
@@ -134,9 +135,10 @@ class Play:
         return summed(p_k * update.theta.only(running) for p_k, update in zip(shares, updates, strict=True))
 
     def kept(self, update: Update) -> State:
-        """What a client remembers, with its own running statistics if it keeps them."""
+        """What a client remembers, with its own running statistics and its momentum if it keeps them."""
         statistics = alone(update.theta.only(self.model.after).flat()) if self.settings.local else None
-        return update.memory | ({"running_statistics": statistics} if statistics else {})
+        own: State = {"running_statistics": statistics} if statistics else {}
+        return update.memory | own | (update.client.buffer or {})
 
     def tested(self, theta: Parameters, updates: Sequence[Update]) -> Parameters | None:
         """The model as it is tested; None if it has no running statistics that count."""
@@ -147,12 +149,14 @@ class Play:
         n = sum(update.client.n for update in updates)
         return theta.having(summed(u.client.n / n * self.model.statistics(theta, u.client.x) for u in updates))
 
-    def client(self, k: int, t: int, statistics: Parameters | None) -> Client:
-        """Client k in round t, with running statistics of its own."""
+    def client(self, k: int, t: int, statistics: Parameters | None, buffer: Parameters | None) -> Client:
+        """Client k in round t, with running statistics and a momentum of its own."""
         reduced = self.settings.class_reduction is not None
         x, y = self.data.samples(self.schedule.samples(t, k) if reduced else self.data.clients[k])
         batches, once = self.schedule.batches(t, k, len(y)), self.schedule.once(t, k, len(y))
         client = self._client(k, t, x, y, batches, once)
+        if self.settings.keep_momentum:
+            client = replace(client, buffer={"sgd_momentum": buffer or self.model.initial().filled(0)})
         if not self.settings.local:
             return client
         first = self.model.initial().only(self.model.after)

@@ -1,0 +1,35 @@
+"""Files that a YAML file names, which are looked for beside it wherever the command runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+
+def beside(file: Path, key: str, value: object) -> object:
+    """The value of an option in a YAML file; one that names a file, from the root.
+
+    Those are data.path, partition.path and other choices' path, class_reduction, an .npz file as data, and a class in a
+    file of the user's. Places of the machine (data.root, out, resume) start at the working folder, as on the command
+    line, and so does whatever starts with ~.
+
+    Args:
+        file: the YAML file.
+        key: of the option, with its dots.
+        value: as it is written there.
+    """
+    if not isinstance(value, str) or not value or value.startswith("~") or not _names_file(key, value):
+        return value
+    path, colon, name = value.rpartition(":") if _is_class(value) else (value, "", "")
+    return f"{(file.parent / path).resolve()}{colon}{name}"
+
+
+def _names_file(key: str, value: str) -> bool:
+    head, _, option = key.rpartition(".")
+    if head and option == "path":
+        return True
+    return _is_class(value) or (key, value[-4:]) in (("class_reduction", ".csv"), ("data", ".npz"))
+
+
+def _is_class(value: str) -> bool:
+    path, _, name = value.rpartition(":")
+    return path.endswith(".py") and name.isidentifier()
