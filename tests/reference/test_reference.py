@@ -27,9 +27,6 @@ AT_ONCE = {
     *(f"{method}: {name}" for name in AGAIN[:2] for method in ("FedAvg", "FedAvgM")),
     "FedKA: batch norm", "FedDyn: kept momentum",
 }  # fmt: skip
-    "FedKA: batch norm",
-    "FedAvg: kept momentum of idle clients",
-}
 
 
 def seldom(name: str) -> bool:
