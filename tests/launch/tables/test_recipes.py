@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import csv
 from pathlib import Path
 
 import pytest
 
 from fl_ddp.config import registry
-from fl_ddp.config.command_line import from_file, from_mapping
+from fl_ddp.config.command_line import from_file, from_mapping, parse
 from fl_ddp.config.yaml_file import load_yaml
-from launch.numbers.metric import QUANTITIES
+from fl_ddp.partitions.class_reduction import read_reductions
+from launch.numbers.metric import Curve
 from launch.run.stored import Run
+from launch.sweeps.point_file import read_points
 from launch.tables.comparison import compare
 from launch.tables.recipe_list import recipe_list
 from launch.tables.rows import Row
@@ -18,13 +21,15 @@ from launch.tables.seeded_row import seeded_rows
 from launch.tables.yaml_file import CONFIGS, load_table, table_names
 
 TABLES = {name: load_table(name) for name in table_names()}
-BASES = sorted(path for path in CONFIGS.glob("*/*.yaml") if not path.name.endswith(".table.yaml"))
+BASES = sorted(path for path in CONFIGS.glob("*/*.yaml") if not path.name.endswith((".table.yaml", ".points.yaml")))
 
 IDS = {
     *(f"p000_t1_{data}_{model}" for data in ("mnist", "cifar10") for model in ("mlp", "cnn")),
     *(f"p000_{item}" for item in ("t2", "t3", "t4", "f2")),
     *(f"p001_{item}" for item in ("f1", "f2", "t1", "readings")),
     *(f"p003_{item}" for item in ("t1_e50", "t1_e10", "f1", "f2")),
+    *(f"p004_t{number}" for number in range(1, 10)),
+    *(f"p004_f{number}" for number in (1, 2, 3, 5, 6, 7)),
 }
 """Every table and figure of the papers that has rows; of a longer id the end is the name of a group."""
 
@@ -42,8 +47,14 @@ PARAMETERS = {
     "fedcl/cifar10_cnn": 1_756_426,
     "fedcl/cifar10_cnn_code": 1_756_426,
     "fedcurv/mnist_cnn": 431_080,
+    "fedka/cifar10_tcnn": 878_538,
+    "fedka/cifar10_tcnn_code": 878_538,
+    "fedka/cifar10_tcnn_dirichlet": 878_538,
+    "fedka/cifar100_resnet50": 23_705_252,
+    "fedka/tinyimagenet_resnet50": 23_917_832,
 }
-SHAPES = {"MNIST": (1, 28, 28), "CIFAR10": (3, 32, 32)}
+SHAPES = {"MNIST": (1, 28, 28), "CIFAR10": (3, 32, 32), "CIFAR100": (3, 32, 32), "ImageFolder": (3, 64, 64)}
+CLASSES = {"CIFAR100": 100, "ImageFolder": 200}
 
 STEPS = {
     "fedcl/mnist_cnn": 188_000,
@@ -105,7 +116,11 @@ def test_rows_of_a_paper_variant_have_a_code_variant_or_the_note_says_why(name: 
     assert variants == {"paper", "code"} or "code" in table.note or name.startswith("fedcurv/figure")
 
 
-@pytest.mark.parametrize("name", [name for name in TABLES if not name.startswith("fedcl/figure1")])
+WITHOUT = ("fedcl/figure1", "fedka/figure", "fedka/table2", "fedka/table8")
+"""Tables and figures of which the paper gives no numbers, or not of all rows."""
+
+
+@pytest.mark.parametrize("name", [name for name in TABLES if not name.startswith(WITHOUT)])
 def test_tables_with_numbers_in_the_paper_give_them(name: str) -> None:
     table = TABLES[name]
     if table.name in ("fedcurv/figure1", "fedcurv/figure2", "fedcl/readings"):
@@ -120,14 +135,32 @@ def test_every_table_has_orderings() -> None:
     assert [name for name, table in TABLES.items() if not table.orderings] == []
 
 
+READ = {
+    metric.quantity
+    for table in TABLES.values()
+    for column in (*table.columns, *table.small_columns)
+    for metric in column.metrics
+}
+"""What all tables read off runs."""
+
+
 def same_run(seed: int, reaches: bool) -> Run:
     """What all methods do with a seed: they reach every target at once, or none."""
     start = 0.985 if reaches else 0.01
+    rounds = (1, 5, 8, 10, 15, 20, 30, 50, 100, 190, 200, 240, 500)
     curves = {
-        quantity: [(round, start + (seed + i) / 1000 + round / 1e6) for round in (1, 8, 50, 200, 500)]
-        for i, quantity in enumerate(QUANTITIES.values())
+        quantity: [(round, start + (seed + i) / 1000 + round / 1e6) for round in rounds]
+        for i, quantity in enumerate(sorted(READ))
     }
-    return Run(Path("run"), {}, 500, 500, curves, 0.0, {"rounds": 500})
+    return Doer(Path("run"), {}, 500, 500, curves, 0.0, {"rounds": 500})
+
+
+class Doer(Run):
+    """A run whose curves of clients' classes are known."""
+
+    def curve(self, quantity: str) -> Curve:
+        """See Run."""
+        return self.curves[quantity]
 
 
 @pytest.mark.parametrize("reaching", [(0, 1, 2), (1,), ()], ids=["all", "one", "none"])
@@ -163,7 +196,7 @@ def test_models_have_the_parameters_of_the_paper(name: str) -> None:
     assert isinstance(content, dict)
     data = content["data"] if isinstance(content["data"], str) else content["data"]["name"]
     choice = from_mapping({"model": content["model"]}).model
-    model = registry.build(choice, in_shape=SHAPES[data], num_classes=10)
+    model = registry.build(choice, in_shape=SHAPES[data], num_classes=CLASSES.get(data, 10))
     assert sum(each.numel() for each in model.parameters()) == PARAMETERS[name]  # type: ignore[attr-defined]
 
 
@@ -209,3 +242,38 @@ def test_readme_is_what_the_program_lists() -> None:
     assert (CONFIGS / "README.md").read_text() == recipe_list(list(TABLES.values())), (
         "python -m launch.reproduce --list > configs/README.md"
     )
+
+
+def test_what_fedka_tunes_is_a_sweep_of_its_configuration() -> None:
+    grids: dict[str, set[object]] = {}
+    for point in read_points(CONFIGS / "fedka" / "tuning.points.yaml").points:
+        given = [f"--{key}={value}" for key, value in point.items()]
+        arguments = parse([f"--config={CONFIGS}/fedka/cifar10_tcnn.yaml", *given]).method.init_args
+        (option,) = point.keys() - {"method"}
+        grids.setdefault(f"{point['method']}.{option}", set()).add(arguments[option.removeprefix("method.")])
+    assert grids == {
+        "FedProx.method.mu": {0.001, 0.01, 0.1, 1.0},
+        "MOON.method.mu": {0.1, 1.0, 5.0, 10.0},
+        "FedDyn.method.alpha": {0.001, 0.01, 0.1, 1.0},
+        "FedKA.method.beta": {0.001, 0.01, 0.1, 0.5},
+        "FedKA.method.gamma": {0.025, 0.1, 0.2},
+    }
+
+
+def test_fedkas_clients_are_those_that_are_published_and_the_twins_a_tenth() -> None:
+    def counts(name: str) -> list[list[int]]:
+        with (CONFIGS / "fedka" / name).open(newline="") as file:
+            return [[int(cell) for cell in row[1:]] for row in list(csv.reader(file))[1:]]
+
+    published, tenth = counts("cifar10_alpha0.1.csv"), counts("cifar10_alpha0.1_tenth.csv")
+    assert [sum(column) for column in zip(*published, strict=True)] == [6000] * 10
+    assert tenth == [[max(1, round(n / 10)) if n else 0 for n in row] for row in published]
+    for name, each in (("cifar10_iid.csv", 600), ("cifar10_iid_tenth.csv", 60)):
+        assert counts(name) == [[each] * 10] * 10
+
+
+def test_client_0_loses_a_percent_point_of_what_it_holds_at_each_step() -> None:
+    rows = read_reductions(str(CONFIGS / "fedka" / "figure3_cats.csv"), ["airplane", "cat"])
+    assert [each.round for each in rows] == [50 + 10 * k for k in range(19)]
+    shares = [each.samples / (each.samples + 3907) for each in rows]
+    assert shares == pytest.approx([0.20 - 0.01 * k for k in range(1, 20)], abs=2e-4)
