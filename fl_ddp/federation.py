@@ -83,6 +83,12 @@ class Federation:
         """The set that the clients' own test samples are of."""
         return self.train if self.local_test_from == "train" else self.test
 
+    @property
+    def counts(self) -> list[dict[str, int]]:
+        """Training samples of each client, before any class reduction, by the name of the class."""
+        by_class = (np.unique(self.labels[part], return_counts=True) for part in self.clients)
+        return [{self.classes[k]: int(n) for k, n in zip(*each, strict=True)} for each in by_class]
+
     def first_memory(self, of_method: Tensors) -> Tensors:
         """A client's memory before it first takes part: the method's, and what its training keeps between rounds."""
         return self.statistics.first_memory(of_method) | self.momentum

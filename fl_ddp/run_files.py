@@ -93,6 +93,7 @@ class RunFiles:
             federation.partition_seed,
             len(federation.labels),
             federation.local_test_from,
+            federation.counts,
         )
         if finished is not None:
             stored = read_partition(path / "partition.json")

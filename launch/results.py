@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
+from fl_ddp.bounds import CountOrZero
 from fl_ddp.errors import ConfigError
 from fl_ddp.host.atomic_file import write_text, writing
 from fl_ddp.host.stdout import say
 from launch.compare.found_runs import Finds, find_runs
-from launch.compare.replicates import Design, design_of
+from launch.compare.replicates import design_of
 from launch.compare.report import Results, as_csv, markdown, terminal
 from launch.exit_code import exit_code
 from launch.input.declared import Folder, Form
@@ -28,7 +29,8 @@ Reads all runs below the folders, finished or still going. Those that differ in 
 {options}
 
 Leaves results.csv and results.md, curves.png and .svg (mean over seeds, band of one standard deviation; dotted where
-only some seeds are yet), and a plot of the metric over each varied option.
+only some seeds are yet), a plot of the metric over each varied option, and, where asked, classes, partitions, client_3
+or client_3_cat.
 A seed counts once: of several runs with the same settings and seed one is taken; where their results differ, none.
 Exit codes: 0 done, 1 a file cannot be written or such results differ, 2 the input cannot be read."""
 
@@ -43,14 +45,24 @@ class ResultsOptions:
         folders: of a sweep, of a run, or of several of either.
         metric: final, best, running_mean, ema0.995, last10, each with @50 if wanted, rounds_to 0.85; of initial or of
             personalised accuracy or of forgetting: 'last10 of initial'.
+        classes: draw each class's accuracy over rounds, too, of the least seed of each setting.
+        partitions: draw who holds what, too.
+        client: draw the forgetting degrees of this client's classes, too; needs runs with --forgetting_every.
+        of_class: with client, draw this class's alone, and the accuracy of the client's own model on it.
         out: folder for results.csv, results.md and the plots [the first FOLDER].
     """
 
     folders: tuple[RunsFolder, ...]
     metric: str = "final"
+    classes: bool = False
+    partitions: bool = False
+    client: CountOrZero | None = None
+    of_class: str | None = None
     out: Folder | None = None
 
     def __post_init__(self) -> None:
+        if self.of_class is not None and self.client is None:
+            raise ConfigError("--of_class", f"{self.of_class}, but of which client?", "--client 3, say, beside it")
         if self.shown.relative_to:
             possible = self.metric.partition(" / ")[0]
             raise ConfigError("--metric", f"{self.metric}: there are no rows to divide by", possible)
@@ -86,11 +98,12 @@ def _answer(line: Sequence[str]) -> int:
     options = words.read(ResultsOptions)
     folders = [Path(each) for each in options.folders]
     command = shlex.join(["python", "-m", "launch.results", *line])
-    return _show(folders, options.shown, Path(options.out or options.folders[0]), command)
+    return _show(folders, options, Path(options.out or options.folders[0]), command)
 
 
-def _show(folders: Sequence[Path], metric: Metric, out: Path, command: str) -> int:
+def _show(folders: Sequence[Path], options: ResultsOptions, out: Path, command: str) -> int:
     """Print the table, and leave it with its plots; the exit code."""
+    metric = options.shown
     finds = find_runs(folders)
     design = design_of(finds.runs)
     metrics = (metric, *(each for each in _beside(finds) if each.text != metric.text))
@@ -98,7 +111,11 @@ def _show(folders: Sequence[Path], metric: Metric, out: Path, command: str) -> i
     say(terminal(results))
     with writing(out):
         out.mkdir(parents=True, exist_ok=True)
-    figures = _plots(design, metric, out)
+    # matplotlib takes a second to import, which a wrong option need not wait for
+    from launch.compare.figures import Beside, write_figures
+
+    beside = Beside(options.classes, options.partitions, options.client, options.of_class)
+    figures = write_figures(design, metric, beside, out)
     write_text(out / "results.csv", as_csv(results))
     write_text(out / "results.md", markdown(results, command, figures))
     say(f"\n{out}: results.csv, results.md{''.join(f', {name}' for name in figures)}")
@@ -115,26 +132,6 @@ def _beside(finds: Finds) -> list[Metric]:
         targets |= dict.fromkeys(listed if isinstance(listed, list) else [])
     forgetting = ["final of forgetting"] if any("forgetting" in each.run.curves for each in finds.runs) else []
     return [parse_metric(text) for text in ("best", *forgetting, *(f"rounds_to {each}" for each in sorted(targets)))]
-
-
-def _plots(design: Design, metric: Metric, out: Path) -> list[str]:
-    """Write all plots, and remove those over options that no longer vary; the names of the .png files."""
-    # matplotlib takes a second to import, which a wrong option need not wait for
-    from launch.compare.curve_figure import curve_figure
-    from launch.compare.figure_style import paper_style, save
-    from launch.compare.metric_figure import metric_figure
-
-    with paper_style():
-        figures = {"curves": curve_figure(design, metric)}
-        for index, key in enumerate(design.keys):
-            figures[f"metric_over_{key}"] = metric_figure(design, index, metric)
-        names = [save(figure, out / stem) for stem, figure in figures.items() if figure]
-    stems = {Path(name).stem for name in names}
-    with writing(out):
-        for old in (path for ending in ("png", "svg") for path in out.glob(f"metric_over_*.{ending}")):
-            if old.stem not in stems:
-                old.unlink()
-    return names
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import get_args
@@ -29,6 +29,8 @@ class SavedPartition:
         kind: name of the partition it came from; None if not known.
         seed: of the division; None if not known.
         num_samples: size of the training set divided; None if not known.
+        counts: training samples of each client by the name of the class, those it has none of left out; for readers
+            of the file, None if not known.
     """
 
     clients: list[Indices]
@@ -37,6 +39,7 @@ class SavedPartition:
     seed: int | None = None
     num_samples: int | None = None
     local_test_from: Origin = "train"
+    counts: Sequence[Mapping[str, int]] | None = None
 
 
 def write_partition(path: Path, partition: SavedPartition) -> None:
@@ -50,6 +53,7 @@ def write_partition(path: Path, partition: SavedPartition) -> None:
         "seed": partition.seed,
         "num_samples": partition.num_samples,
         **({"overlap": True} if overlapping(partition.clients) else {}),
+        **({"counts": partition.counts} if partition.counts is not None else {}),
         "clients": [part.tolist() for part in partition.clients],
     }
     if partition.local_test is not None:

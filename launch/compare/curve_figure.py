@@ -44,7 +44,7 @@ def curve_figure(design: Design, metric: Metric) -> Figure | None:
         design: of the runs.
         metric: whose quantity and smoothing are drawn.
     """
-    curves = {each: curve for each in design.sets if (curve := _mean_curve(each, metric))}
+    curves = mean_curves(design, metric)
     if not curves:
         return None
     split = _panel_key(design, list(curves))
@@ -52,7 +52,8 @@ def curve_figure(design: Design, metric: Metric) -> Figure | None:
     named = series(design, list(curves), metric, split)
     figure, axes = panels(len(titles))
     for place, title in zip(axes, titles, strict=True):
-        _draw(place, {each: curves[each] for each in curves if split is None or each.values[split] == title}, named)
+        inside = {each: curve for each, curve in curves.items() if split is None or each.values[split] == title}
+        draw_curves(place, inside, named)
         if split is not None:
             place.set_title(f"{design.names[split]} = {title}")
         place.set_xlabel("round")
@@ -63,7 +64,13 @@ def curve_figure(design: Design, metric: Metric) -> Figure | None:
     return figure
 
 
-def _draw(axes: Axes, curves: Mapping[Replicates, MeanCurve], named: Series) -> None:
+def mean_curves(design: Design, metric: Metric) -> dict[Replicates, MeanCurve]:
+    """The curves that a metric is read from, of all replicates that have one."""
+    return {each: curve for each in design.sets if (curve := _mean_curve(each, metric))}
+
+
+def draw_curves(axes: Axes, curves: Mapping[Replicates, MeanCurve], named: Series) -> None:
+    """Draw curves with their bands, dotted where only some seeds are yet."""
     for replicates, curve in curves.items():
         shade, common = named.shade(replicates), len(curve.deviations)
         behind = shade == GREY

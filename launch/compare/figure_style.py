@@ -61,13 +61,13 @@ def paper_style() -> Iterator[None]:
         yield
 
 
-def panels(number: int) -> tuple[Figure, list[Axes]]:
-    """A figure with room for a legend on the right, and its axes, which share their scales."""
+def panels(number: int, *, alike: bool = True) -> tuple[Figure, list[Axes]]:
+    """A figure with room for a legend on the right, and its axes, which share their scales if they are alike."""
     columns = number if number < 4 else 2 if number == 4 else 3
     width, height = (3.5, 2.6) if number == 1 else (2.1, 1.9)
     rows = -(-number // columns)
     figure = Figure(figsize=(width * columns + 1.2, height * rows), layout="constrained")
-    axes = list(figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False).flat)
+    axes = list(figure.subplots(rows, columns, sharex=True, sharey=alike, squeeze=False).flat)
     for spare in axes[number:]:
         spare.remove()
     for place in axes[max(number - columns, 0) : number]:

@@ -15,6 +15,9 @@ from fl_ddp.results.metrics import is_of_phase, is_of_time
 from fl_ddp.results.run_folder import FAILURE
 from launch.numbers.metric import Curve
 
+Counts = tuple[Mapping[str, int], ...]
+"""Each client's samples by the name of their class."""
+
 
 @dataclass(frozen=True)
 class Run:
@@ -55,6 +58,20 @@ class Run:
             return self.curves.get(quantity, ())
         last = max((r for curve in self.curves.values() for r, _ in curve), default=0)
         return [(r, value) for r, value in client_curve(self.folder, quantity) if r <= last]
+
+
+def partition_counts(folder: Path) -> Counts | None:
+    """Each client's samples by the name of the class, as a run's partition.json has them; None if it does not.
+
+    Raises:
+        ConfigError: it is not what a run writes.
+    """
+    path = folder / "partition.json"
+    try:
+        counts = json.loads(path.read_text(encoding="utf-8")).get("counts") if path.is_file() else None
+        return None if counts is None else tuple({str(k): int(n) for k, n in client.items()} for client in counts)
+    except (OSError, ValueError, AttributeError, TypeError) as error:
+        raise ConfigError(path, f"is not what a run writes ({error})") from error
 
 
 def client_curve(folder: Path, quantity: str) -> Curve:

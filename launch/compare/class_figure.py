@@ -1,0 +1,74 @@
+"""The accuracy of each class over rounds, beside that of all: how a model learns and forgets."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from matplotlib import colormaps
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import MaxNLocator
+
+from launch.compare.figure_style import legend, panels
+from launch.compare.replicates import Design, Replicates
+from launch.run.stored import Run
+
+MOST_PANELS = 9
+_MOST_CLASSES = 20
+_OF_CLASS = "accuracy/"
+
+
+def class_figure(design: Design) -> Figure | None:
+    """A panel for each set of replicates, a line for each class and a black one for all; of the least seed.
+
+    A mean over seeds would hide what the figure is to show. Nothing where no run has evaluated anything, where there
+    are more than nine sets, or more than twenty classes.
+    """
+    shown = {each: run for each in design.sets if (run := _first(each))}
+    classes = list(dict.fromkeys(name for run in shown.values() for name in _classes(run)))
+    if not shown or len(shown) > MOST_PANELS or len(classes) > _MOST_CLASSES:
+        return None
+    shades = {name: colormaps["tab20"](_shade(i, len(classes))) for i, name in enumerate(classes)}
+    figure, axes = panels(len(shown))
+    for place, (replicates, run) in zip(axes, shown.items(), strict=True):
+        for name in _classes(run):
+            _line(place, run, name, color=shades[name], linewidth=0.9)
+        _line(place, run, "accuracy", color="black", linewidth=1.8)
+        place.set_title(panel_title(design, replicates))
+        place.set_xlabel("round")
+        place.set_ylabel("accuracy (%)")
+        place.label_outer(remove_inner_ticks=False)
+        place.xaxis.set_major_locator(MaxNLocator(5, integer=True, min_n_ticks=1))
+        place.margins(x=0.02)
+    entries = [Line2D([], [], color=shades[name], label=name.removeprefix(_OF_CLASS)) for name in classes]
+    legend(figure, "", [Line2D([], [], color="black", linewidth=1.8, label="all classes"), *entries])
+    return figure
+
+
+def panel_title(design: Design, replicates: Replicates) -> str:
+    """What sets replicates apart from the others, in two lines where it is long."""
+    values = zip(design.names, replicates.values, strict=True)
+    parts = [value if name in ("method", "path") else f"{name} = {value}" for name, value in values if value]
+    text = ", ".join(part.rpartition("/")[2] for part in parts)
+    return text if len(text) < 32 else text.replace(", ", ",\n", 1)
+
+
+def _first(replicates: Replicates) -> Run | None:
+    """Of the runs that count and have evaluated something, that of the least seed."""
+    known = [run for run in replicates.counted if run.curves.get("accuracy")]
+    return min(known, key=lambda run: int(str(run.config["seed"])), default=None)
+
+
+def _classes(run: Run) -> Sequence[str]:
+    return [name for name in run.curves if name.startswith(_OF_CLASS)]
+
+
+def _shade(index: int, number: int) -> int:
+    """Strong colours alone where they suffice."""
+    return 2 * index if number <= _MOST_CLASSES // 2 else index
+
+
+def _line(axes: Axes, run: Run, column: str, *, color: object, linewidth: float) -> None:
+    rounds, values = zip(*run.curves[column], strict=True)
+    axes.plot(rounds, [100 * value for value in values], color=color, linewidth=linewidth)

@@ -1,0 +1,82 @@
+"""All plots of runs side by side: which are drawn, and their files."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from matplotlib.figure import Figure
+
+from fl_ddp.errors import ConfigError
+from fl_ddp.host.atomic_file import writing
+from launch.compare.class_figure import class_figure
+from launch.compare.client_figure import class_of_client_figure, client_figure
+from launch.compare.curve_figure import curve_figure
+from launch.compare.figure_style import paper_style, save
+from launch.compare.metric_figure import metric_figure
+from launch.compare.partition_figure import partition_figure
+from launch.compare.replicates import Design
+from launch.numbers.metric import Metric
+
+
+@dataclass(frozen=True)
+class Beside:
+    """What is to be drawn beside curves and the metric over each option.
+
+    Attributes:
+        classes: each class's accuracy over rounds.
+        partitions: who holds what.
+        client: the forgetting degrees of this client's classes.
+        of_class: with client, this class's alone.
+    """
+
+    classes: bool = False
+    partitions: bool = False
+    client: int | None = None
+    of_class: str | None = None
+
+
+def write_figures(design: Design, metric: Metric, beside: Beside, out: Path) -> list[str]:
+    """Write all plots, and remove those over options that no longer vary; the names of the .png files.
+
+    Raises:
+        ConfigError: one that was asked for has nothing to show.
+        RunError: one cannot be written.
+    """
+    with paper_style():
+        figures = {"curves": curve_figure(design, metric), **_beside(design, beside)}
+        for index, key in enumerate(design.keys):
+            figures[f"metric_over_{key}"] = metric_figure(design, index, metric)
+        names = [save(figure, out / stem) for stem, figure in figures.items() if figure]
+    stems = {Path(name).stem for name in names}
+    with writing(out):
+        for old in (path for ending in ("png", "svg") for path in out.glob(f"metric_over_*.{ending}")):
+            if old.stem not in stems:
+                old.unlink()
+    return names
+
+
+def _beside(design: Design, beside: Beside) -> dict[str, Figure]:
+    found = {}
+    if beside.classes:
+        found["classes"] = _asked("--classes", class_figure(design))
+    if beside.partitions:
+        found["partitions"] = _asked("--partitions", partition_figure(design))
+    if beside.client is not None and beside.of_class is None:
+        found[f"client_{beside.client}"] = _asked("--client", client_figure(design, beside.client))
+    if beside.client is not None and beside.of_class is not None:
+        figure = class_of_client_figure(design, beside.client, beside.of_class)
+        found[f"client_{beside.client}_{beside.of_class}"] = _asked("--of_class", figure)
+    return found
+
+
+def _asked(option: str, figure: Figure | None) -> Figure:
+    """A figure that was asked for.
+
+    Raises:
+        ConfigError: there is nothing in it.
+    """
+    if figure is None:
+        accepted = "runs with --forgetting_every" if option in ("--client", "--of_class") else "runs that have begun"
+        raise ConfigError(option, "no run has anything to draw, or there are more than nine settings", accepted)
+    return figure

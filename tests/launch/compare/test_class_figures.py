@@ -1,0 +1,158 @@
+"""The plots of classes and clients, of real runs: what is drawn is what the runs' files hold."""
+
+from __future__ import annotations
+
+import csv
+import json
+import statistics
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+from launching import simulated
+from matplotlib.colors import to_hex
+from matplotlib.figure import Figure
+
+from fl_ddp.errors import ConfigError
+from launch.compare.class_figure import class_figure
+from launch.compare.client_figure import class_of_client_figure, client_figure
+from launch.compare.figure_style import paper_style
+from launch.compare.found_runs import find_runs
+from launch.compare.partition_figure import partition_figure
+from launch.compare.replicates import Design, design_of
+from launch.results import main
+
+TINY: dict[str, object] = {
+    "partition": "Dirichlet", "partition.alpha": 0.3, "clients": 4, "rounds": 3, "model.hidden": 16, "compile": False,
+    "forgetting_every": 1, "device": "cpu",
+}  # fmt: skip
+Rows = list[dict[str, str]]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two methods with two seeds each; FedProx's client 1 loses what it has most of in round 2."""
+    folder = tmp_path_factory.mktemp("runs")
+    for seed in (0, 1):
+        run = simulated({**TINY, "seed": seed, "name": f"a{seed}"}, folder)
+        counts = json.loads((run / "partition.json").read_text())["counts"][1]
+        name, number = max(counts.items(), key=lambda each: int(each[1]))
+        reduction = f"1,{name},2,{number // 2}"
+        simulated({**TINY, "seed": seed, "name": f"b{seed}", "method": "FedProx", "class_reduction": reduction}, folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def design(folder: Path) -> Design:
+    """Of these runs, of which the reduction is left aside, which differs with the seed."""
+    found = find_runs([folder]).runs
+    for each in found:
+        each.run.config.pop("class_reduction")  # type: ignore[attr-defined]
+    return design_of(found)
+
+
+def rows(folder: Path, run: str, table: str) -> Rows:
+    with (folder / run / table).open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def drawn(figure: Figure | None) -> Figure:
+    assert figure is not None
+    return figure
+
+
+def test_each_class_has_a_line_of_its_own_beside_that_of_all(design: Design, folder: Path) -> None:
+    with paper_style():
+        figure = drawn(class_figure(design))
+    assert [axes.get_title() for axes in figure.axes] == ["FedAvg", "FedProx"]
+    for run, axes in zip(("a0", "b0"), figure.axes, strict=True):
+        course = rows(folder, run, "metrics.csv")
+        columns = [*(f"accuracy/{k}" for k in range(10)), "accuracy"]
+        for column, line in zip(columns, axes.lines, strict=True):
+            assert line.get_ydata() == pytest.approx([100 * float(row[column]) for row in course])
+        assert len({to_hex(line.get_color()) for line in axes.lines}) == 11
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["all classes", *map(str, range(10))]
+
+
+def degrees(folder: Path, run: str, client: int, label: int, column: str = "forgetting_degree") -> list[float]:
+    mine = [
+        row for row in rows(folder, run, "forgetting.csv") if (row["client"], row["class"]) == (str(client), str(label))
+    ]
+    return [max(float(row[column]), -1.0) for row in mine]
+
+
+def test_a_clients_map_is_the_mean_degree_over_seeds_beside_what_it_has(design: Design, folder: Path) -> None:
+    with paper_style():
+        figure = drawn(client_figure(design, 1))
+    bars, heat = figure.axes[:2]
+    expected = [
+        [statistics.fmean(pair) for pair in zip(*(degrees(folder, run, 1, k) for run in ("a0", "a1")), strict=True)]
+        for k in range(10)
+    ]
+    assert np.asarray(heat.images[0].get_array()) == pytest.approx(np.array(expected))
+    counts = json.loads((folder / "a0" / "partition.json").read_text())["counts"][1]
+    assert [bar.get_width() for bar in bars.patches] == [counts.get(str(k), 0) for k in range(10)]  # type: ignore[attr-defined]
+    assert [axes.get_title() for axes in figure.axes[1:4:2]] == ["FedAvg", "FedProx"]
+
+
+def test_one_class_of_a_client_has_a_curve_for_each_setting(design: Design, folder: Path) -> None:
+    counts = Counter(json.loads((folder / "a0" / "partition.json").read_text())["counts"][1])
+    ((name, number),) = counts.most_common(1)
+    with paper_style():
+        figure = drawn(class_of_client_figure(design, 1, name))
+    degree, own, held = figure.axes
+    for axes, column in ((degree, "forgetting_degree"), (own, "own_accuracy")):
+        for line, runs in zip(axes.lines, (("a0", "a1"), ("b0", "b1")), strict=True):
+            values = zip(*(degrees(folder, run, 1, int(name), column) for run in runs), strict=True)
+            assert line.get_ydata() == pytest.approx([100 * statistics.fmean(each) for each in values])
+    assert [list(np.asarray(line.get_ydata())) for line in held.lines] == [[number] * 3, [number, *[number // 2] * 2]]
+
+
+def test_who_holds_what_is_drawn_once_for_settings_that_divide_alike(design: Design, folder: Path) -> None:
+    with paper_style():
+        figure = drawn(partition_figure(design))
+    (axes,) = figure.axes
+    counts = json.loads((folder / "a0" / "partition.json").read_text())["counts"]
+    expected = {(k, int(name)): n for k, client in enumerate(counts) for name, n in client.items()}
+    (bubbles,) = axes.collections
+    assert {tuple(map(int, place)) for place in np.asarray(bubbles.get_offsets())} == expected.keys()
+    largest = max(expected.values())
+    areas = np.asarray(bubbles.get_sizes())  # type: ignore[attr-defined]
+    assert areas == pytest.approx([max(121 * n / largest, 1) for n in expected.values()])
+
+
+def test_the_command_leaves_what_was_asked_for(folder: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    asked = ["--classes", "--partitions", "--client", "2"]
+    assert main([str(folder / "a0"), "--out", str(tmp_path), *asked]) == 0
+    assert main([str(folder / "a0"), "--out", str(tmp_path), "--client=2", "--of_class=3"]) == 0
+    stems = ("curves", "classes", "partitions", "client_2", "client_2_3")
+    assert {f"{stem}.{kind}" for stem in stems for kind in ("png", "svg")} <= {each.name for each in tmp_path.iterdir()}
+    assert "classes.png, partitions.png, client_2.png" in capfd.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--of_class", "3"], "--of_class: 3, but of which client?; accepted: --client 3, say, beside it"),
+        (["--client", "7"], "--client: no run has anything to draw, or there are more than nine settings; accepted: "),
+        (["--client", "1", "--of_class", "cat"], "--of_class: no run has anything to draw"),
+        (["--metric", "rounds_to fedavg"], "--metric: rounds_to fedavg: there is no row fedavg; accepted: rounds_to"),
+    ],
+)
+def test_what_cannot_be_drawn_is_said(
+    words: list[str], message: str, folder: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert main([str(folder / "a0"), "--out", str(tmp_path), *words]) == 2
+    assert message in capfd.readouterr().err
+
+
+def test_a_partition_that_is_no_runs_is_refused(folder: Path, tmp_path: Path, design: Design) -> None:
+    from launch.run.stored import client_curve, partition_counts
+
+    (tmp_path / "partition.json").write_text('{"counts": 3}')
+    (tmp_path / "forgetting.csv").write_text("round,client,class\n1,0,3\n")
+    with pytest.raises(ConfigError, match="is not what a run writes"):
+        partition_counts(tmp_path)
+    with pytest.raises(ConfigError, match="is not what a run writes"):
+        client_curve(tmp_path, "forgetting_degree/0/3")
