@@ -42,6 +42,13 @@ def test_a_saved_partition_gives_the_same_training_and_test_samples_again(tmp_pa
     assert equal(without.clients, first.clients) and not any(map(len, without.local_test))
 
 
+def test_counts_are_of_the_samples_that_clients_train_on() -> None:
+    federation = founded(partition="Dirichlet")
+    for part, counts in zip(federation.clients, federation.counts, strict=True):
+        found = np.bincount(federation.labels[part], minlength=10)
+        assert counts == {federation.classes[k]: n for k, n in enumerate(found) if n}
+
+
 def test_a_partitions_own_seed_goes_before_the_runs() -> None:
     first = founded(seed=0, **{"partition.seed": 5})
     again, alone, other = founded(seed=1, **{"partition.seed": 5}), founded(seed=5), founded(seed=1)

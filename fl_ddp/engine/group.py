@@ -129,7 +129,8 @@ class Group:
         """
         work, plan = self.workplace, plan or self.plan
         order = keys(self._keys, Purpose.AGAIN, draw) if draw else self._keys
-        goes_on = self.momentum is not None and not draw
+        buffer = None if draw else self.momentum
+        goes_on = buffer is not None
         kind = StepKind(work.dtype, plan.momentum > 0, plan.weight_decay > 0, work.bfloat16, work.compile, goes_on)
         width = start.shape[-1]
         state = self._state(objective, start, trace or {}, kind)
@@ -137,11 +138,11 @@ class Group:
             own = [state.walk.theta[i] for i in objective.running]
             for leaf, kept in zip(own, torch.split(self.statistics, [leaf[0].numel() for leaf in own], 1), strict=True):
                 leaf.copy_(kept.view_as(leaf))
-        if self.momentum is not None and goes_on:
-            if self.momentum.shape[1] != width:
-                what = f"true, but the method trains a vector of {width}, not the model's {self.momentum.shape[1]}"
+        if buffer is not None:
+            if buffer.shape[1] != width:
+                what = f"true, but the method trains a vector of {width}, not the model's {buffer.shape[1]}"
                 raise ConfigError("--keep_momentum", what, "false")
-            for leaf, kept in zip(state.walk.momentum, objective.leaves(self.momentum), strict=True):
+            for leaf, kept in zip(state.walk.momentum, objective.leaves(buffer), strict=True):
                 leaf.copy_(kept)
         rates = Rates(*(self._scalar(value) for value in (plan.lr, plan.momentum, plan.weight_decay)))
         received, remembered = _split(server, objective, width), _split(memory, objective, width)

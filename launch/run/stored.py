@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -77,6 +78,8 @@ def partition_counts(folder: Path) -> Counts | None:
 def client_curve(folder: Path, quantity: str) -> Curve:
     """One client's and class's column/client/class of a run's forgetting.csv; degrees are cut off at -1.
 
+    A class without test samples has none.
+
     Raises:
         ConfigError: it is not what a run writes.
     """
@@ -87,8 +90,9 @@ def client_curve(folder: Path, quantity: str) -> Curve:
     try:
         lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
         rows = csv.DictReader(line for line in lines if line.endswith("\n"))
-        mine = [(int(row["round"]), row[column]) for row in rows if (row["client"], row["class"]) == (client, label)]
-        return [(number, max(float(cell), -1.0)) for number, cell in mine if cell]
+        mine = [row for row in rows if [row["client"], row["class"]] == [client, label]]
+        known = [(int(row["round"]), float(row[column])) for row in mine]
+        return [(number, max(value, -1.0)) for number, value in known if not math.isnan(value)]
     except (OSError, KeyError, TypeError, ValueError) as error:
         raise ConfigError(path, f"is not what a run writes ({error or type(error).__name__})") from error
 

@@ -14,7 +14,6 @@ from launching import simulated
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
-from fl_ddp.errors import ConfigError
 from launch.compare.class_figure import class_figure
 from launch.compare.client_figure import class_of_client_figure, client_figure
 from launch.compare.figure_style import paper_style
@@ -145,14 +144,3 @@ def test_what_cannot_be_drawn_is_said(
 ) -> None:
     assert main([str(folder / "a0"), "--out", str(tmp_path), *words]) == 2
     assert message in capfd.readouterr().err
-
-
-def test_a_partition_that_is_no_runs_is_refused(folder: Path, tmp_path: Path, design: Design) -> None:
-    from launch.run.stored import client_curve, partition_counts
-
-    (tmp_path / "partition.json").write_text('{"counts": 3}')
-    (tmp_path / "forgetting.csv").write_text("round,client,class\n1,0,3\n")
-    with pytest.raises(ConfigError, match="is not what a run writes"):
-        partition_counts(tmp_path)
-    with pytest.raises(ConfigError, match="is not what a run writes"):
-        client_curve(tmp_path, "forgetting_degree/0/3")

@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 from tiny_table import write_table
 
+from launch.numbers.metric import parse_metric
 from launch.numbers.reading import Reading
 from launch.run.stored import Run
 from launch.tables.comparison import FilledRow, compare
-from launch.tables.rows import Table
+from launch.tables.rows import Column, Table
 from launch.tables.yaml_file import load_table
 
 
@@ -73,3 +74,17 @@ def test_orderings_are_judged_by_the_first_metric_of_their_column(table: Table) 
         small=False,
     ).judged
     assert [each.decision.verdict for each in judged] == ["holds"]  # by the running mean, not by the accuracy
+
+
+def test_rounds_to_a_row_are_to_what_that_row_ends_with_in_the_same_seed(table: Table) -> None:
+    rounds = Column("to fedavg", (parse_metric("rounds_to fedavg"), parse_metric("rounds_to fedavg of best")))
+    wide = replace(table, columns=(*table.columns, rounds))
+    runs = {
+        "fedavg": [run(0.5, 0.2, 0.3), run(0.1, 0.6)],
+        "slow": [run(0.1, 0.3, 0.2), run(0.1, 0.2)],
+    }
+    rows = filled(wide, runs)
+    assert values(rows["slow"], "to fedavg") == [{0: 2, 1: 3}, {0: 4, 1: 3}]
+    assert rows["slow"].cells[-1].numbers[0].reached == 1
+    assert values(rows["fedavg"], "to fedavg") == [{0: 1, 1: 2}, {0: 1, 1: 2}]
+    assert values(filled(wide, {"slow": runs["slow"]})["slow"], "to fedavg") == [{}, {}]
