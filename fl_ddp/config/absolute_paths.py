@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
 
 from fl_ddp.config.registry import KINDS
 from fl_ddp.config.settings import Choice, Config
 
-PATHS = ("root", "path")
-"""Names of options of a choice that are paths."""
+FILES, PLACES = ("path",), ("path", "root")
+"""Names of options of a choice that are files, or places of the machine, too."""
 
 
 def with_absolute_paths(config: Config) -> Config:
@@ -18,16 +19,25 @@ def with_absolute_paths(config: Config) -> Config:
 
     A path that is empty or starts with ~ stays, so does the import path of a class in a package.
     """
-    choices = {kind: _anchored(getattr(config, kind)) for kind in KINDS}
+    return replace(_with_absolute(config, PLACES), out=_absolute(config.out))
+
+
+def with_absolute_files(config: Config) -> Config:
+    """The same for what beside_file.py looks for beside a YAML file, wherever this is going to lie."""
+    return _with_absolute(config, FILES)
+
+
+def _with_absolute(config: Config, names: Collection[str]) -> Config:
+    choices = {kind: _anchored(getattr(config, kind), names) for kind in KINDS}
     reduction = config.class_reduction
     if reduction and reduction.endswith(".csv"):
         reduction = _absolute(reduction)
-    return replace(config, out=_absolute(config.out), class_reduction=reduction, **choices)  # type: ignore[arg-type]
+    return replace(config, class_reduction=reduction, **choices)  # type: ignore[arg-type]
 
 
-def _anchored(choice: Choice) -> Choice:
+def _anchored(choice: Choice, names: Collection[str]) -> Choice:
     values = {
-        name: _absolute(value) if name in PATHS and isinstance(value, str) else value
+        name: _absolute(value) if name in names and isinstance(value, str) else value
         for name, value in choice.init_args.items()
     }
     return Choice(_class_path(choice.class_path), values)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from fl_ddp.config import command_help
-from fl_ddp.config.absolute_paths import with_absolute_paths
+from fl_ddp.config.absolute_paths import with_absolute_files, with_absolute_paths
 from fl_ddp.config.layers import Layer, layer, resolve, scalar_options
 from fl_ddp.config.options import Given
 from fl_ddp.config.registry import KINDS
@@ -43,7 +43,7 @@ def parse(argv: Sequence[str]) -> Config:
     layers.append(layer(each for each in given if each.key not in ("config", "print_config")))
     config = _resolve_or_resume(layers)
     if any(each.key == "print_config" for each in given):
-        _show(to_yaml(config).rstrip())
+        _show(to_yaml(with_absolute_files(config)).rstrip())
     return config
 
 

@@ -15,6 +15,7 @@ from functools import cache
 from pathlib import Path
 from types import ModuleType
 
+from fl_ddp.bounds import Count
 from fl_ddp.config.options import Options, meant, nearest_first, options_of
 from fl_ddp.config.settings import Choice
 from fl_ddp.errors import ConfigError, first_line, one_line, users_place
@@ -69,16 +70,24 @@ def known(kind: str) -> dict[str, type]:
     return dict(sorted(found.items()))
 
 
-def any_model(module: object, norm: Norm = "own") -> object:
+def any_model(module: object, norm: Norm = "own", projection: Count | None = None) -> object:
     """What options can say of every model.
 
     Args:
         module: the model.
         norm: own leaves its layers as they are; group puts GroupNorm in place of every BatchNorm.
-    """
-    from fl_ddp.network.group_norm import with_group_norm  # imports torch, which commands need not wait for
+        projection: width of a projection between features and classifier, MOON's 256; null for none.
 
-    return with_group_norm(module) if norm == "group" else module  # type: ignore[arg-type]
+    Raises:
+        ConfigError: it cannot have a projection.
+    """
+    # both import torch, which commands need not wait for
+    from fl_ddp.models.projection import with_projection
+    from fl_ddp.network.group_norm import with_group_norm
+
+    if norm == "group":
+        module = with_group_norm(module)  # type: ignore[arg-type]
+    return module if projection is None else with_projection(module, projection)  # type: ignore[arg-type]
 
 
 def options(kind: str, owner: Maker) -> Options:

@@ -57,8 +57,7 @@ class Config:
         lr_decay: factor of the learning rate per round: lr * lr_decay ** round.
         lr_min: where the cosine ends, one round after the last.
         momentum: momentum of the clients' SGD, reset every round.
-        keep_momentum: clients go on with the momentum at which their last round has left them, as in code whose
-            optimizers are made once; false resets it.
+        keep_momentum: clients go on with the momentum of their last round.
         weight_decay: L2 coefficient added to the clients' gradients.
         running_statistics: of BatchNorm after a round: the mean of the cohort's (average), that of the first round for
             good (first), or each client's own (local), so that the clients' own models alone are tested.

@@ -116,7 +116,8 @@ def test_a_module_that_takes_nothing_gets_nothing(folder: Path) -> None:
 def test_arguments_handed_on_to_the_parent_are_options_and_engine_arguments(folder: Path) -> None:
     owner = registry.load("model", "own_nets.WideNet")
     options = registry.options("model", owner)
-    assert list(options.by_name) == ["scale", "width", "depth", "norm"] and options.beside == {"norm"}
+    assert list(options.by_name) == ["scale", "width", "depth", "norm", "projection"]
+    assert options.beside == {"norm", "projection"}
     net = registry.build(Choice("own_nets.WideNet", {"scale": 2.0, "depth": 5}), num_classes=3)
     assert net.size == (4, 5, 3)  # type: ignore[attr-defined]
 

@@ -64,7 +64,8 @@ def test_the_rounds_of_a_cosine_stay(tmp_path: Path) -> None:
     )
 
 
-def test_resume_compares_the_path_of_a_npz_file(tmp_path: Path) -> None:
+def test_resume_compares_the_path_of_a_npz_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
     (tmp_path / "config.yaml").write_text(to_yaml(config_of("--data x.npz")))
     assert config_of(f"--resume {tmp_path} --data x.npz").data.init_args["path"] == "x.npz"
     assert message_of(f"--resume {tmp_path} --data y.npz").startswith("--data.path: y.npz is not ")
