@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import sys
 from dataclasses import dataclass, fields, replace
+from filecmp import cmp
 from functools import cached_property
 from pathlib import Path
 
@@ -132,8 +133,17 @@ def _differences(stored: Config, wanted: Config) -> list[tuple[str, str, str]]:
     """Key, stored and wanted value of what makes two runs different ones."""
     before, after = _flat(with_absolute_paths(stored)), _flat(with_absolute_paths(wanted))
     free = _OF_MACHINE - ({"rounds"} if stored.depends_on_rounds else set())
-    keys = [key for key in {**before, **after} if key not in free and before.get(key) != after.get(key)]
+    keys = [key for key in {**before, **after} if key not in free and not _alike(before.get(key), after.get(key))]
     return [(key, written(before.get(key)), written(after.get(key))) for key in keys]
+
+
+def _alike(before: object, after: object) -> bool:
+    """Whether two values are the same, or files that hold the same: of a recipe in another checkout, say."""
+    if before == after or not isinstance(before, str) or not isinstance(after, str):
+        return before == after
+    there, here = Path(before).expanduser(), Path(after).expanduser()
+    are_files = all(file.is_absolute() and file.is_file() for file in (there, here))
+    return are_files and cmp(there, here, shallow=False)
 
 
 def _flat(config: Config) -> dict[str, object]:

@@ -1,0 +1,32 @@
+"""Whether the run in a folder is the one that is wanted there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from launching import simulated
+
+from fl_ddp.errors import ConfigError
+from launch.run.trial import Trial
+
+COUNTS = "client,0,1,2,3,4,5,6,7,8,9\n" + "".join(f"{k},9,9,9,9,9,9,9,9,9,9\n" for k in range(3))
+
+
+def test_a_recipes_file_may_lie_in_another_checkout_if_it_holds_the_same(tmp_path: Path) -> None:
+    for checkout in ("old", "new"):
+        (tmp_path / checkout).mkdir()
+        (tmp_path / checkout / "counts.csv").write_text(COUNTS)
+    given: dict[str, object] = {"partition": "FromCounts", "clients": 3, "rounds": 1, "compile": False, "device": "cpu"}
+    simulated({**given, "partition.path": f"{tmp_path}/old/counts.csv", "name": "run"}, tmp_path / "runs")
+
+    def finished(file: Path) -> bool:
+        options = tuple(f"--{key}={value}" for key, value in given.items())
+        return Trial("row", tmp_path / "runs" / "run", (*options, f"--partition.path={file}")).is_finished()
+
+    assert finished(tmp_path / "old" / "counts.csv") and finished(tmp_path / "new" / "counts.csv")
+    other = tmp_path / "new" / "counts.csv"
+    other.write_text(COUNTS.replace("0,9", "0,8", 1))
+    for file in (other, tmp_path / "none.csv"):
+        with pytest.raises(ConfigError, match=r"holds another run \(partition\.path is .*old/counts\.csv, not"):
+            finished(file)
