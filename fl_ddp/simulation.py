@@ -16,7 +16,7 @@ from fl_ddp.clients.kept_momentum import OWN as MOMENTUM
 from fl_ddp.clients.kept_momentum import kept_momentum
 from fl_ddp.clients.own_samples import batch_statistics
 from fl_ddp.config.settings import Config
-from fl_ddp.engine.group import Group, Workplace
+from fl_ddp.engine.group import Carried, Group, Workplace
 from fl_ddp.engine.plan import Plan
 from fl_ddp.engine.seeds import Purpose, noise_key
 from fl_ddp.evaluation import Evaluation, Received, Scores
@@ -193,9 +193,9 @@ class Simulation:
         sent = method.sent(index)
         received = {name: (server if name in sent else self._initial)[name] for name in method.broadcast}
         memory = self._memory.take(group.client)
-        group.statistics, group.momentum = memory.pop(STATISTICS, None), memory.pop(MOMENTUM, None)
+        group.carried = Carried(memory.pop(STATISTICS, None), memory.pop(MOMENTUM, None))
         upload = self._hooks.upload(method.client_update(group, received, memory), self._remembered)
-        kept = self._federation.statistics.kept(upload) | kept_momentum(group.momentum)
+        kept = self._federation.statistics.kept(upload) | kept_momentum(group.carried.momentum)
         upload = replace(upload, memory=kept)
         upload = self._tested(group, upload) if due else upload
         upload = self._looked_at(upload) if looks else upload

@@ -65,7 +65,7 @@ def of_each(group: Group, function: OfSamples, theta: Tensor) -> Tensors:
     """
     parts = list(_by_chunks(group, function, theta))
     real = group.positions >= 0
-    found = {name: torch.cat([part[name] for part in parts], 1)[:, : real.shape[1]] for name in parts[0]}
+    found = {name: _of_length(torch.cat([part[name] for part in parts], 1), real.shape[1]) for name in parts[0]}
     return {name: torch.where(real.view(*real.shape, *[1] * (t.ndim - 2)), t, 0) for name, t in found.items()}
 
 
@@ -84,7 +84,7 @@ def sum_over(group: Group, function: OfSamples, theta: Tensor) -> Tensors:
     total, *others = _by_chunks(group, function, theta)
     for part in others:
         total = {name: t + part[name] for name, t in total.items()}
-    return total
+    return {name: t + 0.0 for name, t in total.items()}  # -0.0 would tell how many empty batches others needed
 
 
 def batch_statistics(group: Group, theta: Tensor, model: FlatModel) -> Tensors:
@@ -98,6 +98,14 @@ def batch_statistics(group: Group, theta: Tensor, model: FlatModel) -> Tensors:
         return {"statistics": model.batch_statistics(theta, batch) * batch.mask.sum()}
 
     return sum_over(group, of_batch, theta) | {"samples": group.n}
+
+
+def _of_length(values: Tensor, length: int) -> Tensor:
+    """Values [G, M, ...] cut off, or filled up with zeros, at [G, length, ...]."""
+    missing = length - values.shape[1]
+    if missing <= 0:
+        return values[:, :length]
+    return torch.cat([values, values.new_zeros(values.shape[0], missing, *values.shape[2:])], 1)
 
 
 def _by_chunks(group: Group, function: OfSamples, theta: Tensor) -> Iterator[Tensors]:

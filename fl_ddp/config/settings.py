@@ -56,7 +56,7 @@ class Config:
         lr_schedule: how it falls over the rounds: exponential, by lr_decay a round, or cosine, from lr to lr_min.
         lr_decay: factor of the learning rate per round: lr * lr_decay ** round.
         lr_min: where the cosine ends, one round after the last.
-        momentum: momentum of the clients' SGD, reset every round.
+        momentum: momentum of the clients' SGD, which begins every round at zero.
         keep_momentum: clients go on with the momentum of their last round.
         weight_decay: L2 coefficient added to the clients' gradients.
         running_statistics: of BatchNorm after a round: the mean of the cohort's (average), that of the first round for

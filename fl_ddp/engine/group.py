@@ -46,6 +46,21 @@ class Workplace:
     shared: Tensor = field(default_factory=lambda: torch.zeros(0, dtype=torch.int64))
 
 
+@dataclass
+class Carried:
+    """What clients' training carries from round to round, of a group and of all its parts.
+
+    Attributes:
+        statistics: [G, S] running statistics of BatchNorm that the clients keep to themselves; None where the received
+            ones count.
+        momentum: [G, P] of the clients' SGD, which the first training of a round leaves anew; None where every round
+            begins without.
+    """
+
+    statistics: Tensor | None = None
+    momentum: Tensor | None = None
+
+
 class Group:
     """G lanes, each a client with its samples; lanes without a client are padded and have no samples.
 
@@ -57,10 +72,7 @@ class Group:
         plan: of local training in this round.
         round: its index, from 0.
         keys: [G] of what a method draws for a client in this round, with uniform() or normal().
-        statistics: [G, S] running statistics of BatchNorm that the clients keep to themselves, with which the first
-            training of a round begins; None where the received ones count.
-        momentum: [G, P] of the clients' SGD, with which the first training of a round begins and where it leaves it;
-            None where every round begins anew.
+        carried: what the first training of a round begins with, beside the parameters.
     """
 
     def __init__(
@@ -86,8 +98,7 @@ class Group:
         self.n = torch.from_numpy(self._counts).to(device, workplace.dtype)
         self.real = torch.from_numpy(self.client >= 0).to(device, workplace.dtype)
         self.steps = self._steps(plan)
-        self.statistics: Tensor | None = None
-        self.momentum: Tensor | None = None
+        self.carried = Carried()
 
     @property
     def lanes(self) -> int:
@@ -129,14 +140,14 @@ class Group:
         """
         work, plan = self.workplace, plan or self.plan
         order = keys(self._keys, Purpose.AGAIN, draw) if draw else self._keys
-        buffer = None if draw else self.momentum
+        buffer, statistics = (None, None) if draw else (self.carried.momentum, self.carried.statistics)
         goes_on = buffer is not None
         kind = StepKind(work.dtype, plan.momentum > 0, plan.weight_decay > 0, work.bfloat16, work.compile, goes_on)
         width = start.shape[-1]
         state = self._state(objective, start, trace or {}, kind)
-        if self.statistics is not None and objective.running and not draw:
+        if statistics is not None and objective.running:
             own = [state.walk.theta[i] for i in objective.running]
-            for leaf, kept in zip(own, torch.split(self.statistics, [leaf[0].numel() for leaf in own], 1), strict=True):
+            for leaf, kept in zip(own, torch.split(statistics, [leaf[0].numel() for leaf in own], 1), strict=True):
                 leaf.copy_(kept.view_as(leaf))
         if buffer is not None:
             if buffer.shape[1] != width:
@@ -153,7 +164,7 @@ class Group:
                 given = (state, drawn, work.samples.normaliser, received, remembered, rates)
                 steps.of(given)(*given)
         if goes_on:
-            self.momentum = _joined(state.walk.momentum)
+            self.carried.momentum = _joined(state.walk.momentum)
         traces = {name: _joined(leaves) for name, leaves in state.walk.trace.items()}
         number = self.steps if plan is self.plan else self._steps(plan)
         return Trained(_joined(state.walk.theta), state.loss / number.clamp_min(1), traces)
@@ -177,7 +188,7 @@ class Group:
         real = int((self.client >= 0).sum())
         ids = self.client[:real]
         group = Group(self.workplace, self.plan, ids, samples[:real], self.lanes, self._seed, self.round)
-        group.statistics, group.momentum = self.statistics, self.momentum
+        group.carried = self.carried
         return group
 
     def _state(self, objective: Objective, start: Tensor, trace: Mapping[str, Tensor], kind: StepKind) -> State:
@@ -216,8 +227,8 @@ class Group:
         return torch.from_numpy(self._padded(self.workplace.largest)).to(self.n.device)
 
     def in_order(self, batch_size: int) -> Iterator[Drawn]:
-        """Every sample of each lane once, as many batches as the largest client of the run needs."""
-        padded = self._padded(-(-self.workplace.largest // batch_size) * batch_size)
+        """Every sample of each lane once, as many batches as the largest of its clients needs, and at least one."""
+        padded = self._padded(max(-(-int(self._counts.max(initial=0)) // batch_size), 1) * batch_size)
         batches = padded.reshape(self.lanes, -1, batch_size).swapaxes(0, 1)
         return self._draws(batches, keys(self._keys, Purpose.SAMPLE))
 

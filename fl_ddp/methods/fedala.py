@@ -25,7 +25,7 @@ class FedALA(FedAvg):
 
     Attributes:
         eta: step of the mixing weights; 0 always begins at the received model.
-        share: of a client's samples that they are learned on in a pass.
+        share: of a client's samples, others in each round, that they are learned on, with short batches.
         layers: tensors that are mixed, counted from the last; the others are taken as received.
         threshold: deviation of the last losses below which they have settled, the first time.
         losses: number of these.
@@ -57,12 +57,13 @@ class FedALA(FedAvg):
 
     def learned(self, group: Group, server: Tensors, memory: Tensors) -> Tensor:
         """The weights after this round's passes; a client that never trained has nothing to mix."""
-        plan = replace(group.plan, epochs=self.share, steps=None, lr=self.eta, momentum=0.0, weight_decay=0.0)
+        sgd = replace(group.plan, lr=self.eta, momentum=0.0, weight_decay=0.0)
+        plan = replace(sgd, epochs=self.share, steps=None, drop_last=False)
         objective, w, losses = _Mixing(self.model, layers=self.layers), memory["w"], list[Tensor]()
         goes_on = memory["times"] > 0
         for turn in range(1, self.passes + 1):
-            # data decide who goes on: lanes that are done stay as they are
-            passed = group.train(w, objective, server, {"theta": memory["theta"]}, plan=plan, draw=turn)
+            # all passes of a round are over the same samples; data decide who goes on: lanes that are done stay
+            passed = group.train(w, objective, server, {"theta": memory["theta"]}, plan=plan, draw=1)
             w = torch.where(goes_on[:, None], passed.theta, w)
             losses.append(passed.loss)
             goes_on = goes_on & (memory["times"] == 1)

@@ -32,7 +32,9 @@ class FedFomo(FedAvg):
         held_out: share of a client's samples that models are judged on, never trained on.
         epsilon: probability that others are drawn at random in round 0; it falls by decay each round.
         decay: of epsilon.
-        norm: of the distance between models.
+        norm: of the distance between models, running statistics of BatchNorm aside.
+        fallback: where a client begins if no model does better: at its last one (keep), or at the one before its last
+            local training (before), as the official code does.
         num_clients: N, of the run.
     """
 
@@ -41,11 +43,11 @@ class FedFomo(FedAvg):
     epsilon: UnitInterval = 0.3
     decay: NonNegative = 0.05
     norm: Literal["l2", "l1"] = "l2"
+    fallback: Literal["keep", "before"] = "keep"
     num_clients: Count = 1
 
     broadcast: ClassVar[tuple[str, ...]] = ("theta", "models", "known", "affinity")
     neutral: ClassVar[Mapping[str, float] | None] = None
-    keeps_momentum: ClassVar[bool] = False
 
     def init(self) -> Tensors:
         """The server keeps the last model of every client [N, P], and what each said of the others' [N, N]."""
@@ -76,7 +78,7 @@ class FedFomo(FedAvg):
             gain = torch.where(apart, (loss - self.judged(judges, other)) / distance, 0)
             moved, positive = moved + gain.clamp_min(0)[:, None] * gap, positive + gain.clamp_min(0)
             gains.append(gain)
-        own = server["models"][chosen[:, 0]]
+        own = server["models"][chosen[:, 0]] if self.fallback == "keep" else before
         start = torch.where(positive[:, None] > 0, before + moved / positive.clamp_min(1e-30)[:, None], own)
         trained = rest.train(start, self, {}, {})
         said = loss.new_zeros(group.lanes, self.num_clients).scatter(1, chosen, torch.stack(gains, 1))
@@ -90,7 +92,8 @@ class FedFomo(FedAvg):
 
     def _length(self, vectors: Tensor) -> Tensor:
         """Norms [G] of vectors [G, P]."""
-        length: Tensor = torch.linalg.vector_norm(vectors, 1 if self.norm == "l1" else 2, dim=1)
+        parameters = self.model.take(vectors, self.model.others(self.model.running))
+        length: Tensor = torch.linalg.vector_norm(parameters, 1 if self.norm == "l1" else 2, dim=1)
         return length
 
     def judged(self, judges: Group, theta: Tensor) -> Tensor:

@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
+from fl_ddp.errors import ConfigError
 from launch.compare.figure_style import legend, panels
 from launch.compare.replicates import Design, Replicates
 from launch.run.stored import Run
@@ -19,16 +20,22 @@ _MOST_CLASSES = 20
 _OF_CLASS = "accuracy/"
 
 
-def class_figure(design: Design) -> Figure | None:
+def class_figure(design: Design) -> Figure:
     """A panel for each set of replicates, a line for each class and a black one for all; of the least seed.
 
-    A mean over seeds would hide what the figure is to show. Nothing where no run has evaluated anything, where there
-    are more than nine sets, or more than twenty classes.
+    A mean over seeds would hide what the figure is to show.
+
+    Raises:
+        ConfigError: no run has evaluated anything, there are more than nine settings, or more than twenty classes.
     """
     shown = {each: run for each in design.sets if (run := _first(each))}
     classes = list(dict.fromkeys(name for run in shown.values() for name in _classes(run)))
-    if not shown or len(shown) > MOST_PANELS or len(classes) > _MOST_CLASSES:
-        return None
+    if not shown:
+        raise ConfigError("--classes", "no run has evaluated its model", "runs that have begun")
+    if len(shown) > MOST_PANELS:
+        raise ConfigError("--classes", f"there are {len(shown)} settings", f"{MOST_PANELS} at most")
+    if len(classes) > _MOST_CLASSES:
+        raise ConfigError("--classes", f"there are {len(classes)} classes", f"{_MOST_CLASSES} at most")
     shades = {name: colormaps["tab20"](_shade(i, len(classes))) for i, name in enumerate(classes)}
     figure, axes = panels(len(shown))
     for place, (replicates, run) in zip(axes, shown.items(), strict=True):

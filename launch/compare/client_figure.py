@@ -3,46 +3,54 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
+import numpy.typing as npt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
 from matplotlib.ticker import MaxNLocator
 
+from fl_ddp.errors import ConfigError
 from launch.compare.class_figure import MOST_PANELS, panel_title
-from launch.compare.curve_figure import draw_curves, mean_curves
+from launch.compare.curve_figure import MeanCurve, draw_curve
 from launch.compare.figure_style import INK, legend, panels
 from launch.compare.replicates import Design, Replicates
 from launch.compare.series import series
-from launch.numbers.metric import parse_metric
+from launch.numbers.metric import Curve, parse_metric
+from launch.run.client_curves import ClientCurves, client_curves
 
-_DEGREE, _OWN = "forgetting_degree", "own_accuracy"
+_DEGREE, _OWN, _SAMPLES = "forgetting_degree", "own_accuracy", "samples"
+_MOST_TICKS = 8
+
+Told = Mapping[Replicates, Mapping[int, ClientCurves]]
+"""What each run tells of a client, by setting and seed; runs that tell nothing are left out."""
 
 
-def client_figure(design: Design, client: int) -> Figure | None:
+def client_figure(design: Design, client: int) -> Figure:
     """What a client has of each class beside the forgetting degree of each class over rounds, a row for each setting.
 
-    Means over seeds, degrees cut off at -1. Nothing where no run tells, or for more than nine settings.
+    A column for each round in which the client took part and was looked at; means over the seeds in which it was. The
+    samples are those at first. Degrees are cut off at -1.
+
+    Raises:
+        ConfigError: no run tells, or there are more than nine settings.
     """
-    known = [each for each in design.sets if _heat(each, client).size]
-    if not known or len(known) > MOST_PANELS:
-        return None
-    rows = max(len(_classes(each)) for each in known)
-    height = max(1.6, 0.16 * rows)
-    figure = Figure(figsize=(6.4, height * len(known) + 0.6), layout="constrained")
-    axes = figure.subplots(len(known), 2, squeeze=False, width_ratios=[1, 3.2])
-    image = None
-    for (bars, heat), replicates in zip(axes, known, strict=True):
-        classes = _classes(replicates)
-        _bars(bars, classes, [_samples(replicates, client, name) for name in classes])
-        image = _map(heat, _rounds(replicates, client), _heat(replicates, client))
+    told = _told(design, client)
+    if len(told) > MOST_PANELS:
+        raise ConfigError("--client", f"{client}: there are {len(told)} settings", f"{MOST_PANELS} at most")
+    height = max(1.6, 0.16 * max(len(_classes(by_seed)) for by_seed in told.values()))
+    figure = Figure(figsize=(6.4, height * len(told) + 0.6), layout="constrained")
+    axes = figure.subplots(len(told), 2, squeeze=False, width_ratios=[1, 3.2])
+    for (bars, heat), (replicates, by_seed) in zip(axes, told.items(), strict=True):
+        classes = _classes(by_seed)
+        _bars(bars, classes, [_at_first(by_seed, name) for name in classes])
+        image = _map(heat, *_degrees(by_seed, classes))
         if design.keys:
             heat.set_title(panel_title(design, replicates))
     for place, label in zip(axes[-1], (f"samples of client {client}", "round"), strict=True):
         place.set_xlabel(label)
-    assert image is not None
     bar = figure.colorbar(image, ax=axes[:, 1], ticks=[-1, 0, 1], pad=0.02)
     bar.set_label("forgetting degree")
     bar.outline.set_visible(False)
@@ -50,69 +58,99 @@ def client_figure(design: Design, client: int) -> Figure | None:
     return figure
 
 
-def class_of_client_figure(design: Design, client: int, name: str) -> Figure | None:
+def class_of_client_figure(design: Design, client: int, name: str) -> Figure:
     """A class's forgetting degree at a client, and the accuracy of the client's own model on it, over rounds.
 
-    A line for each setting, the mean over seeds, with a band of one standard deviation. Where settings differ in what
-    the client has of the class, or that changes, a third panel shows it. Nothing where no run tells.
+    A line for each setting, the mean over seeds, with a band of one standard deviation; where the client took part in
+    other rounds in each seed, a thin line for each. Where what the client has of the class changes over rounds, or
+    differs among settings with the same seed, a third panel shows it.
+
+    Raises:
+        ConfigError: no run tells.
     """
-    metrics = {column: parse_metric(f"final of {column}/{client}/{name}") for column in (_DEGREE, _OWN)}
-    curves = {column: mean_curves(design, metric) for column, metric in metrics.items()}
-    if not curves[_DEGREE]:
-        return None
-    held = {each: _held(each, client, name) for each in curves[_DEGREE]}
-    changes = len({value for of_one in held.values() for _, value in of_one}) > 1
-    figure, places = panels(3 if changes else 2, alike=False)
-    named = series(design, list(curves[_DEGREE]), metrics[_DEGREE], None)
-    labels = (f"forgetting degree of {name} (%)", f"own accuracy of {name} (%)")
-    for place, column, label in zip(places, metrics, labels, strict=False):
-        draw_curves(place, curves[column], named)
+    told = _told(design, client)
+    known = {name for by_seed in told.values() for name in _classes(by_seed)}
+    if name not in known:
+        raise ConfigError("--of_class", f"{name}: client {client} has no such class", ", ".join(sorted(known)))
+    held = {each: {seed: _of(of, name, _SAMPLES) for seed, of in by_seed.items()} for each, by_seed in told.items()}
+    shows = _changes(held)
+    figure, places = panels(3 if shows else 2, alike=False)
+    named = series(design, list(told), parse_metric(f"final of {_DEGREE}/{client}/{name}"), None)
+    labels = (f"forgetting degree of {name} (%)", f"own accuracy of {name} (%)", f"samples of {name}")
+    for place, column, label in zip(places, (_DEGREE, _OWN, _SAMPLES), labels, strict=False):
+        for replicates, by_seed in told.items():
+            curves = [_of(of, name, column) for of in by_seed.values()]
+            _draw(
+                place, [curve for curve in curves if curve], named.shade(replicates), 1 if column == _SAMPLES else 100
+            )
         place.set_ylabel(label)
-    if changes:
-        for replicates, of_one in held.items():
-            rounds, values = zip(*of_one, strict=True)
-            places[2].step(rounds, values, where="post", color=named.shade(replicates))
-        places[2].set_ylabel(f"samples of {name}")
-        places[2].set_ylim(bottom=0)
-        places[2].xaxis.set_major_locator(MaxNLocator(5, integer=True, min_n_ticks=1))
-    for place in places:
         place.set_xlabel("round")
+        place.xaxis.set_major_locator(MaxNLocator(5, integer=True, min_n_ticks=1))
     places[0].set_title(f"client {client}", loc="left")
     if len(set(named.labels.values())) > 1:
         legend(figure, named.title, named.entries())
     return figure
 
 
-def _classes(replicates: Replicates) -> list[str]:
-    columns = (name for run in replicates.counted for name in run.curves if name.startswith(f"{_DEGREE}/"))
-    return [name.partition("/")[2] for name in dict.fromkeys(columns)]
+def _told(design: Design, client: int) -> Told:
+    told = {}
+    for each in design.sets:
+        by_seed = {int(str(run.config["seed"])): client_curves(run.folder, client) for run in each.counted}
+        if known := {seed: curves for seed, curves in by_seed.items() if any(of[_DEGREE] for of in curves.values())}:
+            told[each] = known
+    if not told:
+        raise ConfigError("--client", f"{client}: no run tells of it", "a client of runs with --forgetting_every")
+    return told
 
 
-def _rounds(replicates: Replicates, client: int) -> list[int]:
-    """Rounds in which every run that counts has looked at the client."""
-    names = _classes(replicates)[:1]
-    of_runs = [{r for r, _ in run.curve(f"{_DEGREE}/{client}/{name}")} for run in replicates.counted for name in names]
-    return sorted(set.intersection(*of_runs)) if of_runs else []
+def _classes(by_seed: Mapping[int, ClientCurves]) -> list[str]:
+    return list(dict.fromkeys(name for curves in by_seed.values() for name in curves))
 
 
-def _heat(replicates: Replicates, client: int) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
-    """Mean forgetting degrees over seeds [C, rounds]."""
-    rounds, rows = _rounds(replicates, client), []
-    for name in _classes(replicates):
-        of_seeds = [dict(run.curve(f"{_DEGREE}/{client}/{name}")) for run in replicates.counted]
-        rows.append([statistics.fmean(of_one.get(r, np.nan) for of_one in of_seeds) for r in rounds])
-    return np.array(rows, np.float64).reshape(len(rows), len(rounds))
+def _of(curves: ClientCurves, name: str, column: str) -> Curve:
+    return curves.get(name, {}).get(column, ())
 
 
-def _held(replicates: Replicates, client: int, name: str) -> list[tuple[int, float]]:
-    """Samples of a class that a client has, by round: of the first run that tells."""
-    curves = (run.curve(f"samples/{client}/{name}") for run in replicates.counted)
-    return list(next((curve for curve in curves if curve), ()))
+def _degrees(by_seed: Mapping[int, ClientCurves], classes: Sequence[str]) -> tuple[list[int], npt.NDArray[np.float64]]:
+    """Rounds, and mean degrees [C, rounds] over the seeds that have the round."""
+    of_seeds = [{name: dict(_of(curves, name, _DEGREE)) for name in classes} for curves in by_seed.values()]
+    rounds = sorted({r for of_seed in of_seeds for degrees in of_seed.values() for r in degrees})
+    means = np.full((len(classes), len(rounds)), np.nan)
+    for row, name in enumerate(classes):
+        for column, number in enumerate(rounds):
+            if values := [of_seed[name][number] for of_seed in of_seeds if number in of_seed[name]]:
+                means[row, column] = statistics.fmean(values)
+    return rounds, means
 
 
-def _samples(replicates: Replicates, client: int, name: str) -> float:
-    held = _held(replicates, client, name)
-    return held[-1][1] if held else 0.0
+def _at_first(by_seed: Mapping[int, ClientCurves], name: str) -> float:
+    """What a client has of a class at first, mean over seeds."""
+    curves = [_of(of, name, _SAMPLES) for of in by_seed.values()]
+    return statistics.fmean([curve[0][1] for curve in curves if curve] or [0.0])
+
+
+def _changes(held: Mapping[Replicates, Mapping[int, Curve]]) -> bool:
+    """Whether what a client has of a class changes over rounds, or differs among settings with the same seed."""
+    first: dict[int, set[float]] = {}
+    for seed, curve in ((seed, curve) for by_seed in held.values() for seed, curve in by_seed.items() if curve):
+        if len({value for _, value in curve}) > 1:
+            return True
+        first.setdefault(seed, set()).add(curve[0][1])
+    return any(len(values) > 1 for values in first.values())
+
+
+def _draw(axes: Axes, curves: Sequence[Curve], colour: str, scale: float) -> None:
+    """The mean of curves in the same rounds, with its spread; each by itself if they are in others."""
+    rounds = [[r for r, _ in curve] for curve in curves]
+    if any(each != rounds[0] for each in rounds):
+        for each, curve in zip(rounds, curves, strict=True):
+            axes.plot(each, [scale * value for _, value in curve], color=colour, linewidth=0.7, marker=".")
+        return
+    values = [
+        [scale * value for value in column] for column in zip(*([v for _, v in curve] for curve in curves), strict=True)
+    ]
+    deviations = [statistics.stdev(column) if len(column) > 1 else 0.0 for column in values]
+    draw_curve(axes, MeanCurve(rounds[0], list(map(statistics.fmean, values)), deviations), colour)
 
 
 def _bars(axes: Axes, classes: Sequence[str], samples: Sequence[float]) -> None:
@@ -124,12 +162,12 @@ def _bars(axes: Axes, classes: Sequence[str], samples: Sequence[float]) -> None:
     axes.tick_params(length=0)
 
 
-def _map(axes: Axes, rounds: Sequence[int], degrees: np.ndarray[tuple[int, int], np.dtype[np.float64]]) -> AxesImage:
-    step = rounds[1] - rounds[0] if len(rounds) > 1 else 1
-    place = (rounds[0] - step / 2, rounds[-1] + step / 2, len(degrees) - 0.5, -0.5)
-    image = axes.imshow(degrees, vmin=-1, vmax=1, cmap="RdBu_r", aspect="auto", extent=place, interpolation="nearest")
+def _map(axes: Axes, rounds: Sequence[int], degrees: npt.NDArray[np.float64]) -> AxesImage:
+    """A column for each round there is, which may be any ones."""
+    image = axes.imshow(degrees, vmin=-1, vmax=1, cmap="RdBu_r", aspect="auto", interpolation="nearest")
+    every = -(-len(rounds) // _MOST_TICKS)
+    axes.set_xticks(range(0, len(rounds), every), [str(each) for each in rounds[::every]])
     axes.set_yticks([])
     axes.grid(visible=False)
     axes.spines[:].set_visible(False)
-    axes.xaxis.set_major_locator(MaxNLocator(6, integer=True, min_n_ticks=1))
     return image

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from matplotlib.axes import Axes
@@ -12,7 +12,7 @@ from matplotlib.ticker import MaxNLocator
 
 from launch.compare.figure_style import GREY, MOST_COLOURS, legend, panels
 from launch.compare.replicates import Design, Replicates, in_order
-from launch.compare.series import Series, series
+from launch.compare.series import series
 from launch.numbers.metric import Metric, curve_name, smoothed
 from launch.numbers.spread import spread
 
@@ -44,7 +44,7 @@ def curve_figure(design: Design, metric: Metric) -> Figure | None:
         design: of the runs.
         metric: whose quantity and smoothing are drawn.
     """
-    curves = mean_curves(design, metric)
+    curves = {each: curve for each in design.sets if (curve := _mean_curve(each, metric))}
     if not curves:
         return None
     split = _panel_key(design, list(curves))
@@ -52,8 +52,11 @@ def curve_figure(design: Design, metric: Metric) -> Figure | None:
     named = series(design, list(curves), metric, split)
     figure, axes = panels(len(titles))
     for place, title in zip(axes, titles, strict=True):
-        inside = {each: curve for each, curve in curves.items() if split is None or each.values[split] == title}
-        draw_curves(place, inside, named)
+        for replicates, curve in curves.items():
+            if split is None or replicates.values[split] == title:
+                draw_curve(place, curve, named.shade(replicates))
+        place.xaxis.set_major_locator(MaxNLocator(5, integer=True, min_n_ticks=1))
+        place.margins(x=0.02)
         if split is not None:
             place.set_title(f"{design.names[split]} = {title}")
         place.set_xlabel("round")
@@ -64,28 +67,20 @@ def curve_figure(design: Design, metric: Metric) -> Figure | None:
     return figure
 
 
-def mean_curves(design: Design, metric: Metric) -> dict[Replicates, MeanCurve]:
-    """The curves that a metric is read from, of all replicates that have one."""
-    return {each: curve for each in design.sets if (curve := _mean_curve(each, metric))}
-
-
-def draw_curves(axes: Axes, curves: Mapping[Replicates, MeanCurve], named: Series) -> None:
-    """Draw curves with their bands, dotted where only some seeds are yet."""
-    for replicates, curve in curves.items():
-        shade, common = named.shade(replicates), len(curve.deviations)
-        behind = shade == GREY
-        order, width = (1, 0.7) if behind else (3, None)
-        # the second part begins where the first one ends
-        for style, first, end in (("-", 0, common), (":", max(common - 1, 0), len(curve.rounds))):
-            rounds, means = curve.rounds[first:end], curve.means[first:end]
-            if style == ":" and len(curve.rounds) == common:
-                continue
-            marker = "." if len(rounds) == 1 else None
-            axes.plot(rounds, means, color=shade, linestyle=style, marker=marker, zorder=order, linewidth=width)
-        if any(curve.deviations) and not behind:
-            _band(axes, curve, shade)
-    axes.xaxis.set_major_locator(MaxNLocator(5, integer=True, min_n_ticks=1))
-    axes.margins(x=0.02)
+def draw_curve(axes: Axes, curve: MeanCurve, shade: str) -> None:
+    """Draw a curve with its band, dotted where only some seeds are yet."""
+    common = len(curve.deviations)
+    behind = shade == GREY
+    order, width = (1, 0.7) if behind else (3, None)
+    # the second part begins where the first one ends
+    for style, first, end in (("-", 0, common), (":", max(common - 1, 0), len(curve.rounds))):
+        rounds, means = curve.rounds[first:end], curve.means[first:end]
+        if style == ":" and len(curve.rounds) == common:
+            continue
+        marker = "." if len(rounds) == 1 else None
+        axes.plot(rounds, means, color=shade, linestyle=style, marker=marker, zorder=order, linewidth=width)
+    if any(curve.deviations) and not behind:
+        _band(axes, curve, shade)
 
 
 def _band(axes: Axes, curve: MeanCurve, shade: str) -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from fl_ddp.errors import ConfigError
 from fl_ddp.host.atomic_file import writing
 from launch.compare.class_figure import class_figure
 from launch.compare.client_figure import class_of_client_figure, client_figure
@@ -44,7 +44,7 @@ def write_figures(design: Design, metric: Metric, beside: Beside, out: Path) -> 
         RunError: one cannot be written.
     """
     with paper_style():
-        figures = {"curves": curve_figure(design, metric), **_beside(design, beside)}
+        figures: dict[str, Figure | None] = {"curves": curve_figure(design, metric), **_beside(design, beside)}
         for index, key in enumerate(design.keys):
             figures[f"metric_over_{key}"] = metric_figure(design, index, metric)
         names = [save(figure, out / stem) for stem, figure in figures.items() if figure]
@@ -59,24 +59,12 @@ def write_figures(design: Design, metric: Metric, beside: Beside, out: Path) -> 
 def _beside(design: Design, beside: Beside) -> dict[str, Figure]:
     found = {}
     if beside.classes:
-        found["classes"] = _asked("--classes", class_figure(design))
+        found["classes"] = class_figure(design)
     if beside.partitions:
-        found["partitions"] = _asked("--partitions", partition_figure(design))
+        found["partitions"] = partition_figure(design)
     if beside.client is not None and beside.of_class is None:
-        found[f"client_{beside.client}"] = _asked("--client", client_figure(design, beside.client))
+        found[f"client_{beside.client}"] = client_figure(design, beside.client)
     if beside.client is not None and beside.of_class is not None:
-        figure = class_of_client_figure(design, beside.client, beside.of_class)
-        found[f"client_{beside.client}_{beside.of_class}"] = _asked("--of_class", figure)
+        name = re.sub(r"[^\w.-]+", "_", beside.of_class)
+        found[f"client_{beside.client}_{name}"] = class_of_client_figure(design, beside.client, beside.of_class)
     return found
-
-
-def _asked(option: str, figure: Figure | None) -> Figure:
-    """A figure that was asked for.
-
-    Raises:
-        ConfigError: there is nothing in it.
-    """
-    if figure is None:
-        accepted = "runs with --forgetting_every" if option in ("--client", "--of_class") else "runs that have begun"
-        raise ConfigError(option, "no run has anything to draw, or there are more than nine settings", accepted)
-    return figure

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable
+from typing import NamedTuple
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
+from fl_ddp.errors import ConfigError
 from launch.compare.class_figure import MOST_PANELS, panel_title
 from launch.compare.figure_style import INK, legend, panels
 from launch.compare.replicates import Design, Replicates
@@ -18,36 +20,51 @@ _LARGEST = 11.0
 """Diameter of the largest bubble, in points."""
 
 
-def partition_figure(design: Design) -> Figure | None:
+class Division(NamedTuple):
+    """Who holds what, and the classes in their order."""
+
+    counts: Counts
+    classes: tuple[str, ...]
+
+
+def partition_figure(design: Design) -> Figure:
     """A panel for each division of the data, of the least seed: bubbles of client x class, their area the samples.
 
-    Settings that divide alike share a panel. Nothing where no run says who holds what, or for more than nine.
+    Settings that divide alike share a panel.
+
+    Raises:
+        ConfigError: no run says who holds what, or there are more than nine divisions.
     """
-    shown: dict[Replicates, Counts] = {}
+    shown: dict[Replicates, Division] = {}
     for each in design.sets:
         run = min(each.counted, key=lambda run: int(str(run.config["seed"])), default=None)
         counts = partition_counts(run.folder) if run else None
-        if counts and counts not in shown.values():
-            shown[each] = counts
-    if not shown or len(shown) > MOST_PANELS:
-        return None
-    classes = list(dict.fromkeys(name for run in design.sets[0].counted for name in _classes(run.curves)))
-    largest = max(n for counts in shown.values() for client in counts for n in client.values())
-    figure, axes = panels(len(shown))
-    for place, (replicates, counts) in zip(axes, shown.items(), strict=True):
-        _bubbles(place, counts, classes or sorted({name for client in counts for name in client}), largest)
+        if run and counts and not any(counts == other.counts for other in shown.values()):
+            shown[each] = Division(counts, _classes(run.curves, counts))
+    if not shown:
+        raise ConfigError("--partitions", "no run's partition.json has counts", "runs of this version")
+    if len(shown) > MOST_PANELS:
+        raise ConfigError("--partitions", f"there are {len(shown)} divisions", f"{MOST_PANELS} at most")
+    largest = max(n for division in shown.values() for client in division.counts for n in client.values())
+    alike = len({division.classes for division in shown.values()}) == 1
+    figure, axes = panels(len(shown), alike=alike)
+    for place, (replicates, division) in zip(axes, shown.items(), strict=True):
+        _bubbles(place, division, largest)
         if len(shown) > 1:
             place.set_title(panel_title(design, replicates))
         place.set_xlabel("client")
         place.set_ylabel("class")
-        place.label_outer(remove_inner_ticks=False)
+        if alike:
+            place.label_outer(remove_inner_ticks=False)
     entries = [_bubble(n, largest) for n in (largest, largest // 2, largest // 10) if n]
     legend(figure, "samples", entries)
     return figure
 
 
-def _classes(columns: Mapping[str, object]) -> list[str]:
-    return [name.partition("/")[2] for name in columns if name.startswith("accuracy/")]
+def _classes(columns: Iterable[str], counts: Counts) -> tuple[str, ...]:
+    """In the order of metrics.csv, then those that were never tested."""
+    tested = [name.partition("/")[2] for name in columns if name.startswith("accuracy/")]
+    return tuple(dict.fromkeys([*tested, *(name for client in counts for name in client)]))
 
 
 def _diameter(samples: int, largest: int) -> float:
@@ -59,7 +76,8 @@ def _bubble(samples: int, largest: int) -> Line2D:
     return Line2D([], [], linestyle="", marker="o", color=INK, markeredgewidth=0, label=f"{samples:,}", markersize=size)
 
 
-def _bubbles(axes: Axes, counts: Counts, classes: Sequence[str], largest: int) -> None:
+def _bubbles(axes: Axes, division: Division, largest: int) -> None:
+    counts, classes = division
     points = [(k, classes.index(name), n) for k, client in enumerate(counts) for name, n in client.items() if n]
     areas = [max(_diameter(n, largest) ** 2, 1.0) for _, _, n in points]
     axes.scatter([k for k, _, _ in points], [c for _, c, _ in points], s=areas, color=INK, linewidths=0)

@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
+from typing import NamedTuple
 
 from fl_ddp.errors import ConfigError
 from launch.numbers.reading import Reading
@@ -32,7 +33,8 @@ FORMS = (
 Curve = Sequence[tuple[int, float]]
 """Evaluated rounds from 1 up, ascending, and the value in each."""
 
-_OF_CLASS = re.compile(r"(accuracy|forgetting_degree)/[^/]+|(own_accuracy|forgetting_degree)/\d+/[^/]+")
+_OF_CLASS = re.compile(r"(accuracy|forgetting_degree)/.+|own_accuracy/\d+/.+")
+_OF_CLIENT = re.compile(r"(?P<column>own_accuracy|forgetting_degree)/(?P<client>\d+)/(?P<label>.+)")
 _STATISTIC = re.compile(r"(final|best|running_mean|ema(?P<weight>0?\.\d+)|last(?P<count>[1-9]\d*))(@(?P<round>\d+))?")
 
 
@@ -132,9 +134,24 @@ def _quantity(name: str) -> str:
 
 def quantity_name(metric: Metric) -> str:
     """What is measured, in words: accuracy, initial accuracy, forgetting, accuracy of class cat, client 3's ..."""
-    name, *of = metric.quantity.split("/")
-    words = name.replace("_", " ")
-    return f"client {of[0]}'s {words} of class {of[1]}" if len(of) == 2 else " of class ".join([words, *of])
+    if found := _OF_CLIENT.fullmatch(metric.quantity):
+        return f"client {found['client']}'s {found['column'].replace('_', ' ')} of class {found['label']}"
+    name, slash, label = metric.quantity.partition("/")
+    return f"{name.replace('_', ' ')} of class {label}" if slash else name.replace("_", " ")
+
+
+class OfClient(NamedTuple):
+    """A column of forgetting.csv, of one client and class."""
+
+    column: str
+    client: int
+    label: str
+
+
+def of_client(quantity: str) -> OfClient | None:
+    """The client's class that a quantity is of; None if it is a column of metrics.csv."""
+    found = _OF_CLIENT.fullmatch(quantity)
+    return OfClient(found["column"], int(found["client"]), found["label"]) if found else None
 
 
 def curve_name(metric: Metric) -> str:
@@ -161,11 +178,17 @@ def read_off(metric: Metric, curve: Curve, ended: bool) -> Reading | None:
             return Reading(reached)
         return Reading(rounds[-1] + 1, missed=True) if ended and rounds else None
     if metric.round is None:
-        return Reading(100 * values[-1]) if ended and values else None
+        value = end_of(metric, curve, ended)
+        return None if value is None else Reading(100 * value)
     if not rounds or rounds[-1] < metric.round:
         return None
     seen = sum(r <= metric.round for r in rounds)
     return Reading(100 * values[seen - 1]) if seen else None
+
+
+def end_of(metric: Metric, curve: Curve, ended: bool) -> float | None:
+    """The fraction that a metric's statistic ends at; None before the run has ended."""
+    return smoothed(metric, curve)[-1] if ended and curve else None
 
 
 def smoothed(metric: Metric, curve: Curve) -> list[float]:

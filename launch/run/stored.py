@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +13,8 @@ from fl_ddp.config.yaml_file import flatten, load_yaml, written
 from fl_ddp.errors import ConfigError
 from fl_ddp.results.metrics import is_of_phase, is_of_time
 from fl_ddp.results.run_folder import FAILURE
-from launch.numbers.metric import Curve
+from launch.numbers.metric import Curve, of_client
+from launch.run.client_curves import client_curves
 
 Counts = tuple[Mapping[str, int], ...]
 """Each client's samples by the name of their class."""
@@ -50,15 +50,17 @@ class Run:
         return self.rounds > self.wanted or (self.rounds == self.wanted and bool(self.summary))
 
     def curve(self, quantity: str) -> Curve:
-        """What a metric reads: a column of metrics.csv, or column/client/class of forgetting.csv; empty if unknown.
+        """What a metric reads: a column of metrics.csv, or one client's class's of forgetting.csv; empty if unknown.
 
         Raises:
             ConfigError: forgetting.csv is not what a run writes.
         """
-        if quantity.count("/") < 2:
+        of = of_client(quantity)
+        if of is None:
             return self.curves.get(quantity, ())
         last = max((r for curve in self.curves.values() for r, _ in curve), default=0)
-        return [(r, value) for r, value in client_curve(self.folder, quantity) if r <= last]
+        found = client_curves(self.folder, of.client).get(of.label, {}).get(of.column, ())
+        return [(r, value) for r, value in found if r <= last]
 
 
 def partition_counts(folder: Path) -> Counts | None:
@@ -73,28 +75,6 @@ def partition_counts(folder: Path) -> Counts | None:
         return None if counts is None else tuple({str(k): int(n) for k, n in client.items()} for client in counts)
     except (OSError, ValueError, AttributeError, TypeError) as error:
         raise ConfigError(path, f"is not what a run writes ({error})") from error
-
-
-def client_curve(folder: Path, quantity: str) -> Curve:
-    """One client's and class's column/client/class of a run's forgetting.csv; degrees are cut off at -1.
-
-    A class without test samples has none.
-
-    Raises:
-        ConfigError: it is not what a run writes.
-    """
-    path = folder / "forgetting.csv"
-    if not path.is_file():
-        return []
-    column, client, label = quantity.split("/")
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
-        rows = csv.DictReader(line for line in lines if line.endswith("\n"))
-        mine = [row for row in rows if [row["client"], row["class"]] == [client, label]]
-        known = [(int(row["round"]), float(row[column])) for row in mine]
-        return [(number, max(value, -1.0)) for number, value in known if not math.isnan(value)]
-    except (OSError, KeyError, TypeError, ValueError) as error:
-        raise ConfigError(path, f"is not what a run writes ({error or type(error).__name__})") from error
 
 
 def read_run(folder: Path) -> Run | None:

@@ -6,6 +6,7 @@ import csv
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from fl_ddp.config.beside_file import beside
 from fl_ddp.config.yaml_file import flatten, load_yaml, written
 from fl_ddp.errors import ConfigError
 from launch.input import fields
@@ -61,4 +62,4 @@ def _listing(path: Path, source: str) -> Iterator[tuple[str, Mapping[str, str]]]
     for number, each in enumerate(fields.listing(load_yaml(path), source), 1):
         where = f"{source}: point {number}"
         given = flatten(fields.mapping(each, where), f"{where}: ")
-        yield where, {one.key: written(one.value) for one in given}
+        yield where, {one.key: written(beside(path, one.key, one.value)) for one in given}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from launch.numbers.metric import Metric, read_off
+from launch.numbers.metric import Metric, end_of, read_off
 from launch.numbers.reading import Reading, reached, values_of
 from launch.numbers.spread import mean, spread_of
 from launch.run.stored import Run
@@ -200,7 +200,5 @@ def _read(metric: Metric, run: Run, other: Run | None) -> Reading | None:
 
 def _read_target(metric: Metric, run: Run, other: Run | None) -> Reading | None:
     """The first round that reaches what another run ends with."""
-    level = read_off(replace(metric, target_row=None), other.curve(metric.quantity), other.ended) if other else None
-    if level is None:
-        return None
-    return read_off(replace(metric, target=level.value / 100), run.curve(metric.quantity), run.ended)
+    level = end_of(metric, other.curve(metric.quantity), other.ended) if other else None
+    return None if level is None else read_off(replace(metric, target=level), run.curve(metric.quantity), run.ended)

@@ -70,9 +70,10 @@ def _table(path: Path) -> Table:
     for row in rows:
         for column_name in row.expected:
             _known_column(column_name, columns, f"{path}: groups.{row.group}.rows.{row.name}.expect")
-    for metric in (metric for column in (*columns, *replaced) for metric in column.metrics):
-        if metric.other_row and metric.other_row not in {row.name for row in rows}:
-            raise ConfigError(path, f"columns: {metric.text!r}: there is no row {metric.other_row}")
+    for metric in (metric for column in (*columns, *replaced) for metric in column.metrics if metric.other_row):
+        for group in table.groups:
+            if f"{group}/{metric.other_row}" not in {row.full_name for row in rows}:
+                raise ConfigError(path, f"columns: {metric.text!r}: group {group} has no row {metric.other_row}")
     listed = fields.listing(content.get("orderings", []), f"{path}: orderings")
     orderings = (_ordering(each, f"{path}: orderings[{i}]", table) for i, each in enumerate(listed))
     return replace(table, orderings=tuple(orderings))

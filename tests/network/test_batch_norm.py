@@ -162,18 +162,22 @@ def test_a_network_of_batch_norm_and_a_head_has_no_body_to_train() -> None:
 def test_a_client_s_own_statistics_are_those_its_first_training_begins_with() -> None:
     model, of_all = flat(network()), group()
     received = of_all.train(model.init(), FedAvg(model), {}, {}).theta
-    of_all.statistics = 0.5 + torch.arange(4 * 36.0, dtype=torch.float64).view(4, 36).sin().abs()
+    of_all.carried.statistics = 0.5 + torch.arange(4 * 36.0, dtype=torch.float64).view(4, 36).sin().abs()
     own = of_all.train(model.init(), FedAvg(model), {}, {}).theta
     later = of_all.train(model.init(), FedAvg(model), {}, {}, draw=1).theta
     statistics = tuple(model.take(theta, model.running) for theta in (received, own, later))
-    assert torch.equal(statistics[1][3], of_all.statistics[3])
+    assert torch.equal(statistics[1][3], of_all.carried.statistics[3])
     assert not torch.isclose(statistics[1][:3], statistics[0][:3]).any()
-    assert not torch.isclose(statistics[1][:3], of_all.statistics[:3]).all(1).any(), "they move"
+    assert not torch.isclose(statistics[1][:3], of_all.carried.statistics[:3]).all(1).any(), "they move"
     parameters = [model.take(theta, tuple(range(len(model.names)))[:-6]) for theta in (received, own)]
     assert torch.equal(*parameters), "training does not look at them"
     halves = of_all.split(0.5)
-    assert all(torch.equal(half.statistics, of_all.statistics) for half in halves if half.statistics is not None)
-    assert all(half.statistics is not None for half in halves)
+    assert all(
+        torch.equal(half.carried.statistics, of_all.carried.statistics)
+        for half in halves
+        if half.carried.statistics is not None
+    )
+    assert all(half.carried.statistics is not None for half in halves)
 
 
 @pytest.mark.parametrize(

@@ -285,6 +285,8 @@ FEDFOMO: Mapping[str, Options] = {
     "idle": of("FedFomo", {**IDLE, "rounds": 4, "cohort": 5}, models=4),
     "single precision": of("FedFomo", {"network": "Network32"}),
     "batch norm": of("FedFomo", {**NORMED, "rounds": 4}),
+    "fallback": of("FedFomo", {"rounds": 5, "lr": 1.0}, fallback="before"),
+    "kept momentum": of("FedFomo", KEPT),
 }
 
 FEDPAC: Mapping[str, Options] = {

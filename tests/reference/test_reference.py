@@ -25,7 +25,7 @@ AGAIN = ("single precision", "batch norm", "kept momentum")
 """Cases of every method, of which the default suite has those of AT_ONCE alone."""
 AT_ONCE = {
     *(f"{method}: {name}" for name in AGAIN[:2] for method in ("FedAvg", "FedAvgM")),
-    "FedKA: batch norm", "FedAvg: kept momentum", "FedALA: kept momentum",
+    "FedKA: batch norm", "FedFomo: batch norm", "FedAvg: kept momentum", "FedALA: kept momentum",
 }  # fmt: skip
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import shutil
 import statistics
 from collections import Counter
 from pathlib import Path
@@ -12,7 +13,6 @@ import numpy as np
 import pytest
 from launching import simulated
 from matplotlib.colors import to_hex
-from matplotlib.figure import Figure
 
 from launch.compare.class_figure import class_figure
 from launch.compare.client_figure import class_of_client_figure, client_figure
@@ -56,14 +56,9 @@ def rows(folder: Path, run: str, table: str) -> Rows:
         return list(csv.DictReader(file))
 
 
-def drawn(figure: Figure | None) -> Figure:
-    assert figure is not None
-    return figure
-
-
 def test_each_class_has_a_line_of_its_own_beside_that_of_all(design: Design, folder: Path) -> None:
     with paper_style():
-        figure = drawn(class_figure(design))
+        figure = class_figure(design)
     assert [axes.get_title() for axes in figure.axes] == ["FedAvg", "FedProx"]
     for run, axes in zip(("a0", "b0"), figure.axes, strict=True):
         course = rows(folder, run, "metrics.csv")
@@ -83,34 +78,65 @@ def degrees(folder: Path, run: str, client: int, label: int, column: str = "forg
 
 def test_a_clients_map_is_the_mean_degree_over_seeds_beside_what_it_has(design: Design, folder: Path) -> None:
     with paper_style():
-        figure = drawn(client_figure(design, 1))
+        figure = client_figure(design, 1)
     bars, heat = figure.axes[:2]
     expected = [
         [statistics.fmean(pair) for pair in zip(*(degrees(folder, run, 1, k) for run in ("a0", "a1")), strict=True)]
         for k in range(10)
     ]
     assert np.asarray(heat.images[0].get_array()) == pytest.approx(np.array(expected))
-    counts = json.loads((folder / "a0" / "partition.json").read_text())["counts"][1]
-    assert [bar.get_width() for bar in bars.patches] == [counts.get(str(k), 0) for k in range(10)]  # type: ignore[attr-defined]
+    counts = [json.loads((folder / run / "partition.json").read_text())["counts"][1] for run in ("a0", "a1")]
+    at_first = [statistics.fmean(each.get(str(k), 0) for each in counts) for k in range(10)]
+    assert [bar.get_width() for bar in bars.patches] == at_first  # type: ignore[attr-defined]
     assert [axes.get_title() for axes in figure.axes[1:4:2]] == ["FedAvg", "FedProx"]
 
 
 def test_one_class_of_a_client_has_a_curve_for_each_setting(design: Design, folder: Path) -> None:
     counts = Counter(json.loads((folder / "a0" / "partition.json").read_text())["counts"][1])
-    ((name, number),) = counts.most_common(1)
+    ((name, _),) = counts.most_common(1)
     with paper_style():
-        figure = drawn(class_of_client_figure(design, 1, name))
-    degree, own, held = figure.axes
-    for axes, column in ((degree, "forgetting_degree"), (own, "own_accuracy")):
+        figure = class_of_client_figure(design, 1, name)
+    for axes, column in zip(figure.axes, ("forgetting_degree", "own_accuracy", "samples"), strict=True):
+        scale = 1 if column == "samples" else 100
         for line, runs in zip(axes.lines, (("a0", "a1"), ("b0", "b1")), strict=True):
-            values = zip(*(degrees(folder, run, 1, int(name), column) for run in runs), strict=True)
-            assert line.get_ydata() == pytest.approx([100 * statistics.fmean(each) for each in values])
-    assert [list(np.asarray(line.get_ydata())) for line in held.lines] == [[number] * 3, [number, *[number // 2] * 2]]
+            values = list(zip(*(degrees(folder, run, 1, int(name), column) for run in runs), strict=True))
+            assert line.get_ydata() == pytest.approx([scale * statistics.fmean(each) for each in values])
+
+
+def absent(source: Path, folder: Path, rounds: dict[str, tuple[int, ...]]) -> Design:
+    """Copies of runs in whose forgetting.csv client 1 takes part in some rounds alone."""
+    for run, present in rounds.items():
+        shutil.copytree(source / run, folder / run)
+        table = folder / run / "forgetting.csv"
+        head, *lines = table.read_text().splitlines()
+        kept = [each for each in lines if each.split(",")[1] != "1" or int(each.split(",")[0]) in present]
+        table.write_text("\n".join([head, *kept]) + "\n")
+    return design_of(find_runs([folder]).runs)
+
+
+def test_a_client_that_is_not_in_every_cohort_is_drawn_in_the_rounds_it_was_in(folder: Path, tmp_path: Path) -> None:
+    design = absent(folder, tmp_path, {"a0": (1,), "a1": (1, 3)})
+    with paper_style():
+        heat = client_figure(design, 1).axes[1]
+        lines = class_of_client_figure(design, 1, "3").axes[0].lines
+    assert [tick.get_text() for tick in heat.get_xticklabels()] == ["1", "3"]
+    both, last = np.asarray(heat.images[0].get_array()).T
+    first, second = ([degrees(folder, run, 1, k) for k in range(10)] for run in ("a0", "a1"))
+    assert both == pytest.approx([(a[0] + b[0]) / 2 for a, b in zip(first, second, strict=True)])
+    assert last == pytest.approx([b[2] for b in second])
+    assert [list(np.asarray(line.get_xdata())) for line in lines] == [[1], [1, 3]], "a line for each seed"
+
+
+def test_a_seed_that_has_only_begun_hides_no_other(folder: Path, tmp_path: Path) -> None:
+    design = absent(folder, tmp_path, {"a0": (1, 2, 3), "a1": ()})
+    with paper_style():
+        heat = client_figure(design, 1).axes[1]
+    assert np.asarray(heat.images[0].get_array()).shape == (10, 3)
 
 
 def test_who_holds_what_is_drawn_once_for_settings_that_divide_alike(design: Design, folder: Path) -> None:
     with paper_style():
-        figure = drawn(partition_figure(design))
+        figure = partition_figure(design)
     (axes,) = figure.axes
     counts = json.loads((folder / "a0" / "partition.json").read_text())["counts"]
     expected = {(k, int(name)): n for k, client in enumerate(counts) for name, n in client.items()}
@@ -134,8 +160,8 @@ def test_the_command_leaves_what_was_asked_for(folder: Path, tmp_path: Path, cap
     ("words", "message"),
     [
         (["--of_class", "3"], "--of_class: 3, but of which client?; accepted: --client 3, say, beside it"),
-        (["--client", "7"], "--client: no run has anything to draw, or there are more than nine settings; accepted: "),
-        (["--client", "1", "--of_class", "cat"], "--of_class: no run has anything to draw"),
+        (["--client", "7"], "--client: 7: no run tells of it; accepted: a client of runs with --forgetting_every"),
+        (["--client", "1", "--of_class", "cat"], "--of_class: cat: client 1 has no such class; accepted: 0, 1, 2, 3,"),
         (["--metric", "rounds_to fedavg"], "--metric: rounds_to fedavg: there is no row fedavg; accepted: rounds_to"),
     ],
 )

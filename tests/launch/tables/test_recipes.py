@@ -51,7 +51,9 @@ PARAMETERS = {
     "fedka/cifar10_tcnn_code": 878_538,
     "fedka/cifar10_tcnn_dirichlet": 878_538,
     "fedka/cifar100_resnet50": 23_705_252,
+    "fedka/cifar100_resnet50_code": 23_705_252,
     "fedka/tinyimagenet_resnet50": 23_917_832,
+    "fedka/tinyimagenet_resnet50_code": 23_917_832,
 }
 SHAPES = {"MNIST": (1, 28, 28), "CIFAR10": (3, 32, 32), "CIFAR100": (3, 32, 32), "ImageFolder": (3, 64, 64)}
 CLASSES = {"CIFAR100": 100, "ImageFolder": 200}

@@ -46,7 +46,7 @@ def change(old: str, new: str) -> Callable[[str], str]:
         (change("{tolerance: 40}", "{tolerance: x}"), "orderings[1].before.tolerance: 'x' is not a number"),
         (change("{tolerance: 40}", "{tolerance: 1, mean: 1}"), "orderings[1].before.mean: unknown key"),
         (change("small: true", "small: maybe"), "orderings[0].small: 'maybe' is unknown"),
-        (change("/ fedavg", "/ fedavgg"), "there is no row fedavgg"),
+        (change("/ fedavg", "/ fedavgg"), "group digits has no row fedavgg"),
         (change("broken: {lr: 1000000.0,", "broken: {run: table2/a/b,"), "table2/a/b is no run"),
         (change("id: tiny_t1", "id: [1"), "not YAML"),
     ],

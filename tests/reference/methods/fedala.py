@@ -42,7 +42,7 @@ class FedALA(FedAvg):
         w = theta_t.only(self.mixed_names(theta_t)).shaped(memory["w"][""])
         losses: list[float] = []
         while times > 0 and not self.learned(losses, first=times == 1):
-            w, loss = self.learn(client, theta_t, own, w, turn=len(losses) + 1)
+            w, loss = self.learn(client, theta_t, own, w)
             losses.append(loss)
         trained = local_sgd(client, mixed(theta_t, own, w))
         kept = {"theta": trained.theta, "w": alone(w.flat()), "times": alone(torch.tensor(times + 1))}
@@ -59,12 +59,10 @@ class FedALA(FedAvg):
         steady = len(losses) > self.losses and float(np.std(losses[-self.losses :])) < self.threshold
         return steady or len(losses) == self.passes
 
-    def learn(
-        self, client: Client, theta_t: Parameters, own: Parameters, w: Parameters, turn: int
-    ) -> tuple[Parameters, float]:
+    def learn(self, client: Client, theta_t: Parameters, own: Parameters, w: Parameters) -> tuple[Parameters, float]:
         """w_k after a pass, each step w_k <- clip(w_k - eta g (theta_t - theta_k), 0, 1), and the pass's mean loss."""
         losses = []
-        for batch in client.orders(client.n, turn, self.share):
+        for batch in client.orders(client.n, 1, self.share, short=True):
             loss = client.model.loss(InTraining(mixed(theta_t, own, w)), client.x[batch], client.y[batch])
             g = client.model.gradient(loss).only(w)
             change = (theta_t - own).only(w)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import torch
 from fedavg import FedAvg, Update
-from local_training import Client, State, local_sgd
+from local_training import RUNNING, Client, State, local_sgd
 from parameters import Parameters, alone, summed
 from torch import Tensor
 
@@ -28,6 +28,7 @@ class FedFomo(FedAvg):
         epsilon: probability in the first round that a client chooses models at random.
         decay: by how much it falls in a round.
         norm: l2 or l1.
+        fallback: keep, or before: it goes on with the model that its last training began with.
     """
 
     models: int = 5
@@ -35,6 +36,7 @@ class FedFomo(FedAvg):
     epsilon: float = 0.3
     decay: float = 0.05
     norm: str = "l2"
+    fallback: str = "keep"
 
     def server_start(self, theta: Parameters, clients: int) -> State:
         """All clients' models, which of them ever trained, and what each has gained by each."""
@@ -60,7 +62,7 @@ class FedFomo(FedAvg):
             if distance > 4 * EPSILON * self.length(models[j]):
                 gains[j] = (judged(client, held, before) - judged(client, held, models[j])) / distance
         w = gains.clamp(min=0)
-        start = models[client.id]
+        start = models[client.id] if self.fallback == "keep" else before
         if w.any():
             w = w / w.sum()
             start = before + summed(float(w_j) * (theta_j - before) for w_j, theta_j in zip(w, models, strict=True))
@@ -80,7 +82,8 @@ class FedFomo(FedAvg):
         return [client.id, *best][: self.models]
 
     def length(self, gap: Parameters) -> float:
-        """Of the way between two models."""
+        """Of the way between two models; BatchNorm's running statistics are no part of it."""
+        gap = gap.only([name for name in gap if not name.endswith(RUNNING)])
         return gap.absolute().total() if self.norm == "l1" else gap.squared().total() ** 0.5
 
     def server_update(self, server: State, updates: Sequence[Update], clients: int, t: int) -> State:

@@ -97,7 +97,7 @@ class Client:
         shared: [C, ...] inputs of samples that everyone has, one of each class; none where a method shares none.
         draws: [n] uniform random numbers of the client's own in this round; takes a stream's number and n.
         orders: positions in n samples, for each local step of one of several trainings of the round; takes n, the
-            training's number from 0 and its epochs, None for those of the round.
+            training's number from 0 and its epochs, None for those of the round; with short=True short batches count.
         statistics: BatchNorm's running statistics, if they are its own.
         held_out: positions in its samples of those that a method keeps from training, and of the others, the same in
             all rounds; takes the share of the first.
@@ -115,7 +115,7 @@ class Client:
     weight_decay: float
     shared: Tensor = field(default_factory=lambda: torch.zeros(0))
     draws: Callable[[int, int], Tensor] = lambda stream, n: torch.zeros(n)
-    orders: Callable[[int, int, float | None], Sequence[Sequence[int]]] = lambda n, draw, epochs: []
+    orders: Callable[..., Sequence[Sequence[int]]] = lambda n, draw, epochs, short=False: []
     statistics: Parameters = field(default_factory=Parameters)
     buffer: State | None = None
     held_out: Callable[[float], tuple[Sequence[int], Sequence[int]]] = lambda share: ([], [])

@@ -46,7 +46,9 @@ class Schedule:
         """Positions in a client's n samples, for each of its local steps in round t."""
         return self.orders(t, client, n, draw=0, epochs=None)
 
-    def orders(self, t: int, client: int, n: int, draw: int, epochs: float | None) -> list[list[int]]:
+    def orders(
+        self, t: int, client: int, n: int, draw: int, epochs: float | None, *, short: bool = False
+    ) -> list[list[int]]:
         """The same of one of several trainings of a round, which are numbered from 0.
 
         Args:
@@ -55,10 +57,11 @@ class Schedule:
             n: number of samples that it trains on.
             draw: the training.
             epochs: passes over the samples; the run's own plan if None.
+            short: keep short batches, whatever the run does.
         """
         settings, key = self._settings, self._order_key(t, client)
         passes, steps = (settings.epochs, settings.local_steps) if epochs is None else (epochs, None)
-        plan = Plan(settings.batch_size, passes, steps, lr=1.0, drop_last=settings.drop_last)
+        plan = Plan(settings.batch_size, passes, steps, lr=1.0, drop_last=settings.drop_last and not short)
         return cut(plan, keys(key, Purpose.AGAIN, draw) if draw else key, n)
 
     def held_out(self, client: int, n: int, share: float) -> tuple[list[int], list[int]]:
