@@ -96,9 +96,11 @@ def _answer(line: Sequence[str]) -> int:
     if words.rest:
         raise ConfigError(words.rest[0], "unknown option; --help shows all")
     options = words.read(ResultsOptions)
-    folders = [Path(each) for each in options.folders]
+    # a glob such as runs/b-* gives the runs' logs, too, which lie beside them
+    named = [Path(each) for each in options.folders]
+    folders = [each for each in named if not (each.suffix == ".log" and each.is_file())] or named
     command = shlex.join(["python", "-m", "launch.results", *line])
-    return _show(folders, options, Path(options.out or options.folders[0]), command)
+    return _show(folders, options, Path(options.out or folders[0]), command)
 
 
 def _show(folders: Sequence[Path], options: ResultsOptions, out: Path, command: str) -> int:

@@ -13,6 +13,7 @@ from matplotlib.ticker import MaxNLocator
 from fl_ddp.errors import ConfigError
 from launch.compare.figure_style import legend, panels
 from launch.compare.replicates import Design, Replicates
+from launch.compare.series import short
 from launch.run.stored import Run
 
 MOST_PANELS = 9
@@ -55,9 +56,9 @@ def class_figure(design: Design) -> Figure:
 
 def panel_title(design: Design, replicates: Replicates) -> str:
     """What sets replicates apart from the others, in two lines where it is long."""
-    values = zip(design.names, replicates.values, strict=True)
+    values = zip(design.names, map(short, replicates.values), strict=True)
     parts = [value if name in ("method", "path") else f"{name} = {value}" for name, value in values if value]
-    text = ", ".join(part.rpartition("/")[2] for part in parts)
+    text = ", ".join(parts)
     return text if len(text) < 32 else text.replace(", ", ",\n", 1)
 
 

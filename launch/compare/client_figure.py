@@ -76,7 +76,7 @@ def class_of_client_figure(design: Design, client: int, name: str) -> Figure:
     shows = _changes(held)
     figure, places = panels(3 if shows else 2, alike=False)
     named = series(design, list(told), parse_metric(f"final of {_DEGREE}/{client}/{name}"), None)
-    labels = (f"forgetting degree of {name} (%)", f"own accuracy of {name} (%)", f"samples of {name}")
+    labels = ("forgetting degree (%)", "own accuracy (%)", "samples")
     for place, column, label in zip(places, (_DEGREE, _OWN, _SAMPLES), labels, strict=False):
         for replicates, by_seed in told.items():
             curves = [_of(of, name, column) for of in by_seed.values()]
@@ -86,7 +86,7 @@ def class_of_client_figure(design: Design, client: int, name: str) -> Figure:
         place.set_ylabel(label)
         place.set_xlabel("round")
         place.xaxis.set_major_locator(MaxNLocator(5, integer=True, min_n_ticks=1))
-    places[0].set_title(f"client {client}", loc="left")
+    places[0].set_title(f"client {client}, class {name}", loc="left")
     if len(set(named.labels.values())) > 1:
         legend(figure, named.title, named.entries())
     return figure

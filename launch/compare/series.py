@@ -60,7 +60,9 @@ def series(design: Design, sets: Sequence[Replicates], metric: Metric, without: 
     left = [index for index in range(len(design.keys)) if index != without]
     alone = len(left) == 1
     labels = {
-        each: ", ".join(each.values[i] or "-" if alone else f"{design.names[i]}={each.values[i]}" for i in left)
+        each: ", ".join(
+            short(each.values[i]) or "-" if alone else f"{design.names[i]}={short(each.values[i])}" for i in left
+        )
         for each in sets
     }
     names = list(dict.fromkeys(labels.values()))
@@ -69,6 +71,11 @@ def series(design: Design, sets: Sequence[Replicates], metric: Metric, without: 
         ordered = alone and all(as_number(each.values[left[0]]) is not None for each in sets)
         return Series(title, labels, colours(names, ordered=ordered))
     return Series(title, labels, colours(_best(labels, metric), ordered=False))
+
+
+def short(value: str) -> str:
+    """A value as plots write it: of a file, its name."""
+    return value.rpartition("/")[2] if value.startswith("/") else value
 
 
 def _best(labels: Mapping[Replicates, str], metric: Metric) -> list[str]:

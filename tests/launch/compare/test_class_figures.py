@@ -156,6 +156,13 @@ def test_the_command_leaves_what_was_asked_for(folder: Path, tmp_path: Path, cap
     assert "classes.png, partitions.png, client_2.png" in capfd.readouterr().out
 
 
+def test_logs_that_a_glob_gives_are_left_out(folder: Path, tmp_path: Path) -> None:
+    log = tmp_path / "a0.log"
+    log.write_text("a run said this\n")
+    assert main([str(log), str(folder / "a0"), "--out", str(tmp_path)]) == 0
+    assert main([str(log)]) == 2
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
