@@ -78,6 +78,39 @@ def test_functions_of_each_sample(group: Group, monkeypatch: pytest.MonkeyPatch,
         assert sums["label"][lane] == (Y[part] + 1).sum()
 
 
+@pytest.mark.parametrize("at_once", [2, 3, 100])
+def test_a_small_client_s_sums_have_the_same_bits_beside_a_large_one(
+    group: Group, monkeypatch: pytest.MonkeyPatch, at_once: int
+) -> None:
+    """Alone it fills fewer batches; a sum of -0 must not tell."""
+    monkeypatch.setattr(own_samples, "AT_ONCE", at_once)
+    alone = Group(group.workplace, group.plan, np.array([0]), [PARTS[0]], LANES, 0, 2)
+    for theta in (torch.tensor(2.0, dtype=torch.float64), torch.tensor(-0.3, dtype=torch.float64)):
+        for own, beside in zip(
+            sum_over(alone, weighed, theta).values(), sum_over(group, weighed, theta).values(), strict=True
+        ):
+            assert torch.equal(own[0].view(torch.int64), beside[0].view(torch.int64))
+        for own, beside in zip(
+            of_each(alone, lengths, theta).values(), of_each(group, lengths, theta).values(), strict=True
+        ):
+            assert torch.equal(own[0], beside[0]) and own.shape == beside.shape
+
+    def signed(theta: Tensor, batch: Batch) -> Tensors:
+        return {"zero": torch.where(batch.mask.any(), -theta, theta)}
+
+    zero = torch.tensor(0.0, dtype=torch.float64)
+    one, two = (sum_over(each, signed, zero)["zero"][0] for each in (alone, group))
+    assert torch.equal(one.view(torch.int64), two.view(torch.int64))
+    calls: list[int] = []
+
+    def counted(theta: Tensor, batch: Batch) -> Tensors:
+        calls.append(1)
+        return weighed(theta, batch)
+
+    sum_over(alone, counted, torch.tensor(2.0, dtype=torch.float64))
+    assert len(calls) == -(-SIZES[0] // at_once), "batches that none of the group's clients fills are not walked"
+
+
 def test_sums_do_not_depend_on_the_company(group: Group) -> None:
     theta = torch.randn(3, dtype=torch.float64, generator=torch.Generator().manual_seed(3))
     together = sum_over(group, weighed, theta)
