@@ -149,5 +149,4 @@ class FedAvg:
 
     def server_update(self, server: Tensors, total: Total, info: Info) -> Tensors:
         """The server's state after the round; the change is applied in float64 and rounded once."""
-        theta = server["theta"]
-        return server | {"theta": (theta + self.server_lr * self.mean_delta(total)).to(theta.dtype)}
+        return server | {"theta": (server["theta"] + self.server_lr * self.mean_delta(total)).to(server["theta"].dtype)}

@@ -65,8 +65,7 @@ class FedFomo(FedAvg):
 
     def client_update(self, group: Group, server: Tensors, memory: Tensors) -> Upload:
         """Eq. 3 and 4 on the held-out samples, then local training on the others."""
-        judges, rest = group.split(self.held_out)
-        before, chosen = memory["before"], self.chosen(group, server)
+        (judges, rest), before, chosen = group.split(self.held_out), memory["before"], self.chosen(group, server)
         loss, moved, positive = self.judged(judges, before), torch.zeros_like(before), torch.zeros_like(group.n)
         gains = []
         for others in chosen.unbind(1):
