@@ -85,6 +85,8 @@ def kill_after_a_checkpoint(launch: Launch, run: Path, victims: str) -> tuple[En
     assert chosen
     for pid in chosen:
         os.kill(pid, signal.SIGKILL)
+    if victims.startswith("rank"):
+        (run.parent / "hold").unlink()  # the others must come to the sum at which they find out
     ended = launch.ended(GONE)
     return ended, f"{victims} killed {delay:.3f} s after the first checkpoint beyond {before}; now {checkpoints(run)}"
 
