@@ -8,15 +8,13 @@ from matplotlib import colormaps
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import MaxNLocator
 
 from fl_ddp.errors import ConfigError
-from launch.compare.figure_style import legend, panels
+from launch.compare.figure_style import MOST_PANELS, legend, over_rounds, panels
 from launch.compare.replicates import Design, Replicates
 from launch.compare.series import short
 from launch.run.stored import Run
 
-MOST_PANELS = 9
 _MOST_CLASSES = 20
 _OF_CLASS = "accuracy/"
 
@@ -44,11 +42,9 @@ def class_figure(design: Design) -> Figure:
             _line(place, run, name, color=shades[name], linewidth=0.9)
         _line(place, run, "accuracy", color="black", linewidth=1.8)
         place.set_title(panel_title(design, replicates))
-        place.set_xlabel("round")
+        over_rounds(place)
         place.set_ylabel("accuracy (%)")
         place.label_outer(remove_inner_ticks=False)
-        place.xaxis.set_major_locator(MaxNLocator(5, integer=True, min_n_ticks=1))
-        place.margins(x=0.02)
     entries = [Line2D([], [], color=shades[name], label=name.removeprefix(_OF_CLASS)) for name in classes]
     legend(figure, "", [Line2D([], [], color="black", linewidth=1.8, label="all classes"), *entries])
     return figure
@@ -65,7 +61,7 @@ def panel_title(design: Design, replicates: Replicates) -> str:
 def _first(replicates: Replicates) -> Run | None:
     """Of the runs that count and have evaluated something, that of the least seed."""
     known = [run for run in replicates.counted if run.curves.get("accuracy")]
-    return min(known, key=lambda run: int(str(run.config["seed"])), default=None)
+    return min(known, key=lambda run: run.seed, default=None)
 
 
 def _classes(run: Run) -> Sequence[str]:

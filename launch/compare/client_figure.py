@@ -13,12 +13,13 @@ from matplotlib.image import AxesImage
 from matplotlib.ticker import MaxNLocator
 
 from fl_ddp.errors import ConfigError
-from launch.compare.class_figure import MOST_PANELS, panel_title
+from launch.compare.class_figure import panel_title
 from launch.compare.curve_figure import MeanCurve, draw_curve
-from launch.compare.figure_style import INK, legend, panels
+from launch.compare.figure_style import INK, MOST_PANELS, legend, over_rounds, panels
 from launch.compare.replicates import Design, Replicates
 from launch.compare.series import series
 from launch.numbers.metric import Curve, parse_metric
+from launch.numbers.spread import spread
 from launch.run.client_curves import ClientCurves, client_curves
 
 _DEGREE, _OWN, _SAMPLES = "forgetting_degree", "own_accuracy", "samples"
@@ -72,20 +73,16 @@ def class_of_client_figure(design: Design, client: int, name: str) -> Figure:
     known = {name for by_seed in told.values() for name in _classes(by_seed)}
     if name not in known:
         raise ConfigError("--of_class", f"{name}: client {client} has no such class", ", ".join(sorted(known)))
-    held = {each: {seed: _of(of, name, _SAMPLES) for seed, of in by_seed.items()} for each, by_seed in told.items()}
-    shows = _changes(held)
-    figure, places = panels(3 if shows else 2, alike=False)
+    held = [{seed: _of(of, name, _SAMPLES) for seed, of in by_seed.items()} for by_seed in told.values()]
+    figure, places = panels(3 if _changes(held) else 2, alike=False)
     named = series(design, list(told), parse_metric(f"final of {_DEGREE}/{client}/{name}"), None)
     labels = ("forgetting degree (%)", "own accuracy (%)", "samples")
     for place, column, label in zip(places, (_DEGREE, _OWN, _SAMPLES), labels, strict=False):
         for replicates, by_seed in told.items():
-            curves = [_of(of, name, column) for of in by_seed.values()]
-            _draw(
-                place, [curve for curve in curves if curve], named.shade(replicates), 1 if column == _SAMPLES else 100
-            )
+            curves = [curve for of in by_seed.values() if (curve := _of(of, name, column))]
+            _draw(place, curves, named.shade(replicates), 1 if column == _SAMPLES else 100)
         place.set_ylabel(label)
-        place.set_xlabel("round")
-        place.xaxis.set_major_locator(MaxNLocator(5, integer=True, min_n_ticks=1))
+        over_rounds(place)
     places[0].set_title(f"client {client}, class {name}", loc="left")
     if len(set(named.labels.values())) > 1:
         legend(figure, named.title, named.entries())
@@ -95,7 +92,7 @@ def class_of_client_figure(design: Design, client: int, name: str) -> Figure:
 def _told(design: Design, client: int) -> Told:
     told = {}
     for each in design.sets:
-        by_seed = {int(str(run.config["seed"])): client_curves(run.folder, client) for run in each.counted}
+        by_seed = {run.seed: client_curves(run.folder, client) for run in each.counted}
         if known := {seed: curves for seed, curves in by_seed.items() if any(of[_DEGREE] for of in curves.values())}:
             told[each] = known
     if not told:
@@ -129,10 +126,10 @@ def _at_first(by_seed: Mapping[int, ClientCurves], name: str) -> float:
     return statistics.fmean([curve[0][1] for curve in curves if curve] or [0.0])
 
 
-def _changes(held: Mapping[Replicates, Mapping[int, Curve]]) -> bool:
+def _changes(held: Sequence[Mapping[int, Curve]]) -> bool:
     """Whether what a client has of a class changes over rounds, or differs among settings with the same seed."""
     first: dict[int, set[float]] = {}
-    for seed, curve in ((seed, curve) for by_seed in held.values() for seed, curve in by_seed.items() if curve):
+    for seed, curve in ((seed, curve) for by_seed in held for seed, curve in by_seed.items() if curve):
         if len({value for _, value in curve}) > 1:
             return True
         first.setdefault(seed, set()).add(curve[0][1])
@@ -149,7 +146,7 @@ def _draw(axes: Axes, curves: Sequence[Curve], colour: str, scale: float) -> Non
     values = [
         [scale * value for value in column] for column in zip(*([v for _, v in curve] for curve in curves), strict=True)
     ]
-    deviations = [statistics.stdev(column) if len(column) > 1 else 0.0 for column in values]
+    deviations = [spread(column) or 0.0 for column in values]
     draw_curve(axes, MeanCurve(rounds[0], list(map(statistics.fmean, values)), deviations), colour)
 
 

@@ -8,15 +8,12 @@ from dataclasses import dataclass
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
 
-from launch.compare.figure_style import GREY, MOST_COLOURS, legend, panels
+from launch.compare.figure_style import GREY, MOST_COLOURS, MOST_PANELS, legend, over_rounds, panels
 from launch.compare.replicates import Design, Replicates, in_order
 from launch.compare.series import series
 from launch.numbers.metric import Metric, curve_name, smoothed
 from launch.numbers.spread import spread
-
-_MOST_PANELS = 9
 
 
 @dataclass(frozen=True)
@@ -55,11 +52,9 @@ def curve_figure(design: Design, metric: Metric) -> Figure | None:
         for replicates, curve in curves.items():
             if split is None or replicates.values[split] == title:
                 draw_curve(place, curve, named.shade(replicates))
-        place.xaxis.set_major_locator(MaxNLocator(5, integer=True, min_n_ticks=1))
-        place.margins(x=0.02)
         if split is not None:
             place.set_title(f"{design.names[split]} = {title}")
-        place.set_xlabel("round")
+        over_rounds(place)
         place.set_ylabel(f"{curve_name(metric)} (%)")
         place.label_outer(remove_inner_ticks=False)
     if len(set(named.labels.values())) > 1:
@@ -115,6 +110,6 @@ def _panel_key(design: Design, sets: Sequence[Replicates]) -> int | None:
     for index in range(len(design.keys)):
         number = len({each.values[index] for each in sets})
         left = len({each.values[:index] + each.values[index + 1 :] for each in sets})
-        if 1 < number <= _MOST_PANELS and left <= MOST_COLOURS:
+        if 1 < number <= MOST_PANELS and left <= MOST_COLOURS:
             fitting.append((number, index))
     return min(fitting)[1] if fitting else None

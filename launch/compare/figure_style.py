@@ -14,12 +14,14 @@ from matplotlib import colormaps
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.ticker import MaxNLocator
 
 from fl_ddp.host.atomic_file import write_bytes
 
 # Okabe and Ito 2008, the dark ones first
 _PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8C6BB1")
 MOST_COLOURS = len(_PALETTE)
+MOST_PANELS = 9
 INK, GREY = _PALETTE[0], "#BBBBBB"
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<")
 _STYLE: dict[Any, Any] = {
@@ -73,6 +75,13 @@ def panels(number: int, *, alike: bool = True) -> tuple[Figure, list[Axes]]:
     for place in axes[max(number - columns, 0) : number]:
         place.tick_params("x", labelbottom=True)
     return figure, axes[:number]
+
+
+def over_rounds(axes: Axes) -> None:
+    """Name the x axis, with few whole numbers on it."""
+    axes.set_xlabel("round")
+    axes.xaxis.set_major_locator(MaxNLocator(5, integer=True, min_n_ticks=1))
+    axes.margins(x=0.02)
 
 
 def legend(figure: Figure, title: str, entries: Sequence[Line2D]) -> None:

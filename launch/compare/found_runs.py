@@ -40,7 +40,7 @@ class FoundRun:
     @property
     def seed(self) -> int:
         """Of the run."""
-        return int(self.settings["seed"])
+        return self.run.seed
 
 
 @dataclass(frozen=True)

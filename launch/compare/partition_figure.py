@@ -11,8 +11,8 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from fl_ddp.errors import ConfigError
-from launch.compare.class_figure import MOST_PANELS, panel_title
-from launch.compare.figure_style import INK, legend, panels
+from launch.compare.class_figure import panel_title
+from launch.compare.figure_style import INK, MOST_PANELS, legend, panels
 from launch.compare.replicates import Design, Replicates
 from launch.run.stored import Counts, partition_counts
 
@@ -37,7 +37,7 @@ def partition_figure(design: Design) -> Figure:
     """
     shown: dict[Replicates, Division] = {}
     for each in design.sets:
-        run = min(each.counted, key=lambda run: int(str(run.config["seed"])), default=None)
+        run = min(each.counted, key=lambda run: run.seed, default=None)
         counts = partition_counts(run.folder) if run else None
         if run and counts and not any(counts == other.counts for other in shown.values()):
             shown[each] = Division(counts, _classes(run.curves, counts))

@@ -33,7 +33,7 @@ FORMS = (
 Curve = Sequence[tuple[int, float]]
 """Evaluated rounds from 1 up, ascending, and the value in each."""
 
-_OF_CLASS = re.compile(r"(accuracy|forgetting_degree)/.+|own_accuracy/\d+/.+")
+_OF_CLASS = re.compile(r"(accuracy|forgetting_degree)/.+")
 _OF_CLIENT = re.compile(r"(?P<column>own_accuracy|forgetting_degree)/(?P<client>\d+)/(?P<label>.+)")
 _STATISTIC = re.compile(r"(final|best|running_mean|ema(?P<weight>0?\.\d+)|last(?P<count>[1-9]\d*))(@(?P<round>\d+))?")
 
@@ -129,13 +129,13 @@ def parse_metric(text: str, where: str = "--metric") -> Metric:
 
 def _quantity(name: str) -> str:
     """The curve that a metric's last word means; empty if it means none."""
-    return name if _OF_CLASS.fullmatch(name) else QUANTITIES.get(name, "")
+    return name if _OF_CLASS.fullmatch(name) or of_client(name) else QUANTITIES.get(name, "")
 
 
 def quantity_name(metric: Metric) -> str:
     """What is measured, in words: accuracy, initial accuracy, forgetting, accuracy of class cat, client 3's ..."""
-    if found := _OF_CLIENT.fullmatch(metric.quantity):
-        return f"client {found['client']}'s {found['column'].replace('_', ' ')} of class {found['label']}"
+    if of := of_client(metric.quantity):
+        return f"client {of.client}'s {of.column.replace('_', ' ')} of class {of.label}"
     name, slash, label = metric.quantity.partition("/")
     return f"{name.replace('_', ' ')} of class {label}" if slash else name.replace("_", " ")
 

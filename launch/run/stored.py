@@ -45,6 +45,11 @@ class Run:
     failure: str | None = None
 
     @property
+    def seed(self) -> int:
+        """Of the run."""
+        return int(str(self.config["seed"]))
+
+    @property
     def ended(self) -> bool:
         """Whether it has all rounds and its results, or more rounds than it was asked for."""
         return self.rounds > self.wanted or (self.rounds == self.wanted and bool(self.summary))
