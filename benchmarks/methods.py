@@ -6,9 +6,8 @@
 
 The workload is FedKA's: the t-CNN (878,538 parameters) on 32 x 32 pixels in colour, batch 128, SGD with momentum, four
 clients side by side; pixels are random, and each client lacks half of the classes. Each method's rounds alternate with
-FedAvg's, so that noise of the machine meets both; the first ones compile and do not count. Where there is a plain loop
-over clients for a method (nn.Module, autograd, one client after another), its rounds alternate, too. BatchNorm and
-GroupNorm are those of a ResNet of four blocks.
+FedAvg's and with those of a plain loop over clients (plain_loops.py), so that noise of the machine meets all; the first
+ones compile and do not count. BatchNorm and GroupNorm are those of a ResNet of four blocks.
 """
 
 from __future__ import annotations
@@ -24,8 +23,8 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from plain_loops import CLIENTS, LOOPS, Client
 from torch import Tensor, nn
-from torch.nn import functional as F
 from torchvision.models.resnet import BasicBlock, ResNet
 from written import write_results
 
@@ -40,13 +39,11 @@ from fl_ddp.ranks.collectives import Ranks, join
 from fl_ddp.ranks.threads import one_torch_thread
 from fl_ddp.simulation import Simulation
 
-CLIENTS, SAMPLES, BATCH, CLASSES, ANCHORS = 4, 384, 128, 10, 10
+SAMPLES, BATCH, CLASSES, ANCHORS = 384, 128, 10, 10
 STEPS = SAMPLES // BATCH
 NEEDS_BATCH_NORM = ("FedBN",)
 OPTIONS: dict[str, dict[str, object]] = {"FedKA": {"method.gamma": 1.0}}
 """With which each class is missing or not dominant, so that there are ten anchors."""
-Loss = Callable[[nn.Module, nn.Module, nn.Module, Tensor, Tensor, Tensor], Tensor]
-"""Of a model, the received one and the client's last one on samples, their labels and anchors."""
 Numbers = dict[str, float]
 
 
@@ -65,52 +62,12 @@ class SmallResNet(nn.Module):
         return logits
 
 
-def plain(now: nn.Module, received: nn.Module, last: nn.Module, x: Tensor, y: Tensor, anchors: Tensor) -> Tensor:
-    """FedAvg's."""
-    return F.cross_entropy(now(x)[1], y)
-
-
-def fedka(now: nn.Module, received: nn.Module, last: nn.Module, x: Tensor, y: Tensor, anchors: Tensor) -> Tensor:
-    """FedKA's; the received model's logits of the anchors are found in every step, as its kin do."""
-    with torch.no_grad():
-        wanted = received(anchors)[1]
-    distance: Tensor = (now(anchors)[1] - wanted).square().sum(1).mean()
-    return F.cross_entropy(now(x)[1], y) + 0.1 * distance
-
-
-def moon(now: nn.Module, received: nn.Module, last: nn.Module, x: Tensor, y: Tensor, anchors: Tensor) -> Tensor:
-    """MOON's."""
-    z, logits = now(x)
-    with torch.no_grad():
-        near, far = received(x)[0], last(x)[0]
-    gap = F.cosine_similarity(z, far) - F.cosine_similarity(z, near)
-    return F.cross_entropy(logits, y) + F.softplus(gap / 0.5).mean()
-
-
-def fedntd(now: nn.Module, received: nn.Module, last: nn.Module, x: Tensor, y: Tensor, anchors: Tensor) -> Tensor:
-    """FedNTD's."""
-    logits = now(x)[1]
-    with torch.no_grad():
-        wanted = received(x)[1]
-    true = F.one_hot(y, CLASSES).bool()
-    ours, theirs = (z.masked_fill(true, -1e30).log_softmax(1) for z in (logits, wanted))
-    return F.cross_entropy(logits, y) + F.kl_div(ours, theirs, log_target=True, reduction="batchmean")
-
-
-LOOPS: dict[str, Loss] = {"FedAvg": plain, "FedKA": fedka, "MOON": moon, "FedNTD": fedntd}
-
-
-def loop_seconds(module: nn.Module, loss: Loss, x: Tensor, y: Tensor) -> float:
+def loop_seconds(module: nn.Module, train: Callable[[Client], None], x: Tensor, y: Tensor, batch: int) -> float:
     """A round of a plain loop over clients."""
     began = time.perf_counter()
-    for client in range(CLIENTS):
-        own, received, last = (copy.deepcopy(module) for _ in range(3))
-        sgd = torch.optim.SGD(own.parameters(), lr=0.01, momentum=0.9)
-        rows = slice(client * SAMPLES, (client + 1) * SAMPLES)
-        for images, labels in zip(torch.split(x[rows], BATCH), torch.split(y[rows], BATCH), strict=True):
-            sgd.zero_grad()
-            torch.autograd.backward(loss(own, received, last, images, labels, x[:ANCHORS]))
-            sgd.step()
+    for own_x, own_y in zip(torch.split(x, SAMPLES), torch.split(y, SAMPLES), strict=True):
+        received, last = (copy.deepcopy(module) for _ in range(2))
+        train(Client(received, last, own_x[: STEPS * batch], own_y[: STEPS * batch], x[:ANCHORS], batch))
     if x.device.type == "cuda":
         torch.cuda.synchronize()
     return time.perf_counter() - began
@@ -129,11 +86,12 @@ def engine_rounds(settings: dict[str, object], ranks: Ranks) -> Iterator[float]:
 
 
 def compared(
-    ours: dict[str, object], theirs: dict[str, object], rounds: int, ranks: Ranks, loop: Loss | None = None
+    ours: dict[str, object], theirs: dict[str, object], rounds: int, ranks: Ranks, method: str | None = None
 ) -> Numbers:
-    """Milliseconds of a client step of two settings whose rounds alternate."""
+    """Milliseconds of a client step of two settings whose rounds alternate, and of a method's plain loop."""
     running = [engine_rounds(settings, ranks) for settings in (ours, theirs)]
-    module = build(from_mapping(ours).model, in_shape=(3, 32, 32), num_classes=CLASSES)
+    config = from_mapping(ours)
+    module = build(config.model, in_shape=(3, 32, 32), num_classes=CLASSES)
     assert isinstance(module, nn.Module)
     module.to(ranks.device)
     generator = torch.Generator().manual_seed(0)
@@ -146,15 +104,15 @@ def compared(
         for found, each in zip(seconds, running, strict=False):
             with one_torch_thread(ranks.device.type):
                 found.append(next(each))
-        if loop:
-            seconds[2].append(loop_seconds(module, loop, x, y))
+        if method:
+            seconds[2].append(loop_seconds(module, LOOPS[method], x, y, config.batch_size))
     mine, beside, plainly = ([1e3 * s / CLIENTS / STEPS for s in found] for found in seconds)
     numbers = {
         "milliseconds": statistics.median(mine),
         "beside_milliseconds": statistics.median(beside),
         "times": statistics.median(a / b for a, b in zip(mine, beside, strict=True)),
     }
-    if loop:
+    if method:
         faster = statistics.median(a / b for a, b in zip(plainly, mine, strict=True))
         numbers |= {"loop_milliseconds": statistics.median(plainly), "times_faster_than_loop": faster}
     return numbers
@@ -210,7 +168,7 @@ def main() -> None:
         for name in options.methods:
             start = small if name in NEEDS_BATCH_NORM else base
             ours = {**start, "method": name, **OPTIONS.get(name, {})}
-            methods[name] = compared(ours, {**start, "method": "FedAvg"}, options.rounds, ranks, LOOPS.get(name))
+            methods[name] = compared(ours, {**start, "method": "FedAvg"}, options.rounds, ranks, name)
             print(table({"": {name: methods[name]}}), flush=True)
         if not options.smoke:
             for kind in ("batch", "none"):
