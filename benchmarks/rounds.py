@@ -81,7 +81,8 @@ def measure(workload: str, rounds: int, eager_steps: int, ranks: Ranks, folder: 
     module = build(config.model, in_shape=(1, 28, 28), num_classes=10)
     assert isinstance(module, nn.Module)
     module.to(ranks.device)
-    x, y = federation.train.x[:SAMPLES].float() / 255, federation.train.y[:SAMPLES]
+    train = federation.worlds.at(0).train
+    x, y = train.x[:SAMPLES].float() / 255, train.y[:SAMPLES]
     records = Records(config, ranks, federation)
     simulation = Simulation(config, ranks, StopRequest(), federation, records)
     left = simulation.rounds()

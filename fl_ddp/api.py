@@ -1,8 +1,17 @@
-"""What a user's own methods, data sets and partitions import: names that stay here, wherever their files move."""
+"""What a user's own methods, data sets, partitions and streams import: names that stay, wherever their files move."""
 
 from fl_ddp import simulate
 from fl_ddp.bounds import BelowOne, Count, CountOrZero, NonNegative, Positive, Real, Seed, Share, UnitInterval, Whole
-from fl_ddp.clients.own_samples import best_of_class, class_counts, inputs_at, labels, of_each, shared_inputs, sum_over
+from fl_ddp.clients.own_samples import (
+    best_of_class,
+    class_counts,
+    inputs_at,
+    is_shared,
+    labels,
+    of_each,
+    shared_inputs,
+    sum_over,
+)
 from fl_ddp.datasets.dataset import Arrays, Dataset
 from fl_ddp.engine.group import Group
 from fl_ddp.engine.plan import Plan
@@ -13,7 +22,7 @@ from fl_ddp.importance.scale import Norm, by_tensor_norm, of_largest
 from fl_ddp.importance.sensitivity import Label, Sensitivity
 from fl_ddp.methods.fedavg import FedAvg
 from fl_ddp.network.flat_model import FlatModel
-from fl_ddp.network.loss import cross_entropy, mean_over, one_hot
+from fl_ddp.network.loss import among, cross_entropy, mean_over, one_hot
 from fl_ddp.partitions.partition import Partition, parts_of
 from fl_ddp.protocol import (
     Batch,
@@ -29,11 +38,17 @@ from fl_ddp.protocol import (
     Trained,
     Upload,
 )
+from fl_ddp.streams.class_groups import ClassGroups
+from fl_ddp.streams.permuted import Permuted
+from fl_ddp.streams.rotated import Rotated
+from fl_ddp.streams.static import Static
+from fl_ddp.streams.stream import Stream
 
 __all__ = [
     "Arrays",
     "Batch",
     "BelowOne",
+    "ClassGroups",
     "ConfigError",
     "Count",
     "CountOrZero",
@@ -51,15 +66,19 @@ __all__ = [
     "Norm",
     "Origin",
     "Partition",
+    "Permuted",
     "Plan",
     "Positive",
     "Quadratic",
     "Real",
     "Reduction",
+    "Rotated",
     "RunError",
     "Seed",
     "Sensitivity",
     "Share",
+    "Static",
+    "Stream",
     "Tensors",
     "Term",
     "Total",
@@ -67,6 +86,7 @@ __all__ = [
     "UnitInterval",
     "Upload",
     "Whole",
+    "among",
     "best_of_class",
     "by_tensor_norm",
     "class_counts",
@@ -74,6 +94,7 @@ __all__ = [
     "fisher",
     "importance_sum",
     "inputs_at",
+    "is_shared",
     "labels",
     "mean_over",
     "normal",

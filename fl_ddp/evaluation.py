@@ -13,16 +13,21 @@ from torch import Tensor
 
 from fl_ddp.engine.samples import Samples
 from fl_ddp.federation import Federation
-from fl_ddp.network.loss import one_hot
+from fl_ddp.network.loss import among, one_hot
 from fl_ddp.protocol import Indices, Term
 from fl_ddp.ranks.collectives import Ranks
 from fl_ddp.ranks.exact_sum import LIMIT, exact_total
 from fl_ddp.ranks.threads import workers_on
 from fl_ddp.results.client_table import ClientScores
 from fl_ddp.results.forgetting_table import ClassChange
+from fl_ddp.tasks.world import TaskTest, World
 
 BATCH = 1000
 """Samples per forward pass; fixed, so that neither ranks nor memory move a bit of the loss."""
+
+
+Predict = Callable[[Tensor, Tensor], Tensor]
+"""Logits [B, C] of a model [V] for inputs [B, ...]."""
 
 
 class Scores(NamedTuple):
@@ -33,12 +38,14 @@ class Scores(NamedTuple):
         loss: mean cross-entropy; a sample counts up to 2^27 / N, so that the sum is exact.
         class_accuracy: [C] accuracy on the samples of each class; nan where there are none.
         confusion: [C, C] numbers of samples by label and prediction.
+        of_tasks: accuracies on the test sets of tasks, from the first on; maybe more than count above.
     """
 
     accuracy: float
     loss: float
     class_accuracy: tuple[float, ...]
     confusion: tuple[tuple[int, ...], ...]
+    of_tasks: tuple[float, ...] = ()
 
 
 class Received(NamedTuple):
@@ -56,36 +63,44 @@ class Received(NamedTuple):
 
 
 class Evaluation:
-    """How the models of one federation do."""
+    """How the models of one federation do in a task, on the test sets of the tasks so far."""
 
-    def __init__(self, federation: Federation, ranks: Ranks) -> None:
-        """Look at a federation's test samples, all ranks together."""
-        self._federation, self._ranks = federation, ranks
+    def __init__(self, federation: Federation, world: World, ranks: Ranks) -> None:
+        """Look at a world's test samples, all ranks together."""
+        self._federation, self._world, self._ranks = federation, world, ranks
         self._nothing_is_own = not any(map(len, federation.local_test))
 
-    def of_server(self, theta: Tensor) -> Scores:
-        """The server's model [P] on the test set."""
-        model = self._federation.model
-        return evaluate(
-            lambda x: model.logits(theta, x), self._federation.test, model.num_classes, model.dtype, self._ranks
-        )
+    def of_server(self, theta: Tensor, of_all_tasks: bool = False) -> Scores:
+        """The server's model [P] on the test sets of the tasks so far together; of each task, or of all to come too."""
+        model, tests = self._federation.model, self._world.tests
+
+        def score(test: TaskTest) -> Scores:
+            def predict(x: Tensor) -> Tensor:
+                return among(model.logits(theta, x), test.allowed)
+
+            return evaluate(predict, test.samples, model.num_classes, model.dtype, self._ranks)
+
+        each = [score(test) for test in (self._federation.worlds.all_tests() if of_all_tasks else tests)]
+        return pooled(each[: len(tests)])._replace(of_tasks=tuple(scores.accuracy for scores in each))
 
     def received(self, theta: Tensor, cohort: Indices) -> Received:
         """How the model [P] that clients receive does on their own test samples, all clients' and the cohort's."""
-        federation, model = self._federation, self._federation.model
+        world, model = self._world, self._federation.model
         if self._nothing_is_own:
             return Received()
-        accuracy = evaluate_clients(
-            lambda x: model.logits(theta, x), federation.own_samples, federation.local_test, model.dtype, self._ranks
-        )
+
+        def predict(x: Tensor) -> Tensor:
+            return among(model.logits(theta, x), world.allowed)
+
+        accuracy = evaluate_clients(predict, world.own_samples, world.local_test, model.dtype, self._ranks)
         return Received(_mean(accuracy), _mean(accuracy[cohort]), accuracy)
 
-    def of_clients(self, index: int, clients: Indices, received: Received, own: Tensor | None) -> list[ClientScores]:
+    def of_clients(self, clients: Indices, received: Received, own: Tensor | None) -> list[ClientScores]:
         """How the models of some clients [k] do on their own test samples; own [k] is that of their own models."""
-        federation, each = self._federation, received.each
+        world, each = self._world, received.each
         if own is None:
             return []
-        sizes = [(len(federation.clients_in(index)[i]), len(federation.local_test[i])) for i in clients]
+        sizes = [(len(world.clients[i]), len(world.local_test[i])) for i in clients]
         before = [None if each is None else float(each[i]) for i in clients]
         return [
             ClientScores(int(i), n, tested, first if tested else None, accuracy if tested else None)
@@ -93,26 +108,26 @@ class Evaluation:
         ]
 
     def by_class(self, theta: Tensor) -> Tensor:
-        """Right predictions [G, C] of clients' own models [G, V] on the global test set, by label."""
-        federation = self._federation
-        return right_by_class(federation.method.predict, theta, federation.test, len(federation.classes))
+        """Right predictions [G, C] of clients' own models [G, V] on the test sets of the tasks so far, by label."""
+        method, num_classes = self._federation.method, len(self._federation.classes)
+        found = [right_by_class(_among(method.predict, test.allowed), theta, test.samples, num_classes)
+                 for test in self._world.tests]  # fmt: skip
+        return torch.stack(found).sum(0)
 
-    def changes(self, index: int, clients: Indices, received: Scores, right: Tensor) -> list[ClassChange]:
+    def changes(self, clients: Indices, received: Scores, right: Tensor) -> list[ClassChange]:
         """What local training made of each class's accuracy.
 
         Args:
-            index: of the round.
             clients: ids [k].
             received: scores of the model that they received.
             right: [k, C] right predictions of their own.
         """
-        federation = self._federation
-        num_classes = len(federation.classes)
+        world, num_classes = self._world, len(self._federation.classes)
         sizes = [sum(row) for row in received.confusion]
         return [
             ClassChange(int(i), c, int(counts[c]), received.class_accuracy[c], own[c] / sizes[c] if sizes[c] else nan)
             for i, own in zip(clients, right.tolist(), strict=True)
-            for counts in [np.bincount(federation.labels[federation.clients_in(index)[i]], minlength=num_classes)]
+            for counts in [np.bincount(world.labels[world.clients[i]], minlength=num_classes)]
             for c in range(num_classes)
         ]
 
@@ -128,9 +143,10 @@ class Evaluation:
         """
         if self._nothing_is_own:
             return {}
-        federation = self._federation
-        parts = [federation.local_test[i] if i >= 0 else np.zeros(0, np.int64) for i in clients]
-        accuracy = own_accuracy(federation.method.predict, theta, federation.own_samples, parts, federation.model.dtype)
+        federation, world = self._federation, self._world
+        parts = [world.local_test[i] if i >= 0 else np.zeros(0, np.int64) for i in clients]
+        predict = _among(federation.method.predict, world.allowed)
+        accuracy = own_accuracy(predict, theta, world.own_samples, parts, federation.model.dtype)
         tested = torch.tensor([float(len(part) > 0) for part in parts], device=accuracy.device)
         return {"own_accuracy": Term(accuracy, weight=tested), "tested": Term(tested)}
 
@@ -166,6 +182,27 @@ def evaluate(
         tuple(per_class.tolist()),
         tuple(tuple(int(c) for c in row) for row in confusion.tolist()),
     )
+
+
+def pooled(each: Sequence[Scores]) -> Scores:
+    """Scores on several test sets as on one of all their samples."""
+    if len(each) == 1:
+        return each[0]
+    confusion = np.sum([scores.confusion for scores in each], 0)
+    sizes = [np.sum(scores.confusion) for scores in each]
+    with np.errstate(invalid="ignore"):
+        of_class = confusion.diagonal() / confusion.sum(1)
+    return Scores(
+        float(confusion.trace() / confusion.sum()),
+        float(np.average([scores.loss for scores in each], weights=sizes)),
+        tuple(of_class.tolist()),
+        tuple(map(tuple, confusion.tolist())),
+    )
+
+
+def _among(predict: Predict, allowed: Tensor | None) -> Predict:
+    """Logits of a model [V] for inputs, with those of labels that are not allowed far below all others."""
+    return predict if allowed is None else lambda theta, x: among(predict(theta, x), allowed)
 
 
 def evaluate_clients(
@@ -207,7 +244,7 @@ def _mean(accuracy: npt.NDArray[np.float64]) -> float | None:
 
 
 def own_accuracy(
-    predict: Callable[[Tensor, Tensor], Tensor],
+    predict: Predict,
     theta: Tensor,
     samples: Samples,
     parts: Sequence[Indices],
@@ -237,9 +274,7 @@ def own_accuracy(
     return right / (rows >= 0).sum(1).clamp_min(1)
 
 
-def right_by_class(
-    predict: Callable[[Tensor, Tensor], Tensor], theta: Tensor, samples: Samples, num_classes: int
-) -> Tensor:
+def right_by_class(predict: Predict, theta: Tensor, samples: Samples, num_classes: int) -> Tensor:
     """Right predictions [G, C], whole numbers in float32, of each lane's model on all samples, by label.
 
     Args:

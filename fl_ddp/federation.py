@@ -30,64 +30,51 @@ from fl_ddp.partitions.partition import Partition
 from fl_ddp.protocol import Indices, Inputs, Origin, Tensors
 from fl_ddp.ranks.cohort import auto_lanes
 from fl_ddp.ranks.collectives import Ranks
-
-Parts = list[Indices]
+from fl_ddp.streams.stream import Stream
+from fl_ddp.tasks.world import Data, Parts, Worlds
 
 
 @dataclass(frozen=True)
 class Federation:
-    """Data on the device, the clients' samples, and the method with its model.
+    """The clients' samples, and the method with its model.
 
     Attributes:
-        train: the training set, all clients' samples together.
-        test: the test set.
-        labels: [N] of the training set, on the host.
-        classes: names of the labels.
-        clients: training samples of each client.
+        stream: tasks of the run.
+        worlds: samples, clients and test sets of its tasks.
+        labels: [N] of the training set, on the host, as the data have them.
+        names: of these labels.
+        classes: names of the labels that tasks have, which the model knows.
+        clients: training samples of each client, all tasks' together.
         local_test: each client's own test samples; empty arrays if none were asked for.
         local_test_from: whether they are of the training or of the test set.
-        proxy: the server's samples, copied from the clients', in parts that ranks can share.
-        shared: [C] of each class a training sample that everyone is given; empty if the method wants none.
         partition_seed: that the partition was drawn with.
         model: the network.
         statistics: what becomes of its running statistics.
         momentum: of a client before it first takes part; empty where every round begins anew.
         method: the federated method.
         lanes: clients side by side in a group.
-        reduction: of the clients' training samples during the run, if there is one.
     """
 
-    train: Samples
-    test: Samples
+    stream: Stream
+    worlds: Worlds
     labels: Indices
+    names: tuple[str, ...]
     classes: tuple[str, ...]
     clients: Parts
     local_test: Parts
     local_test_from: Origin
-    proxy: Parts
-    shared: Indices
     partition_seed: int
     model: FlatModel
     statistics: Statistics
     momentum: Tensors
     method: FedAvg
     lanes: int
-    reduction: ClassReduction | None = None
-
-    def clients_in(self, index: int) -> Parts:
-        """Training samples of each client in a round, from 0."""
-        return self.reduction.of_round(index) if self.reduction else self.clients
-
-    @property
-    def own_samples(self) -> Samples:
-        """The set that the clients' own test samples are of."""
-        return self.train if self.local_test_from == "train" else self.test
 
     @property
     def counts(self) -> list[dict[str, int]]:
         """Training samples of each client, before any class reduction, by the name of the class."""
         by_class = (np.unique(self.labels[part], return_counts=True) for part in self.clients)
-        return [{self.classes[k]: int(n) for k, n in zip(*each, strict=True)} for each in by_class]
+        return [{self.names[k]: int(n) for k, n in zip(*each, strict=True)} for each in by_class]
 
     def first_memory(self, of_method: Tensors) -> Tensors:
         """A client's memory before it first takes part: the method's, and what its training keeps between rounds."""
@@ -118,8 +105,11 @@ def build_federation(config: Config, ranks: Ranks) -> Federation:
     if source.merge and (config.local_test == 0 or config.local_test_from == "test"):
         kept = "what --local_test keeps aside of the clients' samples is then the test set"
         raise ConfigError("--data.merge", f"true, but {kept}; give --local_test 0.25, say, and --local_test_from train")
+    stream = registry.build(config.stream)
+    assert isinstance(stream, Stream)
     data = source.load()
-    in_shape, num_classes = data.x_train.shape[1:], len(data.classes)
+    classes = stream.classes(data.classes)
+    in_shape, num_classes = data.x_train.shape[1:], len(classes)
 
     def make() -> object:
         with torch_seed(config.seed, Purpose.MODEL):
@@ -138,44 +128,37 @@ def build_federation(config: Config, ranks: Ranks) -> Federation:
     method = registry.build(config.method, model=model, num_clients=config.clients)
     assert isinstance(method, FedAvg)
     clients, local_test, partition_seed = _divide(config, data.y_train, data.y_test)
+    test_labels = data.y_test
     if source.merge:
-        tested = torch.from_numpy(np.unique(np.concatenate(local_test))).to(device)
+        tested = np.unique(np.concatenate(local_test))
         if not len(tested):
             raise ConfigError("--local_test", f"{config.local_test} leaves no client a test sample", "a larger share")
-        test = Samples(train.x[tested], train.y[tested], train.normaliser)
-    lanes = auto_lanes(config.cohort_size, device.type) if config.lanes == "auto" else config.lanes
+        rows = torch.from_numpy(tested).to(device)
+        test, test_labels = Samples(train.x[rows], train.y[rows], train.normaliser), data.y_train[tested]
+    whole = Data(train, test, data.y_train, test_labels, classes, clients, local_test, config.local_test_from)
+    worlds = Worlds(whole, stream, method, config.seed, _reduction(config, stream, clients, data, partition_seed))
+    _refuse_idle(config, stream, worlds)
     return Federation(
-        train=train,
-        test=test,
+        stream=stream,
+        worlds=worlds,
         labels=data.y_train,
-        classes=data.classes,
+        names=data.classes,
+        classes=classes,
         clients=clients,
         local_test=local_test,
         local_test_from=config.local_test_from,
-        proxy=_proxy(method, clients, config.seed),
-        shared=_shared(method, clients, data, config.seed),
         partition_seed=partition_seed,
         model=model,
         statistics=Statistics(model, config.running_statistics),
         momentum=_momentum(method, config.keep_momentum),
         method=method,
-        lanes=lanes,
-        reduction=_reduction(config, clients, data, partition_seed),
+        lanes=auto_lanes(config.cohort_size, device.type) if config.lanes == "auto" else config.lanes,
     )
 
 
 def _keyed(config: Config, part: str, instead: str, again: Callable[[], object]) -> AbstractContextManager[None]:
     """Refuse a block in which the model draws from a global generator."""
     return refuse_global_draws(f"{part} of {config.model.name}", instead, again)
-
-
-def _proxy(method: FedAvg, clients: Parts, seed: int) -> Parts:
-    """Samples drawn from all clients' for the server, at least one, in parts of a batch each or in one."""
-    if method.proxy == 0:
-        return []
-    samples = np.unique(np.concatenate(clients))
-    drawn = generator(seed, Purpose.PROXY).permutation(samples)[: max(1, round(method.proxy * len(samples)))]
-    return [drawn] if method.proxy_whole else np.split(drawn, range(method.proxy_batch, len(drawn), method.proxy_batch))
 
 
 def _momentum(method: FedAvg, keep: bool) -> Tensors:
@@ -186,24 +169,27 @@ def _momentum(method: FedAvg, keep: bool) -> Tensors:
     return first_momentum(method.model) if keep else {}
 
 
-def _reduction(config: Config, clients: Parts, data: Arrays, seed: int) -> ClassReduction | None:
+def _reduction(config: Config, stream: Stream, clients: Parts, data: Arrays, seed: int) -> ClassReduction | None:
     if config.class_reduction is None:
         return None
+    if stream.num_tasks > 1:
+        raise ConfigError(
+            "--class_reduction", f"belongs to data that stay as they are, not to {stream.num_tasks} tasks"
+        )
     reductions = read_reductions(config.class_reduction, data.classes)
     return ClassReduction(reductions, clients, data.y_train, partial(generator, seed, Purpose.REDUCTION))
 
 
-def _shared(method: FedAvg, clients: Parts, data: Arrays, seed: int) -> Indices:
-    """One of all clients' training samples of each class, if the method has everyone be given such."""
-    if not method.shares_samples:
-        return np.zeros(0, np.int64)
-    samples = np.unique(np.concatenate(clients))
-    of_class = [samples[data.y_train[samples] == label] for label in range(len(data.classes))]
-    for name, those in zip(data.classes, of_class, strict=True):
-        if not len(those):
-            what = f"no client has a training sample of class {name}, and {type(method).__name__} shares one of each"
-            raise ConfigError("--partition", what)
-    return np.array([generator(seed, Purpose.SHARED, i).choice(those) for i, those in enumerate(of_class)])
+def _refuse_idle(config: Config, stream: Stream, worlds: Worlds) -> None:
+    """Refuse a task in which nobody has a full batch, and --drop_last leaves out all else."""
+    for task in range(stream.num_tasks):
+        clients = worlds.clients_in(task)
+        largest = max(map(len, clients))
+        if largest and num_idle(config, clients) == len(clients):
+            in_task = f" in task {task + 1}" if stream.num_tasks > 1 else ""
+            what = f"no client has a full batch of {config.batch_size}{in_task}, the largest has {largest}"
+            instead = "a smaller --batch_size, or more --local_epochs"
+            raise ConfigError("--drop_last", f"{what} training samples", instead)
 
 
 def _divide(config: Config, labels: Indices, test_labels: Indices) -> tuple[Parts, Parts, int]:
@@ -222,15 +208,6 @@ def _divide(config: Config, labels: Indices, test_labels: Indices) -> tuple[Part
         test = drawn_like(clients, labels, test_labels, config.local_test, rng)
     elif config.local_test > 0:
         clients, test = local_split(clients, config.local_test, rng)
-    if num_idle(config, clients) == len(clients):
-        raise ConfigError(
-            "--drop_last",
-            (
-                f"no client has a full batch of {config.batch_size}, the largest has "
-                f"{max(map(len, clients))} training samples"
-            ),
-            "a smaller --batch_size, or more --local_epochs",
-        )
     return clients, test, seed
 
 

@@ -30,12 +30,20 @@ Origin = Literal["train", "test"]
 
 
 class Batch(NamedTuple):
-    """One client's samples in one local step: x [B, ...], y [B], mask [B] (0 where padded), key [] of randomness."""
+    """One client's samples in one local step: x [B, ...], y [B], mask [B] (0 where padded), key [] of randomness.
+
+    They are classified among the labels that are allowed [C] bool; None is all.
+    """
 
     x: Tensor
     y: Tensor
     mask: Tensor
     key: Tensor
+    allowed: Tensor | None = None
+
+
+LANES = Batch(0, 0, 0, 0, None)  # type: ignore[arg-type]
+"""Where the batches of lanes side by side have their lanes, as vmap's in_dims."""
 
 
 class Trained(NamedTuple):
@@ -130,11 +138,13 @@ class Info:
     Attributes:
         index: of the round, from 0.
         cohort: ids of its clients [cohort], ascending.
-        num_clients: of the whole run.
+        num_clients: of the whole run, enrolled or not.
         key: [] of what the server draws in this round, with uniform() or normal(); the same on every rank.
+        task: of the round, from 0.
     """
 
     index: int
     cohort: Tensor
     num_clients: int
     key: Tensor
+    task: int = 0

@@ -118,7 +118,7 @@ class Records:
         """
         self.scores = scores or self.scores
         if self._files:
-            self._files.round(record, clients)
+            self._files.round(record, clients, scores.of_tasks if scores else ())
 
     def save(self, finished: int, server: Tensors, memory: ClientMemory) -> None:
         """Write a checkpoint, all ranks together.

@@ -37,6 +37,9 @@ from fl_ddp.results.provenance import cpu_model, provenance
 from fl_ddp.results.run_folder import FAILURE
 from fl_ddp.results.summary import Summary, rounds_to_target, write_summary
 from fl_ddp.results.tracking import Tracker
+from fl_ddp.tasks.figure import task_figure
+from fl_ddp.tasks.matrix import average_accuracy, average_forgetting, backward_transfer, forward_transfer
+from fl_ddp.tasks.table import TaskTable
 
 
 class _Told(logging.Handler):
@@ -112,7 +115,8 @@ class RunFiles:
         known: Mapping[str, Mapping[str, object]] = {}
         if finished is not None:
             known = checkpoint.load(path, finished).state  # type: ignore[assignment]
-        columns = Columns(federation.classes, PHASES, config.personalise == "all", config.forgetting_every > 0)
+        tests = federation.worlds.num_tests
+        columns = Columns(federation.classes, PHASES, config.personalise == "all", config.forgetting_every > 0, tests)
         # a checkpoint without its metrics is broken, and must not have metrics.csv begin anew; clients.csv is younger
         metrics = known["metrics"] if finished is not None else None
         self.tracker = Tracker(path, columns, _settings(config), metrics)
@@ -123,7 +127,10 @@ class RunFiles:
             else None
         )
         self._changes: Sequence[ClassChange] = ()
-        figure = partition_figure(federation.clients, federation.labels, federation.classes)
+        self._tasks = TaskTable(path / "tasks.csv", known.get("tasks")) if tests > 1 else None
+        for each, accuracies in self._tasks.rounds.items() if self._tasks else ():
+            self.tracker.tasks(each, accuracies[: self._task(each)])
+        figure = partition_figure(federation.clients, federation.labels, federation.names)
         self._save(figure, "partition.png")
         self.tracker.figure("partition", figure, 0)
         self._progress = Progress(finished or 0, config.rounds)
@@ -136,8 +143,8 @@ class RunFiles:
         """Print a line above the progress bar."""
         self._progress.say(f"fl_ddp: {line}")
 
-    def round(self, record: Record, clients: OfClients) -> None:
-        """Add a finished round, how its clients' models do, and what they have forgotten.
+    def round(self, record: Record, clients: OfClients, of_tasks: Sequence[float]) -> None:
+        """Add a finished round, how its clients' models do, what they have forgotten, and accuracies on tasks.
 
         Raises:
             RunError: it cannot be written.
@@ -148,7 +155,22 @@ class RunFiles:
         if self._forgetting and clients.changes:
             self._forgetting.add(record.round, clients.changes)
             self._changes = clients.changes
+        if self._tasks and of_tasks:
+            self._add_tasks(self._tasks, record.round, of_tasks)
         self._progress.update(record)
+
+    def _task(self, finished: int) -> int:
+        """The task of the last of so many rounds, from 1; 0 before the first."""
+        return self._federation.stream.task(finished - 1) + 1 if finished else 0
+
+    def _add_tasks(self, table: TaskTable, finished: int, accuracies: Sequence[float]) -> None:
+        task = self._task(finished)
+        table.add(finished, task, accuracies)
+        self.tracker.tasks(finished, accuracies[:task])
+        if finished == self._config.rounds or (finished and self._federation.stream.ends_task(finished - 1)):
+            figure = task_figure(table.matrix)
+            self._save(figure, "tasks.png")
+            self.tracker.figure("tasks", figure, finished)
 
     def sync(self) -> None:
         """Make what was recorded survive a loss of power; to be called before a checkpoint.
@@ -157,7 +179,7 @@ class RunFiles:
             RunError: it cannot be written.
         """
         self.tracker.sync()
-        for table in (self._clients, self._forgetting):
+        for table in (self._clients, self._forgetting, self._tasks):
             if table:
                 table.file.sync()
 
@@ -174,6 +196,8 @@ class RunFiles:
             state["clients"] = self._clients.file.state()
         if self._forgetting:
             state["forgetting"] = self._forgetting.file.state()
+        if self._tasks:
+            state["tasks"] = self._tasks.file.state()
         checkpoint.commit(self._path, temporary, state, self._config.keep_checkpoints, accuracy)
 
     def finish(
@@ -203,6 +227,7 @@ class RunFiles:
             self._save(figure, "forgetting.png")
             self.tracker.figure("forgetting_degree", figure, finished)
         means, rounds = history.running_means, history.rounds
+        matrix = self._tasks.matrix if self._tasks else {}
         summary = Summary(
             folder=str(self._path),
             seed=self._config.seed,
@@ -223,6 +248,11 @@ class RunFiles:
                 "accuracy": rounds_to_target(rounds, history.accuracies, self._config.targets),
                 "running_mean": rounds_to_target(rounds, means, self._config.targets),
             },
+            average_accuracy=average_accuracy(matrix),
+            average_forgetting=average_forgetting(matrix),
+            backward_transfer=backward_transfer(matrix),
+            forward_transfer=forward_transfer(matrix),
+            task_accuracy=[matrix[task] for task in sorted(matrix)],
             traffic_up_bytes=history.traffic_up_bytes,
             traffic_down_bytes=history.traffic_down_bytes,
             padded_lanes=history.padded_lanes,
@@ -235,7 +265,7 @@ class RunFiles:
         self._progress.close()
         self.tracker.finish(finished, summary.rounds_to_target["accuracy"])
         self.tracker.close()
-        for table in (self._clients, self._forgetting):
+        for table in (self._clients, self._forgetting, self._tasks):
             if table:
                 table.file.close()
         say(result_table(summary))
@@ -258,6 +288,10 @@ class RunFiles:
             f"{self._path}: {config.method.name}, {config.clients} clients, cohort {config.cohort_size}, "
             f"{self._federation.lanes} lanes, {ranks.size} rank(s) on {ranks.device.type}{going_on}"
         )
+        stream = self._federation.stream
+        if 0 < config.rounds <= stream.task_rounds * (stream.num_tasks - 1):
+            last = stream.task(config.rounds - 1) + 1
+            self.tell(f"warning: {config.rounds} rounds end in task {last} of {stream.num_tasks}; give more --rounds")
         if idle := num_idle(config, self._federation.clients):
             self.tell(
                 f"warning: {idle} of {config.clients} clients have no full batch of {config.batch_size} and never "

@@ -62,17 +62,9 @@ class Simulation:
         self._config, self._ranks, self._stop = config, ranks, stop
         self._federation, self._records = federation, records
         method, start = federation.method, records.start
-        self._workplace = Workplace(
-            federation.train,
-            federation.model.dtype,
-            config.precision == "bfloat16",
-            config.compile,
-            stop.check,
-            max(map(len, [*federation.clients, *federation.proxy])),
-            torch.from_numpy(federation.shared).to(ranks.device),
-        )
-        self._hooks = Hooks(method, config.model.name)
         self.finished = start.finished if start else 0
+        self._enter(max(self.finished - 1, 0))
+        self._hooks = Hooks(method, config.model.name)
         with self._hooks.keyed("init", "info.key in server_update", method.init):
             self._initial = self._hooks.initial(method.init(), method.broadcast)
         self.server = start.server if start else self._initial
@@ -82,7 +74,23 @@ class Simulation:
         self._memory = ClientMemory(memory, ranks.device, start.memory if start else None)
         self._watch = Stopwatch()
         self._exchange = Exchange(config, ranks, stop, self._hooks, self._watch, records.lanes)
-        self._evaluation = Evaluation(federation, ranks)
+
+    def _enter(self, index: int) -> None:
+        """Take the samples and the clients of a round."""
+        federation, config, ranks = self._federation, self._config, self._ranks
+        self._world = world = federation.worlds.at(index)
+        self._evaluation = Evaluation(federation, world, ranks)
+        self._workplace = Workplace(
+            world.train,
+            federation.model.dtype,
+            config.precision == "bfloat16",
+            config.compile,
+            self._stop.check,
+            max(federation.worlds.largest_client, *map(len, [*world.clients, *world.proxy])),
+            torch.from_numpy(world.shared).to(ranks.device),
+            world.task,
+            world.allowed,
+        )
 
     @property
     def could_step_proximally(self) -> bool:
@@ -94,17 +102,24 @@ class Simulation:
 
     @property
     def _shared_bytes(self) -> int:
-        """Bytes of the samples that every client is given before the first round."""
-        return self._federation.train.x[:1].nbytes * len(self._federation.shared) * self._config.clients
+        """Bytes of the samples that every client of a task is given before its first round."""
+        return self._world.train.x[:1].nbytes * int((self._world.shared >= 0).sum()) * len(self._world.present)
 
     def rounds(self) -> Iterator[int]:
         """All rounds that are left, then agree that all is well; gives the number of finished rounds after each."""
         config = self._config
         if self.finished >= config.rounds:
             self._look_again()
+        elif not self.finished and self._federation.worlds.num_tests > 1:
+            self._record(Record(0, 0, 0, 0, 0.0), self._evaluated(0), OfClients())
         for index in range(self.finished, config.rounds):
-            due, looks = self._due(index, config.eval_every), self._due(index, config.forgetting_every)
+            self._enter(index)
             ids = self._cohort(index)
+            if not len(ids):
+                self._skip(index)
+                yield self.finished
+                continue
+            due, looks = self._due(index, config.eval_every), self._due(index, config.forgetting_every)
             hands = self._hands(ids)
             server = self._measured(index)
             initial = Received()
@@ -117,18 +132,35 @@ class Simulation:
             changes = self._changes(index, ids, server, total) if looks else []
             self._update(index, ids, server, total, kept)
             down = self._federation.method.sent_bytes(server, index)
-            traffic = Traffic(kept[0].bytes_up, down, 0 if index else self._shared_bytes)
+            traffic = Traffic(kept[0].bytes_up, down, self._shared_bytes if self._begins(index) else 0)
             record = self._told(hands, traffic, total, initial, personal.by_all)
-            record = self._with_degrees(record, changes)
-            self._record(record, self._evaluated(index) if due else None, OfClients(personal.each, changes))
-            if self.finished == config.rounds or self.finished % config.checkpoint_every == 0:
-                self.save()
+            self._end(self._with_degrees(record, changes), OfClients(personal.each, changes))
             yield self.finished
         self._ranks.agree(self._exchange.late)
 
+    def _end(self, record: Record, clients: OfClients) -> None:
+        """Write down a round that is over, and save it where that is due."""
+        index, config = self.finished - 1, self._config
+        self._record(record, self._evaluated(index) if self._due(index, config.eval_every) else None, clients)
+        if self.finished == config.rounds or self.finished % config.checkpoint_every == 0:
+            self.save()
+
+    def _skip(self, index: int) -> None:
+        """A round without clients."""
+        self.server = self._ranks.together(partial(self._task_ended, index, self.server))
+        self.finished = index + 1
+        self._exchange.made = Made(index + 1, "end_of_task")
+        self._stop.nothing_to_save = False
+        self._end(Record(self.finished, 0, 0, 0, 0.0), OfClients())
+
+    def _begins(self, index: int) -> bool:
+        """Whether a round is the first of a task."""
+        return index == 0 or self._federation.stream.ends_task(index - 1)
+
     def _due(self, index: int, every: int) -> bool:
-        """Whether something that takes place every so many rounds, and in the last, does in this one; 0 is never."""
-        return every > 0 and (index + 1 == self._config.rounds or (index + 1) % every == 0)
+        """Whether what takes place every so many rounds, and in the last of a task, does in this one; 0 is never."""
+        last = index + 1 == self._config.rounds or self._federation.stream.ends_task(index)
+        return every > 0 and (last or (index + 1) % every == 0)
 
     def seconds_since_record(self) -> dict[str, float]:
         """Seconds by phase that no round's record holds: the last checkpoint's."""
@@ -149,12 +181,13 @@ class Simulation:
             self._records.scores = self._evaluated(self.finished - 1)
 
     def _cohort(self, index: int) -> Indices:
-        return cohort(self._config.seed, index, self._config.clients, self._config.cohort_size)
+        present = self._world.present
+        return cohort(self._config.seed, index, present, self._config.cohort_of(len(present)))
 
     def _hands(self, ids: Indices) -> list[Indices]:
         """The cohort's clients on each rank: where their memory is, or dealt evenly."""
         size = self._ranks.size
-        cost = self._plan(0).num_steps(np.array([len(self._federation.clients[i]) for i in ids]))
+        cost = self._plan(0).num_steps(np.array([len(self._world.clients[i]) for i in ids]))
         if not self._memory.initial:
             return deal(ids, cost, size)
         longest = ids[np.argsort(-cost, kind="stable")]
@@ -162,7 +195,7 @@ class Simulation:
 
     def _measured(self, index: int) -> Tensors:
         """The server's state before a round, with what it measures on its own samples."""
-        method, proxy = self._federation.method, self._federation.proxy
+        method, proxy = self._federation.method, self._world.proxy
         if not method.measures(index):
             return self.server
         size = min(method.proxy_batch, max(map(len, proxy)))
@@ -189,7 +222,7 @@ class Simulation:
     def _train(self, index: int, server: Tensors, due: bool, looks: bool, clients: Indices) -> tuple[Group, Upload]:
         """Put clients side by side and train them; test what becomes of them where that is due, class by class too."""
         method = self._federation.method
-        group = self._group(clients, index, self._plan(index), self._federation.clients_in(index))
+        group = self._in_training(clients, index)
         sent = method.sent(index)
         received = {name: (server if name in sent else self._initial)[name] for name in method.broadcast}
         memory = self._memory.take(group.client)
@@ -220,7 +253,7 @@ class Simulation:
         """What local training has made of the received model's accuracy on each class."""
         look = partial(self._evaluation.of_server, server["theta"])
         with self._watch.phase("forgetting"), self._hooks.keyed_model(look):
-            return self._evaluation.changes(index, ids, look(), total.rows["right"])
+            return self._evaluation.changes(ids, look(), total.rows["right"])
 
     def _with_degrees(self, record: Record, changes: Sequence[ClassChange]) -> Record:
         if not changes:
@@ -232,13 +265,13 @@ class Simulation:
         """How clients' own models do; of all clients if asked: the others train, too, and nothing comes of it."""
         own = total.rows.get("own_accuracy")
         if self._config.personalise == "cohort" or own is None:
-            return Personal(None, self._evaluation.of_clients(index, ids, initial, own))
+            return Personal(None, self._evaluation.of_clients(ids, initial, own))
 
         def train(clients: Indices) -> tuple[Group, Upload]:
             group, upload = self._train(index, server, False, False, clients)
             return group, self._tested(group, Upload({}, upload.theta))
 
-        others = np.setdiff1d(np.arange(self._config.clients), ids)
+        others = np.setdiff1d(self._world.present, ids)
         mine = self._hands(others)[self._ranks.index]
         of_others, _ = self._exchange.sum(
             mine, Work("client_update", f"round {index + 1}, client", others, train), server
@@ -247,20 +280,21 @@ class Simulation:
         everybody = np.concatenate([ids, others])
         order = np.argsort(everybody)
         own = torch.cat([own, of_others.rows["own_accuracy"]])[torch.from_numpy(order)]
-        each = self._evaluation.of_clients(index, everybody[order], initial, own)
+        each = self._evaluation.of_clients(everybody[order], initial, own)
         return Personal(_ratio(Total(both), "own_accuracy", "tested"), each)
 
     def _update(self, index: int, ids: Indices, server: Tensors, total: Total, kept: Sequence[Kept]) -> None:
         """The server's step; the round is finished, and what clients remember of it is kept."""
         with self._watch.phase("server"):
             key = noise_key(self._config.seed, index, Purpose.SERVER)[0].to(self._ranks.device)
-            info = Info(index, torch.from_numpy(ids), self._config.clients, key)
+            info = Info(index, torch.from_numpy(ids), self._config.clients, key, self._world.task)
             update = partial(self._federation.method.server_update, server, total, info)
 
             def finite_update() -> Tensors:
                 with self._hooks.keyed("server_update", "info.key", update):
                     state = self._hooks.state("server_update", update(), self._initial)
-                return finite(self._federation.statistics.averaged(state, server, total, index), index)
+                state = finite(self._federation.statistics.averaged(state, server, total, index), index)
+                return self._task_ended(index, state)
 
             after = self._ranks.together(finite_update)
             for group in kept:
@@ -268,6 +302,17 @@ class Simulation:
             self.server, self.finished = after, index + 1
             self._exchange.made = Made(index + 1, "server_update")
         self._stop.nothing_to_save = False
+
+    def _task_ended(self, index: int, state: Tensors) -> Tensors:
+        """The server's state when a round is over, and with it maybe a task."""
+        if not self._federation.stream.ends_task(index):
+            return state
+        end = partial(self._federation.method.end_of_task, state, self._world.task)
+        with self._hooks.keyed("end_of_task", "info.key in server_update", end):
+            return finite(self._hooks.state("end_of_task", end(), self._initial), index)
+
+    def _in_training(self, ids: Indices, index: int) -> Group:
+        return self._group(ids, index, self._plan(index), self._world.clients)
 
     def _group(self, ids: Indices, index: int, plan: Plan, parts: Sequence[Indices]) -> Group:
         lanes, seed = self._records.lanes, self._config.seed
@@ -277,7 +322,7 @@ class Simulation:
         config = self._config
         return Plan(
             # a batch that is wider than any client would only be padded
-            batch_size=min(config.batch_size, max(map(len, self._federation.clients))),
+            batch_size=min(config.batch_size, self._federation.worlds.largest_client),
             epochs=config.epochs,
             steps=config.local_steps,
             lr=config.schedule.in_round(index),
@@ -293,7 +338,8 @@ class Simulation:
             if not self._config.estimate_statistics:
                 return None
             theta = self._with_estimated_statistics(index)
-        look = partial(self._evaluation.of_server, theta)
+        of_all = not self.finished or self._federation.stream.ends_task(index) or self.finished == self._config.rounds
+        look = partial(self._evaluation.of_server, theta, of_all)
         with self._watch.phase("evaluation"), self._hooks.keyed_model(look):
             return look()
 
@@ -302,7 +348,7 @@ class Simulation:
         federation, ids = self._federation, self._cohort(index)
 
         def estimate(clients: Indices) -> tuple[Group, Upload]:
-            group = self._group(clients, index, self._plan(index), federation.clients_in(index))
+            group = self._in_training(clients, index)
             return group, Upload({**batch_statistics(group, self.server["theta"], federation.model)}, group.n)
 
         work = Work("forward", f"round {index + 1}, client", ids, estimate)

@@ -31,7 +31,7 @@ from fl_ddp.main import main
 PACKAGE = Path(fl_ddp.__file__).parent
 TREES = sources(PACKAGE)
 IMPORTS = imports(TREES)
-KEPT = {"datasets/dataset.py", "partitions/partition.py"}
+KEPT = {"datasets/dataset.py", "partitions/partition.py", "streams/stream.py"}
 """Files of base classes, which users' files of before api.py import."""
 FLOORS = (
     ("api", "main", "check"),
@@ -43,13 +43,14 @@ FLOORS = (
     ("run_files",),
     ("evaluation",),
     ("federation",),
+    ("tasks",),
     ("results",),
     ("ranks",),
     ("config",),
     ("methods",),
     ("importance", "clients"),
     ("network",),
-    ("engine", "datasets", "models", "partitions"),
+    ("engine", "datasets", "models", "partitions", "streams"),
     ("guards",),
     ("protocol", "host"),
     ("bounds",),
@@ -95,7 +96,7 @@ def test_nothing_names_a_method_but_the_protocol() -> None:
     found = {(file, name) for file, names in IMPORTS.items() for name in names if reaches(name, "fl_ddp.methods")}
     assert {name for file, name in found} == {"fl_ddp.methods.fedavg.FedAvg"}
     others = {file for file, _ in found if not file.startswith("methods/")}
-    assert others == {"api.py", "federation.py", "check/candidate.py", "check/rules.py"}
+    assert others == {"api.py", "tasks/world.py", "federation.py", "check/candidate.py", "check/rules.py"}
 
 
 def test_methods_know_nothing_of_ranks_rounds_and_files() -> None:
@@ -103,7 +104,7 @@ def test_methods_know_nothing_of_ranks_rounds_and_files() -> None:
 
 
 def test_data_models_and_partitions_know_nothing_of_the_engine() -> None:
-    for folder in ("datasets", "models", "partitions"):
+    for folder in ("datasets", "models", "partitions", "streams"):
         assert rooms_below(folder) <= {"bounds", "errors", "protocol", "host"}
 
 

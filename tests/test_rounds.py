@@ -34,7 +34,7 @@ def infos(monkeypatch: pytest.MonkeyPatch, seed: int) -> list[Info]:
 def test_a_server_update_is_told_its_round(monkeypatch: pytest.MonkeyPatch) -> None:
     told = infos(monkeypatch, seed=3)
     assert [info.index for info in told] == [0, 1, 2]
-    assert [info.cohort.tolist() for info in told] == [cohort(3, index, 8, 6).tolist() for index in range(3)]
+    assert [info.cohort.tolist() for info in told] == [cohort(3, index, np.arange(8), 6).tolist() for index in range(3)]
     assert {info.num_clients for info in told} == {8}
     other = infos(monkeypatch, seed=4)
     assert len({int(info.key) for info in told + other}) == 6

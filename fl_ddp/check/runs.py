@@ -35,7 +35,7 @@ SETTINGS: Settings = {
     "compile": False, "local_test": 0.2, "forgetting_every": 2,
     "checkpoint_every": 1, "keep_checkpoints": ROUNDS, "seed": 3, "device": "cpu",
 }  # fmt: skip
-TABLES = ("clients.csv", "forgetting.csv")
+TABLES = ("clients.csv", "forgetting.csv", "tasks.csv")
 SOLO = Ranks(0, 1, torch.device("cpu"))
 
 Cut = Callable[[Indices], list[Indices]]
@@ -52,7 +52,8 @@ class State:
     def stored(cls, folder: Path) -> State:
         """Read a checkpoint of any number of ranks."""
         parts = [load_file(file) for file in sorted(folder.glob("memory.*.safetensors"))]
-        memory = {name: torch.cat([part[name] for part in parts]) for name in (parts[0] if parts else {})}
+        names = dict.fromkeys(name for part in parts for name in part)  # a rank without clients so far has ids alone
+        memory = {name: torch.cat([part[name] for part in parts if name in part]) for name in names}
         order = memory["ids"].argsort() if parts else None
         return cls(load_file(folder / "server.safetensors"), {name: t[order] for name, t in memory.items()})
 

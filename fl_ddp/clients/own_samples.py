@@ -14,7 +14,7 @@ from torch import Tensor, vmap
 from fl_ddp.engine.group import Group
 from fl_ddp.network.flat_model import FlatModel
 from fl_ddp.network.loss import one_hot
-from fl_ddp.protocol import Batch, Tensors
+from fl_ddp.protocol import LANES, Batch, Tensors
 
 AT_ONCE = 100
 """Samples of a client in one call of a function; it orders sums, so it is part of the results."""
@@ -46,10 +46,18 @@ def inputs_at(group: Group, places: Tensor) -> Tensor:
 
 
 def shared_inputs(group: Group) -> Tensor:
-    """The network's inputs [C, ...] of the samples that everyone has, one of each class; see FedAvg.shares_samples."""
+    """The network's inputs [C, ...] of the samples that everyone has, one of each class; see FedAvg.shares_samples.
+
+    Any sample's stand for a class that the task has not.
+    """
     samples, shared = group.workplace.samples, group.workplace.shared
     assert len(shared), "a method that looks at shared samples says so with shares_samples"
-    return samples.inputs(samples.x[shared], group.workplace.dtype)
+    return samples.inputs(samples.x[shared.clamp_min(0)], group.workplace.dtype)
+
+
+def is_shared(group: Group) -> Tensor:
+    """Whether everyone has a sample of each class [C]; not of those that the task has not."""
+    return group.workplace.shared >= 0
 
 
 def of_each(group: Group, function: OfSamples, theta: Tensor) -> Tensors:
@@ -109,9 +117,10 @@ def _of_length(values: Tensor, length: int) -> Tensor:
 
 
 def _by_chunks(group: Group, function: OfSamples, theta: Tensor) -> Iterator[Tensors]:
-    lanes = vmap(function, in_dims=(0 if theta.ndim > 1 else None, 0))
-    normaliser, dtype = group.workplace.samples.normaliser, group.workplace.dtype
+    lanes = vmap(function, in_dims=(0 if theta.ndim > 1 else None, LANES))
+    work = group.workplace
     with torch.no_grad():
         for drawn in group.in_order(AT_ONCE):
-            group.workplace.check()
-            yield lanes(theta, Batch(normaliser.inputs(drawn.x, dtype), drawn.y, drawn.mask, drawn.key))
+            work.check()
+            x = work.samples.inputs(drawn.x, work.dtype)
+            yield lanes(theta, Batch(x, drawn.y, drawn.mask, drawn.key, work.allowed))

@@ -7,6 +7,7 @@ from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
 
+from fl_ddp.config.beside_file import is_enrolment_file
 from fl_ddp.config.registry import KINDS
 from fl_ddp.config.settings import Choice, Config
 
@@ -37,7 +38,9 @@ def _with_absolute(config: Config, names: Collection[str]) -> Config:
 
 def _anchored(choice: Choice, names: Collection[str]) -> Choice:
     values = {
-        name: _absolute(value) if name in names and isinstance(value, str) else value
+        name: _absolute(value)
+        if isinstance(value, str) and (name in names or is_enrolment_file(name, value))
+        else value
         for name, value in choice.init_args.items()
     }
     return Choice(_class_path(choice.class_path), values)

@@ -8,9 +8,9 @@ from pathlib import Path
 def beside(file: Path, key: str, value: object) -> object:
     """The value of an option in a YAML file; one that names a file, from the root.
 
-    Those are data.path, partition.path and other choices' path, class_reduction, an .npz file as data, and a class in a
-    file of the user's. Places of the machine (data.root, out, resume) start at the working folder, as on the command
-    line, and so does whatever starts with ~.
+    Those are data.path, partition.path and other choices' path, class_reduction, stream.enrolment, an .npz file as
+    data, and a class in a file of the user's. Places of the machine (data.root, out, resume) start at the working
+    folder, as on the command line, and so does whatever starts with ~.
 
     Args:
         file: the YAML file.
@@ -25,9 +25,14 @@ def beside(file: Path, key: str, value: object) -> object:
 
 def _names_file(key: str, value: str) -> bool:
     head, _, option = key.rpartition(".")
-    if head and option == "path":
+    if head and (option == "path" or is_enrolment_file(option, value)):
         return True
     return _is_class(value) or (key, value[-4:]) in (("class_reduction", ".csv"), ("data", ".npz"))
+
+
+def is_enrolment_file(option: str, value: str) -> bool:
+    """Whether an option of a choice names a file of enrolment."""
+    return option == "enrolment" and value.endswith(".csv")
 
 
 def _is_class(value: str) -> bool:

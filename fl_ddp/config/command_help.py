@@ -34,7 +34,7 @@ GROUPS = {
 _OTHERS = {
     "--config FILE": "YAML file of options; those of the command line go before it",
     "--print_config": "print all options as YAML and stop",
-    "--method.help": "list all methods; --method.help FedProx shows the options of one; so for data, partition, model",
+    "--method.help": "list all methods; --method.help FedProx shows the options of one; so for the other choices",
     "--version": "print the version and stop",
     "--help": "print this and stop",
 }

@@ -24,17 +24,19 @@ from fl_ddp.network.choices import Norm
 Maker = Callable[..., object]
 """A class, or a function that makes a model."""
 
-KINDS = ("data", "partition", "model", "method")
+KINDS = ("data", "partition", "stream", "model", "method")
 
 _PACKAGES = {
     "data": "fl_ddp.datasets",
     "partition": "fl_ddp.partitions",
+    "stream": "fl_ddp.streams",
     "model": "fl_ddp.models",
     "method": "fl_ddp.methods",
 }
 _BASES = {
     "data": "fl_ddp.datasets.dataset.Dataset",
     "partition": "fl_ddp.partitions.partition.Partition",
+    "stream": "fl_ddp.streams.stream.Stream",
     "model": "torch.nn.Module",
     "method": "fl_ddp.methods.fedavg.FedAvg",
 }
@@ -44,6 +46,7 @@ _WITH_COLON = re.compile(r"(?!.*\.py:)([^\W\d]\w*(?:\.[^\W\d]\w*)*):(\w+)")
 _ENGINE_ARGUMENTS = {
     "data": frozenset[str](),
     "partition": frozenset[str](),
+    "stream": frozenset[str](),
     "model": frozenset({"in_shape", "num_classes"}),
     "method": frozenset({"model", "num_clients"}),
 }
@@ -107,7 +110,7 @@ def class_path(kind: str, name: str, where: str = "") -> str:
     """The import path of the class that a name stands for.
 
     Args:
-        kind: data, partition, model or method.
+        kind: data, partition, stream, model or method.
         name: a class name in any case, an import path (my_file.MyClass or my_file:MyClass), or "my_file.py:MyClass".
         where: what messages call the option; by default "--<kind>".
 

@@ -37,11 +37,12 @@ class Config:
     Attributes:
         data: where images and labels come from.
         partition: how the training set is divided among the clients.
+        stream: how data and clients change over the rounds.
         model: the network, or any torch.nn.Module by import path.
         method: the federated method.
         clients: number of simulated clients.
         participation: share C of the clients in a round, max(round(C * clients), 1); 1.0 if cohort is not given.
-        cohort: number of clients in a round's cohort, instead of participation.
+        cohort: number of clients in a round, instead of participation.
         local_test: share of each client's samples kept aside as its own test split.
         local_test_from: train, or test: as many samples of the test set instead, in the client's shares of the classes.
         personalise: who trains to be tested on its own test split: the cohort, or all clients at each evaluation.
@@ -81,6 +82,7 @@ class Config:
 
     data: Choice = Choice("fl_ddp.datasets.digits.Digits")
     partition: Choice = Choice("fl_ddp.partitions.shards.Shards")
+    stream: Choice = Choice("fl_ddp.streams.static.Static")
     model: Choice = Choice("fl_ddp.models.mlp.MLP")
     method: Choice = Choice("fl_ddp.methods.fedavg.FedAvg")
     clients: Count = 20
@@ -121,11 +123,15 @@ class Config:
 
     @property
     def cohort_size(self) -> int:
-        """Number of clients in a round's cohort."""
+        """Number of clients in a round's cohort, where all are enrolled."""
+        return self.cohort_of(self.clients)
+
+    def cohort_of(self, enrolled: int) -> int:
+        """Number of clients in the cohort of a round in which so many may take part."""
         if self.cohort is not None:
-            return self.cohort
+            return min(self.cohort, enrolled)
         share = 1.0 if self.participation is None else self.participation
-        return max(round(share * self.clients), 1)
+        return min(max(round(share * enrolled), 1), enrolled)
 
     @property
     def epochs(self) -> float | None:

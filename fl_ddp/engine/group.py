@@ -34,7 +34,10 @@ class Workplace:
         compile: whether they are compiled.
         check: called before every local step.
         largest: the most samples that any client of the run has; no batch needs to be wider.
-        shared: [C] one sample of each class that everyone has a copy of; empty where the method wants none.
+        shared: [C] one sample of each class that everyone has a copy of, -1 of a class that the task has not; empty
+            where the method wants none.
+        task: that the samples are of, from 0.
+        allowed: [C] bool, labels among which they are classified; None for all.
     """
 
     samples: Samples
@@ -44,6 +47,8 @@ class Workplace:
     check: Callable[[], None]
     largest: int
     shared: Tensor = field(default_factory=lambda: torch.zeros(0, dtype=torch.int64))
+    task: int = 0
+    allowed: Tensor | None = None
 
 
 @dataclass
@@ -106,6 +111,11 @@ class Group:
         return len(self.client)
 
     @property
+    def task(self) -> int:
+        """Of the round, from 0."""
+        return self.workplace.task
+
+    @property
     def momentum_steps(self) -> Tensor:
         """The sum [G] of momentum's weights on a client's gradients, float64; its steps where there is no momentum.
 
@@ -161,7 +171,7 @@ class Group:
         with torch.no_grad():
             for drawn in self._draws(plan.batches(order, self._samples), order):
                 work.check()
-                given = (state, drawn, work.samples.normaliser, received, remembered, rates)
+                given = (state, drawn, work.samples.normaliser, received, remembered, rates, work.allowed)
                 steps.of(given)(*given)
         if goes_on:
             self.carried.momentum = _joined(state.walk.momentum)

@@ -40,6 +40,9 @@ class Purpose(IntEnum):
     AGAIN = 14
     HELD_OUT = 15
     REDUCTION = 16
+    STREAM = 17
+    ENROLMENT = 18
+    KEPT = 19
 
 
 def _mix(word: Keys) -> Keys:

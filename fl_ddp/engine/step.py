@@ -16,7 +16,7 @@ from torch.func import grad, vmap
 from fl_ddp.engine.compilation import compiled, made_once
 from fl_ddp.engine.samples import Normaliser
 from fl_ddp.errors import RunError, place_of_code
-from fl_ddp.protocol import Batch, Leaves, Quadratic, Tensors
+from fl_ddp.protocol import LANES, Batch, Leaves, Quadratic, Tensors
 
 Split = dict[str, Tensor | Leaves]
 """Tensors by name, parameter vectors among them as leaves."""
@@ -103,7 +103,7 @@ class State(NamedTuple):
     loss: Tensor
 
 
-Step = Callable[[State, Drawn, Normaliser, Split, Split, Rates], None]
+Step = Callable[[State, Drawn, Normaliser, Split, Split, Rates, Tensor | None], None]
 
 
 def _of_leaf(tensors: Mapping[str, Tensor | Leaves], leaf: int) -> Tensors:
@@ -135,8 +135,8 @@ def local_step(objective: Objective, kind: StepKind, shapes: Hashable) -> Step:
             a small model's arithmetic; that the shapes are part of the key is what makes this safe.
 
     Returns:
-        step(state, drawn, normaliser, server, memory [G, ...], rates); a lane whose whole mask is 0 stays as it is.
-        State is written in place.
+        step(state, drawn, normaliser, server, memory [G, ...], rates, allowed [C] or None); a lane whose whole mask is
+        0 stays as it is. State is written in place.
     """
 
     def of_leaf(
@@ -188,10 +188,18 @@ def local_step(objective: Objective, kind: StepKind, shapes: Hashable) -> Step:
         end = Walk(tuple(moved), tuple(directions) if kind.momentum else (), trace)
         return end, torch.where(active, loss, torch.zeros_like(loss))
 
-    lanes = vmap(of_lane, in_dims=(0, 0, None, None, 0, None))
+    lanes = vmap(of_lane, in_dims=(0, LANES, None, None, 0, None))
 
-    def step(state: State, drawn: Drawn, normaliser: Normaliser, server: Split, mine: Split, rates: Rates) -> None:
-        batch = Batch(normaliser.inputs(drawn.x, kind.dtype), drawn.y, drawn.mask, drawn.key)
+    def step(
+        state: State,
+        drawn: Drawn,
+        normaliser: Normaliser,
+        server: Split,
+        mine: Split,
+        rates: Rates,
+        allowed: Tensor | None,
+    ) -> None:
+        batch = Batch(normaliser.inputs(drawn.x, kind.dtype), drawn.y, drawn.mask, drawn.key, allowed)
         end, loss = lanes(state.walk, batch, drawn.number, server, mine, rates)
         for old, new in zip(state.walk.tensors, end.tensors, strict=True):
             old.copy_(new)

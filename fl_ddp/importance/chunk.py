@@ -16,6 +16,7 @@ from fl_ddp.importance.coverage import Coverage
 from fl_ddp.importance.sensitivity import Sensitivity
 from fl_ddp.importance.taps import Part, powered, tapped
 from fl_ddp.network.flat_model import FlatModel
+from fl_ddp.network.loss import among
 from fl_ddp.protocol import Leaves
 
 
@@ -32,17 +33,18 @@ class Chunk(NamedTuple):
     key: Tensor
 
 
-NormStep = Callable[[Tensor, Leaves, Chunk, Normaliser], None]
-SumStep = Callable[[Leaves, Leaves, Chunk, Normaliser, Tensor], None]
+NormStep = Callable[[Tensor, Leaves, Chunk, Normaliser, Tensor | None], None]
+SumStep = Callable[[Leaves, Leaves, Chunk, Normaliser, Tensor, Tensor | None], None]
 
 
 @made_once
 def sum_step(model: FlatModel, sensitivity: Sensitivity, covered: Coverage, compile: bool, shapes: Hashable) -> SumStep:
     """One chunk's powers of gradients, added to total in place; shapes are part of the key as in local_step."""
 
-    def of_lane(theta: Leaves, chunk: Chunk, classes: Tensor) -> dict[int, Part]:
+    def of_lane(theta: Leaves, chunk: Chunk, classes: Tensor, allowed: Tensor | None) -> dict[int, Part]:
         def cotangents(logits: Tensor, y: Tensor, weight: Tensor, u: Tensor) -> Tensor:
-            return sensitivity.cotangents(logits, y, u, classes) * weight[:, None]
+            found = sensitivity.cotangents(among(logits, allowed), y, u, classes) * weight[:, None]
+            return found if allowed is None else torch.where(allowed, found, 0)
 
         given = (chunk.y, chunk.weight, uniform(chunk.key, 0, chunk.y.shape))
         if sensitivity.batch_mean and not sensitivity.over_classes:
@@ -60,11 +62,18 @@ def sum_step(model: FlatModel, sensitivity: Sensitivity, covered: Coverage, comp
             found |= zip(covered.others, sums, strict=True)
         return found
 
-    lanes = vmap(of_lane, in_dims=(0, 0, None))
+    lanes = vmap(of_lane, in_dims=(0, 0, None, None))
 
-    def step(total: Leaves, theta: Leaves, chunk: Chunk, normaliser: Normaliser, classes: Tensor) -> None:
+    def step(
+        total: Leaves,
+        theta: Leaves,
+        chunk: Chunk,
+        normaliser: Normaliser,
+        classes: Tensor,
+        allowed: Tensor | None,
+    ) -> None:
         chunk = chunk._replace(x=normaliser.inputs(chunk.x, model.dtype))
-        for leaf, part in lanes(theta, chunk, classes).items():
+        for leaf, part in lanes(theta, chunk, classes, allowed).items():
             sum_ = part if isinstance(part, Tensor) else part[0] @ part[1]
             total[leaf].add_(sum_.view_as(total[leaf]))
 
@@ -104,14 +113,14 @@ def _of_sample(
 def norm_step(model: FlatModel, compile: bool, shapes: Hashable) -> NormStep:
     """One chunk's gradient norms, added to total in place; shapes are part of the key as in local_step."""
 
-    def norm(theta: Leaves, x: Tensor, y: Tensor) -> Tensor:
-        g = grad(lambda leaves: model.nll(leaves, x[None], y[None])[0])(theta)
+    def norm(theta: Leaves, x: Tensor, y: Tensor, allowed: Tensor | None) -> Tensor:
+        g = grad(lambda leaves: model.nll(leaves, x[None], y[None], allowed)[0])(theta)
         return torch.stack([leaf.square().sum() for i, leaf in enumerate(g) if i not in model.running]).sum().sqrt()
 
-    lanes = vmap(vmap(norm, in_dims=(None, 0, 0)))
+    lanes = vmap(vmap(norm, in_dims=(None, 0, 0, None)), in_dims=(0, 0, 0, None))
 
-    def step(total: Tensor, theta: Leaves, chunk: Chunk, normaliser: Normaliser) -> None:
-        norms = lanes(theta, normaliser.inputs(chunk.x, model.dtype), chunk.y)
+    def step(total: Tensor, theta: Leaves, chunk: Chunk, normaliser: Normaliser, allowed: Tensor | None) -> None:
+        norms = lanes(theta, normaliser.inputs(chunk.x, model.dtype), chunk.y, allowed)
         total.add_((norms * chunk.weight).sum(1))
 
     return compiled(step, "the importance step") if compile else step

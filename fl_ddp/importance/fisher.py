@@ -77,7 +77,7 @@ def importance_sum(
             chunk = Chunk(drawn.x, drawn.y, weight, drawn.key)
             for classes in blocks:
                 group.workplace.check()
-                given = (total, leaves, chunk, group.workplace.samples.normaliser, classes)
+                given = (total, leaves, chunk, group.workplace.samples.normaliser, classes, group.workplace.allowed)
                 steps.of(given)(*given)
     return torch.cat([t.flatten(1) for t in total], 1), count
 
@@ -124,7 +124,7 @@ def mean_gradient_norm(group: Group, theta: Tensor, model: FlatModel) -> Tensor:
         for drawn in group.once(min(_CHUNK, max(1, _LARGEST // model.num_params))):
             group.workplace.check()
             chunk = Chunk(drawn.x, drawn.y, drawn.mask, drawn.key)
-            given = (total, leaves, chunk, group.workplace.samples.normaliser)
+            given = (total, leaves, chunk, group.workplace.samples.normaliser, group.workplace.allowed)
             steps.of(given)(*given)
     return total / group.n.clamp_min(1)
 

@@ -99,7 +99,7 @@ class FedFomo(FedAvg):
         """Mean loss [G] of models [G, P] on the held-out samples; 0 where there are none."""
 
         def nll(theta: Tensor, batch: Batch) -> Tensors:
-            return {"nll": (self.model.nll(theta, batch.x, batch.y) * batch.mask).sum()}
+            return {"nll": (self.model.nll(theta, batch.x, batch.y, batch.allowed) * batch.mask).sum()}
 
         return sum_over(judges, nll, theta)["nll"] / judges.n.clamp_min(1)
 

@@ -15,7 +15,15 @@ import torch
 from torch import Tensor, vmap
 
 from fl_ddp.bounds import Count, NonNegative, UnitInterval
-from fl_ddp.clients.own_samples import best_of_class, class_counts, inputs_at, labels, of_each, shared_inputs
+from fl_ddp.clients.own_samples import (
+    best_of_class,
+    class_counts,
+    inputs_at,
+    is_shared,
+    labels,
+    of_each,
+    shared_inputs,
+)
 from fl_ddp.engine.group import Group
 from fl_ddp.engine.seeds import uniform
 from fl_ddp.methods.fedavg import FedAvg
@@ -68,7 +76,8 @@ class FedKA(FedAvg):
         share = class_counts(group, num_classes) / group.n.clamp_min(1)[:, None]
         missing = share == 0
         kept = missing | (share < gamma)
-        wanted = {"both": kept, "non_dominant": kept & ~missing, "missing": missing}[self.classes]
+        of_classes = {"both": kept, "non_dominant": kept & ~missing, "missing": missing}[self.classes]
+        wanted = of_classes & (~missing | is_shared(group))
         own = inputs_at(group, best_of_class(group, self._score(group, theta), num_classes))
         candidates = torch.where(missing.view(*missing.shape, *[1] * (own.ndim - 2)), shared_inputs(group), own)
         # classes that are wanted come first, in a random order
@@ -88,7 +97,7 @@ class FedKA(FedAvg):
             return uniform(group.keys, _WHICH_SAMPLE, [labels(group).shape[1]])
 
         def nll(theta: Tensor, batch: Batch) -> Tensors:
-            return {"nll": self.model.nll(theta, batch.x, batch.y)}
+            return {"nll": self.model.nll(theta, batch.x, batch.y, batch.allowed)}
 
         loss = of_each(group, nll, theta)["nll"]
         return loss if self.strategy == "hard" else -loss

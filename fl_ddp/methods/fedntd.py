@@ -14,7 +14,7 @@ from torch import Tensor
 
 from fl_ddp.bounds import NonNegative, Positive
 from fl_ddp.methods.fedavg import FedAvg
-from fl_ddp.network.loss import cross_entropy, mean_over, one_hot
+from fl_ddp.network.loss import among, cross_entropy, mean_over, one_hot
 from fl_ddp.protocol import Batch, Leaves, Tensors
 
 _NEVER = -1e30
@@ -37,8 +37,8 @@ class FedNTD(FedAvg):
 
     def loss(self, theta: Leaves, batch: Batch, server: Tensors, mine: Tensors) -> Tensor:
         """Eq. 4: cross-entropy + beta tau^2 KL(received || local) over the not-true classes."""
-        logits = self.model.logits(theta, batch.x, batch.key, batch.mask)
-        received = self.model.logits(server["theta"], batch.x)
+        logits = among(self.model.logits(theta, batch.x, batch.key, batch.mask), batch.allowed)
+        received = among(self.model.logits(server["theta"], batch.x), batch.allowed)
         true = one_hot(batch.y, self.model.num_classes)
         p, q = self._not_true(received, true), self._not_true(logits, true)
         divergence = (p.exp() * (p - q)).sum(-1)

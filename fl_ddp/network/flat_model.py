@@ -21,7 +21,7 @@ from fl_ddp.errors import ConfigError, one_line
 from fl_ddp.network.batch_norm import RUNNING, MaskedBatchNorm, make_norms_masked
 from fl_ddp.network.dropout import make_dropout_keyed
 from fl_ddp.network.layers import replace_layer
-from fl_ddp.network.loss import cross_entropy, mean_over
+from fl_ddp.network.loss import among, cross_entropy, mean_over
 from fl_ddp.protocol import Batch, Leaves
 
 Part = tuple[int, ...]
@@ -223,15 +223,16 @@ class FlatModel:
     def run(self, theta: Tensor | Leaves, batch: Batch) -> tuple[Tensor, Tensor]:
         """Features [B, D] and logits [B, C] of a batch, in training mode; only of a model that has_features."""
         features, logits = self.apply(theta, batch.x, batch.key, batch.mask)
-        return _known(features), logits
+        return _known(features), among(logits, batch.allowed)
 
-    def nll(self, theta: Tensor | Leaves, x: Tensor, y: Tensor) -> Tensor:
-        """Cross-entropy of each sample [B], in evaluation mode."""
-        return cross_entropy(self.logits(theta, x), y)
+    def nll(self, theta: Tensor | Leaves, x: Tensor, y: Tensor, allowed: Tensor | None = None) -> Tensor:
+        """Cross-entropy of each sample [B], in evaluation mode, among the labels that are allowed [C], None for all."""
+        return cross_entropy(among(self.logits(theta, x), allowed), y)
 
     def loss(self, theta: Tensor | Leaves, batch: Batch) -> Tensor:
         """Mean cross-entropy over a batch's real samples [], in training mode: dropout is on."""
-        return mean_over(batch.mask, cross_entropy(self.logits(theta, batch.x, batch.key, batch.mask), batch.y))
+        logits = among(self.logits(theta, batch.x, batch.key, batch.mask), batch.allowed)
+        return mean_over(batch.mask, cross_entropy(logits, batch.y))
 
     def gradient(
         self, loss: Callable[..., Tensor], running: Part, theta: Leaves, *given: object

@@ -5,11 +5,19 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+_FAR_BELOW = -1e30
+"""A logit whose probability is 0; finite, so that nothing times a mask of 0 is NaN."""
+
 
 def cross_entropy(logits: Tensor, y: Tensor) -> Tensor:
     """Of each sample [...], from logits [..., C] and classes [...]; gathers nothing, which vmap would do slowly."""
     label = one_hot(y, logits.shape[-1])
     return logits.logsumexp(-1) - torch.where(label, logits, torch.zeros_like(logits)).sum(-1)
+
+
+def among(logits: Tensor, allowed: Tensor | None) -> Tensor:
+    """Logits [..., C] with those of labels that are not allowed [C] far below all others; None allows all."""
+    return logits if allowed is None else torch.where(allowed, logits, _FAR_BELOW)
 
 
 def one_hot(y: Tensor, num_classes: int) -> Tensor:

@@ -10,7 +10,7 @@ from torch.func import vmap
 
 from fl_ddp.errors import ConfigError, one_line
 from fl_ddp.network.flat_model import FlatModel
-from fl_ddp.protocol import Batch, Leaves
+from fl_ddp.protocol import LANES, Batch, Leaves
 
 # Part of what torch says, what it means in a user's module, and the way out; the first that fits counts.
 _MEANINGS = (
@@ -47,7 +47,8 @@ def try_gradient(model: FlatModel, example: Tensor, name: str) -> None:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # torch's advice on what is about to fail
-            vmap(gradient, randomness="error")(tuple(leaf[None] for leaf in model.leaves(model.init())), batch)
+            leaves = tuple(leaf[None] for leaf in model.leaves(model.init()))
+            vmap(gradient, in_dims=(0, LANES), randomness="error")(leaves, batch)
     except Exception as error:  # a user's module may raise anything
         reason = one_line(error)
         meaning = next((meaning for part, meaning in _MEANINGS if part in reason), f"fails under vmap: {reason}")

@@ -15,12 +15,19 @@ _MOST_LANES = {"cpu": 16, "cuda": 64}
 _GROUP_COST = {"cpu": 1, "cuda": 16}
 
 
-def cohort(seed: int, round_index: int, num_clients: int, size: int) -> Indices:
-    """Client ids of a round's cohort, ascending; uniform without replacement, a function of seed and round alone."""
-    if size == num_clients:
-        return np.arange(num_clients)
-    drawn = generator(seed, round_index, Purpose.COHORT).choice(num_clients, size, replace=False, shuffle=False)
-    return np.sort(drawn).astype(np.int64)
+def cohort(seed: int, round_index: int, present: Indices, size: int) -> Indices:
+    """Ids of a round's cohort, ascending; uniform without replacement, a function of seed, round and who is there.
+
+    Args:
+        seed: of the run.
+        round_index: from 0.
+        present: ids of clients that may take part, ascending.
+        size: of the cohort, at most as many.
+    """
+    if size == len(present):
+        return present
+    drawn = generator(seed, round_index, Purpose.COHORT).choice(len(present), size, replace=False, shuffle=False)
+    return present[np.sort(drawn)]
 
 
 def owner(client: Indices, num_ranks: int) -> Indices:

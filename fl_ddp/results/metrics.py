@@ -74,12 +74,14 @@ class Columns:
         phases: parts a round's time is split into.
         degree: whether the forgetting degree is measured.
         everybody: whether all clients train at evaluations: two more accuracies tell the cohort and all clients apart.
+        tasks: number of tasks with test sets of their own, which are no columns; 1 where there are none.
     """
 
     classes: tuple[str, ...]
     phases: tuple[str, ...]
     everybody: bool = False
     degree: bool = False
+    tasks: int = 1
 
     @cached_property
     def names(self) -> tuple[str, ...]:

@@ -97,6 +97,16 @@ def result_table(summary: Summary) -> str:
             if value is not None
         },
         **{
+            name: _number(value)
+            for name, value in (
+                ("average accuracy", summary.average_accuracy),
+                ("average forgetting", summary.average_forgetting),
+                ("backward transfer", summary.backward_transfer),
+                ("forward transfer", summary.forward_transfer),
+            )
+            if value is not None
+        },
+        **{
             f"rounds to {target}": f"{_round(reached)} (running mean: {_round(means.get(target))})"
             for means in [summary.rounds_to_target.get("running_mean", {})]
             for target, reached in summary.rounds_to_target.get("accuracy", {}).items()

@@ -143,6 +143,7 @@ def charts(columns: Columns) -> dict[str, dict[str, Chart]]:
             "running mean of the accuracy": _lines("Results/accuracy/running_mean$"),
             "forgetting, average over the classes": _lines("forgetting/average$"),
         },
+        **({"Accuracy on each task": _tasks(columns.tasks)} if columns.tasks > 1 else {}),
         "Accuracy of each class": _by_class("accuracy/class", classes),
         "Forgetting of each class": _by_class("forgetting", classes),
         **({"Forgetting degree: what local training loses of each class": degrees} if columns.degree else {}),
@@ -152,6 +153,11 @@ def charts(columns: Columns) -> dict[str, dict[str, Chart]]:
             "seconds per round": _lines("time/"),
         },
     }
+
+
+def _tasks(number: int) -> dict[str, Chart]:
+    by_task = {f"task {task}": _lines(f"task_accuracy/{task}$") for task in range(1, number + 1)}
+    return {"average over the tasks so far": _lines("task_accuracy/average$"), **by_task}
 
 
 def _by_class(group: str, classes: Sequence[str]) -> dict[str, Chart]:

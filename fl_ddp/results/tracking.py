@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from statistics import fmean
 from typing import NamedTuple
 
 from matplotlib.figure import Figure
@@ -136,6 +137,16 @@ class Tracker:
         standing = self.history.add(record)
         self._metrics.append(record, standing.running_mean, standing.forgetting)
         self._draw(record, standing)
+
+    def tasks(self, finished: int, accuracies: Sequence[float]) -> None:
+        """Show the accuracies on the tasks so far after a number of rounds; those from before a resume are gone.
+
+        Raises:
+            RunError: it cannot be written.
+        """
+        if accuracies:
+            by_task = {f"task_accuracy/{task}": value for task, value in enumerate(accuracies, 1)}
+            self._show({"task_accuracy/average": fmean(accuracies), **by_task}, finished, time.time())
 
     def figure(self, tag: str, figure: Figure, step: int) -> None:
         """Show a figure in TensorBoard; one from before a resume is gone, so draw it again.

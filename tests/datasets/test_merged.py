@@ -37,17 +37,18 @@ def federation_of(folder: Path, **options: object) -> Federation:
 
 def test_clients_train_on_images_of_both_and_are_tested_on_the_rest(tmp_path: Path) -> None:
     built = federation_of(tmp_path)
+    train, test = (world := built.worlds.at(0)).train, world.tests[0].samples
     trained, kept = (np.concatenate(parts) for parts in (built.clients, built.local_test))
     assert sorted([*trained, *kept]) == list(range(80))
     assert (trained >= 60).any() and (kept < 60).any()
-    assert sorted(built.test.x[:, 0].tolist()) == sorted(float(place) for place in kept)
-    assert torch.equal(built.test.y, built.train.y[built.test.x[:, 0].long()])
+    assert sorted(test.x[:, 0].tolist()) == sorted(float(place) for place in kept)
+    assert torch.equal(test.y, train.y[test.x[:, 0].long()])
 
 
 def test_samples_that_are_shared_are_not_tested_on(tmp_path: Path) -> None:
     built = federation_of(tmp_path, method="FedKA")
-    assert len(built.shared) == 4
-    assert not set(built.shared.tolist()) & set(np.concatenate(built.local_test).tolist())
+    assert len(built.worlds.at(0).shared) == 4
+    assert not set(built.worlds.at(0).shared.tolist()) & set(np.concatenate(built.local_test).tolist())
 
 
 def test_a_division_may_name_samples_of_the_test_set(tmp_path: Path) -> None:

@@ -38,7 +38,7 @@ def test_each_client_has_one_optimizer_for_the_whole_run(tmp_path: Path) -> None
     settings = {**TINY, "batch_size": 10_000, "local_epochs": 3}
     states = course(simulated(settings, tmp_path))
     federation = build_federation(from_mapping(settings), Ranks(0, 1, torch.device("cpu")))
-    x = federation.train.inputs(federation.train.x, torch.float32)
+    x = (train := federation.worlds.at(0).train).inputs(train.x, torch.float32)
     theta = federation.model.init()
     weights = [theta.clone().requires_grad_() for _ in federation.clients]
     optimizers = [torch.optim.SGD([w], lr=0.05, momentum=0.9, weight_decay=0.01) for w in weights]
@@ -49,7 +49,7 @@ def test_each_client_has_one_optimizer_for_the_whole_run(tmp_path: Path) -> None
             for _ in range(3):
                 optimizer.zero_grad()
                 index = torch.from_numpy(part)
-                F.cross_entropy(federation.model.logits(own, x[index]), federation.train.y[index]).backward()  # type: ignore[no-untyped-call]
+                F.cross_entropy(federation.model.logits(own, x[index]), train.y[index]).backward()  # type: ignore[no-untyped-call]
                 optimizer.step()
         shares = torch.from_numpy(sizes / sizes.sum())
         theta = sum(p * own.detach() for p, own in zip(shares, weights, strict=True)).float()

@@ -61,11 +61,12 @@ def test_a_run_reports_the_received_model_and_the_trained_ones() -> None:
     kept = play({"rounds": 2, "personalise": "all"})
     federation = build_federation(from_mapping(SETTINGS), SOLO)
     after_one = play({"rounds": 1}).state.server["theta"]
+    train = federation.worlds.at(0).train
     expected = evaluate_clients(
-        lambda x: federation.model.logits(after_one, x), federation.train, federation.local_test, torch.float32, SOLO
+        lambda x: federation.model.logits(after_one, x), train, federation.local_test, torch.float32, SOLO
     )
     first, second = kept.records
-    ids = cohort(3, 1, 8, 6)
+    ids = cohort(3, 1, np.arange(8), 6)
     assert len(ids) < len(expected)
     assert second.initial_accuracy == np.nanmean(expected)
     assert second.initial_accuracy_cohort == np.nanmean(expected[ids]) != second.initial_accuracy
@@ -99,24 +100,16 @@ def test_all_clients_may_train_to_be_tested_and_nothing_comes_of_it(method: str)
 def test_own_test_samples_may_be_of_the_test_set() -> None:
     settings = {**SETTINGS, "local_test_from": "test", "local_test": 0.5, "rounds": 1}
     federation = build_federation(from_mapping(settings), SOLO)
+    test = federation.worlds.at(0).tests[0].samples
     assert sum(map(len, federation.clients)) == len(federation.labels)  # nothing is kept aside
     for client, own in zip(federation.clients, federation.local_test, strict=True):
         wanted = np.rint(0.5 * np.bincount(federation.labels[client], minlength=10))
-        there_are = np.bincount(federation.test.y.numpy(), minlength=10)
-        assert (
-            np.bincount(federation.test.y[own].numpy(), minlength=10).tolist() == np.minimum(wanted, there_are).tolist()
-        )
+        there_are = np.bincount(test.y.numpy(), minlength=10)
+        assert np.bincount(test.y[own].numpy(), minlength=10).tolist() == np.minimum(wanted, there_are).tolist()
     (record,) = play(settings).records
     model, theta = federation.model, federation.method.init()["theta"]
     right = [
-        float(
-            (
-                model.logits(theta, federation.test.inputs(federation.test.x[own], torch.float32)).argmax(1)
-                == federation.test.y[own]
-            )
-            .double()
-            .mean()
-        )
+        float((model.logits(theta, test.inputs(test.x[own], torch.float32)).argmax(1) == test.y[own]).double().mean())
         for own in federation.local_test
     ]
     assert record.initial_accuracy == pytest.approx(np.mean(right), abs=1e-12)

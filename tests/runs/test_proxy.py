@@ -17,17 +17,17 @@ def federation(**options: object) -> Federation:
 
 def test_the_server_holds_copies_of_a_share_of_the_clients_samples() -> None:
     with_proxy, without = federation(proxy=0.1), build_federation(from_mapping(SETTINGS), SOLO)
-    clients, proxy = np.concatenate(with_proxy.clients), np.concatenate(with_proxy.proxy)
+    clients, proxy = np.concatenate(with_proxy.clients), np.concatenate(with_proxy.worlds.at(0).proxy)
     assert len(proxy) == round(0.1 * len(clients)) == len(set(proxy.tolist()))
     assert set(proxy.tolist()) <= set(clients.tolist())
     assert all(np.array_equal(a, b) for a, b in zip(with_proxy.clients, without.clients, strict=True))
-    assert without.proxy == []
+    assert without.worlds.at(0).proxy == []
 
 
 def test_the_servers_samples_are_drawn_by_the_runs_seed() -> None:
     def drawn(seed: int) -> set[int]:
         settings = {**SETTINGS, "method": "FedCL", "method.proxy": 0.1, "partition.seed": 5, "seed": seed}
-        return set(np.concatenate(build_federation(from_mapping(settings), SOLO).proxy).tolist())
+        return set(np.concatenate(build_federation(from_mapping(settings), SOLO).worlds.at(0).proxy).tolist())
 
     assert drawn(1) == drawn(1) and len(drawn(1)) == len(drawn(2))
     assert len(drawn(1) & drawn(2)) < 0.3 * len(drawn(1))  # a tenth by chance
@@ -35,13 +35,13 @@ def test_the_servers_samples_are_drawn_by_the_runs_seed() -> None:
 
 def test_it_comes_in_batches_or_whole_for_a_path() -> None:
     cut, whole = federation(proxy=0.1, proxy_batch=32), federation(proxy=0.1, omega="si")
-    assert {len(part) for part in cut.proxy[:-1]} == {32} and 0 < len(cut.proxy[-1]) <= 32
-    assert len(whole.proxy) == 1
-    assert np.array_equal(np.concatenate(cut.proxy), whole.proxy[0])
+    assert {len(part) for part in cut.worlds.at(0).proxy[:-1]} == {32} and 0 < len(cut.worlds.at(0).proxy[-1]) <= 32
+    assert len(whole.worlds.at(0).proxy) == 1
+    assert np.array_equal(np.concatenate(cut.worlds.at(0).proxy), whole.worlds.at(0).proxy[0])
 
 
 def test_there_is_always_one_sample() -> None:
-    assert sum(map(len, federation(proxy=1e-9).proxy)) == 1
+    assert sum(map(len, federation(proxy=1e-9).worlds.at(0).proxy)) == 1
 
 
 @pytest.mark.parametrize("omega", ["per_param_sq", "per_tensor", "si"])

@@ -41,7 +41,7 @@ class Numbers(NamedTuple):
 
     Attributes:
         parameters: sha256 of the final ones.
-        metrics: sha256 of metrics.csv without the columns of time.
+        metrics: sha256 of metrics.csv without the columns of time, and of tasks.csv if there is one.
     """
 
     parameters: str
@@ -52,9 +52,12 @@ def numbers(folder: Path) -> Numbers:
     """The numbers of a finished run."""
     with (folder / "metrics.csv").open(newline="") as file:
         rows = [{k: v for k, v in row.items() if not k.startswith("time")} for row in csv.DictReader(file)]
-    assert [int(row["round"]) for row in rows] in ([0], list(range(1, len(rows) + 1)))
+    tasks = folder / "tasks.csv"
+    assert [int(row["round"]) for row in rows] in ([0], list(range(1, len(rows) + 1)), list(range(len(rows))))
     text = io.StringIO()
     csv.DictWriter(text, rows[0]).writerows(rows)
+    if tasks.exists():
+        text.write(tasks.read_text())
     parameters = json.loads((folder / "summary.json").read_text())["parameters_sha256"]
     return Numbers(parameters, hashlib.sha256(text.getvalue().encode()).hexdigest())
 

@@ -36,11 +36,11 @@ class Schedule:
     def cohort(self, t: int) -> list[int]:
         """The clients of round t."""
         settings = self._settings
-        return [int(k) for k in cohort(settings.seed, t, settings.clients, settings.cohort_size)]
+        return [int(k) for k in cohort(settings.seed, t, np.arange(settings.clients), settings.cohort_size)]
 
     def samples(self, t: int, client: int) -> list[int]:
         """Positions in the training set of the samples that a client has left in round t."""
-        return [int(i) for i in self._federation.clients_in(t)[client]]
+        return [int(i) for i in self._federation.worlds.at(t).clients[client]]
 
     def batches(self, t: int, client: int, n: int) -> list[list[int]]:
         """Positions in a client's n samples, for each of its local steps in round t."""
@@ -93,17 +93,17 @@ class Schedule:
     @cached_property
     def shared(self) -> list[int]:
         """Positions in the training set of one sample of each class that everyone has."""
-        return [int(i) for i in self._federation.shared]
+        return [int(i) for i in self._federation.worlds.at(0).shared]
 
     @cached_property
     def proxy(self) -> list[int]:
         """Positions in the training set of the server's samples; they stay in this order."""
-        return [int(i) for part in self._federation.proxy for i in part]
+        return [int(i) for part in self._federation.worlds.at(0).proxy for i in part]
 
     @cached_property
     def _chunk(self) -> int:
         federation = self._federation
-        return chunk_size(coverage(federation.model, federation.train.x.shape[1:]), 1)
+        return chunk_size(coverage(federation.model, federation.worlds.at(0).train.x.shape[1:]), 1)
 
     def _order_key(self, t: int, client: int) -> Keys:
         return keys(self._settings.seed, t, Purpose.ORDER, client)

@@ -1,0 +1,79 @@
+"""What a stream is: tasks one after the other, and what each makes of the samples."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import numpy as np
+from torch import Tensor
+
+from fl_ddp.bounds import Count, Seed, Share, UnitInterval, check_fields
+from fl_ddp.protocol import Indices
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stream(ABC):
+    """Tasks one after the other, each a function of its number; a new one overrides what its tasks change.
+
+    Attributes:
+        task_rounds: rounds of a task; the last one goes on.
+        enrolment: clients that take part in which tasks: all; decreasing, increasing or scattered, the clients in as
+            many equal parts as there are tasks, of which the last one active leaves with every task, the next one
+            joins, or takes the place of the one before; random; or a CSV file of a row a client and a column a task,
+            entries 0 or 1.
+        join: probability of a client that is not enrolled to be so in the next task, where enrolment is random.
+        leave: probability of a client that is enrolled not to be so in the next task, likewise.
+        empty: what becomes of rounds for which no enrolled client has samples: error, or skip, in which nobody trains.
+        keep: whether clients still have the samples of tasks that they took part in before: false, true, or a share.
+        seed: of what is random in it; null follows the run's seed.
+    """
+
+    task_rounds: Count = 50
+    enrolment: str = "all"
+    join: UnitInterval = 0.5
+    leave: UnitInterval = 0.2
+    empty: Literal["error", "skip"] = "error"
+    keep: bool | Share = False
+    seed: Seed | None = None
+
+    tests_apart: ClassVar[bool] = True
+    """Whether each task has test samples of its own."""
+
+    def __post_init__(self) -> None:
+        check_fields(self, "--stream.")
+
+    @property
+    @abstractmethod
+    def num_tasks(self) -> int:
+        """T."""
+
+    def classes(self, names: tuple[str, ...]) -> tuple[str, ...]:
+        """Names of the labels that the run has, of those that the data have."""
+        return names
+
+    def labels(self, task: int, y: Indices, num_classes: int) -> Indices:
+        """What the data's labels [N], of so many classes, are in a task, from 0; -1 of samples that it has not."""
+        return y
+
+    def inputs(self, task: int, x: Tensor, rng: np.random.Generator) -> Tensor:
+        """What the inputs [n, ...] of some samples, as they are stored, are in a task; randomness of the task's own."""
+        return x
+
+    def of_task(self, task: int, labels: Indices, origin: Literal["train", "test"]) -> Indices:
+        """Samples of a task in the training or the test set, ascending; labels [N] as labels() gives them."""
+        return np.flatnonzero(labels >= 0)
+
+    def allowed(self, task: int) -> Sequence[int] | None:
+        """Labels among which a sample of a task is classified; None for all."""
+        return None
+
+    def task(self, index: int) -> int:
+        """The task of a round, both from 0."""
+        return min(index // self.task_rounds, self.num_tasks - 1)
+
+    def ends_task(self, index: int) -> bool:
+        """Whether the next round is of another task."""
+        return self.task(index) != self.task(index + 1)

@@ -1,0 +1,318 @@
+"""What a federation is in a round: the samples, the clients and the test sets of its task."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Literal, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from fl_ddp.engine.samples import Samples
+from fl_ddp.engine.seeds import Purpose, generator
+from fl_ddp.errors import ConfigError
+from fl_ddp.methods.fedavg import FedAvg
+from fl_ddp.partitions.class_reduction import ClassReduction
+from fl_ddp.protocol import Indices, Origin
+from fl_ddp.streams.stream import Stream
+from fl_ddp.tasks.enrolment import enrolled, enrolment
+
+Parts = list[Indices]
+_AT_ONCE = 10_000
+"""Samples whose inputs are changed for a task in one call."""
+
+
+class Data(NamedTuple):
+    """The data of a run, as all tasks find them.
+
+    Attributes:
+        train: training set on the device.
+        test: test set on the device.
+        labels: [N] of the training set, on the host.
+        test_labels: [M] of the test set, on the host.
+        classes: names of the labels that tasks have.
+        clients: training samples of each client.
+        local_test: test samples of each client's own.
+        local_test_from: set that they are of.
+    """
+
+    train: Samples
+    test: Samples
+    labels: Indices
+    test_labels: Indices
+    classes: tuple[str, ...]
+    clients: Parts
+    local_test: Parts
+    local_test_from: Origin
+
+
+class TaskTest(NamedTuple):
+    """The test samples of a task, and among which labels they are classified: [C] bool, None for all."""
+
+    samples: Samples
+    allowed: Tensor | None
+
+
+@dataclass(frozen=True)
+class World:
+    """A task's samples and clients.
+
+    Attributes:
+        task: from 0.
+        train: training set, in which clients have samples.
+        labels: [N] of it, on the host; -1 of samples that are not of the task.
+        clients: training samples of each client; empty arrays of those that are not present.
+        present: ids of the clients that may take part, ascending.
+        local_test: test samples of each client's own.
+        own_samples: set that these are of.
+        proxy: the server's samples, copied from the clients', in parts that ranks can share.
+        shared: [C] of each class a training sample that everyone is given, -1 of a class that the task has not; empty
+            if the method wants none.
+        allowed: [C] bool, labels among which the task's samples are classified; None for all.
+        tests: test sets of the tasks up to this one; one in all where tasks have none of their own.
+    """
+
+    task: int
+    train: Samples
+    labels: Indices
+    clients: Parts
+    present: Indices
+    local_test: Parts
+    own_samples: Samples
+    proxy: Parts
+    shared: Indices
+    allowed: Tensor | None
+    tests: Sequence[TaskTest]
+
+
+class Worlds:
+    """The worlds of all tasks; training samples are on the device once, as the present task has them.
+
+    Attributes:
+        largest_client: the most samples that any client has in any task.
+    """
+
+    def __init__(
+        self,
+        data: Data,
+        stream: Stream,
+        method: FedAvg,
+        seed: int,
+        reduction: ClassReduction | None = None,
+    ) -> None:
+        """Find out which samples clients have in each task.
+
+        Args:
+            data: of the run.
+            stream: its tasks.
+            method: says what samples the server and everyone have.
+            seed: of the run.
+            reduction: of clients' samples from round to round.
+
+        Raises:
+            ConfigError: a task has no test samples, or nobody has samples of it.
+        """
+        self._data, self._stream, self._method = data, stream, method
+        self._seed, self._reduction = seed, reduction
+        self._of_run = enrolment(stream, len(data.clients), self._rng(Purpose.ENROLMENT))
+        self._labels = cache(self._labels_in)
+        self._own = cache(self._own_in)
+        self._parts = cache(self._parts_in)
+        self._test = cache(self._test_in)
+        self._present: World | None = None
+        if stream.keep and any(stream.allowed(task) is not None for task in range(stream.num_tasks)):
+            what = (
+                f"{stream.keep}, but samples of earlier tasks would be classified among the labels of the present one"
+            )
+            raise ConfigError("--stream.keep", what, "false, or a stream whose tasks have the same labels")
+        self.largest_client = max(len(part) for task in range(stream.num_tasks) for part in self._parts(task))
+        for task in range(stream.num_tasks):
+            if stream.empty == "error" and not any(map(len, self._parts(task))):
+                what = f"{stream.enrolment}: no client that is enrolled in task {task + 1} has samples in it"
+                raise ConfigError("--stream.enrolment", what, "another, or --stream.empty skip")
+
+    @property
+    def num_tests(self) -> int:
+        """Number of test sets in all."""
+        return self._stream.num_tasks if self._stream.tests_apart else 1
+
+    def clients_in(self, task: int) -> Parts:
+        """Training samples of each client in a task, as many as at() has, elsewhere."""
+        return self._parts(task)
+
+    def at(self, index: int) -> World:
+        """The world of a round, from 0."""
+        world = self._of_task(self._stream.task(index))
+        return replace(world, clients=self._reduction.of_round(index)) if self._reduction else world
+
+    def all_tests(self) -> list[TaskTest]:
+        """The test sets of all tasks, also of those to come."""
+        return [self._test(task) for task in range(self.num_tests)]
+
+    def _of_task(self, task: int) -> World:
+        if self._present is None or self._present.task != task:
+            self._present = None  # room for the next one's samples
+            self._present = self._made(task)
+        return self._present
+
+    def _made(self, task: int) -> World:
+        data, parts = self._data, self._parts(task)
+        train, labels = self._train(task)
+        tests = [self._test(each) for each in range(task + 1 if self._stream.tests_apart else 1)]
+        return World(
+            task=task,
+            train=train,
+            labels=labels,
+            clients=parts,
+            present=np.array([i for i in enrolled(self._of_run, task) if len(parts[i])], np.int64),
+            local_test=self._local_test(task),
+            own_samples=train if data.local_test_from == "train" else tests[-1].samples,
+            proxy=_proxy(self._method, parts, self._seed, task),
+            shared=self._shared(task),
+            allowed=self._allowed(task),
+            tests=tests,
+        )
+
+    def _train(self, task: int) -> tuple[Samples, Indices]:
+        """The task's training set, behind it what is kept of earlier ones; and its labels on the host."""
+        data, labels = self._data, self._labels(task, "train")
+        x = self._inputs(task, data.train.x)
+        if x is data.train.x and labels is data.labels and not self._kept(task):
+            return data.train, labels
+        images, of_all = [x], [labels]
+        for before, rows in self._kept(task).items():
+            of_all.append(self._labels(before, "train")[rows])
+            images.append(self._inputs(before, data.train.x[torch.from_numpy(rows).to(x.device)]))
+        y = np.concatenate(of_all)
+        return Samples(torch.cat(images), torch.from_numpy(y).to(x.device), data.train.normaliser), y
+
+    def _inputs(self, task: int, x: Tensor) -> Tensor:
+        """Inputs as a task has them; the same object where it changes nothing."""
+        stream, changed = self._stream, []
+        if type(stream).inputs is Stream.inputs:
+            return x
+        for some in torch.split(x, _AT_ONCE):
+            new = stream.inputs(task, some, self._rng(Purpose.STREAM, task))
+            if new is some:
+                return x
+            if new.shape != some.shape or new.dtype != some.dtype:
+                what = f"{type(stream).__name__}.inputs() turns {_form(some)} into {_form(new)}"
+                raise ConfigError("--stream", what, "inputs of the same shape and type")
+            changed.append(new)
+        return torch.cat(changed)
+
+    def _labels_in(self, task: int, origin: Literal["train", "test"]) -> Indices:
+        """Labels of all samples of a set in a task, -1 of those that are not of it; the same object if all are."""
+        y = self._data.labels if origin == "train" else self._data.test_labels
+        labels = self._stream.labels(task, y, len(self._data.classes))
+        rows = self._stream.of_task(task, labels, origin)
+        if len(rows) < len(labels):
+            others = np.full_like(labels, -1)
+            others[rows] = labels[rows]
+            labels = others
+        if labels.max(initial=-1) >= len(self._data.classes):
+            what = f"{type(self._stream).__name__}.labels() gives {labels.max()} in task {task + 1}"
+            raise ConfigError("--stream", what, f"labels below {len(self._data.classes)}, the number of its classes()")
+        return y if np.array_equal(labels, y) else labels
+
+    def _own_in(self, task: int) -> Parts:
+        """Samples of the task itself of each client that is enrolled in it, as the data number them."""
+        data, labels = self._data, self._labels(task, "train")
+        nothing, column = np.zeros(0, np.int64), self._of_run[:, task]
+        if labels is data.labels:
+            return [part if here else nothing for part, here in zip(data.clients, column, strict=True)]
+        return [part[labels[part] >= 0] if here else nothing for part, here in zip(data.clients, column, strict=True)]
+
+    def _left_of(self, task: int, before: int) -> Parts:
+        """What the clients of a task still have of one before it."""
+        keep, own = float(self._stream.keep), self._own(before)
+        left = list[Indices]()
+        for i, part in enumerate(own):
+            here = bool(self._of_run[i, task])
+            order = self._rng(Purpose.KEPT, before, i).permutation(part) if here and keep < 1 else part
+            left.append(np.sort(order[: round(keep * len(part))]) if here else part[:0])
+        return left
+
+    def _kept(self, task: int) -> dict[int, Indices]:
+        """Samples of each task before that somebody still has, ascending."""
+        if not self._stream.keep or not self._stream.tests_apart:
+            return {}
+        rows = {before: np.unique(np.concatenate(self._left_of(task, before))) for before in range(task)}
+        return {before: kept for before, kept in rows.items() if len(kept)}
+
+    def _parts_in(self, task: int) -> Parts:
+        """Training samples of each client in a task, as its training set numbers them."""
+        parts, start = self._own(task), len(self._data.labels)
+        for before, rows in self._kept(task).items():
+            old = [start + np.searchsorted(rows, left) for left in self._left_of(task, before)]
+            parts = [np.concatenate(both) for both in zip(parts, old, strict=True)]
+            start += len(rows)
+        return parts
+
+    def _test_in(self, task: int) -> TaskTest:
+        data, rows = self._data, self._test_rows(task)
+        if not len(rows):
+            raise ConfigError("--stream", f"task {task + 1} has no test samples", "at least one in every task")
+        labels = self._labels(task, "test")
+        x = data.test.x if len(rows) == len(labels) else data.test.x[torch.from_numpy(rows).to(data.test.x.device)]
+        x = self._inputs(task, x)
+        if x is data.test.x and labels is data.test_labels:
+            return TaskTest(data.test, self._allowed(task))
+        y = torch.from_numpy(labels[rows]).to(x.device)
+        return TaskTest(Samples(x, y, data.test.normaliser), self._allowed(task))
+
+    def _test_rows(self, task: int) -> Indices:
+        return np.flatnonzero(self._labels(task, "test") >= 0)
+
+    def _local_test(self, task: int) -> Parts:
+        """Test samples of each client's own that are of the task, as own_samples numbers them."""
+        data, origin = self._data, self._data.local_test_from
+        labels = self._labels(task, origin)
+        if labels is (data.labels if origin == "train" else data.test_labels):
+            return data.local_test
+        of_task = [part[labels[part] >= 0] for part in data.local_test]
+        return of_task if origin == "train" else [np.searchsorted(self._test_rows(task), part) for part in of_task]
+
+    def _shared(self, task: int) -> Indices:
+        """One of the clients' training samples of each class that the task has, if the method has everyone be given it.
+
+        Raises:
+            ConfigError: nobody has a sample of a class, where tasks are no reason for it.
+        """
+        if not self._method.shares_samples:
+            return np.zeros(0, np.int64)
+        samples, labels = np.unique(np.concatenate(self._own(task))), self._labels(task, "train")
+        found = []
+        for label, name in enumerate(self._data.classes):
+            those = samples[labels[samples] == label]
+            if not len(those) and not self._stream.tests_apart:
+                wants = f"{type(self._method).__name__} shares one of each"
+                raise ConfigError("--partition", f"no client has a training sample of class {name}, and {wants}")
+            found.append(int(generator(self._seed, Purpose.SHARED, label).choice(those)) if len(those) else -1)
+        return np.array(found)
+
+    def _allowed(self, task: int) -> Tensor | None:
+        labels = self._stream.allowed(task)
+        if labels is None:
+            return None
+        return torch.tensor([c in labels for c in range(len(self._data.classes))], device=self._data.train.y.device)
+
+    def _rng(self, *words: int) -> np.random.Generator:
+        return generator(self._seed if self._stream.seed is None else self._stream.seed, *words)
+
+
+def _proxy(method: FedAvg, clients: Parts, seed: int, task: int) -> Parts:
+    """Samples drawn from all clients' for the server, at least one, in parts of a batch each or in one."""
+    if method.proxy == 0:
+        return []
+    samples = np.unique(np.concatenate(clients))
+    words = (seed, Purpose.PROXY, task) if task else (seed, Purpose.PROXY)
+    drawn = generator(*words).permutation(samples)[: max(1, round(method.proxy * len(samples)))]
+    return [drawn] if method.proxy_whole else np.split(drawn, range(method.proxy_batch, len(drawn), method.proxy_batch))
+
+
+def _form(x: Tensor) -> str:
+    return f"{str(x.dtype).removeprefix('torch.')} {list(x.shape)}"

@@ -1,0 +1,46 @@
+"""What the accuracies after each task say, by hand."""
+
+from __future__ import annotations
+
+import pytest
+
+from fl_ddp.tasks.figure import task_figure
+from fl_ddp.tasks.matrix import average_accuracy, average_forgetting, backward_transfer, forward_transfer
+
+MATRIX = {0: (0.1, 0.2, 0.1), 1: (0.9, 0.3, 0.2), 2: (0.95, 0.8, 0.4), 3: (0.5, 0.6, 0.7)}
+
+
+def test_three_tasks() -> None:
+    assert average_accuracy(MATRIX) == pytest.approx((0.5 + 0.6 + 0.7) / 3)
+    assert average_forgetting(MATRIX) == pytest.approx(((0.95 - 0.5) + (0.8 - 0.6)) / 2)
+    assert backward_transfer(MATRIX) == pytest.approx(((0.5 - 0.9) + (0.6 - 0.8)) / 2)
+    assert forward_transfer(MATRIX) == pytest.approx(((0.3 - 0.2) + (0.4 - 0.1)) / 2)
+
+
+def test_what_a_task_could_before_it_was_trained_is_not_forgotten() -> None:
+    lucky = MATRIX | {1: (0.9, 0.85, 0.2)}
+    assert average_forgetting(lucky) == average_forgetting(MATRIX)
+
+
+def test_a_run_in_its_second_task_counts_the_tasks_so_far() -> None:
+    so_far = {task: MATRIX[task][: max(task, 1)] for task in (0, 1, 2)} | {0: MATRIX[0], 1: MATRIX[1]}
+    assert average_accuracy(so_far) == pytest.approx((0.95 + 0.8) / 2)
+    assert average_forgetting(so_far) == pytest.approx(0.9 - 0.95)
+    assert backward_transfer(so_far) == pytest.approx(0.95 - 0.9)
+    assert forward_transfer(so_far) == pytest.approx(0.3 - 0.2)
+
+
+def test_nothing_is_known_before_the_first_task_and_nothing_forgotten_in_it() -> None:
+    for measure in (average_accuracy, average_forgetting, backward_transfer, forward_transfer):
+        assert measure({}) is None and measure({0: MATRIX[0]}) is None
+    first = {0: MATRIX[0], 1: MATRIX[1]}
+    assert average_accuracy(first) == 0.9
+    assert average_forgetting(first) is backward_transfer(first) is forward_transfer(first) is None
+
+
+def test_the_figure_has_a_cell_for_each_task_after_each() -> None:
+    (axes,) = (axes for axes in task_figure(MATRIX).axes if axes.get_xlabel())
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("tested on task", "after task")
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["none", "1", "2", "3"]
+    cells = {text.get_position(): text.get_text() for text in axes.texts}
+    assert cells == {(j, i): f"{100 * value:.0f}" for i, row in MATRIX.items() for j, value in enumerate(row)}

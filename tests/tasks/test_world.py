@@ -1,0 +1,203 @@
+"""The samples, the clients and the test sets of each task."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from fl_ddp.check.runs import SOLO
+from fl_ddp.config.command_line import from_mapping
+from fl_ddp.engine.seeds import Purpose, generator
+from fl_ddp.errors import ConfigError
+from fl_ddp.federation import Federation, build_federation
+
+DATA = {
+    "data": "digits", "partition": "IID", "clients": 4, "compile": False, "device": "cpu", "model.hidden": 4, "seed": 5,
+}  # fmt: skip
+BAD = "from fl_ddp.api import Permuted\n\nclass Bad(Permuted):\n"
+FOUR = {"stream": "ClassGroups", "stream.tasks": 4, "stream.size": 2, "stream.task_rounds": 3}
+
+
+def federation(settings: dict[str, object]) -> Federation:
+    return build_federation(from_mapping(DATA | settings), SOLO)
+
+
+def test_data_that_stay_are_those_of_the_run_and_nothing_is_copied() -> None:
+    built = federation({"stream.tasks": 3, "stream.task_rounds": 1})
+    first, last = built.worlds.at(0), built.worlds.at(2)
+    assert first.train.x is last.train.x and first.tests[0].samples.x is last.tests[0].samples.x
+    assert first.clients == built.clients and len(last.tests) == 1
+    assert first.present.tolist() == [0, 1, 2, 3] and last.task == 2
+
+
+def test_a_task_has_its_classes_and_its_tests_those_so_far() -> None:
+    built = federation(FOUR)
+    for task in range(4):
+        world = built.worlds.at(3 * task)
+        assert world.task == task and len(world.tests) == task + 1
+        for part, own in zip(world.clients, built.clients, strict=True):
+            assert set(part) <= set(own) and set(built.labels[part]) == {2 * task, 2 * task + 1}
+            assert len(part) == np.isin(built.labels[own], [2 * task, 2 * task + 1]).sum()
+        for before, test in enumerate(world.tests):
+            assert set(test.samples.y.tolist()) == {2 * before, 2 * before + 1}
+    assert built.worlds.at(99).task == 3
+    assert len(built.worlds.all_tests()) == 4
+    assert built.classes == tuple("01234567") and built.names == tuple("0123456789")
+
+
+def test_labels_of_mapped_classes_begin_at_zero() -> None:
+    built = federation(FOUR | {"stream.scenario": "domain"})
+    world = built.worlds.at(4)
+    rows = torch.from_numpy(np.concatenate(world.clients))
+    assert built.classes == ("0", "1")
+    assert np.array_equal(world.train.y[rows].numpy() + 2, built.labels[rows.numpy()])
+    assert set(world.tests[1].samples.y.tolist()) == {0, 1}
+
+
+def test_a_known_task_allows_its_classes_alone() -> None:
+    world = federation(FOUR | {"stream.scenario": "task"}).worlds.at(3)
+    assert world.allowed is not None and world.allowed.nonzero().flatten().tolist() == [2, 3]
+    first, second = (test.allowed for test in world.tests)
+    assert first is not None and first.nonzero().flatten().tolist() == [0, 1]
+    assert second is not None and torch.equal(second, world.allowed)
+
+
+def test_permuted_samples_are_the_same_in_training_and_test() -> None:
+    built = federation({"stream": "Permuted", "stream.tasks": 3, "stream.task_rounds": 1})
+    plain = federation({}).worlds.at(0)
+    for task in (0, 1, 2):
+        world = built.worlds.at(task)
+        order = generator(5, Purpose.STREAM, task).permutation(64) if task else np.arange(64)
+        for ours, theirs in ((world.train, plain.train), (world.tests[task].samples, plain.tests[0].samples)):
+            assert torch.equal(ours.x.flatten(2), theirs.x.flatten(2)[..., torch.from_numpy(order)])
+            assert torch.equal(ours.y, theirs.y)
+
+
+def test_a_streams_seed_is_its_own_if_it_has_one() -> None:
+    def second(seed: int, own: int | None = None) -> torch.Tensor:
+        settings = {"stream": "Permuted", "stream.task_rounds": 1, "stream.seed": own, "partition.seed": 0}
+        return federation(settings | {"seed": seed}).worlds.at(1).train.x
+
+    assert not torch.equal(second(1), second(2))
+    assert torch.equal(second(1, own=9), second(2, own=9))
+
+
+@pytest.mark.parametrize("keep", [True, 0.25])
+def test_what_is_kept_lies_behind_the_tasks_own(keep: bool | float) -> None:
+    settings = {"stream": "Permuted", "stream.tasks": 3, "stream.task_rounds": 1}
+    kept, gone = federation(settings | {"stream.keep": keep}), federation(settings)
+    apart = [gone.worlds.at(task).train.x for task in range(3)]
+    world, size = kept.worlds.at(2), len(kept.labels)
+    assert kept.worlds.largest_client == max(map(len, world.clients))
+    for part, own in zip(world.clients, kept.clients, strict=True):
+        assert part[: len(own)].tolist() == own.tolist() and (part[len(own) :] >= size).all()
+        old = world.train.x[torch.from_numpy(part[len(own) :])]
+        share = round(keep * len(own))
+        assert len(old) == 2 * share and len(set(part)) == len(part)
+        for task in (0, 1):
+            theirs = {image.numpy().tobytes() for image in apart[task][torch.from_numpy(own)]}
+            assert all(image.numpy().tobytes() in theirs for image in old[task * share : (task + 1) * share])
+        assert sorted(world.labels[part[len(own) : len(own) + share]]) == sorted(
+            world.train.y[torch.from_numpy(part[len(own) : len(own) + share])].tolist()
+        )
+
+
+def test_a_client_keeps_nothing_of_tasks_that_it_did_not_take_part_in() -> None:
+    built = federation(FOUR | {"stream.enrolment": "increasing", "stream.keep": True})
+    world = built.worlds.at(6)
+    assert world.present.tolist() == [0, 1, 2]
+    assert [set(world.labels[part].tolist()) for part in world.clients] == [
+        {0, 1, 2, 3, 4, 5},
+        {2, 3, 4, 5},
+        {4, 5},
+        set(),
+    ]
+
+
+def test_clients_that_are_not_enrolled_have_no_samples_and_their_own_tests_stay() -> None:
+    built = federation(FOUR | {"stream.enrolment": "scattered", "local_test": 0.25})
+    for task in range(4):
+        world = built.worlds.at(3 * task)
+        assert world.present.tolist() == [task]
+        assert [len(part) > 0 for part in world.clients] == [i == task for i in range(4)]
+        assert all(set(built.labels[part]) == {2 * task, 2 * task + 1} for part in world.local_test)
+        assert world.own_samples is world.train
+
+
+def test_own_tests_of_the_test_set_are_of_the_task() -> None:
+    built = federation(FOUR | {"local_test": 0.5, "local_test_from": "test", "partition": "Shards"})
+    world = built.worlds.at(3)
+    whole = federation({}).worlds.at(0).tests[0].samples
+    for part, own in zip(world.local_test, built.local_test, strict=True):
+        mine = own[np.isin(whole.y.numpy()[own], [2, 3])]
+        assert torch.equal(world.own_samples.x[torch.from_numpy(part)], whole.x[torch.from_numpy(mine)])
+        assert torch.equal(world.own_samples.y[torch.from_numpy(part)], whole.y[torch.from_numpy(mine)])
+
+
+def test_the_servers_samples_are_of_the_task_and_of_those_who_take_part() -> None:
+    built = federation(FOUR | {"method": "FedCL", "method.proxy": 0.5, "stream.enrolment": "increasing"})
+    for task in (0, 2):
+        world = built.worlds.at(3 * task)
+        assert set(np.concatenate(world.proxy)) <= set(np.concatenate(world.clients))
+        assert len(np.concatenate(world.proxy)) == round(0.5 * len(np.concatenate(world.clients)))
+
+
+def test_shared_samples_are_of_the_tasks_classes() -> None:
+    world = federation(FOUR | {"method": "FedKA"}).worlds.at(3)
+    assert (world.shared >= 0).tolist() == [False, False, True, True, False, False, False, False]
+    assert world.labels[world.shared[2:4]].tolist() == [2, 3]
+
+
+def test_somebody_must_take_part_in_every_task(tmp_path: Path) -> None:
+    file = tmp_path / "who.csv"
+    file.write_text("1,1,0,1\n" * 4)
+    message = r"^--stream.enrolment: .*: no client that is enrolled in task 3 has samples in it; accepted: another, or"
+    with pytest.raises(ConfigError, match=message):
+        federation(FOUR | {"stream.enrolment": str(file)})
+    skipping = federation(FOUR | {"stream.enrolment": str(file), "stream.empty": "skip"})
+    assert len(skipping.worlds.at(6).present) == 0
+
+
+def test_a_task_without_test_samples_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "tasks.json"
+    file.write_text('{"train": [[0, 1, 2, 3, 4, 5, 6, 7], [8, 9, 10, 11]], "test": [[0], []]}')
+    built = federation({"stream": "FromFile", "stream.path": str(file)})
+    with pytest.raises(ConfigError, match=r"^--stream: task 2 has no test samples"):
+        built.worlds.all_tests()
+
+
+def test_samples_of_known_tasks_cannot_be_mixed() -> None:
+    with pytest.raises(ConfigError, match=r"^--stream.keep: True, but samples of earlier tasks would be classified"):
+        federation(FOUR | {"stream.scenario": "task", "stream.keep": True})
+
+
+def test_classes_are_reduced_where_data_stay() -> None:
+    with pytest.raises(ConfigError, match=r"^--class_reduction: belongs to data that stay as they are, not to 4 tasks"):
+        federation(FOUR | {"class_reduction": "0,1,2,0"})
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (
+            "return x[:, :, :4]",
+            r"^--stream: Bad.inputs\(\) turns float32 \[\d+, 1, 8, 8\] into .* 4, 8\]",
+        ),
+        ("return x.double()", r"^--stream: Bad.inputs\(\) turns float32 \[\d+, 1, 8, 8\] into float64"),
+    ],
+)
+def test_inputs_of_a_users_stream_keep_their_form(tmp_path: Path, body: str, message: str) -> None:
+    file = tmp_path / f"stream_{len(body)}.py"
+    file.write_text(f"{BAD}    def inputs(self, task, x, rng):\n        {body}\n")
+    with pytest.raises(ConfigError, match=message):
+        federation({"stream": f"{file}:Bad"}).worlds.at(0)
+
+
+def test_labels_of_a_users_stream_are_its_classes(tmp_path: Path) -> None:
+    file = tmp_path / "stream_labels.py"
+    file.write_text(f"{BAD}    def labels(self, task, y, num_classes):\n        return y + 1\n")
+    with pytest.raises(ConfigError, match=r"^--stream: Bad.labels\(\) gives 10 in task 1; accepted: labels below 10"):
+        federation({"stream": f"{file}:Bad"})
