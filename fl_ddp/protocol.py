@@ -130,6 +130,10 @@ class Total(NamedTuple):
     sums: Tensors
     rows: Mapping[str, Tensor] = MappingProxyType({})
 
+    def ratio(self, over: str, under: str) -> float | None:
+        """One sum [] divided by another; None where there is none to divide, or nothing to divide by."""
+        return float(self.sums[over] / self.sums[under]) if over in self.sums and self.sums[under] > 0 else None
+
 
 @dataclass(frozen=True)
 class Info:

@@ -34,8 +34,7 @@ from fl_ddp.ranks.threads import workers_on
 from fl_ddp.ranks.traffic import Traffic
 from fl_ddp.records import Records
 from fl_ddp.results.client_table import ClientScores
-from fl_ddp.results.forgetting import mean_degree
-from fl_ddp.results.forgetting_table import ClassChange, mean_degrees
+from fl_ddp.results.forgetting_table import ClassChange, with_degrees
 from fl_ddp.results.metrics import Record
 from fl_ddp.run_files import OfClients
 
@@ -63,7 +62,8 @@ class Simulation:
         self._federation, self._records = federation, records
         method, start = federation.method, records.start
         self.finished = start.finished if start else 0
-        self._enter(max(self.finished - 1, 0))
+        self._world = federation.worlds.at(max(self.finished - 1, 0))
+        self._workplace = self._put_up()
         self._hooks = Hooks(method, config.model.name)
         with self._hooks.keyed("init", "info.key in server_update", method.init):
             self._initial = self._hooks.initial(method.init(), method.broadcast)
@@ -74,20 +74,27 @@ class Simulation:
         self._memory = ClientMemory(memory, ranks.device, start.memory if start else None)
         self._watch = Stopwatch()
         self._exchange = Exchange(config, ranks, stop, self._hooks, self._watch, records.lanes)
+        self._evaluation = Evaluation(federation, self._world, ranks)
 
     def _enter(self, index: int) -> None:
         """Take the samples and the clients of a round."""
-        federation, config, ranks = self._federation, self._config, self._ranks
-        self._world = world = federation.worlds.at(index)
-        self._evaluation = Evaluation(federation, world, ranks)
-        self._workplace = Workplace(
+        federation = self._federation
+        self._world = federation.worlds.at(index)
+        self._evaluation = Evaluation(federation, self._world, self._ranks)
+        if self._world.task != self._workplace.task:
+            self._workplace = self._put_up()
+
+    def _put_up(self) -> Workplace:
+        """What the groups of a task share."""
+        federation, world = self._federation, self._world
+        return Workplace(
             world.train,
             federation.model.dtype,
-            config.precision == "bfloat16",
-            config.compile,
+            self._config.precision == "bfloat16",
+            self._config.compile,
             self._stop.check,
-            max(federation.worlds.largest_client, *map(len, [*world.clients, *world.proxy])),
-            torch.from_numpy(world.shared).to(ranks.device),
+            federation.worlds.largest_client,
+            torch.from_numpy(world.shared).to(self._ranks.device),
             world.task,
             world.allowed,
         )
@@ -99,11 +106,6 @@ class Simulation:
         priors = method.priors(self.server, self._memory.initial)
         explicit = any(not each.exact and bool(torch.as_tensor(each.curvature).any()) for each in priors)
         return explicit and any(field.name == "penalty_step" for field in fields(method))
-
-    @property
-    def _shared_bytes(self) -> int:
-        """Bytes of the samples that every client of a task is given before its first round."""
-        return self._world.train.x[:1].nbytes * int((self._world.shared >= 0).sum()) * len(self._world.present)
 
     def rounds(self) -> Iterator[int]:
         """All rounds that are left, then agree that all is well; gives the number of finished rounds after each."""
@@ -132,9 +134,9 @@ class Simulation:
             changes = self._changes(index, ids, server, total) if looks else []
             self._update(index, ids, server, total, kept)
             down = self._federation.method.sent_bytes(server, index)
-            traffic = Traffic(kept[0].bytes_up, down, self._shared_bytes if self._begins(index) else 0)
+            traffic = Traffic(kept[0].bytes_up, down, self._world.shared_bytes if self._begins(index) else 0)
             record = self._told(hands, traffic, total, initial, personal.by_all)
-            self._end(self._with_degrees(record, changes), OfClients(personal.each, changes))
+            self._end(with_degrees(record, changes, len(self._federation.classes)), OfClients(personal.each, changes))
             yield self.finished
         self._ranks.agree(self._exchange.late)
 
@@ -201,8 +203,11 @@ class Simulation:
         size = min(method.proxy_batch, max(map(len, proxy)))
         plan = replace(self._plan(index), batch_size=size, epochs=1, steps=None, drop_last=False)
 
+        # its pieces are no clients: they are as long as they are, and nothing is kept of them under a client's number
+        work = replace(self._workplace, largest=max(map(len, proxy)), kept={})
+
         def measure(pieces: Indices) -> tuple[Group, Upload]:
-            group = self._group(pieces, index, plan, proxy)
+            group = self._group(work, pieces, index, plan, proxy)
             return group, Upload(method.measure(group, self.server), self.server["theta"])
 
         mine = np.arange(self._ranks.index, len(proxy), self._ranks.size)
@@ -255,12 +260,6 @@ class Simulation:
         with self._watch.phase("forgetting"), self._hooks.keyed_model(look):
             return self._evaluation.changes(ids, look(), total.rows["right"])
 
-    def _with_degrees(self, record: Record, changes: Sequence[ClassChange]) -> Record:
-        if not changes:
-            return record
-        by_class = mean_degrees(changes, len(self._federation.classes))
-        return replace(record, forgetting_degree=mean_degree(each.degree for each in changes), class_degree=by_class)
-
     def _personalised(self, index: int, ids: Indices, server: Tensors, total: Total, initial: Received) -> Personal:
         """How clients' own models do; of all clients if asked: the others train, too, and nothing comes of it."""
         own = total.rows.get("own_accuracy")
@@ -281,7 +280,7 @@ class Simulation:
         order = np.argsort(everybody)
         own = torch.cat([own, of_others.rows["own_accuracy"]])[torch.from_numpy(order)]
         each = self._evaluation.of_clients(everybody[order], initial, own)
-        return Personal(_ratio(Total(both), "own_accuracy", "tested"), each)
+        return Personal(Total(both).ratio("own_accuracy", "tested"), each)
 
     def _update(self, index: int, ids: Indices, server: Tensors, total: Total, kept: Sequence[Kept]) -> None:
         """The server's step; the round is finished, and what clients remember of it is kept."""
@@ -294,7 +293,7 @@ class Simulation:
                 with self._hooks.keyed("server_update", "info.key", update):
                     state = self._hooks.state("server_update", update(), self._initial)
                 state = finite(self._federation.statistics.averaged(state, server, total, index), index)
-                return self._task_ended(index, state)
+                return self._task_ended(index, self._server_trained(index, state, info))
 
             after = self._ranks.together(finite_update)
             for group in kept:
@@ -302,6 +301,16 @@ class Simulation:
             self.server, self.finished = after, index + 1
             self._exchange.made = Made(index + 1, "server_update")
         self._stop.nothing_to_save = False
+
+    def _server_trained(self, index: int, state: Tensors, info: Info) -> Tensors:
+        method = self._federation.method
+        if not method.trains_on_server:
+            return state
+        ids, nothing = np.array([self._config.clients]), [np.zeros(0, np.int64)]
+        group = Group(self._workplace, self._plan(index), ids, nothing, 1, self._config.seed, index)
+        train = partial(method.server_train, group, state, info)
+        with self._hooks.keyed("server_train", "group.keys", train):
+            return finite(self._hooks.state("server_train", train(), self._initial), index)
 
     def _task_ended(self, index: int, state: Tensors) -> Tensors:
         """The server's state when a round is over, and with it maybe a task."""
@@ -312,11 +321,10 @@ class Simulation:
             return finite(self._hooks.state("end_of_task", end(), self._initial), index)
 
     def _in_training(self, ids: Indices, index: int) -> Group:
-        return self._group(ids, index, self._plan(index), self._world.clients)
+        return self._group(self._workplace, ids, index, self._plan(index), self._world.clients)
 
-    def _group(self, ids: Indices, index: int, plan: Plan, parts: Sequence[Indices]) -> Group:
-        lanes, seed = self._records.lanes, self._config.seed
-        return Group(self._workplace, plan, ids, [parts[i] for i in ids], lanes, seed, index)
+    def _group(self, work: Workplace, ids: Indices, index: int, plan: Plan, parts: Sequence[Indices]) -> Group:
+        return Group(work, plan, ids, [parts[i] for i in ids], self._records.lanes, self._config.seed, index)
 
     def _plan(self, index: int) -> Plan:
         config = self._config
@@ -371,9 +379,9 @@ class Simulation:
             traffic_up_bytes=size * traffic.up,
             traffic_down_bytes=size * traffic.down + traffic.before,
             padded_lanes=padded_lanes(hands, self._records.lanes),
-            train_loss=_ratio(total, "loss", "trained"),
+            train_loss=total.ratio("loss", "trained"),
             initial_accuracy=initial.by_all,
-            personalised_accuracy=_ratio(total, "own_accuracy", "tested"),
+            personalised_accuracy=total.ratio("own_accuracy", "tested"),
             initial_accuracy_cohort=initial.by_cohort if self._config.personalise == "all" else None,
             personalised_accuracy_all=by_all,
         )
@@ -386,7 +394,3 @@ class Simulation:
             self._records.round(replace(record, seconds=self._watch.lap(), wall=time.time()), scores, clients)
         except Exception as error:
             self._exchange.late = error
-
-
-def _ratio(total: Total, over: str, under: str) -> float | None:
-    return float(total.sums[over] / total.sums[under]) if over in total.sums and total.sums[under] > 0 else None

@@ -137,6 +137,10 @@ JUST_OUT: Mapping[str, Mapping[str, tuple[float, float]]] = {
         "lam": (-5e-324, 0.0), "head_lr": (0.0, 5e-324), "head_epochs": (0.0, 5e-324), "least": (1.0, 0.0),
     },
     "FedBN": {},
+    "FilVer": {
+        "beta": (-5e-324, 0.0), "pretrain_epochs": (-5e-324, 0.0), "pretrain_lr": (0.0, 5e-324), "send": (0, 1),
+        "rehearsal": (-5e-324, 0.0), "remember": (0, 1), "store": (0, 1), "sst": (-1, 0), "sst_lr": (0.0, 5e-324),
+    },
     "FedPer": {},
     "FedRep": {"head_epochs": (0.0, 5e-324)},
     "Ditto": {"lam": (-5e-324, 0.0)},

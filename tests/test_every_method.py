@@ -29,9 +29,15 @@ CHECKS = tuple(rule.name for rule in RULES)
 COMPILED = ("once", "compiled")
 COMPILED_AT_ONCE = ("FisherAvg",)
 """Methods that are compiled in the default suite, too: one with all kinds of compiled functions."""
-MODELS = {"FedBN": {"model": f"{own_models.__file__}:Normed"}}
-"""For methods that the checks' own does not do for."""
-MOST_LINES = 80
+MODELS: Mapping[str, Mapping[str, object]] = {
+    "FedBN": {"model": f"{own_models.__file__}:Normed"},
+    "FilVer": {
+        "model": f"{own_models.__file__}:Embedded", "method.sst": 30, "method.send": 5, "method.remember": 20,
+        "method.store": 60, "stream": "ClassGroups", "stream.tasks": 2, "stream.size": 5, "stream.task_rounds": 1,
+    },
+}  # fmt: skip
+"""For methods that the checks' own settings do not do for."""
+MOST_LINES = 100
 """Lines of code in a method's file, docstrings, comments and blank lines aside."""
 
 CAUGHT = {
@@ -51,7 +57,7 @@ CAUGHT = {
 NEEDLESS = {
     "FedAvg": {"neutral", "effect"}, "FedDyn": {"neutral"}, "FedNova": {"neutral"}, "Scaffold": {"neutral"},
     "FedFomo": {"neutral"}, "FedPAC": {"neutral"}, "FedPer": {"neutral"}, "FedBN": {"neutral"}, "FedRep": {"neutral"},
-    "LocalOnly": {"neutral"}, "Ditto": {"effect"},
+    "LocalOnly": {"neutral"}, "Ditto": {"effect"}, "FilVer": {"neutral"},
 }  # fmt: skip
 """Which checks ask nothing of a method."""
 

@@ -60,17 +60,27 @@ def is_shared(group: Group) -> Tensor:
     return group.workplace.shared >= 0
 
 
-def of_each(group: Group, function: OfSamples, theta: Tensor) -> Tensors:
+def of_each(group: Group, function: OfSamples, theta: Tensor, keep: str = "") -> Tensors:
     """What a function gives for each of a client's samples in their order.
 
     Args:
         group: of clients.
         function: of one client's theta [V] and a batch of its samples; gives [B, ...] by name.
         theta: [V], or [G, V] one for each client.
+        keep: a name, if the function looks at what does not change in a task alone; then a client's samples are looked
+            at once in a task, and again after a resume.
 
     Returns:
         [G, N, ...] by name; 0 behind a client's last sample.
     """
+    if keep:
+        kept = group.workplace.kept
+        names = [(keep, int(client)) for client in group.client]
+        if any(name not in kept for name in names):
+            found = of_each(group, function, theta)
+            kept |= {name: {key: t[lane].clone() for key, t in found.items()} for lane, name in enumerate(names)}
+        rows = [kept[name] for name in names]
+        return {key: torch.stack([row[key] for row in rows]) for key in rows[0]}
     parts = list(_by_chunks(group, function, theta))
     real = group.positions >= 0
     found = {name: _of_length(torch.cat([part[name] for part in parts], 1), real.shape[1]) for name in parts[0]}

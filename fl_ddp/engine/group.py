@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from math import prod
 
@@ -38,6 +38,7 @@ class Workplace:
             where the method wants none.
         task: that the samples are of, from 0.
         allowed: [C] bool, labels among which they are classified; None for all.
+        kept: what functions gave for a client's samples, by a name and the client, as long as the task goes on.
     """
 
     samples: Samples
@@ -49,6 +50,7 @@ class Workplace:
     shared: Tensor = field(default_factory=lambda: torch.zeros(0, dtype=torch.int64))
     task: int = 0
     allowed: Tensor | None = None
+    kept: dict[tuple[str, int], Tensors] = field(default_factory=dict)
 
 
 @dataclass
@@ -77,6 +79,7 @@ class Group:
         plan: of local training in this round.
         round: its index, from 0.
         keys: [G] of what a method draws for a client in this round, with uniform() or normal().
+        task_keys: [G] the same in all rounds of the task.
         carried: what the first training of a round begins with, beside the parameters.
     """
 
@@ -100,6 +103,7 @@ class Group:
         device = workplace.samples.x.device
         self._counts = np.array([len(own) for own in self._samples], np.int64)
         self.keys = noise_key(seed, round_index, Purpose.METHOD, self.client).to(device)
+        self.task_keys = noise_key(seed, workplace.task, Purpose.TASK, self.client).to(device)
         self.n = torch.from_numpy(self._counts).to(device, workplace.dtype)
         self.real = torch.from_numpy(self.client >= 0).to(device, workplace.dtype)
         self.steps = self._steps(plan)
@@ -193,11 +197,25 @@ class Group:
         cut = [np.split(own[row[: len(own)]], [h]) for own, row, h in zip(self._samples, order, held, strict=True)]
         return self._with([first for first, _ in cut]), self._with([rest for _, rest in cut])
 
-    def _with(self, samples: list[Indices]) -> Group:
-        """The same lanes with other samples."""
+    def over(self, x: Tensor, y: Tensor) -> Group:
+        """The same clients on samples of their own making, which are the network's inputs as they are.
+
+        Args:
+            x: [G, N, ...].
+            y: [G, N] labels, -1 where there is no sample.
+        """
+        places = np.arange(y.numel()).reshape(y.shape)
+        own = [row[real] for row, real in zip(places, (y >= 0).cpu().numpy(), strict=True)]
+        samples = Samples(x.flatten(0, 1), y.flatten())
+        shared = torch.zeros(0, dtype=torch.int64, device=y.device)
+        work = replace(self.workplace, samples=samples, largest=y.shape[1], shared=shared, kept={})
+        return self._with(own, work)
+
+    def _with(self, samples: list[Indices], workplace: Workplace | None = None) -> Group:
+        """The same lanes with other samples, of another place if one is given."""
         real = int((self.client >= 0).sum())
-        ids = self.client[:real]
-        group = Group(self.workplace, self.plan, ids, samples[:real], self.lanes, self._seed, self.round)
+        ids, place = self.client[:real], workplace or self.workplace
+        group = Group(place, self.plan, ids, samples[:real], self.lanes, self._seed, self.round)
         group.carried = self.carried
         return group
 

@@ -43,6 +43,7 @@ class Purpose(IntEnum):
     STREAM = 17
     ENROLMENT = 18
     KEPT = 19
+    TASK = 20
 
 
 def _mix(word: Keys) -> Keys:

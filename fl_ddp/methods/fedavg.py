@@ -41,6 +41,9 @@ class FedAvg:
     shares_samples: ClassVar[bool] = False
     """Whether everyone is given one training sample of each class before the first round; see shared_inputs()."""
 
+    trains_on_server: ClassVar[bool] = False
+    """Whether the server trains after its update; see server_train()."""
+
     def __post_init__(self) -> None:
         check_fields(self, "--method.")
 
@@ -150,6 +153,10 @@ class FedAvg:
     def server_update(self, server: Tensors, total: Total, info: Info) -> Tensors:
         """The server's state after the round; the change is applied in float64 and rounded once."""
         return server | {"theta": (server["theta"] + self.server_lr * self.mean_delta(total)).to(server["theta"].dtype)}
+
+    def server_train(self, group: Group, server: Tensors, info: Info) -> Tensors:
+        """The server's state after training of its own; a group of one lane without samples, for Group.over()."""
+        return server
 
     def end_of_task(self, server: Tensors, task: int) -> Tensors:
         """The server's state when the last round of a task, from 0, is over; the last task has no end."""

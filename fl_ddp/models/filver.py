@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from fl_ddp.bounds import Count, check
 from fl_ddp.models.layers import Classifier, Stage, convnet, linear_layers
 
-Embedding = Literal["vee", "ebr"]
+Embedding = Literal["ver", "ebr"]
 
 
 class Encoder(nn.Module):
@@ -38,17 +38,19 @@ class Encoder(nn.Module):
 
 
 class FilVerNet(nn.Module):
-    """FIL-VER's encoder, two 5x5 convolutions and two hidden layers of 1000, and its classifier on embeddings.
+    """FIL-VER's encoder, two 5x5 convolutions and two hidden layers, and its classifier on embeddings.
 
-    On MNIST the encoder has 4,702,608 parameters (VEE) or 4,446,352 (EBR), the classifier 1,268,010. Channels (32, 64)
-    and padding are ours, the paper gives none. Each of the submodules encoder and classifier can be called by itself.
+    On MNIST the encoder has 4,702,608 parameters (ver) or 4,446,352 (ebr), the classifier 1,268,010. Channels and
+    padding are ours, the paper gives none. Each of the submodules encoder and classifier can be called by itself.
 
     Args:
         in_shape: (channels, height, width).
         num_classes: number of classes.
-        embedding: vee for variational embeddings (mean and deviation), ebr for deterministic ones.
+        embedding: ver for variational embeddings (mean and deviation), ebr for deterministic ones.
         embedding_size: number of dimensions of an embedding.
         hidden: widths of the classifier's hidden layers; the paper can be read as one or two of 1000.
+        channels: of the convolutions.
+        encoder_hidden: widths of the encoder's hidden layers.
 
     Raises:
         ConfigError: the input is no image or too small, or an option has an impossible value.
@@ -61,16 +63,17 @@ class FilVerNet(nn.Module):
         *,
         in_shape: tuple[int, ...],
         num_classes: int,
-        embedding: Embedding = "vee",
+        embedding: Embedding = "ver",
         embedding_size: Count = 256,
         hidden: tuple[Count, ...] = (1000, 1000),
+        channels: tuple[Count, ...] = (32, 64),
+        encoder_hidden: tuple[Count, ...] = (1000, 1000),
     ) -> None:
         given = {"embedding": embedding, "embedding_size": embedding_size, "hidden": hidden}
-        check(FilVerNet, given, "--model.")
+        check(FilVerNet, given | {"channels": channels, "encoder_hidden": encoder_hidden}, "--model.")
         super().__init__()
-        stages = (Stage(32, padding=2), Stage(64, padding=2))
-        body = convnet(type(self).__name__, in_shape, stages, (1000, 1000))
-        self.encoder = Encoder(*body, embedding_size, variational=embedding == "vee")
+        body = convnet(type(self).__name__, in_shape, [Stage(each, padding=2) for each in channels], encoder_hidden)
+        self.encoder = Encoder(*body, embedding_size, variational=embedding == "ver")
         layers = nn.Sequential(*linear_layers(embedding_size, hidden))
         self.classifier = Classifier(layers, (embedding_size, *hidden)[-1], num_classes)
 

@@ -154,6 +154,27 @@ class FlatModel:
         used = torch.autograd.grad(features.sum(), leaves, allow_unused=True) if features.requires_grad else ()
         return tuple(i for i in range(len(leaves)) if i not in self.running and (not used or used[i] is None))
 
+    def part(self, name: str) -> Part:
+        """The parameters of a submodule.
+
+        Raises:
+            ConfigError: there is no such submodule, or it has none.
+        """
+        found = tuple(i for i, each in enumerate(self.names) if each.startswith(f"{name}."))
+        if not found:
+            what = f"{type(self._eval).__name__} has no submodule {name!r} with parameters, which the method looks at"
+            raise ConfigError("--model", what, "a module with one, such as FilVerNet")
+        return found
+
+    def call(self, name: str, theta: Tensor | Leaves, x: Tensor) -> tuple[Tensor, Tensor]:
+        """The two outputs of a submodule in evaluation mode for its input; theta is [P], or leaves, maybe its own."""
+        own, leaves = self.part(name), self.leaves(theta)
+        mine = leaves if len(leaves) == len(own) else tuple(leaves[i] for i in own)
+        names = [self._renamed[self.names[i]].removeprefix(f"{name}.") for i in own]
+        module = self._current.eval.get_submodule(name)
+        out: tuple[Tensor, Tensor] = functional_call(module, dict(zip(names, mine, strict=True)), (x,))
+        return out
+
     @property
     def body(self) -> Part:
         """All but the head, running statistics among them."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import nan
 from pathlib import Path
 
 from fl_ddp.results.appended_csv import AppendedCsv, State, kept_of
 from fl_ddp.results.forgetting import degree, mean_degree
+from fl_ddp.results.metrics import Record
 
 COLUMNS = ("round", "client", "class", "samples", "received_accuracy", "own_accuracy", "forgetting_degree")
 
@@ -41,6 +42,14 @@ def mean_degrees(changes: Sequence[ClassChange], num_classes: int) -> tuple[floa
     """Mean forgetting degrees [C] over the clients, cut off at -1; nan for a class without test samples."""
     means = (mean_degree(each.degree for each in changes if each.label == label) for label in range(num_classes))
     return tuple(nan if mean is None else mean for mean in means)
+
+
+def with_degrees(record: Record, changes: Sequence[ClassChange], num_classes: int) -> Record:
+    """A round's record with the mean forgetting degrees of its clients; as it is without changes."""
+    if not changes:
+        return record
+    by_class = mean_degrees(changes, num_classes)
+    return replace(record, forgetting_degree=mean_degree(each.degree for each in changes), class_degree=by_class)
 
 
 class ForgettingTable:

@@ -9,7 +9,7 @@ from torch import Tensor
 from torchvision.transforms.v2 import InterpolationMode
 from torchvision.transforms.v2.functional import rotate_image
 
-from fl_ddp.bounds import Count
+from fl_ddp.bounds import Count, Positive
 from fl_ddp.errors import ConfigError
 from fl_ddp.streams.stream import Stream
 
@@ -26,7 +26,7 @@ class Rotated(Stream):
     """
 
     tasks: Count = 4
-    angle: float = 45.0
+    angle: Positive = 45.0
 
     @property
     def num_tasks(self) -> int:

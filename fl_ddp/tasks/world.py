@@ -87,6 +87,11 @@ class World:
     allowed: Tensor | None
     tests: Sequence[TaskTest]
 
+    @property
+    def shared_bytes(self) -> int:
+        """Bytes of the samples that all clients of the task are given before its first round."""
+        return self.train.x[:1].nbytes * int((self.shared >= 0).sum()) * len(self.present)
+
 
 class Worlds:
     """The worlds of all tasks; training samples are on the device once, as the present task has them.

@@ -227,7 +227,7 @@ def test_impossible_option_is_refused_by_its_key(model: Model, options: Options,
         (LeNet5, [], {}),
         (PflCNN, ["--model.dropout", "false"], {"dropout": False}),
         (FedCLMNIST, ["--model.init", "xavier"], {"variant": "paper", "dropout": 0.2, "init": "xavier"}),
-        (FilVerNet, ["--model.hidden", "[9]"], {"embedding": "vee", "embedding_size": 256, "hidden": (9,)}),
+        (FilVerNet, ["--model.hidden", "[9]"], {"embedding": "ver", "embedding_size": 256, "hidden": (9,)}),
         (ResNet18, ["--model.groups", "2", "--model.stem", "small"], {"norm": "group", "groups": 2, "stem": "small"}),
     ],
     ids=str,
@@ -315,7 +315,7 @@ def test_fil_ver_deterministic_embeddings_are_points() -> None:
     assert torch.equal(mu + log_sigma.exp() * torch.ones_like(mu), mu)
 
 
-@pytest.mark.parametrize(("embedding", "count"), [("vee", 4_702_608), ("ebr", 4_446_352)])
+@pytest.mark.parametrize(("embedding", "count"), [("ver", 4_702_608), ("ebr", 4_446_352)])
 def test_fil_ver_parts_have_the_papers_sizes(embedding: str, count: int) -> None:
     module = make(FilVerNet, MNIST, {"embedding": embedding})
     sizes = {part: sum(p.numel() for p in child.parameters()) for part, child in module.named_children()}

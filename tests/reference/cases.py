@@ -301,8 +301,50 @@ FEDPAC: Mapping[str, Options] = {
     "own statistics": of("FedPAC", LOCAL),
 }
 
+GROUPS: Options = {"stream": "ClassGroups", "stream.tasks": 2, "stream.task_rounds": 2, "rounds": 4, "cohort": None}
+"""Of the second task's classes the second has no test samples, and some clients have none of a task."""
+STREAMS: Mapping[str, Options] = {
+    "stream: classes": of("FedAvg", {**GROUPS, "eval_every": 4, "forgetting_every": 2}),
+    "stream: known tasks": of("FedAvg", {**GROUPS, "stream.scenario": "task", "forgetting_every": 1}),
+    "stream: mapped classes": of("FedAvg", {**GROUPS, "stream.scenario": "domain", "stream.keep": True}),
+    "stream: permuted": of("FedAvg", {"stream": "Permuted", "stream.tasks": 3, "stream.task_rounds": 1, "rounds": 4}),
+    "stream: a share is kept": of(
+        "FedAvg", {"stream": "Permuted", "stream.tasks": 3, "stream.task_rounds": 1, "rounds": 4, "stream.keep": 0.4}
+    ),
+    "stream: decreasing": of("FedAvg", {**GROUPS, "stream.enrolment": "decreasing", "personalise": "all"}),
+    "stream: increasing": of("Scaffold", {**GROUPS, "stream.enrolment": "increasing", "cohort": 3}),
+    "stream: scattered": of("FedDyn", {**GROUPS, "stream.enrolment": "scattered", "participation": 0.7}),
+    "stream: random": of(
+        "FedAvg",
+        {
+            "stream.tasks": 5, "stream.task_rounds": 1, "rounds": 5, "cohort": None, "stream.enrolment": "random",
+            "stream.join": 0.4, "stream.leave": 0.5, "stream.empty": "skip",
+        },
+    ),
+    "stream: Fisher of known tasks": of(
+        "FisherAvg", {**GROUPS, "stream.scenario": "task"}, lam=1.0, layer_norm="l2", weights="data"
+    ),
+    "stream: proxy": of("FedCL", {**GROUPS, "stream.enrolment": "increasing"}, proxy=0.3),
+    "stream: anchors": of("FedKA", {**GROUPS, "stream.scenario": "class"}),
+}  # fmt: skip
+
+EMBEDDED: Options = {"network": "Embedded", **GROUPS, "stream.scenario": "domain", "lr": 0.2, "momentum": 0.5}
+SMALL_BANKS = {"remember": 6, "store": 14, "send": 3, "sst": 11, "pretrain_epochs": 2.0}
+FILVER: Mapping[str, Options] = {
+    "sampled": of("FilVer", EMBEDDED, **SMALL_BANKS, rehearsal=0.4),
+    "stats": of("FilVer", {**EMBEDDED, "lr_decay": 0.5}, **SMALL_BANKS, rehearsal=0.4, share="stats", beta=0.3),
+    "without server-side training": of("FilVer", EMBEDDED, **{**SMALL_BANKS, "sst": 0}, rehearsal=0.7, start="fresh"),
+    "rates": of("FilVer", EMBEDDED, **SMALL_BANKS, rehearsal=0.4, pretrain_lr=0.5, sst_lr=0.05),
+    "points": of("FilVer", {**EMBEDDED, "network": "Pointed"}, **SMALL_BANKS, rehearsal=0.4),
+    "enrolment": of(
+        "FilVer", {**EMBEDDED, "stream.enrolment": "scattered", "cohort": 2}, **SMALL_BANKS, rehearsal=0.4,
+        weights="uniform", server_lr=0.7,
+    ),
+    "one task": of("FilVer", {"network": "Embedded"}, **SMALL_BANKS, rehearsal=0.0),
+}  # fmt: skip
+
 TABLES = (
     FEDAVG, FEDPROX, FEDAVGM, FEDNOVA, SCAFFOLD, FEDDYN, FEDCURV, FISHERAVG, FEDCL, FEDNTD, MOON, FEDKA,
-    LOCALONLY, DITTO, FEDBN, FEDPER, FEDREP, FEDROD, FEDALA, FEDFOMO, FEDPAC,
+    LOCALONLY, DITTO, FEDBN, FEDPER, FEDREP, FEDROD, FEDALA, FEDFOMO, FEDPAC, FILVER, STREAMS,
 )  # fmt: skip
 CASES: Mapping[str, Options] = {f"{case['method']}: {name}": case for table in TABLES for name, case in table.items()}

@@ -59,6 +59,54 @@ class Normed(nn.Module):
         return features, self.out(features) + x[:, :1] * self.shortcut
 
 
+class Embedded(nn.Module):
+    """An encoder of distributions, and a classifier on what is drawn of them."""
+
+    dtype = torch.float64
+    point = False
+
+    def __init__(self, *, in_shape: tuple[int, ...], num_classes: int) -> None:
+        super().__init__()
+        self.encoder = Encoder(in_shape[0], self.point)
+        self.classifier = Classifier(num_classes)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        out: tuple[Tensor, Tensor] = self.classifier(self.encoder(x)[0])
+        return out
+
+
+class Encoder(nn.Module):
+    """mu and log sigma, the latter minus infinity for points."""
+
+    def __init__(self, inputs: int, point: bool) -> None:
+        super().__init__()
+        self.mu, self.width = (nn.Linear(inputs, 3, dtype=torch.float64) for _ in range(2))
+        self.point = point
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        width = self.width(x) - 1
+        return self.mu(x), torch.full_like(width, -torch.inf) if self.point else width
+
+
+class Classifier(nn.Module):
+    """Two layers on embeddings."""
+
+    def __init__(self, num_classes: int) -> None:
+        super().__init__()
+        self.hidden = nn.Linear(3, 5, dtype=torch.float64)
+        self.out = nn.Linear(5, num_classes, dtype=torch.float64)
+
+    def forward(self, z: Tensor) -> tuple[Tensor, Tensor]:
+        features = torch.tanh(self.hidden(z))
+        return features, self.out(features)
+
+
+class Pointed(Embedded):
+    """Its embeddings are points."""
+
+    point = True
+
+
 class Network32(Network):
     """In single precision."""
 

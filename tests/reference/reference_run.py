@@ -26,6 +26,7 @@ from fedper import FedPer
 from fedprox import FedProx
 from fedrep import FedRep
 from fedrod import FedRoD
+from filver import FilVer
 from fisheravg import FisherAvg
 from local_training import Model
 from localonly import LocalOnly
@@ -35,13 +36,14 @@ from samples import CLASSES, FEATURES
 from scaffold import Scaffold
 from schedule import Schedule
 from settings import settings_of
+from tasks import num_classes, tasks_of
 from torch import nn
 
 from fl_ddp.engine.seeds import Purpose, torch_seed
 
 ALL = (
     FedAvg, FedProx, FedAvgM, FedNova, Scaffold, FedDyn, FedCurv, FisherAvg, FedCL, FedNTD, MOON, FedKA,
-    LocalOnly, Ditto, FedBN, FedPer, FedRep, FedRoD, FedALA, FedFomo, FedPAC,
+    LocalOnly, Ditto, FedBN, FedPer, FedRep, FedRoD, FedALA, FedFomo, FedPAC, FilVer,
 )  # fmt: skip
 METHODS: Mapping[str, type[FedAvg]] = {method.__name__: method for method in ALL}
 Division = tuple[Sequence[Sequence[int]], Sequence[Sequence[int]], str]
@@ -63,15 +65,19 @@ def program_options(case: Options, folder: Path) -> dict[str, object]:
 def reference_rounds(case: Options, folder: Path, division: Division) -> list[Round]:
     """A case, played by the reference on the samples in a folder."""
     options = {**BASE, **case}
-    settings, module = settings_of(options), module_of(case)
+    settings = settings_of(options)
+    schedule = Schedule(program_options(case, folder), settings)
+    tasks = tasks_of(options, schedule, settings.clients)
+    module = module_of(case)
     of_method = {name.removeprefix("method."): v for name, v in options.items() if name.startswith("method.")}
     return Play(
         method=METHODS[options["method"]](**of_method),
         width=next(module.parameters()).element_size(),
         model=Model(module),
-        data=data_of(folder, division, bool(options.get("data.normalize")), bool(options.get("data.merge"))),
+        data=data_of(folder, division, options),
         settings=settings,
-        schedule=Schedule(program_options(case, folder), settings),
+        schedule=schedule,
+        tasks=tasks,
     ).rounds()
 
 
@@ -80,10 +86,10 @@ def module_of(case: Options) -> nn.Module:
     options = {**BASE, **case}
     make: type[nn.Module] = getattr(network, options["network"])
     with torch_seed(options["seed"], Purpose.MODEL):
-        return make(in_shape=(FEATURES,), num_classes=CLASSES)
+        return make(in_shape=(FEATURES,), num_classes=num_classes(options, CLASSES))
 
 
-def data_of(folder: Path, division: Division, normalize: bool, merge: bool) -> Data:
+def data_of(folder: Path, division: Division, options: Options) -> Data:
     """The samples as the program takes them: features in single precision, normalised by the training set if asked.
 
     Merged, all samples are divided, and the test set is what the clients keep aside.
@@ -91,11 +97,11 @@ def data_of(folder: Path, division: Division, normalize: bool, merge: bool) -> D
     with np.load(folder / "data.npz") as arrays:
         x_train, x_test = (torch.from_numpy(arrays[key]).float().double() for key in ("x_train", "x_test"))
         y_train, y_test = (torch.from_numpy(arrays[key]) for key in ("y_train", "y_test"))
-    if merge:
+    if options.get("data.merge"):
         x_train, y_train = torch.cat([x_train, x_test]), torch.cat([y_train, y_test])
         tested = sorted({i for part in division[1] for i in part})
         x_test, y_test = x_train[tested], y_train[tested]
-    if normalize:
+    if options.get("data.normalize"):
         mean, deviation = x_train.mean(0), x_train.std(0, correction=0)
         x_train, x_test = (x_train - mean) / deviation, (x_test - mean) / deviation
-    return Data(x_train, y_train, x_test, y_test, CLASSES, *division)
+    return Data(x_train, y_train, x_test, y_test, num_classes(options, CLASSES), *division)

@@ -23,8 +23,21 @@ def by_name(vector: Tensor, like: Parameters) -> Parameters:
 def stored_rounds(folder: Path, like: Parameters) -> list[Round]:
     """All rounds of a run that kept all its checkpoints."""
     with (folder / "metrics.csv").open(newline="", encoding="utf-8") as file:
-        rows = list(csv.DictReader(file))
-    return [_round(folder / "checkpoints" / f"round_{int(row['round']):06d}", _row(row), like) for row in rows]
+        rows = [row for row in csv.DictReader(file) if row["round"] != "0"]  # of which there is no checkpoint
+    tasks = _of_tasks(folder / "tasks.csv")
+    return [
+        _round(folder / "checkpoints" / f"round_{int(row['round']):06d}", _row(row) | tasks.get(row["round"], {}), like)
+        for row in rows
+    ]
+
+
+def _of_tasks(file: Path) -> dict[str, Row]:
+    """What tasks.csv says of each round; nothing where there is none."""
+    found: dict[str, Row] = {}
+    if file.exists():
+        for row in csv.DictReader(file.read_text(encoding="utf-8").splitlines()):
+            found.setdefault(row["round"], {})[f"task/{row['task_tested']}"] = float(row["accuracy"])
+    return found
 
 
 def final_parameters(folder: Path) -> Parameters:

@@ -25,7 +25,7 @@ from fl_ddp.ranks.collectives import Ranks
 FAR = 1e-3
 """By what share of what moved an option must move something: a hundred times what single precision may be off by."""
 NOT_HERE = {
-    "data", "partition", "model", "method", "lanes", "compile", "precision", "device", "reduction",
+    "data", "partition", "stream", "model", "method", "lanes", "compile", "precision", "device", "reduction",
     "checkpoint_every", "keep_checkpoints", "targets", "name", "out", "resume",
 }  # fmt: skip
 """Options of a run that the reference does not have: they choose its parts, or how fast and exactly it computes."""

@@ -65,6 +65,11 @@ OF_METHODS: Mapping[str, Mapping[str, object]] = {
     "Ditto": {},
     "LocalOnly": {},
     "MOON": {},
+    "FilVer": {
+        "model": f"{own_models.__file__}:Embedded", "stream": "ClassGroups", "stream.tasks": 2, "stream.size": 5,
+        "stream.task_rounds": 1, "method.sst": 50, "method.store": 100,
+    },
+    "FedAvg stream": {"stream": "Permuted", "stream.enrolment": "random", "stream.task_rounds": 1, "stream.keep": 0.5},
 }  # fmt: skip
 
 Bits = dict[str, str]

@@ -106,3 +106,49 @@ class Normed(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         out: Tensor = self.out(torch.relu(self.norm(self.hidden(x.flatten(1)))))
         return out
+
+
+class Embedding(nn.Module):
+    """A normal distribution of two dimensions for each sample; a point, whose logarithm of sigma is minus infinity."""
+
+    def __init__(self, inputs: int, point: bool) -> None:
+        super().__init__()
+        self.mu, self.width = nn.Linear(inputs, 6), nn.Linear(inputs, 6)
+        self.point = point
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        mu, width = self.mu(x.flatten(1)), self.width(x.flatten(1))
+        return mu, torch.full_like(width, -torch.inf) if self.point else width - 2
+
+
+class Embedded(nn.Module):
+    """A small network of an encoder and a classifier on embeddings, as FIL-VER's."""
+
+    point = False
+
+    def __init__(self, *, in_shape: tuple[int, ...], num_classes: int, hidden: int = 16) -> None:
+        super().__init__()
+        self.encoder = Embedding(prod(in_shape), self.point)
+        self.classifier = Classified(6, hidden, num_classes)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        out: tuple[Tensor, Tensor] = self.classifier(self.encoder(x)[0])
+        return out
+
+
+class Pointed(Embedded):
+    """The same with embeddings that are points."""
+
+    point = True
+
+
+class Classified(nn.Module):
+    """Features and logits of embeddings."""
+
+    def __init__(self, size: int, hidden: int, num_classes: int) -> None:
+        super().__init__()
+        self.hidden, self.out = nn.Linear(size, hidden), nn.Linear(hidden, num_classes)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        features = torch.relu(self.hidden(x))
+        return features, self.out(features)

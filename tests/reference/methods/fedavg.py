@@ -61,6 +61,11 @@ class FedAvg:
         """Samples of a batch of the server's own; 0 for a server without samples."""
         return 0
 
+    @property
+    def server_epochs(self) -> float:
+        """Passes of the server over its own samples."""
+        return 1.0
+
     def server_measure(self, server: State, proxy: Client | None, t: int) -> State:
         """The server's state after what it does before the clients of round t = 0, 1, ... train."""
         return server
@@ -80,6 +85,14 @@ class FedAvg:
             t: the round.
         """
         return server | {"theta": self.averaged(server["theta"], updates)}
+
+    def server_train(self, server: State, trainer: Client, t: int) -> State:
+        """The server's state after training of its own, for which it has orders and random numbers as a client has."""
+        return server
+
+    def task_ended(self, server: State, task: int) -> State:
+        """The server's state when a task is over."""
+        return server
 
     def shares(self, updates: Sequence[Update]) -> list[float]:
         """p_k of each client of the cohort; they sum to 1."""
@@ -108,9 +121,10 @@ class FedAvg:
         """What a client receives in round t, where a number takes `width` bytes: the model, 1 P."""
         return theta.count() * width
 
-    def samples_given(self, classes: int) -> int:
-        """How many samples every client is given before the first round."""
-        return 0
+    @property
+    def gives_samples(self) -> bool:
+        """Whether every client is given a sample of each class before a task's first round."""
+        return False
 
     def bytes_up(self, theta: Parameters, width: int) -> int:
         """What a client sends: the model, 1 P, and two numbers, its n_k and its loss."""

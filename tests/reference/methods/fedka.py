@@ -58,7 +58,10 @@ class FedKA(FedAvg):
         missing = [label for label in range(c) if count[label] == 0]
         non_dominant = [label for label in range(c) if 0 < count[label] / client.n < gamma]
         kept = sorted(missing + non_dominant)
-        has_anchor = {"both": kept, "non_dominant": non_dominant, "missing": missing}[self.classes]
+        missing = [label for label in missing if client.known[label]]
+        has_anchor = {"both": sorted(missing + non_dominant), "non_dominant": non_dominant, "missing": missing}[
+            self.classes
+        ]
         draw = client.draws(1, c)
         return kept, sorted(has_anchor, key=lambda label: float(draw[label]))[: self.anchors]
 
@@ -75,6 +78,7 @@ class FedKA(FedAvg):
             score = {i: sign * float(loss.detach()) for i, loss in losses.items()}
         return client.x[max(own, key=score.__getitem__)]
 
-    def samples_given(self, classes: int) -> int:
-        """S is given to every client before the first round."""
-        return classes
+    @property
+    def gives_samples(self) -> bool:
+        """S."""
+        return True

@@ -5,33 +5,27 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from local_training import Model
-from parameters import Parameters
 from torch import Tensor
+from torch.nn import functional as F
 
 Row = dict[str, float]
 """A row of metrics.csv by column; empty columns are left out, or nan."""
 
 
-def accuracy(model: Model, theta: Parameters, x: Tensor, y: Tensor) -> float:
-    """The share of samples whose largest logit is their label's; nan without samples."""
-    return share_right(model.logits(theta, x), y)
-
-
 def share_right(outputs: Tensor, y: Tensor) -> float:
-    """The same of samples with logits [B, C]."""
+    """The share of samples with logits [B, C] whose largest one is their label's; nan without samples."""
     right = [int(logits.argmax()) == int(label) for logits, label in zip(outputs, y, strict=True)]
     return sum(right) / len(right) if right else math.nan
 
 
-def class_accuracies(model: Model, theta: Parameters, x: Tensor, y: Tensor, classes: int) -> list[float]:
+def class_accuracies(outputs: Tensor, y: Tensor, classes: int) -> list[float]:
     """The accuracy on the samples of each class; nan for a class without any."""
-    return [accuracy(model, theta, x[y == label], y[y == label]) for label in range(classes)]
+    return [share_right(outputs[y == label], y[y == label]) for label in range(classes)]
 
 
-def mean_loss(model: Model, theta: Parameters, x: Tensor, y: Tensor) -> float:
+def mean_loss(outputs: Tensor, y: Tensor) -> float:
     """The mean over samples of their cross-entropy."""
-    losses = [float(model.loss(theta, x[i : i + 1], y[i : i + 1]).detach()) for i in range(len(y))]
+    losses = [float(F.cross_entropy(logits[None], label[None])) for logits, label in zip(outputs, y, strict=True)]
     return sum(losses) / len(losses)
 
 

@@ -21,7 +21,10 @@ class Model:
 
     Attributes:
         after: running statistics as its last batch in training has left them.
+        allowed: classes among which samples are classified; None for all.
     """
+
+    allowed: Sequence[int] | None = None
 
     def __init__(self, module: nn.Module) -> None:
         self._module = copy.deepcopy(module).double()
@@ -67,14 +70,31 @@ class Model:
         return self.run(theta, x)[1]
 
     def loss(self, theta: Parameters, x: Tensor, y: Tensor) -> Tensor:
-        """Mean cross-entropy of the samples."""
-        return F.cross_entropy(self.logits(theta, x), y)
+        """Mean cross-entropy of the samples, among the classes that are allowed."""
+        return F.cross_entropy(only_of(self.logits(theta, x), self.allowed), y)
+
+    def call(self, part: str, theta: Parameters, x: Tensor) -> tuple[Tensor, Tensor]:
+        """What a submodule makes of x."""
+        with torch.no_grad():
+            for name, own in self._module.named_parameters():
+                if not own.equal(theta[name]):
+                    own.copy_(theta[name])
+        out: tuple[Tensor, Tensor] = self._module.get_submodule(part)(x)
+        return out
 
     def gradient(self, value: Tensor) -> Parameters:
         """Of a number that was made from logits()."""
         names, own = zip(*self._module.named_parameters(), strict=True)
-        found = Parameters(zip(names, torch.autograd.grad(value, own), strict=True))
+        found = Parameters(zip(names, torch.autograd.grad(value, own, materialize_grads=True), strict=True))
         return Parameters({**found, **self.after.filled(0)})
+
+
+def only_of(logits: Tensor, classes: Sequence[int] | None) -> Tensor:
+    """Logits [B, C] with those of other classes at minus infinity."""
+    if classes is None:
+        return logits
+    others = [label for label in range(logits.shape[1]) if label not in classes]
+    return logits.index_fill(1, torch.tensor(others), -torch.inf)
 
 
 @dataclass(frozen=True)
@@ -99,6 +119,12 @@ class Client:
         orders: positions in n samples, for each local step of one of several trainings of the round; takes n, the
             training's number from 0 and its epochs, None for those of the round; with short=True short batches count.
         statistics: BatchNorm's running statistics, if they are its own.
+        noises: [b, d] standard normal random numbers of a local step; takes its number, b and d.
+        normals: [n, d] standard normal random numbers of the client's own in this round; takes a stream's number, n, d.
+        task: of the round.
+        known: whether shared has a sample of each class.
+        server_draws: [n] uniform random numbers of the server's in this round; takes a stream's number and n.
+        task_draws: as draws, but the same in all rounds of the task.
         held_out: positions in its samples of those that a method keeps from training, and of the others, the same in
             all rounds; takes the share of the first.
     """
@@ -119,6 +145,12 @@ class Client:
     statistics: Parameters = field(default_factory=Parameters)
     buffer: State | None = None
     held_out: Callable[[float], tuple[Sequence[int], Sequence[int]]] = lambda share: ([], [])
+    noises: Callable[[int, int, int], Tensor] = lambda step, b, d: torch.zeros(b, d)
+    normals: Callable[[int, int, int], Tensor] = lambda stream, n, d: torch.zeros(n, d)
+    task: int = 0
+    known: Sequence[bool] = ()
+    server_draws: Callable[[int, int], Tensor] = lambda stream, n: torch.zeros(n)
+    task_draws: Callable[[int, int], Tensor] = lambda stream, n: torch.zeros(n)
 
     @property
     def n(self) -> int:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from math import nan
 
-from evaluation import Row, accuracy, class_accuracies, forgetting, mean_known, mean_loss, share_right
+import torch
+from evaluation import Row, class_accuracies, forgetting, mean_known, mean_loss, share_right
 from fedavg import FedAvg, Update
-from local_training import Client, Model, State
+from local_training import Client, Model, State, only_of
 from parameters import Parameters, alone, summed
 from schedule import SERVER, Schedule
 from settings import Settings
+from tasks import Tasks
 from torch import Tensor
 
 
@@ -81,6 +83,7 @@ class Play:
         data: of all clients.
         settings: of the run.
         schedule: which samples come when.
+        tasks: of the run.
         width: bytes of a number that travels.
     """
 
@@ -89,6 +92,7 @@ class Play:
     data: Data
     settings: Settings
     schedule: Schedule
+    tasks: Tasks
     width: int
 
     def rounds(self) -> list[Round]:
@@ -98,12 +102,22 @@ class Play:
         rounds: list[Round] = []
         every = self.settings.eval_every
         for t in range(self.settings.rounds):
-            received = server["theta"]
+            task = self.tasks.of_round(t)
+            self.model.allowed = self.tasks.allowed(task)
+            last_one = t + 1 == self.settings.rounds or self.tasks.ends(t)
+            due, present = (t + 1) % every == 0 or last_one, self.present(t)
+            if not present:
+                row: Row = {"round": t + 1, "cohort": 0, "traffic_down_bytes": 0, "traffic_up_bytes": 0}
+                row |= self.evaluation(server["theta"], t, [kept.row for kept in rounds]) if due else {}
+                server = method.task_ended(server, task) if self.tasks.ends(t) else server
+                rounds.append(Round(method.stored(server), memory, last, row))
+                continue
             server = method.server_measure(server, self.server_client(t), t)
-            cohort, due = self.schedule.cohort(t), (t + 1) % every == 0 or t + 1 == self.settings.rounds
+            received = server["theta"]
+            cohort = self.schedule.cohort(t, present, self.settings.cohort_of(len(present)))
             own = {k: kept["running_statistics"] for k, kept in memory.items() if self.settings.local}
             buffers = {k: kept["sgd_momentum"] for k, kept in memory.items() if self.settings.keep_momentum}
-            clients = range(self.settings.clients) if due and self.settings.personalise == "all" else cohort
+            clients = present if due and self.settings.personalise == "all" else cohort
             trained = {
                 k: method.client_update(
                     self.client(k, t, own.get(k), buffers.get(k)), server, memory.get(k, method.client_start(theta)), t
@@ -113,16 +127,18 @@ class Play:
             updates = [trained[k] for k in cohort]
             server = method.server_update(server, updates, self.settings.clients, t)
             server = server | {"theta": server["theta"].having(self.statistics(received, updates, t))}
+            server = method.server_train(server, self.trainer(t), t)
+            server = method.task_ended(server, task) if self.tasks.ends(t) else server
             memory = memory | {update.client.id: self.kept(update) for update in updates if self.kept(update)}
             last = last | dict.fromkeys(cohort, t)
             row = self.traffic(received, updates, t) | {"round": t + 1, "train_loss": method.train_loss(updates)}
             if due and (tested := self.tested(server["theta"], updates)):
-                row |= self.evaluation(tested, [kept.row for kept in rounds])
+                row |= self.evaluation(tested, t, [kept.row for kept in rounds])
             if due and self.data.local_test:
-                row |= self.own_accuracies(received, cohort, trained)
+                row |= self.own_accuracies(received, cohort, trained, t)
             every_look = self.settings.forgetting_every
-            if every_look and ((t + 1) % every_look == 0 or t + 1 == self.settings.rounds):
-                row |= self.forgetting_degrees(received, updates)
+            if every_look and ((t + 1) % every_look == 0 or last_one):
+                row |= self.forgetting_degrees(received, updates, t)
             rounds.append(Round(method.stored(server), memory, last, row))
         return rounds
 
@@ -149,10 +165,43 @@ class Play:
         n = sum(update.client.n for update in updates)
         return theta.having(summed(u.client.n / n * self.model.statistics(theta, u.client.x) for u in updates))
 
+    def samples(self, t: int, k: int) -> tuple[Tensor, Tensor]:
+        """x and y of client k in round t."""
+        if self.settings.class_reduction is not None:
+            return self.data.samples(self.schedule.samples(t, k))
+        own = self.tasks.of_client(self.tasks.of_round(t), k, self.data.clients[k], self.data.y_train.tolist())
+        return self.in_tasks(own, self.data.x_train, self.data.y_train)
+
+    def in_tasks(self, places: Sequence[tuple[int, int]], x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+        """Inputs and labels at (task, position) as the tasks have them."""
+        inputs = [self.tasks.inputs(task, x[i][None])[0] for task, i in places]
+        labels = [self.tasks.label(task, int(y[i])) for task, i in places]
+        return torch.stack(inputs) if inputs else x[:0], torch.tensor(labels, dtype=y.dtype)
+
+    def present(self, t: int) -> list[int]:
+        """Clients that are enrolled in round t and have samples."""
+        enrolled = self.tasks.enrolled[self.tasks.of_round(t)]
+        return [k for k in enrolled if len(self.samples(t, k)[1])]
+
+    def test_sets(self, t: int) -> list[tuple[Tensor, Tensor, list[int] | None]]:
+        """x, y and the classes to choose from, of each task up to round t's; one set where tasks have none."""
+        data, tasks = self.data, self.tasks
+        if not tasks.are_tested:
+            return [(data.x_test, data.y_test, None)]
+        found = []
+        for task in range(tasks.of_round(t) + 1):
+            rows = [(task, i) for i, y in enumerate(data.y_test.tolist()) if tasks.label(task, y) is not None]
+            found.append((*self.in_tasks(rows, data.x_test, data.y_test), tasks.allowed(task)))
+        return found
+
+    def trainer(self, t: int) -> Client:
+        """The server as a client without samples, which is numbered behind the others."""
+        nothing = self.data.x_train[:0], self.data.y_train[:0]
+        return self._client(self.settings.clients, t, *nothing, batches=[], once=[])
+
     def client(self, k: int, t: int, statistics: Parameters | None, buffer: Parameters | None) -> Client:
         """Client k in round t, with running statistics and a momentum of its own."""
-        reduced = self.settings.class_reduction is not None
-        x, y = self.data.samples(self.schedule.samples(t, k) if reduced else self.data.clients[k])
+        x, y = self.samples(t, k)
         batches, once = self.schedule.batches(t, k, len(y)), self.schedule.once(t, k, len(y))
         client = self._client(k, t, x, y, batches, once)
         if self.settings.keep_momentum:
@@ -166,8 +215,9 @@ class Play:
         """The server's own samples in round t, if it has any."""
         if not self.method.server_batch:
             return None
-        x, y = self.data.samples(self.schedule.proxy)
-        batches = self.schedule.server_batches(t, len(y), self.method.server_batch)
+        task = self.tasks.of_round(t)
+        x, y = self.in_tasks([(task, i) for i in self.schedule.proxy(t)], self.data.x_train, self.data.y_train)
+        batches = self.schedule.server_batches(t, len(y), self.method.server_batch, self.method.server_epochs)
         return self._client(SERVER, t, x, y, batches, once=range(len(y)))
 
     def _client(
@@ -186,33 +236,49 @@ class Play:
             lr=lr,
             momentum=settings.momentum,
             weight_decay=settings.weight_decay,
-            shared=self.data.samples(self.schedule.shared)[0],
+            shared=self.shared(t),
+            known=[i >= 0 for i in self.schedule.shared(t)],
+            noises=partial(self.schedule.noises, t, k),
+            normals=partial(self.schedule.normals, t, k),
+            task=self.tasks.of_round(t),
+            task_draws=partial(self.schedule.task_draws, self.tasks.of_round(t), k),
+            server_draws=partial(self.schedule.server_draws, t),
             draws=partial(self.schedule.draws, t, k),
             orders=partial(self.schedule.orders, t, k),
             held_out=partial(self.schedule.held_out, k, len(y)),
         )
 
+    def shared(self, t: int) -> Tensor:
+        """Inputs of the samples that everyone has; anything of a class that nobody has."""
+        x, _ = self.data.samples([max(i, 0) for i in self.schedule.shared(t)])
+        return self.tasks.inputs(self.tasks.of_round(t), x)
+
     def traffic(self, theta: Parameters, updates: Sequence[Update], t: int) -> Row:
         """Bytes that all clients of the cohort together receive and send."""
-        sample, given = self.data.x_train[0].numel() * self.width, self.method.samples_given(self.data.classes)
-        before = self.settings.clients * given * sample if t == 0 else 0
+        begins = t == 0 or self.tasks.ends(t - 1)
+        given = sum(i >= 0 for i in self.schedule.shared(t)) if begins and self.method.gives_samples else 0
+        before = len(self.present(t)) * given * self.data.x_train[0].numel() * self.width
         return {
             "cohort": len(updates),
             "traffic_down_bytes": len(updates) * self.method.bytes_down(theta, self.width, t) + before,
             "traffic_up_bytes": len(updates) * self.method.bytes_up(theta, self.width),
         }
 
-    def own_accuracies(self, received: Parameters, cohort: Sequence[int], trained: Mapping[int, Update]) -> Row:
+    def own_accuracies(self, received: Parameters, cohort: Sequence[int], trained: Mapping[int, Update], t: int) -> Row:
         """Accuracies of clients on their own test samples.
 
         Args:
             received: the model that the clients of a round received.
             cohort: who takes part in it.
             trained: what came of it, for the cohort, or for all clients.
+            t: the round.
         """
-        own = [self.data.own_test(k) for k in range(self.settings.clients)]
-        initial = [nan if self.settings.local else accuracy(self.model, received, *samples) for samples in own]
-        personal = {k: share_right(update.personal(own[k][0]), own[k][1]) for k, update in trained.items()}
+        own, allowed = [self.own_test(k, t) for k in range(self.settings.clients)], self.model.allowed
+        initial = [
+            nan if self.settings.local else share_right(only_of(self.model.logits(received, x), allowed), y)
+            for x, y in own
+        ]
+        personal = {k: share_right(only_of(u.personal(own[k][0]), allowed), own[k][1]) for k, u in trained.items()}
         row: Row = {
             "initial_accuracy": mean_known(initial),
             "personalised_accuracy": mean_known([personal[k] for k in cohort]),
@@ -222,38 +288,61 @@ class Play:
             row["personalised_accuracy_all"] = mean_known(list(personal.values()))
         return row
 
-    def forgetting_degrees(self, received: Parameters, updates: Sequence[Update]) -> Row:
+    def own_test(self, k: int, t: int) -> tuple[Tensor, Tensor]:
+        """x and y of client k's own test samples that are of round t's task."""
+        x, y = self.data.own_test(k)
+        task = self.tasks.of_round(t)
+        return self.in_tasks([(task, i) for i in range(len(y)) if self.tasks.label(task, int(y[i])) is not None], x, y)
+
+    def outputs(self, t: int, logits_of: Callable[[Tensor], Tensor]) -> tuple[Tensor, Tensor]:
+        """Logits and labels of all test samples of the tasks up to round t's."""
+        sets = self.test_sets(t)
+        return torch.cat([only_of(logits_of(x), allowed) for x, _, allowed in sets]), torch.cat([y for _, y, _ in sets])
+
+    def forgetting_degrees(self, received: Parameters, updates: Sequence[Update], t: int) -> Row:
         """FedKA's tau, (a_g - a_k) / (a_g + xi) of accuracies on the test set, at least -1: means over the clients."""
-        x, y = self.data.x_test, self.data.y_test
+        before, y = self.outputs(t, partial(self.model.logits, received))
         found: dict[int, list[float]] = {label: [] for label in sorted({int(each) for each in y})}
         for update in updates:
+            after, _ = self.outputs(t, update.personal)
             for label, degrees in found.items():
                 of_class = y == label
-                a_g = accuracy(self.model, received, x[of_class], y[of_class])
-                a_k = share_right(update.personal(x[of_class]), y[of_class])
+                a_g, a_k = (share_right(logits[of_class], y[of_class]) for logits in (before, after))
                 degrees.append(max((a_g - a_k) / (a_g + 1e-6), -1.0))
         return {
             "forgetting_degree": mean_known([tau for degrees in found.values() for tau in degrees]),
             **{f"forgetting_degree/{label}": mean_known(degrees) for label, degrees in found.items()},
         }
 
-    def evaluation(self, theta: Parameters, before: Sequence[Row]) -> Row:
+    def evaluation(self, theta: Parameters, t: int, before: Sequence[Row]) -> Row:
         """How the model of a round does.
 
         Args:
             theta: the model that came of it.
+            t: the round.
             before: rows of the rounds before.
         """
-        data, model = self.data, self.model
-        test = data.x_test, data.y_test
-        names = [f"accuracy/{label}" for label in range(data.classes)]
+        logits, y = self.outputs(t, partial(self.model.logits, theta))
+        names = [f"accuracy/{label}" for label in range(self.data.classes)]
         row: Row = {
-            "accuracy": accuracy(model, theta, *test),
-            "loss": mean_loss(model, theta, *test),
-            **dict(zip(names, class_accuracies(model, theta, *test, data.classes), strict=True)),
+            "accuracy": share_right(logits, y),
+            "loss": mean_loss(logits, y),
+            **dict(zip(names, class_accuracies(logits, y, self.data.classes), strict=True)),
+            **self.on_tasks(theta, t),
         }
         course = [kept for kept in [*before, row] if "accuracy" in kept]
         return row | {
             "running_mean_accuracy": mean_known([kept["accuracy"] for kept in course]),
             "forgetting": forgetting([[kept[name] for name in names] for kept in course]),
+        }
+
+    def on_tasks(self, theta: Parameters, t: int) -> Row:
+        """Accuracies on the tasks up to round t's; on all of them where a task, or the run, ends with it."""
+        if not self.tasks.are_tested:
+            return {}
+        ends = self.tasks.ends(t) or t + 1 == self.settings.rounds
+        sets = self.test_sets(self.tasks.tasks * self.tasks.task_rounds if ends else t)
+        return {
+            f"task/{task}": share_right(only_of(self.model.logits(theta, x), allowed), y)
+            for task, (x, y, allowed) in enumerate(sets, 1)
         }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -12,7 +12,7 @@ from torch import Tensor
 
 from fl_ddp.config.command_line import from_mapping
 from fl_ddp.engine.plan import Plan
-from fl_ddp.engine.seeds import Keys, Purpose, keys, shuffled, uniform
+from fl_ddp.engine.seeds import Keys, Purpose, generator, keys, normal, shuffled, uniform
 from fl_ddp.federation import Federation, build_federation
 from fl_ddp.importance.coverage import coverage
 from fl_ddp.importance.fisher import chunk_size
@@ -33,10 +33,22 @@ class Schedule:
     def _federation(self) -> Federation:
         return build_federation(from_mapping(self._options), Ranks(0, 1, torch.device("cpu")))
 
-    def cohort(self, t: int) -> list[int]:
-        """The clients of round t."""
-        settings = self._settings
-        return [int(k) for k in cohort(settings.seed, t, np.arange(settings.clients), settings.cohort_size)]
+    def cohort(self, t: int, present: Sequence[int], size: int) -> list[int]:
+        """So many of the clients that may take part in round t."""
+        return [int(k) for k in cohort(self._settings.seed, t, np.array(present), size)]
+
+    def order_of_inputs(self, task: int, n: int) -> list[int]:
+        """A random order of n inputs in a task."""
+        return [int(i) for i in generator(self._settings.seed, Purpose.STREAM, task).permutation(n)]
+
+    def kept(self, task: int, k: int, positions: Sequence[int]) -> list[int]:
+        """Client k's samples of a task, in the order in which they are kept."""
+        return [int(i) for i in generator(self._settings.seed, Purpose.KEPT, task, k).permutation(positions)]
+
+    def enrolment_draws(self, tasks: int, clients: int) -> list[list[float]]:
+        """A random number for each task and client."""
+        drawn: list[list[float]] = generator(self._settings.seed, Purpose.ENROLMENT).random((tasks, clients)).tolist()
+        return drawn
 
     def samples(self, t: int, client: int) -> list[int]:
         """Positions in the training set of the samples that a client has left in round t."""
@@ -71,9 +83,9 @@ class Schedule:
         held = min(max(round(share * n), min(n // 2, 1)), max(n - 1, 0))
         return order[:held], order[held:]
 
-    def server_batches(self, t: int, n: int, batch_size: int) -> list[list[int]]:
-        """The server's n samples once, in round t."""
-        return cut(Plan(batch_size, epochs=1.0, steps=None, lr=1.0), self._order_key(t, SERVER), n)
+    def server_batches(self, t: int, n: int, batch_size: int, epochs: float = 1.0) -> list[list[int]]:
+        """The server's n samples in so many passes, in round t."""
+        return cut(Plan(batch_size, epochs, steps=None, lr=1.0), self._order_key(t, SERVER), n)
 
     def once(self, t: int, client: int, n: int) -> list[int]:
         """All positions in a client's n samples, in the order in which importance passes of round t take them."""
@@ -90,15 +102,33 @@ class Schedule:
         key = keys(self._settings.seed, t, Purpose.METHOD, client) >> np.uint64(33)
         return uniform(torch.tensor(int(key[0])), stream, [n])
 
-    @cached_property
-    def shared(self) -> list[int]:
-        """Positions in the training set of one sample of each class that everyone has."""
-        return [int(i) for i in self._federation.worlds.at(0).shared]
+    def task_draws(self, task: int, client: int, stream: int, n: int) -> Tensor:
+        """[n] uniform random numbers that a method draws for a client in all rounds of a task."""
+        key = keys(self._settings.seed, task, Purpose.TASK, client) >> np.uint64(33)
+        return uniform(torch.tensor(int(key[0])), stream, [n])
 
-    @cached_property
-    def proxy(self) -> list[int]:
+    def normals(self, t: int, client: int, stream: int, n: int, d: int) -> Tensor:
+        """[n, d] normal random numbers that a method draws for a client in round t."""
+        key = keys(self._settings.seed, t, Purpose.METHOD, client) >> np.uint64(33)
+        return normal(torch.tensor(int(key[0])), stream, [n, d])
+
+    def noises(self, t: int, client: int, step: int, b: int, d: int) -> Tensor:
+        """[b, d] normal random numbers of a client's local step in round t."""
+        key = keys(self._order_key(t, client), Purpose.NOISE, step) >> np.uint64(33)
+        return normal(torch.tensor(int(key[0])), 0, [b, d])
+
+    def server_draws(self, t: int, stream: int, n: int) -> Tensor:
+        """[n] uniform random numbers that the server draws in round t."""
+        key = keys(self._settings.seed, t, Purpose.SERVER) >> np.uint64(33)
+        return uniform(torch.tensor(int(key[0])), stream, [n])
+
+    def shared(self, t: int) -> list[int]:
+        """Positions in the training set of a sample of each class that everyone has; -1 of one that nobody has."""
+        return [int(i) for i in self._federation.worlds.at(t).shared]
+
+    def proxy(self, t: int) -> list[int]:
         """Positions in the training set of the server's samples; they stay in this order."""
-        return [int(i) for part in self._federation.worlds.at(0).proxy for i in part]
+        return [int(i) for part in self._federation.worlds.at(t).proxy for i in part]
 
     @cached_property
     def _chunk(self) -> int:

@@ -37,12 +37,11 @@ class Settings:
     eval_every: int = 1
     forgetting_every: int = 0
 
-    @property
-    def cohort_size(self) -> int:
-        """m = max(round(C N), 1), if it is not given."""
+    def cohort_of(self, present: int) -> int:
+        """m = max(round(C n), 1) of n clients that may take part, if it is not given."""
         if self.cohort is not None:
-            return self.cohort
-        return max(round((1.0 if self.participation is None else self.participation) * self.clients), 1)
+            return min(self.cohort, present)
+        return max(round((1.0 if self.participation is None else self.participation) * present), 1)
 
     @property
     def local(self) -> bool:

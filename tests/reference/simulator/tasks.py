@@ -1,0 +1,138 @@
+"""Tasks of a run: which samples, labels and clients a round has."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from schedule import Schedule
+from torch import Tensor
+
+NAMES = ("task_rounds", "tasks", "size", "scenario", "enrolment", "join", "leave", "keep", "empty")
+
+
+@dataclass(frozen=True)
+class Tasks:
+    """What a stream does; T = tasks.
+
+    Attributes:
+        schedule: what is random.
+        clients: N.
+        name: Static, Permuted or ClassGroups.
+        task_rounds: rounds of a task.
+        tasks: their number.
+        size: classes of a task of ClassGroups.
+        scenario: class, task or domain.
+        enrolment: all, decreasing, increasing, scattered, random, or rows of a file, one string a client.
+        join: probability to join with a task.
+        leave: probability to leave.
+        keep: whether, or what share of, earlier tasks' samples stay.
+        empty: skip, if rounds may be without clients.
+    """
+
+    schedule: Schedule
+    clients: int
+    name: str = "Static"
+    task_rounds: int = 50
+    tasks: int = 1
+    size: int = 2
+    scenario: str = "class"
+    enrolment: str | Sequence[str] = "all"
+    join: float = 0.5
+    leave: float = 0.2
+    keep: float = 0.0
+    empty: str = "error"
+
+    def of_round(self, t: int) -> int:
+        """The task of round t = 0, 1, ..."""
+        return min(t // self.task_rounds, self.tasks - 1)
+
+    def ends(self, t: int) -> bool:
+        """Whether round t is the last one of a task that another one follows."""
+        return self.of_round(t + 1) > self.of_round(t)
+
+    @property
+    def are_tested(self) -> bool:
+        """Whether tasks have test samples of their own."""
+        return self.name != "Static" and self.tasks > 1
+
+    @cached_property
+    def enrolled(self) -> list[list[int]]:
+        """The clients of each task."""
+        n, tasks = self.clients, range(self.tasks)
+        if not isinstance(self.enrolment, str):
+            return [[k for k in range(n) if self.enrolment[k][j] == "1"] for j in tasks]
+        part = [k * self.tasks // n for k in range(n)]
+        here_in = {
+            "all": [set(tasks) for _ in range(n)],
+            "decreasing": [{j for j in tasks if j + part[k] < self.tasks} for k in range(n)],
+            "increasing": [{j for j in tasks if part[k] <= j} for k in range(n)],
+            "scattered": [{part[k]} for k in range(n)],
+        }
+        if self.enrolment in here_in:
+            return [[k for k in range(n) if j in here_in[self.enrolment][k]] for j in tasks]
+        draws, here = self.schedule.enrolment_draws(self.tasks, n), [False] * n
+        found = []
+        for j in tasks:
+            here = [draws[j][k] >= self.leave if here[k] else draws[j][k] < self.join for k in range(n)]
+            if j == 0:
+                here[min(range(n), key=draws[0].__getitem__)] = True
+            found.append([k for k in range(n) if here[k]])
+        return found
+
+    def label(self, task: int, y: int) -> int | None:
+        """The label of a sample in a task; None if it is not of it."""
+        if self.name != "ClassGroups":
+            return y
+        if not task * self.size <= y < (task + 1) * self.size:
+            return None
+        return y - task * self.size if self.scenario == "domain" else y
+
+    def allowed(self, task: int) -> list[int] | None:
+        """Classes among which a task's samples are classified; None for all."""
+        if self.name != "ClassGroups" or self.scenario != "task":
+            return None
+        return list(range(task * self.size, (task + 1) * self.size))
+
+    def inputs(self, task: int, x: Tensor) -> Tensor:
+        """Inputs [n, F] as a task has them."""
+        if self.name != "Permuted" or task == 0:
+            return x
+        return x[:, self.schedule.order_of_inputs(task, x.shape[1])]
+
+    def of_client(self, task: int, k: int, own: Sequence[int], y: Sequence[int]) -> list[tuple[int, int]]:
+        """(task, position) of each of client k's samples in a task; own are its positions, y all labels of the data."""
+        if k not in self.enrolled[task]:
+            return []
+        found = [(task, i) for i in own if self.label(task, y[i]) is not None]
+        if self.name == "Static":
+            return found
+        for before in range(task):
+            if k in self.enrolled[before]:
+                old = [i for i in own if self.label(before, y[i]) is not None]
+                kept = old if self.keep == 1 else self.schedule.kept(before, k, old) if self.keep else []
+                found += [(before, i) for i in sorted(kept[: round(self.keep * len(old))])]
+        return found
+
+
+def num_classes(options: Mapping[str, Any], of_data: int) -> int:
+    """Number of classes of a run, of those of the data."""
+    if options.get("stream") != "ClassGroups":
+        return of_data
+    size: int = options.get("stream.size", 2)
+    return size if options.get("stream.scenario") == "domain" else size * int(options.get("stream.tasks", 5))
+
+
+def tasks_of(options: Mapping[str, Any], schedule: Schedule, clients: int) -> Tasks:
+    """The tasks among a run's options."""
+    given = {name: options[f"stream.{name}"] for name in NAMES if f"stream.{name}" in options}
+    given |= {"keep": float(given.get("keep", 0))}
+    if str(given.get("enrolment", "")).endswith(".csv"):
+        lines = Path(given["enrolment"]).read_text(encoding="utf-8").splitlines()
+        given["enrolment"] = [line.replace(",", "").strip() for line in lines]
+    name = options.get("stream", "Static")
+    default = {"Permuted": 10, "ClassGroups": 5}.get(name, 1)
+    return Tasks(schedule, clients, name, **{"tasks": default, **given})
