@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from fl_ddp.config.layers import default_choice
 from fl_ddp.config.registry import KINDS
 from fl_ddp.config.yaml_file import flatten, load_yaml, written
 from fl_ddp.errors import ConfigError
@@ -98,13 +99,16 @@ def read_run(folder: Path) -> Run | None:
 
 
 def _config(path: Path) -> tuple[Mapping[str, object], int]:
-    """The configuration of a run, with all that tells runs apart, and its rounds."""
+    """The configuration of a run, with all that tells runs apart, and its rounds; older runs have no stream."""
     config = load_yaml(path)
     if not isinstance(config, Mapping):
         raise ConfigError(path, "is not the configuration of a run")
     for key in ("rounds", "seed"):
         if type(config.get(key)) is not int:
             raise ConfigError(path, f"is not the configuration of a run ({key} is {written(config.get(key))})")
+    choice = default_choice("stream")
+    since = {"stream": {"class_path": choice.class_path, "init_args": dict(choice.init_args)}}
+    config = config if "stream" in config else {**config, **since}
     given = {each.key: each.value for each in flatten(config, f"{path}: ")}
     for kind in KINDS:
         if not isinstance(given.get(kind), str):

@@ -6,11 +6,12 @@ import dataclasses
 from pathlib import Path
 
 import pytest
+import yaml
 from command_lines import config_of, message_of
 
 from fl_ddp.config.command_line import from_file, from_mapping, parse
 from fl_ddp.config.settings import Config
-from fl_ddp.config.yaml_file import to_yaml
+from fl_ddp.config.yaml_file import load_yaml, to_yaml
 from fl_ddp.errors import ConfigError
 
 
@@ -28,6 +29,16 @@ def test_resume_alone_takes_everything_from_the_run(run_folder: Path) -> None:
     stored = from_file(run_folder / "config.yaml")
     parsed = parse(["--resume", str(run_folder)])
     assert parsed == dataclasses.replace(stored, resume=str(run_folder))
+
+
+def test_a_run_of_before_there_were_streams_goes_on(run_folder: Path) -> None:
+    file = run_folder / "config.yaml"
+    stored = from_file(file)
+    content = load_yaml(file)
+    assert isinstance(content, dict)
+    kept = {key: value for key, value in content.items() if key != "stream"}
+    file.write_text(yaml.safe_dump(kept))
+    assert parse(["--resume", str(run_folder)]) == dataclasses.replace(stored, resume=str(run_folder))
 
 
 def test_resume_may_change_rounds_and_intervals(run_folder: Path) -> None:

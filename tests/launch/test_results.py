@@ -346,6 +346,14 @@ def test_a_configuration_that_is_no_run_s_is_one_line(show: Showing, edit: dict[
     assert show("runs") == (2, "", f"results: error: runs/a/config.yaml: {message}\n")
 
 
+def test_a_run_of_before_there_were_streams_is_read(show: Showing) -> None:
+    old, new = (Written({"lr": lr}, [0.5]).at(Path(f"runs/{lr}")) / "config.yaml" for lr in (0.1, 0.2))
+    config = yaml.safe_load(new.read_text())
+    old.write_text(yaml.safe_dump({key: value for key, value in {**config, "lr": 0.1}.items() if key != "stream"}))
+    code, out, err = show("runs")
+    assert (code, err) == (0, "") and "stream" not in out and "0.1" in out and "0.2" in out
+
+
 def test_a_config_yaml_that_no_run_left_is_passed_over(show: Showing) -> None:
     Written({"lr": 0.1}, [0.5]).at(Path("work/runs/a"))
     Path("work/configs").mkdir()
