@@ -14,7 +14,7 @@ from fl_ddp.errors import ConfigError
 from fl_ddp.host.atomic_file import write_text, writing
 from fl_ddp.host.stdout import say
 from launch.compare.found_runs import Finds, find_runs
-from launch.compare.replicates import design_of
+from launch.compare.replicates import design_of, rows_of
 from launch.compare.report import Results, as_csv, markdown, terminal
 from launch.exit_code import exit_code
 from launch.input.declared import Folder, Form
@@ -29,8 +29,8 @@ Reads all runs below the folders, finished or still going. Those that differ in 
 {options}
 
 Leaves results.csv and results.md, curves.png and .svg (mean over seeds, band of one standard deviation; dotted where
-only some seeds are yet), a plot of the metric over each varied option, and, where asked, classes, partitions, client_3
-or client_3_cat.
+only some seeds are yet), a plot of the metric over each varied option, and, where asked, classes, partitions, tasks and
+tasks_end, client_3 or client_3_cat.
 A seed counts once: of several runs with the same settings and seed one is taken; where their results differ, none.
 Exit codes: 0 done, 1 a file cannot be written or such results differ, 2 the input cannot be read."""
 
@@ -47,8 +47,11 @@ class ResultsOptions:
             personalised accuracy or of forgetting: 'last10 of initial'.
         classes: draw each class's accuracy over rounds, too, of the least seed of each setting.
         partitions: draw who holds what, too.
+        tasks: draw the accuracy on each task over rounds and at the end, too.
         client: draw the forgetting degrees of this client's classes, too; needs runs with --forgetting_every.
         of_class: with client, draw this class's alone, and the accuracy of the client's own model on it.
+        rows: settings are what the runs' folders are called but for -seed<k>, in the order in which they are named, not
+            the options that differ.
         out: folder for results.csv, results.md and the plots [the first FOLDER].
     """
 
@@ -56,8 +59,10 @@ class ResultsOptions:
     metric: str = "final"
     classes: bool = False
     partitions: bool = False
+    tasks: bool = False
     client: CountOrZero | None = None
     of_class: str | None = None
+    rows: bool = False
     out: Folder | None = None
 
     def __post_init__(self) -> None:
@@ -107,7 +112,7 @@ def _show(folders: Sequence[Path], options: ResultsOptions, out: Path, command: 
     """Print the table, and leave it with its plots; the exit code."""
     metric = options.shown
     finds = find_runs(folders)
-    design = design_of(finds.runs)
+    design = rows_of(finds.runs) if options.rows else design_of(finds.runs)
     metrics = (metric, *(each for each in _beside(finds) if each.text != metric.text))
     results = Results(", ".join(map(str, folders)), design, metrics, finds)
     say(terminal(results))
@@ -116,7 +121,7 @@ def _show(folders: Sequence[Path], options: ResultsOptions, out: Path, command: 
     # matplotlib takes a second to import, which a wrong option need not wait for
     from launch.compare.figures import Beside, write_figures
 
-    beside = Beside(options.classes, options.partitions, options.client, options.of_class)
+    beside = Beside(options.classes, options.partitions, options.tasks, options.client, options.of_class)
     figures = write_figures(design, metric, beside, out)
     write_text(out / "results.csv", as_csv(results))
     write_text(out / "results.md", markdown(results, command, figures))

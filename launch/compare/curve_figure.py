@@ -41,7 +41,7 @@ def curve_figure(design: Design, metric: Metric) -> Figure | None:
         design: of the runs.
         metric: whose quantity and smoothing are drawn.
     """
-    curves = {each: curve for each in design.sets if (curve := _mean_curve(each, metric))}
+    curves = {each: curve for each in design.sets if (curve := mean_curve(each, metric))}
     if not curves:
         return None
     split = _panel_key(design, list(curves))
@@ -89,7 +89,7 @@ def _band(axes: Axes, curve: MeanCurve, shade: str) -> None:
         axes.vlines(rounds, low, high, color=shade, alpha=0.4, zorder=2)
 
 
-def _mean_curve(replicates: Replicates, metric: Metric) -> MeanCurve | None:
+def mean_curve(replicates: Replicates, metric: Metric) -> MeanCurve | None:
     """Mean and spread over the runs that count, and then the mean of those that are further."""
     read = [curve for run in replicates.counted if (curve := run.curve(metric.quantity))]
     if not read:

@@ -16,6 +16,7 @@ from launch.compare.figure_style import paper_style, save
 from launch.compare.metric_figure import metric_figure
 from launch.compare.partition_figure import partition_figure
 from launch.compare.replicates import Design
+from launch.compare.task_figure import task_end_figure, task_figure
 from launch.numbers.metric import Metric
 
 
@@ -26,12 +27,14 @@ class Beside:
     Attributes:
         classes: each class's accuracy over rounds.
         partitions: who holds what.
+        tasks: accuracy on each task, over rounds and at the end.
         client: the forgetting degrees of this client's classes.
         of_class: with client, this class's alone.
     """
 
     classes: bool = False
     partitions: bool = False
+    tasks: bool = False
     client: int | None = None
     of_class: str | None = None
 
@@ -62,6 +65,8 @@ def _beside(design: Design, beside: Beside) -> dict[str, Figure]:
         found["classes"] = class_figure(design)
     if beside.partitions:
         found["partitions"] = partition_figure(design)
+    if beside.tasks:
+        found |= {"tasks": task_figure(design), "tasks_end": task_end_figure(design)}
     if beside.client is not None and beside.of_class is None:
         found[f"client_{beside.client}"] = client_figure(design, beside.client)
     if beside.client is not None and beside.of_class is not None:

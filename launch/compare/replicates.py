@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -14,6 +15,7 @@ from launch.numbers.metric import Curve, Metric, read_off
 from launch.numbers.reading import Reading, reached
 from launch.run.stored import Run
 
+_SEED = re.compile(r"-seed\d+$")
 _SAME_RUN = ("seed", "name", "out", "resume", "device", "checkpoint_every", "keep_checkpoints")
 """Settings that do not set runs apart."""
 
@@ -123,6 +125,19 @@ def design_of(runs: Sequence[FoundRun]) -> Design:
     sets = [Replicates(values, tuple(by_values[values])) for values in ordered]
     differing = tuple(why for each in sets for why in each.once.differing)
     return Design(keys, tuple(each for each in sets if each.runs), differing)
+
+
+def rows_of(runs: Sequence[FoundRun]) -> Design:
+    """The same where replicates are runs whose folders have the same name but for -seed<k>, in the order of the runs.
+
+    That is what launch.reproduce calls a table's rows.
+    """
+    by_row: dict[str, list[FoundRun]] = {}
+    for run in runs:
+        by_row.setdefault(_SEED.sub("", run.run.folder.name), []).append(run)
+    sets = [Replicates((row,), tuple(of_row)) for row, of_row in by_row.items()]
+    differing = tuple(why for each in sets for why in each.once.differing)
+    return Design(("row",), tuple(each for each in sets if each.runs), differing)
 
 
 def _varied(runs: Sequence[FoundRun]) -> tuple[str, ...]:

@@ -21,19 +21,26 @@ QUANTITIES = {
     "personalised_all": "personalised_accuracy_all",
     "forgetting": "forgetting",
     "forgetting_degree": "forgetting_degree",
+    "average_accuracy": "average_accuracy",
+    "average_forgetting": "average_forgetting",
+    "backward_transfer": "backward_transfer",
+    "forward_transfer": "forward_transfer",
 }
-"""Columns of metrics.csv by the name a metric gives them; generic is what papers on personalised methods call it."""
+"""Curves of a run by the name a metric gives them; generic is what papers on personalised methods call it."""
 
 FORMS = (
     "final, best, running_mean, ema0.995, last10, each with @50 if wanted, rounds_to 0.85 of one of them, "
     "of initial, personalised, forgetting or forgetting_degree, of accuracy/<class> or forgetting_degree/<class>, "
-    "or of own_accuracy/<client>/<class> or forgetting_degree/<client>/<class>"
+    "of own_accuracy/<client>/<class> or forgetting_degree/<client>/<class>, "
+    "or, of runs with tasks, of average_accuracy, average_forgetting, backward_transfer or forward_transfer, "
+    "or of task_accuracy/<task>"
 )
 
 Curve = Sequence[tuple[int, float]]
 """Evaluated rounds from 1 up, ascending, and the value in each."""
 
 _OF_CLASS = re.compile(r"(accuracy|forgetting_degree)/.+")
+_OF_TASK = re.compile(r"task_accuracy/(?P<task>[1-9]\d*)")
 _OF_CLIENT = re.compile(r"(?P<column>own_accuracy|forgetting_degree)/(?P<client>\d+)/(?P<label>.+)")
 _STATISTIC = re.compile(r"(final|best|running_mean|ema(?P<weight>0?\.\d+)|last(?P<count>[1-9]\d*))(@(?P<round>\d+))?")
 
@@ -48,7 +55,7 @@ class Metric:
         parameter: weight of the ema, number of rounds of last.
         round: where it is read; None is the end of the run.
         target: fraction whose first round is asked for; None asks for the value itself.
-        quantity: column of metrics.csv, or column/client/class of forgetting.csv.
+        quantity: column of metrics.csv, what tasks.csv tells, or column/client/class of forgetting.csv.
         relative_to: row of the same group whose number this one is divided by.
         target_row: row of the same group at whose last value the target is.
     """
@@ -82,7 +89,7 @@ class Metric:
     @property
     def of_loss(self) -> bool:
         """Whether it reads a quantity of which less is better."""
-        return self.quantity.startswith("forgetting")
+        return self.quantity.startswith(("forgetting", "average_forgetting"))
 
     @property
     def less_is_better(self) -> bool:
@@ -129,13 +136,16 @@ def parse_metric(text: str, where: str = "--metric") -> Metric:
 
 def _quantity(name: str) -> str:
     """The curve that a metric's last word means; empty if it means none."""
-    return name if _OF_CLASS.fullmatch(name) or of_client(name) else QUANTITIES.get(name, "")
+    known = _OF_CLASS.fullmatch(name) or _OF_TASK.fullmatch(name) or of_client(name)
+    return name if known else QUANTITIES.get(name, "")
 
 
 def quantity_name(metric: Metric) -> str:
     """What is measured, in words: accuracy, initial accuracy, forgetting, accuracy of class cat, client 3's ..."""
     if of := of_client(metric.quantity):
         return f"client {of.client}'s {of.column.replace('_', ' ')} of class {of.label}"
+    if of_task := _OF_TASK.fullmatch(metric.quantity):
+        return f"accuracy on task {of_task['task']}"
     name, slash, label = metric.quantity.partition("/")
     return f"{name.replace('_', ' ')} of class {label}" if slash else name.replace("_", " ")
 

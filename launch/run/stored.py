@@ -16,6 +16,7 @@ from fl_ddp.results.metrics import is_of_phase, is_of_time
 from fl_ddp.results.run_folder import FAILURE
 from launch.numbers.metric import Curve, of_client
 from launch.run.client_curves import client_curves
+from launch.run.task_curves import task_curves
 
 Counts = tuple[Mapping[str, int], ...]
 """Each client's samples by the name of their class."""
@@ -30,7 +31,8 @@ class Run:
         config: its config.yaml.
         rounds: finished rounds.
         wanted: rounds it was asked for.
-        curves: values of each column of metrics.csv by evaluated round, without round 0; those of time are left out.
+        curves: values of each column of metrics.csv by evaluated round, without round 0, and of what tasks.csv tells;
+            those of time are left out.
         seconds: that its finished rounds took.
         summary: its summary.json; empty until it has one of its last round.
         failure: why it failed, if it could say so.
@@ -92,9 +94,11 @@ def read_run(folder: Path) -> Run | None:
     if not (folder / "config.yaml").is_file():
         return None
     config, wanted = _config(folder / "config.yaml")
-    rounds, curves, seconds = _course(folder / "metrics.csv")
+    rounds, of_metrics, seconds = _course(folder / "metrics.csv")
     summary = _summary(folder / "summary.json")
     current = summary if summary.get("rounds") == rounds else {}
+    curves: dict[str, Curve] = {**of_metrics}
+    curves |= {name: tuple(each for each in of if each[0] <= rounds) for name, of in task_curves(folder).items()}
     return Run(folder, config, rounds, wanted, curves, seconds, current, _failure(folder / FAILURE))
 
 
