@@ -318,7 +318,7 @@ STREAMS: Mapping[str, Options] = {
         "FedAvg",
         {
             "stream.tasks": 5, "stream.task_rounds": 1, "rounds": 5, "cohort": None, "stream.enrolment": "random",
-            "stream.join": 0.4, "stream.leave": 0.5, "stream.empty": "skip",
+            "stream.join": 0.1, "stream.leave": 0.9, "stream.empty": "skip",
         },
     ),
     "stream: Fisher of known tasks": of(
@@ -329,18 +329,21 @@ STREAMS: Mapping[str, Options] = {
 }  # fmt: skip
 
 EMBEDDED: Options = {"network": "Embedded", **GROUPS, "stream.scenario": "domain", "lr": 0.2, "momentum": 0.5}
-SMALL_BANKS = {"remember": 6, "store": 14, "send": 3, "sst": 11, "pretrain_epochs": 2.0}
+SERVERS = {"store": 14, "send": 3, "sst": 11, "pretrain_epochs": 2.0}
+CLIENTS = {"remember": 6, "rehearsal": 0.4}
 FILVER: Mapping[str, Options] = {
-    "sampled": of("FilVer", EMBEDDED, **SMALL_BANKS, rehearsal=0.4),
-    "stats": of("FilVer", {**EMBEDDED, "lr_decay": 0.5}, **SMALL_BANKS, rehearsal=0.4, share="stats", beta=0.3),
-    "without server-side training": of("FilVer", EMBEDDED, **{**SMALL_BANKS, "sst": 0}, rehearsal=0.7, start="fresh"),
-    "rates": of("FilVer", EMBEDDED, **SMALL_BANKS, rehearsal=0.4, pretrain_lr=0.5, sst_lr=0.05),
-    "points": of("FilVer", {**EMBEDDED, "network": "Pointed"}, **SMALL_BANKS, rehearsal=0.4),
+    "sampled": of("FilVer", EMBEDDED, **SERVERS, **CLIENTS),
+    "stats": of("FilVer", {**EMBEDDED, "lr_decay": 0.5}, **SERVERS, **CLIENTS, share="stats", beta=0.3),
+    "without server-side training": of(
+        "FilVer", EMBEDDED, remember=6, rehearsal=0.7, send=3, sst=0, pretrain_epochs=2.0, start="fresh"
+    ),
+    "rates": of("FilVer", {**EMBEDDED, "weight_decay": 0.1}, **SERVERS, **CLIENTS, pretrain_lr=0.5, sst_lr=0.05),
+    "points": of("FilVer", {**EMBEDDED, "network": "Pointed"}, **SERVERS, **CLIENTS),
     "enrolment": of(
-        "FilVer", {**EMBEDDED, "stream.enrolment": "scattered", "cohort": 2}, **SMALL_BANKS, rehearsal=0.4,
+        "FilVer", {**EMBEDDED, "stream.enrolment": "increasing", "cohort": 2}, **SERVERS, rehearsal=0.4,
         weights="uniform", server_lr=0.7,
     ),
-    "one task": of("FilVer", {"network": "Embedded"}, **SMALL_BANKS, rehearsal=0.0),
+    "one task": of("FilVer", {"network": "Embedded"}, **SERVERS),
 }  # fmt: skip
 
 TABLES = (

@@ -48,7 +48,8 @@ def own_options(name: str) -> Iterator[str]:
     """The options that a case gives and that are not the defaults; the plain case gives BASE's."""
     case: Options = {**BASE, **CASES[name]} if name == "FedAvg: plain" else CASES[name]
     for option, value in case.items():
-        if option not in NOT_HERE | MADE_OF and value != default(case["method"], option):
+        made_of = option in NOT_HERE | MADE_OF or option.startswith("stream.")
+        if not made_of and value != default(case["method"], option):
             yield option
 
 
