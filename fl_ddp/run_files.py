@@ -167,10 +167,6 @@ class RunFiles:
         task = self._task(finished)
         table.add(finished, task, accuracies)
         self.tracker.tasks(finished, accuracies[:task])
-        if finished == self._config.rounds or (finished and self._federation.stream.ends_task(finished - 1)):
-            figure = task_figure(table.matrix)
-            self._save(figure, "tasks.png")
-            self.tracker.figure("tasks", figure, finished)
 
     def sync(self) -> None:
         """Make what was recorded survive a loss of power; to be called before a checkpoint.
@@ -226,6 +222,10 @@ class RunFiles:
             figure = forgetting_figure(self._changes, classes)
             self._save(figure, "forgetting.png")
             self.tracker.figure("forgetting_degree", figure, finished)
+        if self._tasks and self._tasks.matrix:
+            figure = task_figure(self._tasks.matrix)
+            self._save(figure, "tasks.png")
+            self.tracker.figure("tasks", figure, finished)
         means, rounds = history.running_means, history.rounds
         matrix = self._tasks.matrix if self._tasks else {}
         summary = Summary(

@@ -228,6 +228,7 @@ class Simulation:
         """Put clients side by side and train them; test what becomes of them where that is due, class by class too."""
         method = self._federation.method
         group = self._in_training(clients, index)
+        group.ends_task = self._federation.stream.ends_task(index)
         sent = method.sent(index)
         received = {name: (server if name in sent else self._initial)[name] for name in method.broadcast}
         memory = self._memory.take(group.client)

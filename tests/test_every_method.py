@@ -35,6 +35,9 @@ MODELS: Mapping[str, Mapping[str, object]] = {
         "model": f"{own_models.__file__}:Embedded", "method.sst": 30, "method.send": 5, "method.remember": 20,
         "method.store": 60, "stream": "ClassGroups", "stream.tasks": 2, "stream.size": 5, "stream.task_rounds": 1,
     },
+    "OnlineEWC": {
+        "stream": "ClassGroups", "stream.tasks": 2, "stream.size": 5, "stream.task_rounds": 1, "method.lam": 10.0,
+    },
 }  # fmt: skip
 """For methods that the checks' own settings do not do for."""
 MOST_LINES = 100

@@ -32,9 +32,9 @@ class Case:
 
 
 @cache
-def _fedavg(*options: tuple[str, object]) -> Unwritten:
+def _fedavg(*settings: tuple[str, object]) -> Unwritten:
     """FedAvg, what other methods are compared with."""
-    return play({"method": "FedAvg"} | {f"method.{name}": value for name, value in options})
+    return play({"method": "FedAvg", **dict(settings)})
 
 
 class Candidate:
@@ -87,7 +87,9 @@ class Candidate:
     def fedavg(self) -> Unwritten:
         """FedAvg with this method's values of FedAvg's options, at its neutral coefficients."""
         given = from_mapping(self.neutral).method.init_args
-        return _fedavg(*((name, given[name]) for name in registry.options("method", FedAvg).by_name if name in given))
+        options = {name: given[name] for name in registry.options("method", FedAvg).by_name if name in given}
+        others = ((key, value) for key, value in self.case.settings.items() if key.partition(".")[0] != "method")
+        return _fedavg(*((f"method.{name}", value) for name, value in options.items()), *others)
 
     def folder(self, run: str) -> Path:
         """Of one of its runs."""

@@ -81,6 +81,7 @@ class Group:
         keys: [G] of what a method draws for a client in this round, with uniform() or normal().
         task_keys: [G] the same in all rounds of the task.
         carried: what the first training of a round begins with, beside the parameters.
+        ends_task: whether the next round is of another task.
     """
 
     def __init__(
@@ -108,6 +109,7 @@ class Group:
         self.real = torch.from_numpy(self.client >= 0).to(device, workplace.dtype)
         self.steps = self._steps(plan)
         self.carried = Carried()
+        self.ends_task = False
 
     @property
     def lanes(self) -> int:
@@ -216,7 +218,7 @@ class Group:
         real = int((self.client >= 0).sum())
         ids, place = self.client[:real], workplace or self.workplace
         group = Group(place, self.plan, ids, samples[:real], self.lanes, self._seed, self.round)
-        group.carried = self.carried
+        group.carried, group.ends_task = self.carried, self.ends_task
         return group
 
     def _state(self, objective: Objective, start: Tensor, trace: Mapping[str, Tensor], kind: StepKind) -> State:

@@ -346,8 +346,19 @@ FILVER: Mapping[str, Options] = {
     "one task": of("FilVer", {"network": "Embedded"}, **SERVERS),
 }  # fmt: skip
 
+ONLINEEWC: Mapping[str, Options] = {
+    "three tasks": of(
+        "OnlineEWC", {**GROUPS, "stream.tasks": 3, "stream.size": 1, "stream.task_rounds": 1, "rounds": 4}, lam=20.0,
+        decay=0.5,
+    ),
+    "explicit": of("OnlineEWC", {**GROUPS, **SGD}, lam=2.0, penalty_step="explicit", weights="uniform", server_lr=0.7),
+    "exact": of("OnlineEWC", GROUPS, lam=20.0, kind="exact", fisher_samples=5),
+    "mc": of("OnlineEWC", {**GROUPS, "stream.enrolment": "increasing"}, lam=20.0, kind="mc"),
+    "one task": of("OnlineEWC"),
+}  # fmt: skip
+
 TABLES = (
     FEDAVG, FEDPROX, FEDAVGM, FEDNOVA, SCAFFOLD, FEDDYN, FEDCURV, FISHERAVG, FEDCL, FEDNTD, MOON, FEDKA,
-    LOCALONLY, DITTO, FEDBN, FEDPER, FEDREP, FEDROD, FEDALA, FEDFOMO, FEDPAC, FILVER, STREAMS,
+    LOCALONLY, DITTO, FEDBN, FEDPER, FEDREP, FEDROD, FEDALA, FEDFOMO, FEDPAC, FILVER, ONLINEEWC, STREAMS,
 )  # fmt: skip
 CASES: Mapping[str, Options] = {f"{case['method']}: {name}": case for table in TABLES for name, case in table.items()}

@@ -31,6 +31,7 @@ from fisheravg import FisherAvg
 from local_training import Model
 from localonly import LocalOnly
 from moon import MOON
+from onlineewc import OnlineEWC
 from round_loop import Data, Play, Round
 from samples import CLASSES, FEATURES
 from scaffold import Scaffold
@@ -43,7 +44,7 @@ from fl_ddp.engine.seeds import Purpose, torch_seed
 
 ALL = (
     FedAvg, FedProx, FedAvgM, FedNova, Scaffold, FedDyn, FedCurv, FisherAvg, FedCL, FedNTD, MOON, FedKA,
-    LocalOnly, Ditto, FedBN, FedPer, FedRep, FedRoD, FedALA, FedFomo, FedPAC, FilVer,
+    LocalOnly, Ditto, FedBN, FedPer, FedRep, FedRoD, FedALA, FedFomo, FedPAC, FilVer, OnlineEWC,
 )  # fmt: skip
 METHODS: Mapping[str, type[FedAvg]] = {method.__name__: method for method in ALL}
 Division = tuple[Sequence[Sequence[int]], Sequence[Sequence[int]], str]

@@ -69,6 +69,9 @@ OF_METHODS: Mapping[str, Mapping[str, object]] = {
         "model": f"{own_models.__file__}:Embedded", "stream": "ClassGroups", "stream.tasks": 2, "stream.size": 5,
         "stream.task_rounds": 1, "method.sst": 50, "method.store": 100,
     },
+    "OnlineEWC": {
+        "stream": "ClassGroups", "stream.tasks": 2, "stream.size": 5, "stream.task_rounds": 1, "method.lam": 10.0,
+    },
     "FedAvg stream": {"stream": "Permuted", "stream.enrolment": "random", "stream.task_rounds": 1, "stream.keep": 0.5},
 }  # fmt: skip
 

@@ -126,6 +126,6 @@ class FedAvg:
         """Whether every client is given a sample of each class before a task's first round."""
         return False
 
-    def bytes_up(self, theta: Parameters, width: int) -> int:
+    def bytes_up(self, theta: Parameters, width: int, *, ends_task: bool = False) -> int:
         """What a client sends: the model, 1 P, and two numbers, its n_k and its loss."""
         return (theta.count() + 2) * width

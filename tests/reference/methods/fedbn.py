@@ -32,7 +32,7 @@ class FedBN(FedAvg):
         """P without BatchNorm."""
         return (theta.count() - norms_of(theta).count()) * width
 
-    def bytes_up(self, theta: Parameters, width: int) -> int:
+    def bytes_up(self, theta: Parameters, width: int, *, ends_task: bool = False) -> int:
         """P without BatchNorm, and two numbers."""
         return (theta.count() - norms_of(theta).count() + 2) * width
 

@@ -83,7 +83,7 @@ class FedCurv(FedAvg):
         """The model, u and v: 3 P."""
         return 3 * theta.count() * width
 
-    def bytes_up(self, theta: Parameters, width: int) -> int:
+    def bytes_up(self, theta: Parameters, width: int, *, ends_task: bool = False) -> int:
         """The model, I_s and I_s theta_s, 3 P, and two numbers; where it is less, only q P of them and their places."""
         dense, chosen = theta.count(), ceil(self.top_q * theta.count())
         if chosen * (2 * width + PLACE) >= 2 * dense * width:

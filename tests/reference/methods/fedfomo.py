@@ -100,7 +100,7 @@ class FedFomo(FedAvg):
         """theta_0 in the first round, then M - 1 models: the client has its own."""
         return (1 if t == 0 else self.models - 1) * theta.count() * width
 
-    def bytes_up(self, theta: Parameters, width: int) -> int:
+    def bytes_up(self, theta: Parameters, width: int, *, ends_task: bool = False) -> int:
         """The model, and what each of M gained."""
         return (theta.count() + self.models) * width
 

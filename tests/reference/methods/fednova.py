@@ -48,6 +48,6 @@ class FedNova(FedAvg):
             a = (1 - client.lr * self.mu) * a + momentum
         return a
 
-    def bytes_up(self, theta: Parameters, width: int) -> int:
+    def bytes_up(self, theta: Parameters, width: int, *, ends_task: bool = False) -> int:
         """What FedAvg's clients send, and a third number, ||a_k||_1."""
         return super().bytes_up(theta, width) + width

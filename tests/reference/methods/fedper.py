@@ -36,6 +36,6 @@ class FedPer(FedAvg):
         """The body, P - H."""
         return (theta.count() - theta.only(HEAD).count()) * width
 
-    def bytes_up(self, theta: Parameters, width: int) -> int:
+    def bytes_up(self, theta: Parameters, width: int, *, ends_task: bool = False) -> int:
         """The body, P - H, and two numbers."""
         return (theta.count() - theta.only(HEAD).count() + 2) * width

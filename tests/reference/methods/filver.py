@@ -174,7 +174,7 @@ class FilVer(FedAvg):
         """The classifier, at first with its encoder."""
         return (theta.count() if t == 0 else self.classifier(theta)) * width
 
-    def bytes_up(self, theta: Parameters, width: int) -> int:
+    def bytes_up(self, theta: Parameters, width: int, *, ends_task: bool = False) -> int:
         """The classifier, its n_k and its loss; embeddings and labels, which are long."""
         d = self.size(theta) * (2 if self.share == "stats" else 1)
         return (self.classifier(theta) + 2 + self.send * d) * width + self.send * 8

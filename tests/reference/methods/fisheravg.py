@@ -118,7 +118,7 @@ class FisherAvg(FedAvg):
         """The model, F and with rwalk S: 2 P or 3 P; in the first round the model alone."""
         return theta.count() * width * (1 if t == 0 else 3 if self.importance == "rwalk" else 2)
 
-    def bytes_up(self, theta: Parameters, width: int) -> int:
+    def bytes_up(self, theta: Parameters, width: int, *, ends_task: bool = False) -> int:
         """The model, F^k and with rwalk s^k: 2 P or 3 P, and two numbers."""
         return ((3 if self.importance == "rwalk" else 2) * theta.count() + 2) * width
 

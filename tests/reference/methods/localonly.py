@@ -26,6 +26,6 @@ class LocalOnly(FedAvg):
         """Nothing."""
         return 0
 
-    def bytes_up(self, theta: Parameters, width: int) -> int:
+    def bytes_up(self, theta: Parameters, width: int, *, ends_task: bool = False) -> int:
         """Nothing."""
         return 0

@@ -44,6 +44,6 @@ class Scaffold(FedAvg):
         """The model and c, 2 P."""
         return 2 * theta.count() * width
 
-    def bytes_up(self, theta: Parameters, width: int) -> int:
+    def bytes_up(self, theta: Parameters, width: int, *, ends_task: bool = False) -> int:
         """The changes of the model and of c_k, 2 P, and two numbers."""
         return (2 * theta.count() + 2) * width

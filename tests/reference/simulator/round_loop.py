@@ -241,6 +241,7 @@ class Play:
             noises=partial(self.schedule.noises, t, k),
             normals=partial(self.schedule.normals, t, k),
             task=self.tasks.of_round(t),
+            ends_task=self.tasks.ends(t),
             task_draws=partial(self.schedule.task_draws, self.tasks.of_round(t), k),
             server_draws=partial(self.schedule.server_draws, t),
             draws=partial(self.schedule.draws, t, k),
@@ -261,7 +262,7 @@ class Play:
         return {
             "cohort": len(updates),
             "traffic_down_bytes": len(updates) * self.method.bytes_down(theta, self.width, t) + before,
-            "traffic_up_bytes": len(updates) * self.method.bytes_up(theta, self.width),
+            "traffic_up_bytes": len(updates) * self.method.bytes_up(theta, self.width, ends_task=self.tasks.ends(t)),
         }
 
     def own_accuracies(self, received: Parameters, cohort: Sequence[int], trained: Mapping[int, Update], t: int) -> Row:

@@ -1,0 +1,74 @@
+"""Online EWC: Schwarz et al., Progress & Compress: A scalable framework for continual learning, ICML 2018, Section 4.
+
+arXiv 1805.06370, on EWC (Kirkpatrick et al. 2017, arXiv 1612.00796, Eq. 3), in a federation: one penalty for all tasks
+so far, whose centre is the server's model at the end of the last one, and whose curvature is the sum of the Fisher
+informations that the clients measured at the ends of tasks, at their own models after the last round's training.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import torch
+from torch import Tensor
+
+from fl_ddp.bounds import CountOrZero, NonNegative, UnitInterval
+from fl_ddp.engine.group import Group
+from fl_ddp.importance.fisher import fisher
+from fl_ddp.importance.sensitivity import Label
+from fl_ddp.methods.fedavg import FedAvg
+from fl_ddp.protocol import Info, Quadratic, Tensors, Term, Total, Upload
+
+
+@dataclass(frozen=True)
+class OnlineEWC(FedAvg):
+    """FedAvg whose clients stay near the model that earlier tasks of a --stream ended with.
+
+    Attributes:
+        lam: strength of the penalty, lam / 2 sum F (theta - theta*)^2; nothing in the first task.
+        decay: of the earlier tasks' Fisher information with every task, the paper's gamma; 1 keeps it.
+        kind: labels of the Fisher: empirical (the data's), exact (expectation over the model's) or mc (one draw).
+        fisher_samples: of a client that its Fisher is measured on, 0 for all.
+        penalty_step: proximal, which is stable for any lam, or explicit.
+    """
+
+    lam: NonNegative = 100.0
+    decay: UnitInterval = 1.0
+    kind: Label = "empirical"
+    fisher_samples: CountOrZero = 0
+    penalty_step: Literal["explicit", "proximal"] = "proximal"
+
+    broadcast: ClassVar[tuple[str, ...]] = ("theta", "anchor", "fisher")
+    neutral: ClassVar[Mapping[str, float] | None] = {"lam": 0.0}
+
+    def init(self) -> Tensors:
+        """No task is over."""
+        theta = self.model.init()
+        return {"theta": theta, "anchor": theta.clone(), "fisher": torch.zeros_like(theta)}
+
+    def priors(self, server: Tensors, mine: Tensors) -> tuple[Quadratic, ...]:
+        """The penalty."""
+        return (Quadratic(self.lam * server["fisher"], server["anchor"], exact=self.penalty_step == "proximal"),)
+
+    def client_update(self, group: Group, server: Tensors, memory: Tensors) -> Upload:
+        """Local training with the penalty; in the last round of a task the client's Fisher, too."""
+        trained = group.train(server["theta"], self, server, memory)
+        sums: dict[str, Tensor | Term] = self.average(group, server, trained)
+        if group.ends_task:
+            own = fisher(group, trained.theta, self.model, kind=self.kind, max_samples=self.fisher_samples)
+            sums["fisher"] = Term(own, weight=sums["weight"])  # type: ignore[arg-type]
+        return Upload(sums, trained.theta)
+
+    def server_update(self, server: Tensors, total: Total, info: Info) -> Tensors:
+        """FedAvg; the mean of the clients' Fishers joins that of earlier tasks."""
+        new = super().server_update(server, total, info)
+        if "fisher" in total.sums:
+            fresh = total.sums["fisher"] / total.sums["weight"]
+            new["fisher"] = (self.decay * server["fisher"] + fresh).to(server["fisher"].dtype)
+        return new
+
+    def end_of_task(self, server: Tensors, task: int) -> Tensors:
+        """The model is what the next tasks are held to."""
+        return server | {"anchor": server["theta"].clone()}

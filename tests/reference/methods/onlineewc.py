@@ -1,0 +1,66 @@
+"""Online EWC (Schwarz et al. 2018) in a federation: clients stay near the model that the last task ended with."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from fedavg import FedAvg, Update
+from importance import FisherOptions, fisher
+from local_training import Client, State, local_sgd
+from parameters import Parameters, summed
+
+
+@dataclass(frozen=True)
+class OnlineEWC(FedAvg):
+    """Clients minimise L_k(theta) + lam / 2 sum_j F_j (theta_j - theta*_j)^2; F <- decay F + sum_k p_k F^k.
+
+    Attributes:
+        lam: strength of the penalty.
+        decay: of F when a task is over.
+        kind: see importance.FisherOptions.
+        fisher_samples: likewise.
+        penalty_step: proximal, or explicit, along the penalty's gradient.
+    """
+
+    lam: float = 100.0
+    decay: float = 1.0
+    kind: str = "empirical"
+    fisher_samples: int = 0
+    penalty_step: str = "proximal"
+
+    def server_start(self, theta: Parameters, clients: int) -> State:
+        """See FedAvg."""
+        return {"theta": theta, "anchor": theta, "fisher": theta.filled(0)}
+
+    def client_update(self, client: Client, server: State, memory: State, t: int) -> Update:
+        """Train near the anchor; when a task ends, measure Fisher information at the trained model."""
+        star, lr, held = server["anchor"], client.lr, self.lam * server["fisher"]
+        if self.penalty_step == "explicit":
+            trained = local_sgd(client, server["theta"], pull=lambda theta: held * (theta - star))
+        else:
+            trained = local_sgd(client, server["theta"], solve=lambda x: (x + lr * held * star) / (1 + lr * held))
+        options = FisherOptions(self.kind, "per_sample_mean", 100, self.fisher_samples)
+        sent = {"fisher": fisher(client, trained.theta, options)} if client.ends_task else {}
+        return Update(client, trained.theta, trained.loss, sent=sent)
+
+    def server_update(self, server: State, updates: Sequence[Update], clients: int, t: int) -> State:
+        """FedAvg, and F."""
+        new = super().server_update(server, updates, clients, t)
+        if not updates[0].client.ends_task:
+            return new
+        shares = zip(self.shares(updates), updates, strict=True)
+        fresh = summed(p_k * update.sent["fisher"] for p_k, update in shares)
+        return new | {"fisher": self.decay * server["fisher"] + fresh}
+
+    def task_ended(self, server: State, task: int) -> State:
+        """theta* is theta."""
+        return server | {"anchor": server["theta"]}
+
+    def bytes_down(self, theta: Parameters, width: int, t: int) -> int:
+        """The model, theta* and F."""
+        return 3 * theta.count() * width
+
+    def bytes_up(self, theta: Parameters, width: int, *, ends_task: bool = False) -> int:
+        """The model and two numbers, and when a task ends F^k."""
+        return ((2 if ends_task else 1) * theta.count() + 2) * width
