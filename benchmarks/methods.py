@@ -143,7 +143,7 @@ def table(results: dict[str, dict[str, Numbers]]) -> str:
 
 
 def main() -> None:
-    known = list(registry.known("method"))
+    known = [name for name in registry.known("method") if name in LOOPS]
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--methods", nargs="*", choices=known, default=known)
     parser.add_argument("--rounds", type=int, default=8)

@@ -275,6 +275,7 @@ CLIENTS = 4
 LOOPS: Mapping[str, Callable[[Client], None]] = {
     "FedAvg": plain, "FedAvgM": plain, "FedNova": plain, "LocalOnly": plain, "FedBN": plain, "FedPer": plain,
     "FedProx": near, "Scaffold": drifting, "FedDyn": dynamic, "FisherAvg": fisher_averaging, "FedCurv": curvature,
-    "FedCL": continual, "FedKA": anchored, "MOON": contrastive, "FedNTD": not_true, "Ditto": two_models,
-    "FedRep": head_first, "FedRoD": two_heads, "FedALA": mixed, "FedFomo": first_order, "FedPAC": aligned,
+    "OnlineEWC": near, "FedCL": continual, "FedKA": anchored, "MOON": contrastive, "FedNTD": not_true,
+    "Ditto": two_models, "FedRep": head_first, "FedRoD": two_heads, "FedALA": mixed, "FedFomo": first_order,
+    "FedPAC": aligned,
 }  # fmt: skip

@@ -52,7 +52,7 @@ class Received(NamedTuple):
     """Accuracy of the model that clients receive on their own test samples.
 
     Attributes:
-        by_all: mean over all clients; None if none of them has test samples.
+        by_all: mean over all clients that are enrolled; None if none of them has test samples.
         by_cohort: over the cohort, likewise.
         each: [K] of each client, nan for one without test samples; None if none has any.
     """
@@ -93,7 +93,7 @@ class Evaluation:
             return among(model.logits(theta, x), world.allowed)
 
         accuracy = evaluate_clients(predict, world.own_samples, world.local_test, model.dtype, self._ranks)
-        return Received(_mean(accuracy), _mean(accuracy[cohort]), accuracy)
+        return Received(_mean(accuracy[world.present]), _mean(accuracy[cohort]), accuracy)
 
     def of_clients(self, clients: Indices, received: Received, own: Tensor | None) -> list[ClientScores]:
         """How the models of some clients [k] do on their own test samples; own [k] is that of their own models."""

@@ -78,10 +78,9 @@ class Simulation:
 
     def _enter(self, index: int) -> None:
         """Take the samples and the clients of a round."""
-        federation = self._federation
-        self._world = federation.worlds.at(index)
-        self._evaluation = Evaluation(federation, self._world, self._ranks)
-        if self._world.task != self._workplace.task:
+        before, self._world = self._world, self._federation.worlds.at(index)
+        self._evaluation = Evaluation(self._federation, self._world, self._ranks)
+        if self._world.clients is not before.clients:
             self._workplace = self._put_up()
 
     def _put_up(self) -> Workplace:
@@ -97,6 +96,7 @@ class Simulation:
             torch.from_numpy(world.shared).to(self._ranks.device),
             world.task,
             world.allowed,
+            self._config.batch_size,
         )
 
     @property
@@ -134,7 +134,7 @@ class Simulation:
             changes = self._changes(index, ids, server, total) if looks else []
             self._update(index, ids, server, total, kept)
             down = self._federation.method.sent_bytes(server, index)
-            traffic = Traffic(kept[0].bytes_up, down, self._world.shared_bytes if self._begins(index) else 0)
+            traffic = Traffic(kept[0].bytes_up, down, self._federation.worlds.given_bytes(index))
             record = self._told(hands, traffic, total, initial, personal.by_all)
             self._end(with_degrees(record, changes, len(self._federation.classes)), OfClients(personal.each, changes))
             yield self.finished
@@ -154,10 +154,6 @@ class Simulation:
         self._exchange.made = Made(index + 1, "end_of_task")
         self._stop.nothing_to_save = False
         self._end(Record(self.finished, 0, 0, 0, 0.0), OfClients())
-
-    def _begins(self, index: int) -> bool:
-        """Whether a round is the first of a task."""
-        return index == 0 or self._federation.stream.ends_task(index - 1)
 
     def _due(self, index: int, every: int) -> bool:
         """Whether what takes place every so many rounds, and in the last of a task, does in this one; 0 is never."""
@@ -206,8 +202,10 @@ class Simulation:
         # its pieces are no clients: they are as long as they are, and nothing is kept of them under a client's number
         work = replace(self._workplace, largest=max(map(len, proxy)), kept={})
 
+        lanes = 1 if method.proxy_whole else self._records.lanes
+
         def measure(pieces: Indices) -> tuple[Group, Upload]:
-            group = self._group(work, pieces, index, plan, proxy)
+            group = self._group(work, pieces, index, plan, proxy, lanes)
             return group, Upload(method.measure(group, self.server), self.server["theta"])
 
         mine = np.arange(self._ranks.index, len(proxy), self._ranks.size)
@@ -229,6 +227,7 @@ class Simulation:
         method = self._federation.method
         group = self._in_training(clients, index)
         group.ends_task = self._federation.stream.ends_task(index)
+        group.previous = self._federation.worlds.previous(index)
         sent = method.sent(index)
         received = {name: (server if name in sent else self._initial)[name] for name in method.broadcast}
         memory = self._memory.take(group.client)
@@ -322,10 +321,13 @@ class Simulation:
             return finite(self._hooks.state("end_of_task", end(), self._initial), index)
 
     def _in_training(self, ids: Indices, index: int) -> Group:
-        return self._group(self._workplace, ids, index, self._plan(index), self._world.clients)
+        plan, lanes = self._plan(index), self._records.lanes
+        return self._group(self._workplace, ids, index, plan, self._world.clients, lanes)
 
-    def _group(self, work: Workplace, ids: Indices, index: int, plan: Plan, parts: Sequence[Indices]) -> Group:
-        return Group(work, plan, ids, [parts[i] for i in ids], self._records.lanes, self._config.seed, index)
+    def _group(
+        self, work: Workplace, ids: Indices, index: int, plan: Plan, parts: Sequence[Indices], lanes: int
+    ) -> Group:
+        return Group(work, plan, ids, [parts[i] for i in ids], lanes, self._config.seed, index)
 
     def _plan(self, index: int) -> Plan:
         config = self._config
@@ -344,7 +346,7 @@ class Simulation:
         """Of the global model after a round; nothing where it has no running statistics that count."""
         theta = self.server["theta"]
         if self._federation.statistics.are_local:
-            if not self._config.estimate_statistics:
+            if not self._config.estimate_statistics or not len(self._world.present):
                 return None
             theta = self._with_estimated_statistics(index)
         of_all = not self.finished or self._federation.stream.ends_task(index) or self.finished == self._config.rounds

@@ -22,10 +22,10 @@ def sampled(embeddings: Tensor, size: int, key: Tensor, stream: int = 0) -> Tens
 
 
 def divergence(embeddings: Tensor) -> Tensor:
-    """KL(N(mu, sigma) || N(0, 1)) of distributions, summed over D; of a point its mean's part, as the rest is infinite.
+    """KL(N(mu, sigma) || N(0, 1)) of distributions, summed over D; nothing of points, of which it is infinite.
 
     Source: Kingma and Welling 2013 (arXiv:1312.6114), appendix B.
     """
     mu, sigma = embeddings.chunk(2, -1)
     width = sigma.square() - 1 - 2 * torch.where(sigma > 0, sigma, 1).log()
-    return (mu.square() + torch.where(sigma > 0, width, 0)).sum(-1) / 2
+    return torch.where(sigma > 0, mu.square() + width, 0).sum(-1) / 2

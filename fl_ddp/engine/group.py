@@ -38,6 +38,7 @@ class Workplace:
             where the method wants none.
         task: that the samples are of, from 0.
         allowed: [C] bool, labels among which they are classified; None for all.
+        batch_size: of the run, of samples of a method's making.
         kept: what functions gave for a client's samples, by a name and the client, as long as the task goes on.
     """
 
@@ -50,6 +51,7 @@ class Workplace:
     shared: Tensor = field(default_factory=lambda: torch.zeros(0, dtype=torch.int64))
     task: int = 0
     allowed: Tensor | None = None
+    batch_size: int = 1
     kept: dict[tuple[str, int], Tensors] = field(default_factory=dict)
 
 
@@ -82,6 +84,7 @@ class Group:
         task_keys: [G] the same in all rounds of the task.
         carried: what the first training of a round begins with, beside the parameters.
         ends_task: whether the next round is of another task.
+        previous: the last round before this one in which somebody trained; -1 if there was none.
     """
 
     def __init__(
@@ -109,7 +112,7 @@ class Group:
         self.real = torch.from_numpy(self.client >= 0).to(device, workplace.dtype)
         self.steps = self._steps(plan)
         self.carried = Carried()
-        self.ends_task = False
+        self.ends_task, self.previous = False, round_index - 1
 
     @property
     def lanes(self) -> int:
@@ -211,14 +214,18 @@ class Group:
         samples = Samples(x.flatten(0, 1), y.flatten())
         shared = torch.zeros(0, dtype=torch.int64, device=y.device)
         work = replace(self.workplace, samples=samples, largest=y.shape[1], shared=shared, kept={})
-        return self._with(own, work)
+        group = self._with(own, work)
+        # the plan's batches are as wide as the clients' own samples at most
+        group.plan = replace(self.plan, batch_size=min(work.batch_size, max(y.shape[1], 1)))
+        group.steps = group._steps(group.plan)
+        return group
 
     def _with(self, samples: list[Indices], workplace: Workplace | None = None) -> Group:
         """The same lanes with other samples, of another place if one is given."""
         real = int((self.client >= 0).sum())
         ids, place = self.client[:real], workplace or self.workplace
         group = Group(place, self.plan, ids, samples[:real], self.lanes, self._seed, self.round)
-        group.carried, group.ends_task = self.carried, self.ends_task
+        group.carried, group.ends_task, group.previous = self.carried, self.ends_task, self.previous
         return group
 
     def _state(self, objective: Objective, start: Tensor, trace: Mapping[str, Tensor], kind: StepKind) -> State:
@@ -282,7 +289,8 @@ class Group:
         noise_keys = noise_keys.to(device, non_blocking=True)
         mask, index = (batches >= 0).to(self.workplace.dtype), batches.clamp_min(0)
         number = torch.arange(len(batches), device=device)
-        steps = zip(samples.y[index].unbind(), mask.unbind(), noise_keys.unbind(), number.unbind(), strict=True)
+        labels = samples.y[index].clamp_min(0)  # padding bears the first sample's, which may not be of the task
+        steps = zip(labels.unbind(), mask.unbind(), noise_keys.unbind(), number.unbind(), strict=True)
         shape = (*batches.shape[1:], *samples.x.shape[1:])
         at_once = max(1, _AT_ONCE // (prod(shape) * samples.x.element_size()))
         for rows in torch.split(index, at_once):

@@ -73,7 +73,7 @@ class FedCurv(FedAvg):
     def client_update(self, group: Group, server: Tensors, memory: Tensors) -> Upload:
         """Local training against the others' curvature, then the client's own."""
         latest = self.partial == "latest"
-        counted = torch.ones_like(memory["round"]) if latest else memory["round"] == group.round - 1
+        counted = torch.ones_like(memory["round"]) if latest else memory["round"] == group.previous
         own = {name: memory[name] * counted[:, None] for name in ("u", "v")}
         trained = group.train(server["theta"], self, server, own)
         u = fisher(group, trained.theta, self.model, kind=self.kind, reduction=self.reduction,

@@ -21,6 +21,7 @@ from fl_ddp.clients.embeddings import distributions, divergence, sampled
 from fl_ddp.clients.own_samples import labels, of_each
 from fl_ddp.engine.group import Group
 from fl_ddp.engine.seeds import uniform
+from fl_ddp.errors import ConfigError
 from fl_ddp.methods.fedavg import FedAvg
 from fl_ddp.network.flat_model import Part
 from fl_ddp.network.loss import among, cross_entropy, mean_over
@@ -34,9 +35,11 @@ _REHEARSED, _SENT, _DRAWN, _SAMPLED = range(4)
 class FilVer(FedAvg):
     """FedAvg of a classifier on embeddings, with rehearsal by clients and server-side training on what they send.
 
+    Samples of earlier tasks that clients have by --stream.keep count as the present task's.
+
     Attributes:
         beta: weight of the KL divergence in the encoder's training.
-        pretrain_epochs: passes over the first task's samples.
+        pretrain_epochs: passes over the first task's samples, in batches of 64.
         pretrain_lr: learning rate of that; of the clients' if not given.
         start: where the classifier begins: pretrained, along with the encoder, or fresh.
         share: what clients send of a sample: sampled (a draw of its embedding), or stats (mu and sigma, of which the
@@ -100,7 +103,7 @@ class FilVer(FedAvg):
         return round_index == 0 and self.pretrain_epochs > 0
 
     def measure(self, group: Group, server: Tensors) -> dict[str, Tensor | Term]:
-        """Train encoder and classifier on the first task (Eq. 2)."""
+        """Train encoder and classifier on the first task (Eq. 9)."""
         plan = replace(group.plan, epochs=self.pretrain_epochs, steps=None, lr=self.pretrain_lr or group.plan.lr)
         return {"theta": group.train(server["theta"], self, {}, {}, plan=plan).theta}
 
@@ -116,7 +119,7 @@ class FilVer(FedAvg):
         return self.model.leaves(vector, None if vector.shape[-1] == self.model.num_params else self.part)
 
     def loss(self, theta: Leaves, batch: Batch, server: Tensors, mine: Tensors) -> Tensor:
-        """Eq. 2 on images; where the classifier alone is trained, its first term on embeddings."""
+        """Eq. 9 on images; where the classifier alone is trained, its first term on embeddings."""
         whole = len(theta) == len(self.model.shapes)
         embeddings = self.embed(theta, batch)["x"] if whole else batch.x
         logits = self.model.call("classifier", theta, sampled(embeddings, self.size, batch.key))[1]
@@ -129,6 +132,9 @@ class FilVer(FedAvg):
 
     def client_update(self, group: Group, server: Tensors, memory: Tensors) -> Upload:
         """Train the classifier on the present task and some of earlier ones; send some of the present."""
+        if group.workplace.allowed is not None:
+            what = "task, but FilVer rehearses earlier tasks, and would classify them among the present one's labels"
+            raise ConfigError("--stream.scenario", what, "class or domain")
         theta, y = server["theta"], labels(group)
         w, x = self.model.take(theta, self.part), of_each(group, self.embed, theta, keep="embeddings")["x"]
         earlier, most = without(memory, memory["task"] == group.task), int(self.rehearsal * group.workplace.largest)
@@ -156,7 +162,7 @@ class FilVer(FedAvg):
         if not self.sst:
             return server
         some = balanced({n: server[n] for n in NAMES}, uniform(info.key, _DRAWN, [self.sst]), self.model.num_classes)
-        plan = replace(group.plan, epochs=1.0, steps=None, lr=self.sst_lr or group.plan.lr)
         own, w = group.over(some["x"][None], some["y"][None]), self.model.take(server["theta"], self.part)
+        plan = replace(own.plan, epochs=1.0, steps=None, lr=self.sst_lr or own.plan.lr, drop_last=False)
         w = own.train(w, self, {}, {}, plan=plan).theta[0]
         return server | {"theta": self.model.put(server["theta"], self.part, w)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -82,11 +83,16 @@ class History:
         self.accuracies.append(record.accuracy)
         self.running_means.append(self._accuracy_sum / len(self.rounds))
         now = record.class_accuracy or ()
-        self._best_of_class = tuple(map(max, self._best_of_class, now)) if self._best_of_class else now
+        self._best_of_class = tuple(map(_larger, self._best_of_class, now)) if self._best_of_class else now
         lost = forgetting(self._best_of_class, now)
         best = max(self.standing.best or 0.0, record.accuracy)
         self.standing = Standing(best, self.running_means[-1], average(lost), lost)
         return self.standing
+
+
+def _larger(best: float, now: float) -> float:
+    """Of two accuracies of a class; the one there is, where it was not tested before or is not now."""
+    return now if math.isnan(best) else best if math.isnan(now) else max(best, now)
 
 
 class Tracker:

@@ -51,10 +51,10 @@ class FromFile(Stream):
     def _content(self) -> Mapping[str, list[Indices]]:
         if not self.path:
             raise ConfigError("--stream.path", "no file is named", f"a JSON file {FORM}")
-        path = Path(self.path).expanduser()
+        path = Path(self.path)
         try:
-            read = json.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
+            read = json.loads(path.expanduser().read_text(encoding="utf-8"))
+        except (OSError, ValueError, RuntimeError) as error:  # nesting too deep, a home that is none
             raise ConfigError(path, f"cannot be read as JSON ({one_line(error)})", FORM) from None
         if not isinstance(read, dict) or read.keys() != {"train", "test"}:
             raise ConfigError(path, "lists no tasks", FORM)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cache
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -87,14 +86,9 @@ class World:
     allowed: Tensor | None
     tests: Sequence[TaskTest]
 
-    @property
-    def shared_bytes(self) -> int:
-        """Bytes of the samples that all clients of the task are given before its first round."""
-        return self.train.x[:1].nbytes * int((self.shared >= 0).sum()) * len(self.present)
-
 
 class Worlds:
-    """The worlds of all tasks; training samples are on the device once, as the present task has them.
+    """The worlds of all tasks; beside the data, training samples are on the device as the present task has them.
 
     Attributes:
         largest_client: the most samples that any client has in any task.
@@ -123,11 +117,12 @@ class Worlds:
         self._data, self._stream, self._method = data, stream, method
         self._seed, self._reduction = seed, reduction
         self._of_run = enrolment(stream, len(data.clients), self._rng(Purpose.ENROLMENT))
-        self._labels = cache(self._labels_in)
-        self._own = cache(self._own_in)
-        self._parts = cache(self._parts_in)
-        self._test = cache(self._test_in)
         self._present: World | None = None
+        self._known_labels: dict[tuple[int, Origin], Indices] = {}
+        self._known_own: dict[int, Parts] = {}
+        self._known_kept: dict[int, dict[int, Indices]] = {}
+        self._known_parts: dict[int, Parts] = {}
+        self._known_tests: dict[int, TaskTest] = {}
         if stream.keep and any(stream.allowed(task) is not None for task in range(stream.num_tasks)):
             what = (
                 f"{stream.keep}, but samples of earlier tasks would be classified among the labels of the present one"
@@ -135,9 +130,13 @@ class Worlds:
             raise ConfigError("--stream.keep", what, "false, or a stream whose tasks have the same labels")
         self.largest_client = max(len(part) for task in range(stream.num_tasks) for part in self._parts(task))
         for task in range(stream.num_tasks):
-            if stream.empty == "error" and not any(map(len, self._parts(task))):
+            # models and methods begin with the first task
+            if not any(map(len, self._parts(task))) and (stream.empty == "error" or not task):
                 what = f"{stream.enrolment}: no client that is enrolled in task {task + 1} has samples in it"
-                raise ConfigError("--stream.enrolment", what, "another, or --stream.empty skip")
+                raise ConfigError("--stream.enrolment", what, "another" + (", or --stream.empty skip" if task else ""))
+        for task in range(self.num_tests):
+            if not len(self._test_rows(task)):
+                raise ConfigError("--stream", f"task {task + 1} has no test samples", "at least one in every task")
 
     @property
     def num_tests(self) -> int:
@@ -147,6 +146,18 @@ class Worlds:
     def clients_in(self, task: int) -> Parts:
         """Training samples of each client in a task, as many as at() has, elsewhere."""
         return self._parts(task)
+
+    def previous(self, index: int) -> int:
+        """The last round before this one for which there were clients; -1 if there was none."""
+        before = index - 1
+        while before >= 0 and not any(map(len, self._parts(self._stream.task(before)))):
+            before -= 1
+        return before
+
+    def given_bytes(self, index: int) -> int:
+        """Bytes of the shared samples that all clients are given before a round, the first one to have them."""
+        world, begins = self.at(index), index == 0 or (self._stream.tests_apart and self._stream.ends_task(index - 1))
+        return world.train.x[:1].nbytes * int((world.shared >= 0).sum()) * len(world.present) if begins else 0
 
     def at(self, index: int) -> World:
         """The world of a round, from 0."""
@@ -188,6 +199,8 @@ class Worlds:
         if x is data.train.x and labels is data.labels and not self._kept(task):
             return data.train, labels
         images, of_all = [x], [labels]
+        if not self._kept(task):
+            return Samples(x, torch.from_numpy(labels).to(x.device), data.train.normaliser), labels
         for before, rows in self._kept(task).items():
             of_all.append(self._labels(before, "train")[rows])
             images.append(self._inputs(before, data.train.x[torch.from_numpy(rows).to(x.device)]))
@@ -200,8 +213,9 @@ class Worlds:
         if type(stream).inputs is Stream.inputs:
             return x
         for some in torch.split(x, _AT_ONCE):
-            new = stream.inputs(task, some, self._rng(Purpose.STREAM, task))
-            if new is some:
+            given = some.clone()  # which may be written in
+            new = stream.inputs(task, given, self._rng(Purpose.STREAM, task))
+            if new is given and new.equal(some):
                 return x
             if new.shape != some.shape or new.dtype != some.dtype:
                 what = f"{type(stream).__name__}.inputs() turns {_form(some)} into {_form(new)}"
@@ -209,7 +223,12 @@ class Worlds:
             changed.append(new)
         return torch.cat(changed)
 
-    def _labels_in(self, task: int, origin: Literal["train", "test"]) -> Indices:
+    def _labels(self, task: int, origin: Origin) -> Indices:
+        if (task, origin) not in self._known_labels:
+            self._known_labels[task, origin] = self._labels_in(task, origin)
+        return self._known_labels[task, origin]
+
+    def _labels_in(self, task: int, origin: Origin) -> Indices:
         """Labels of all samples of a set in a task, -1 of those that are not of it; the same object if all are."""
         y = self._data.labels if origin == "train" else self._data.test_labels
         labels = self._stream.labels(task, y, len(self._data.classes))
@@ -222,6 +241,11 @@ class Worlds:
             what = f"{type(self._stream).__name__}.labels() gives {labels.max()} in task {task + 1}"
             raise ConfigError("--stream", what, f"labels below {len(self._data.classes)}, the number of its classes()")
         return y if np.array_equal(labels, y) else labels
+
+    def _own(self, task: int) -> Parts:
+        if task not in self._known_own:
+            self._known_own[task] = self._own_in(task)
+        return self._known_own[task]
 
     def _own_in(self, task: int) -> Parts:
         """Samples of the task itself of each client that is enrolled in it, as the data number them."""
@@ -242,11 +266,21 @@ class Worlds:
         return left
 
     def _kept(self, task: int) -> dict[int, Indices]:
+        if task not in self._known_kept:
+            self._known_kept[task] = self._kept_in(task)
+        return self._known_kept[task]
+
+    def _kept_in(self, task: int) -> dict[int, Indices]:
         """Samples of each task before that somebody still has, ascending."""
         if not self._stream.keep or not self._stream.tests_apart:
             return {}
         rows = {before: np.unique(np.concatenate(self._left_of(task, before))) for before in range(task)}
         return {before: kept for before, kept in rows.items() if len(kept)}
+
+    def _parts(self, task: int) -> Parts:
+        if task not in self._known_parts:
+            self._known_parts[task] = self._parts_in(task)
+        return self._known_parts[task]
 
     def _parts_in(self, task: int) -> Parts:
         """Training samples of each client in a task, as its training set numbers them."""
@@ -257,10 +291,13 @@ class Worlds:
             start += len(rows)
         return parts
 
+    def _test(self, task: int) -> TaskTest:
+        if task not in self._known_tests:
+            self._known_tests[task] = self._test_in(task)
+        return self._known_tests[task]
+
     def _test_in(self, task: int) -> TaskTest:
         data, rows = self._data, self._test_rows(task)
-        if not len(rows):
-            raise ConfigError("--stream", f"task {task + 1} has no test samples", "at least one in every task")
         labels = self._labels(task, "test")
         x = data.test.x if len(rows) == len(labels) else data.test.x[torch.from_numpy(rows).to(data.test.x.device)]
         x = self._inputs(task, x)

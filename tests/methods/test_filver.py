@@ -14,13 +14,16 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from fl_ddp.check.runs import SETTINGS, SOLO, Unwritten, course, play
+from fl_ddp.clients import own_samples
 from fl_ddp.clients.embeddings import divergence
+from fl_ddp.clients.own_samples import OfSamples
 from fl_ddp.config.command_line import from_mapping
 from fl_ddp.engine import group as engine_group
 from fl_ddp.engine.plan import Plan
 from fl_ddp.engine.seeds import normal
 from fl_ddp.errors import ConfigError
 from fl_ddp.federation import Federation, build_federation
+from fl_ddp.methods import filver
 from fl_ddp.methods.filver import FilVer
 from fl_ddp.protocol import Batch, Info, Tensors, Total
 
@@ -244,7 +247,7 @@ def test_what_travels() -> None:
     for share, width in (("sampled", 6), ("stats", 12)):
         first, second = played(rounds=2, method__share=share).records[1:]
         up = 4 * (classifier + 6 * width) + 8 * 6
-        assert first.traffic_up_bytes - 8 * up == second.traffic_up_bytes - 8 * up <= 8 * 16  # and a weight and a loss
+        assert first.traffic_up_bytes == second.traffic_up_bytes == 8 * (up + 2 * 4)  # and a weight and a loss
         assert first.traffic_down_bytes == 8 * 4 * (classifier + encoder)
         assert second.traffic_down_bytes == 8 * 4 * classifier
 
@@ -256,6 +259,53 @@ def test_it_goes_on_in_the_middle_of_the_second_task_on_other_ranks(tmp_path: Pa
     finished({"resume": str(short), "rounds": 6}, 2, tmp_path)
     assert numbers(short).parameters == numbers(whole).parameters
     assert course(short)[-1].unlike(course(whole)[-1]) == ""
+
+
+def test_known_tasks_are_refused() -> None:
+    with pytest.raises(ConfigError, match=r"^--stream.scenario: task, but FilVer rehearses earlier tasks"):
+        played(stream__scenario="task")
+
+
+def test_batches_of_rehearsal_are_as_wide_as_asked_for_however_few_samples_clients_have(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    widths: set[tuple[bool, int]] = set()
+    over = engine_group.Group.over
+
+    def noting(own: engine_group.Group, x: Tensor, y: Tensor) -> engine_group.Group:
+        group = over(own, x, y)
+        widths.add((bool(own.client[0] == 8), group.plan.batch_size))
+        return group
+
+    monkeypatch.setattr(engine_group.Group, "over", noting)
+    largest = federation().worlds.largest_client
+    played(batch_size=1000, method__sst=700, rounds=1)
+    assert (True, 700) in widths and all(width > largest for server, width in widths if not server)
+
+
+def test_embeddings_are_looked_at_again_when_a_client_loses_samples() -> None:
+    """A class reduction within a task: what is trained on are the embeddings of the samples that are left."""
+    changes = {
+        "stream": "Static",
+        "stream.tasks": 1,
+        "stream.size": None,
+        "stream.scenario": None,
+        "stream.task_rounds": 50,
+    }
+    kept = {key: value for key, value in THREE.items() if key not in changes}
+    settings = {**kept, "class_reduction": "0,1,2,0;1,2,2,0", "rounds": 2, "method.sst": 0, "method.rehearsal": 0}
+    seen: list[Tensor] = []
+    of_each = own_samples.of_each
+
+    def noting(group: engine_group.Group, function: OfSamples, theta: Tensor, keep: str = "") -> Tensors:
+        found = of_each(group, function, theta, keep)
+        seen.append((found["x"] - of_each(group, function, theta)["x"]).abs().max())
+        return found
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(filver, "of_each", noting, raising=True)
+        play(settings)
+    assert len(seen) > 3 and max(map(float, seen)) == 0
 
 
 def test_a_model_without_its_parts_is_refused() -> None:

@@ -135,6 +135,38 @@ def test_a_round_without_clients_is_skipped_where_that_is_wanted(tmp_path: Path)
     assert states[4].unlike(states[3]) != ""
 
 
+def test_forgetting_counts_classes_from_when_they_are_first_tested(run: Path) -> None:
+    with (run / "metrics.csv").open(newline="") as file:
+        table = [row for row in csv.DictReader(file) if row["accuracy"] and row["round"] != "0"]
+    course = [[float(row[f"accuracy/{label}"] or "nan") for label in range(9)] for row in table]
+    lost = np.nanmax(course, 0) - course[-1]
+    assert np.isfinite(lost).all() and float(table[-1]["forgetting"]) == pytest.approx(lost.mean())
+    assert all(json.loads((run / "summary.json").read_text())["class_forgetting"][str(k)] is not None for k in range(9))
+
+
+def test_latest_curvature_is_that_of_the_last_round_with_clients(tmp_path: Path) -> None:
+    """One client alone is held to nobody: FedCurv is FedAvg, after skipped rounds, too."""
+    who = tmp_path / "who.csv"
+    who.write_text("1,0,1\n")
+    settings = {
+        "clients": 1, "cohort": 1, "stream": "Static", "stream.tasks": 3, "stream.task_rounds": 1,
+        "stream.enrolment": str(who), "stream.empty": "skip", "local_test": 0, "forgetting_every": 0,
+    }  # fmt: skip
+    ours = play({**settings, "method": "FedCurv", "method.partial": "last_round", "method.lam": 5.0})
+    theirs = play({**settings, "method": "FedAvg"})
+    assert torch.equal(ours.state.server["theta"], theirs.state.server["theta"])
+
+
+def test_a_stream_that_writes_in_its_inputs_harms_no_other_task(tmp_path: Path) -> None:
+    file = tmp_path / "wipes.py"
+    file.write_text(
+        "from fl_ddp.api import Permuted\n\nclass Wipes(Permuted):\n    def inputs(self, task, x, rng):\n"
+        "        return x.mul_(0) if task else x\n"
+    )
+    federation = build_federation(from_mapping({**SETTINGS, "stream": f"{file}:Wipes", "stream.task_rounds": 1}), SOLO)
+    assert not federation.worlds.at(1).train.x.any() and federation.worlds.at(0).train.x.any()
+
+
 def test_a_client_that_comes_back_finds_its_memory(tmp_path: Path) -> None:
     who = tmp_path / "who.csv"
     who.write_text("1,0,1\n" + "0,1,0\n" + "1,1,1\n" * 10)

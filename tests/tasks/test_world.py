@@ -164,9 +164,17 @@ def test_somebody_must_take_part_in_every_task(tmp_path: Path) -> None:
 def test_a_task_without_test_samples_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "tasks.json"
     file.write_text('{"train": [[0, 1, 2, 3, 4, 5, 6, 7], [8, 9, 10, 11]], "test": [[0], []]}')
-    built = federation({"stream": "FromFile", "stream.path": str(file)})
     with pytest.raises(ConfigError, match=r"^--stream: task 2 has no test samples"):
-        built.worlds.all_tests()
+        federation({"stream": "FromFile", "stream.path": str(file)})
+
+
+def test_the_first_task_has_somebody_even_where_rounds_may_be_skipped(tmp_path: Path) -> None:
+    file = tmp_path / "who.csv"
+    file.write_text("0,1,1,1\n" * 4)
+    with pytest.raises(
+        ConfigError, match=r"no client that is enrolled in task 1 has samples in it; accepted: another$"
+    ):
+        federation(FOUR | {"stream.enrolment": str(file), "stream.empty": "skip"})
 
 
 def test_samples_of_known_tasks_cannot_be_mixed() -> None:

@@ -86,10 +86,11 @@ class FilVer(FedAvg):
         def objective(theta: Parameters, x: Tensor, y: Tensor) -> Tensor:
             mu, log_sigma = model.call("encoder", theta, x)
             z = mu + log_sigma.exp() * proxy.noises(next(step), len(y), mu.shape[1])
-            widths = (2 * log_sigma).exp() - 1 - 2 * log_sigma
-            widths = torch.where(log_sigma == -math.inf, 0, widths)
-            kl = ((mu.square() + widths) / 2).sum(1).mean()
-            return F.cross_entropy(model.call("classifier", theta, z)[1], y) + self.beta * kl
+            loss = F.cross_entropy(model.call("classifier", theta, z)[1], y)
+            if log_sigma[0, 0] == -math.inf:
+                return loss
+            kl = ((mu.square() + (2 * log_sigma).exp() - 1 - 2 * log_sigma) / 2).sum(1).mean()
+            return loss + self.beta * kl
 
         first = server["theta"]
         theta = local_sgd(replace(proxy, lr=self.pretrain_lr or proxy.lr), first, objective=objective).theta

@@ -41,4 +41,9 @@ def forgetting(course: Sequence[Sequence[float]]) -> float:
     Args:
         course: the classes' accuracies in each evaluated round up to the present one.
     """
-    return mean_known([max(of_class) - of_class[-1] for of_class in zip(*course, strict=True)])
+    return mean_known([best(of_class) - of_class[-1] for of_class in zip(*course, strict=True)])
+
+
+def best(course: Sequence[float]) -> float:
+    """The largest value there is; nan if there is none."""
+    return max((value for value in course if not math.isnan(value)), default=math.nan)

@@ -256,7 +256,7 @@ class Play:
 
     def traffic(self, theta: Parameters, updates: Sequence[Update], t: int) -> Row:
         """Bytes that all clients of the cohort together receive and send."""
-        begins = t == 0 or self.tasks.ends(t - 1)
+        begins = t == 0 or (self.tasks.are_tested and self.tasks.ends(t - 1))
         given = sum(i >= 0 for i in self.schedule.shared(t)) if begins and self.method.gives_samples else 0
         before = len(self.present(t)) * given * self.data.x_train[0].numel() * self.width
         return {
@@ -281,7 +281,7 @@ class Play:
         ]
         personal = {k: share_right(only_of(u.personal(own[k][0]), allowed), own[k][1]) for k, u in trained.items()}
         row: Row = {
-            "initial_accuracy": mean_known(initial),
+            "initial_accuracy": mean_known([initial[k] for k in self.present(t)]),
             "personalised_accuracy": mean_known([personal[k] for k in cohort]),
         }
         if self.settings.personalise == "all":
