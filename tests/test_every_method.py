@@ -40,7 +40,7 @@ MODELS: Mapping[str, Mapping[str, object]] = {
     },
 }  # fmt: skip
 """For methods that the checks' own settings do not do for."""
-MOST_LINES = 100
+MOST_LINES = 110
 """Lines of code in a method's file, docstrings, comments and blank lines aside."""
 
 CAUGHT = {

@@ -44,7 +44,7 @@ class FilVer(FedAvg):
         start: where the classifier begins: pretrained, along with the encoder, or fresh.
         share: what clients send of a sample: sampled (a draw of its embedding), or stats (mu and sigma, of which the
             server draws in each step).
-        send: samples that a client sends in a round.
+        send: samples that a client sends in a round, where the server trains on them.
         rehearsal: most examples of earlier tasks in a client's local training, as a share of its samples; 0 for none.
         remember: examples of earlier tasks, and of the present one, that a client keeps.
         store: examples that the server keeps.
@@ -148,12 +148,15 @@ class FilVer(FedAvg):
         if self.share == "sampled":
             x = vmap(sampled, (0, None, 0, None))(x, self.size, group.keys, _SAMPLED)
         sums, own = self.average(group, {"theta": w}, trained), self.model.put(theta, self.part, trained.theta)
-        return Upload(sums, own, merged(earlier, present), rows={"x": x, "y": some["y"]})
+        rows = {"x": x, "y": some["y"]} if self.sst else {}
+        return Upload(sums, own, merged(earlier, present), rows=rows)
 
     def server_update(self, server: Tensors, total: Total, info: Info) -> Tensors:
         """FedAvg of the classifiers (Eq. 1); what was sent goes into the bank."""
-        x, y = (total.rows[name].flatten(0, 1) for name in ("x", "y"))
-        bank = merged({n: server[n] for n in NAMES}, bank_of(x, y, info.task, uniform(info.key, _SENT, [len(y)])))
+        bank = {n: server[n] for n in NAMES}
+        if self.sst:
+            x, y = (total.rows[name].flatten(0, 1) for name in ("x", "y"))
+            bank = merged(bank, bank_of(x, y, info.task, uniform(info.key, _SENT, [len(y)])))
         w = super().server_update({"theta": self.model.take(server["theta"], self.part)}, total, info)["theta"]
         return server | bank | {"theta": self.model.put(server["theta"], self.part, w)}
 

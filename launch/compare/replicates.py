@@ -130,12 +130,14 @@ def design_of(runs: Sequence[FoundRun]) -> Design:
 def rows_of(runs: Sequence[FoundRun]) -> Design:
     """The same where replicates are runs whose folders have the same name but for -seed<k>, in the order of the runs.
 
-    That is what launch.reproduce calls a table's rows.
+    That is what launch.reproduce calls a table's rows, behind their group, which is left out where all have the same.
     """
     by_row: dict[str, list[FoundRun]] = {}
     for run in runs:
         by_row.setdefault(_SEED.sub("", run.run.folder.name), []).append(run)
-    sets = [Replicates((row,), tuple(of_row)) for row, of_row in by_row.items()]
+    groups = {row.partition("-")[0] if "-" in row else None for row in by_row}
+    alone = len(groups) == 1 and groups != {None}
+    sets = [Replicates((row.partition("-")[2] if alone else row,), tuple(of)) for row, of in by_row.items()]
     differing = tuple(why for each in sets for why in each.once.differing)
     return Design(("row",), tuple(each for each in sets if each.runs), differing)
 

@@ -252,6 +252,13 @@ def test_what_travels() -> None:
         assert second.traffic_down_bytes == 8 * 4 * classifier
 
 
+def test_nothing_is_sent_to_a_server_that_does_not_train() -> None:
+    classifier = 6 * 16 + 16 + 16 * 3 + 3
+    quiet = played(rounds=1, method__sst=0)
+    assert quiet.records[1].traffic_up_bytes == 8 * 4 * (classifier + 2)
+    assert bool((quiet.state.server["y"] == -1).all())
+
+
 def test_it_goes_on_in_the_middle_of_the_second_task_on_other_ranks(tmp_path: Path) -> None:
     settings = {**SETTINGS, **THREE, "name": "run"}
     whole = simulated(settings, tmp_path / "whole")

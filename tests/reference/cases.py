@@ -335,7 +335,7 @@ FILVER: Mapping[str, Options] = {
     "sampled": of("FilVer", EMBEDDED, **SERVERS, **CLIENTS),
     "stats": of("FilVer", {**EMBEDDED, "lr_decay": 0.5}, **SERVERS, **CLIENTS, share="stats", beta=0.3),
     "without server-side training": of(
-        "FilVer", EMBEDDED, remember=6, rehearsal=0.7, send=3, sst=0, pretrain_epochs=2.0, start="fresh"
+        "FilVer", EMBEDDED, remember=6, rehearsal=0.7, sst=0, pretrain_epochs=2.0, start="fresh"
     ),
     "rates": of("FilVer", {**EMBEDDED, "weight_decay": 0.1}, **SERVERS, **CLIENTS, pretrain_lr=0.5, sst_lr=0.05),
     "points": of("FilVer", {**EMBEDDED, "network": "Pointed"}, **SERVERS, **CLIENTS),

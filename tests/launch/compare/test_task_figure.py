@@ -52,6 +52,12 @@ def test_rows_are_called_after_their_folders_in_their_order(folder: Path) -> Non
     assert [len(each.runs) for each in design.sets] == [2, 2]
 
 
+def test_a_group_that_all_rows_are_of_is_left_out(tmp_path: Path) -> None:
+    for name in ("s1-slow-seed0", "s1-fast-seed0"):
+        simulated({**TINY, "rounds": 1, "lr": 0.01 if "slow" in name else 0.1, "name": name}, tmp_path)
+    assert [each.values for each in rows_of(find_runs([tmp_path]).runs).sets] == [("fast",), ("slow",)]
+
+
 def test_each_task_has_a_line_from_when_it_is_trained(folder: Path) -> None:
     design = design_of(find_runs([folder]).runs)
     with paper_style():

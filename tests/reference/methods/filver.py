@@ -149,7 +149,7 @@ class FilVer(FedAvg):
         for place, update in enumerate(updates):
             for i, row in enumerate(update.sent["examples"].rows):  # type: ignore[attr-defined]
                 came.append(row._replace(priority=float(draws[place * self.send + i])))
-        bank = best([*of_state(server), *came], self.store)
+        bank = best([*of_state(server), *came] if self.sst else [], self.store)
         theta = self.averaged(server["theta"], updates)
         return server | {"theta": theta} | as_state(bank, server["x"][""].shape[1])
 
@@ -178,7 +178,8 @@ class FilVer(FedAvg):
     def bytes_up(self, theta: Parameters, width: int, *, ends_task: bool = False) -> int:
         """The classifier, its n_k and its loss; embeddings and labels, which are long."""
         d = self.size(theta) * (2 if self.share == "stats" else 1)
-        return (self.classifier(theta) + 2 + self.send * d) * width + self.send * 8
+        sent = self.send if self.sst else 0
+        return (self.classifier(theta) + 2 + sent * d) * width + sent * 8
 
     def classifier(self, theta: Parameters) -> int:
         """Number of its parameters."""
