@@ -84,7 +84,8 @@ class RunFiles:
             finished: number of rounds that the checkpoint knows; None where the run begins.
 
         Raises:
-            ConfigError: a resumed run was started with another division of the data, or its metrics.csv was edited.
+            ConfigError: a resumed run was started with another division of the data or other enrolment, or its
+                metrics.csv was edited.
             RunError: a file cannot be written.
         """
         self._path, self._config, self._federation = path, config, federation
@@ -109,9 +110,12 @@ class RunFiles:
                         "it was made from"
                     ),
                 )
+            self._refuse_other_enrolment(path / "enrolment.csv")
         (path / FAILURE).unlink(missing_ok=True)
         write_text(path / "config.yaml", to_yaml(with_absolute_paths(replace(config, resume=None))))
         write_partition(path / "partition.json", saved)
+        if enrolment := federation.worlds.enrolment:
+            write_text(path / "enrolment.csv", enrolment)
         known: Mapping[str, Mapping[str, object]] = {}
         if finished is not None:
             known = checkpoint.load(path, finished).state  # type: ignore[assignment]
@@ -138,6 +142,12 @@ class RunFiles:
         logging.getLogger("fl_ddp").addHandler(self._log)
         logging.getLogger("fl_ddp").setLevel(logging.INFO)
         self._tell_what_begins(finished or 0, ranks)
+
+    def _refuse_other_enrolment(self, file: Path) -> None:
+        """Refuse to go on with other clients than the run began with, whose file was edited."""
+        if file.is_file() and file.read_text(encoding="utf-8") != self._federation.worlds.enrolment:
+            what = "the run was started with another enrolment of its clients; restore the file of --stream.enrolment"
+            raise ConfigError(file, what)
 
     def tell(self, line: str) -> None:
         """Print a line above the progress bar."""

@@ -139,6 +139,12 @@ class Worlds:
                 raise ConfigError("--stream", f"task {task + 1} has no test samples", "at least one in every task")
 
     @property
+    def enrolment(self) -> str:
+        """Who is enrolled, as --stream.enrolment reads it from a file; empty for a single task of all clients."""
+        rows = [",".join("1" if here else "0" for here in row) + "\n" for row in self._of_run]
+        return "" if self._stream.num_tasks == 1 and self._of_run.all() else "".join(rows)
+
+    @property
     def num_tests(self) -> int:
         """Number of test sets in all."""
         return self._stream.num_tasks if self._stream.tests_apart else 1

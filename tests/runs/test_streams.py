@@ -135,6 +135,18 @@ def test_a_round_without_clients_is_skipped_where_that_is_wanted(tmp_path: Path)
     assert states[4].unlike(states[3]) != ""
 
 
+def test_a_run_does_not_go_on_with_other_clients(tmp_path: Path) -> None:
+    who = tmp_path / "who.csv"
+    who.write_text("1,1,0\n" + "1,1,1\n" * 11)
+    short = simulated({**TASKS, "rounds": 3, "stream.enrolment": str(who)}, tmp_path)
+    assert (short / "enrolment.csv").read_text() == who.read_text()
+    who.write_text("1,1,1\n" * 12)
+    with pytest.raises(ConfigError, match=r"enrolment.csv: the run was started with another enrolment of its clients"):
+        resumed(short, rounds=6)
+    who.write_text((short / "enrolment.csv").read_text())
+    assert resumed(short, rounds=4) == short
+
+
 def test_forgetting_counts_classes_from_when_they_are_first_tested(run: Path) -> None:
     with (run / "metrics.csv").open(newline="") as file:
         table = [row for row in csv.DictReader(file) if row["accuracy"] and row["round"] != "0"]
