@@ -41,11 +41,11 @@ class Config:
         model: the network, or any torch.nn.Module by import path.
         method: the federated method.
         clients: number of simulated clients.
-        participation: share C of the clients in a round, max(round(C * clients), 1); 1.0 if cohort is not given.
+        participation: share of the clients in a round; 1.0 if cohort is not given.
         cohort: number of clients in a round, instead of participation.
         local_test: share of each client's samples kept aside as its own test split.
         local_test_from: train, or test: as many samples of the test set instead, in the client's shares of the classes.
-        personalise: who trains to be tested on its own test split: the cohort, or all clients at each evaluation.
+        personalise: who trains to be tested on its own test split: the cohort, or all at each evaluation.
         class_reduction: client,class,round,count with ; between several, or a CSV file of such rows: from a round on,
             counted from 1, a client has only so many training samples of a class.
         rounds: number of communication rounds; 0 writes the initial model and the partition and stops.

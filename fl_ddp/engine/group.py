@@ -81,7 +81,6 @@ class Group:
         plan: of local training in this round.
         round: its index, from 0.
         keys: [G] of what a method draws for a client in this round, with uniform() or normal().
-        task_keys: [G] the same in all rounds of the task.
         carried: what the first training of a round begins with, beside the parameters.
         ends_task: whether the next round is of another task.
         previous: the last round before this one in which somebody trained; -1 if there was none.
@@ -107,7 +106,6 @@ class Group:
         device = workplace.samples.x.device
         self._counts = np.array([len(own) for own in self._samples], np.int64)
         self.keys = noise_key(seed, round_index, Purpose.METHOD, self.client).to(device)
-        self.task_keys = noise_key(seed, workplace.task, Purpose.TASK, self.client).to(device)
         self.n = torch.from_numpy(self._counts).to(device, workplace.dtype)
         self.real = torch.from_numpy(self.client >= 0).to(device, workplace.dtype)
         self.steps = self._steps(plan)
@@ -118,6 +116,11 @@ class Group:
     def lanes(self) -> int:
         """G."""
         return len(self.client)
+
+    @cached_property
+    def task_keys(self) -> Tensor:
+        """[G] of what a method draws for a client, the same in all rounds of the task."""
+        return noise_key(self._seed, self.task, Purpose.TASK, self.client).to(self.n.device)
 
     @property
     def task(self) -> int:
