@@ -259,6 +259,7 @@ def test_nothing_is_sent_to_a_server_that_does_not_train() -> None:
     assert bool((quiet.state.server["y"] == -1).all())
 
 
+@pytest.mark.slow
 def test_it_goes_on_in_the_middle_of_the_second_task_on_other_ranks(tmp_path: Path) -> None:
     settings = {**SETTINGS, **THREE, "name": "run"}
     whole = simulated(settings, tmp_path / "whole")
