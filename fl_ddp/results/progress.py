@@ -88,17 +88,11 @@ def result_table(summary: Summary) -> str:
         "forgetting": _forgetting(summary),
         "test loss": _number(summary.loss),
         **{
-            f"{name} accuracy": _number(value)
-            for name, value in (
-                ("initial", summary.initial_accuracy),
-                ("personalised", summary.personalised_accuracy),
-                ("personalised, all", summary.personalised_accuracy_all),
-            )
-            if value is not None
-        },
-        **{
             name: _number(value)
             for name, value in (
+                ("initial accuracy", summary.initial_accuracy),
+                ("personalised accuracy", summary.personalised_accuracy),
+                ("personalised, all accuracy", summary.personalised_accuracy_all),
                 ("average accuracy", summary.average_accuracy),
                 ("average forgetting", summary.average_forgetting),
                 ("backward transfer", summary.backward_transfer),

@@ -202,16 +202,15 @@ class Worlds:
         """The task's training set, behind it what is kept of earlier ones; and its labels on the host."""
         data, labels = self._data, self._labels(task, "train")
         x = self._inputs(task, data.train.x)
-        if x is data.train.x and labels is data.labels and not self._kept(task):
+        if kept := self._kept(task):
+            images, of_all = [x], [labels]
+            for before, rows in kept.items():
+                of_all.append(self._labels(before, "train")[rows])
+                images.append(self._inputs(before, data.train.x[torch.from_numpy(rows).to(x.device)]))
+            x, labels = torch.cat(images), np.concatenate(of_all)
+        elif x is data.train.x and labels is data.labels:
             return data.train, labels
-        images, of_all = [x], [labels]
-        if not self._kept(task):
-            return Samples(x, torch.from_numpy(labels).to(x.device), data.train.normaliser), labels
-        for before, rows in self._kept(task).items():
-            of_all.append(self._labels(before, "train")[rows])
-            images.append(self._inputs(before, data.train.x[torch.from_numpy(rows).to(x.device)]))
-        y = np.concatenate(of_all)
-        return Samples(torch.cat(images), torch.from_numpy(y).to(x.device), data.train.normaliser), y
+        return Samples(x, torch.from_numpy(labels).to(x.device), data.train.normaliser), labels
 
     def _inputs(self, task: int, x: Tensor) -> Tensor:
         """Inputs as a task has them; the same object where it changes nothing."""
