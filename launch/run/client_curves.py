@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import csv
 import math
 from collections.abc import Mapping
 from pathlib import Path
 
-from fl_ddp.errors import ConfigError
 from launch.numbers.metric import Curve
+from launch.run.written_rows import written_rows
 
 COLUMNS = ("samples", "own_accuracy", "forgetting_degree")
 
@@ -26,19 +25,13 @@ def client_curves(folder: Path, client: int) -> ClientCurves:
     Raises:
         ConfigError: the file is not what a run writes.
     """
-    path = folder / "forgetting.csv"
     found: dict[str, dict[str, list[tuple[int, float]]]] = {}
-    if not path.is_file():
-        return found
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
-        for row in csv.DictReader(line for line in lines if line.endswith("\n")):
+    with written_rows(folder / "forgetting.csv") as rows:
+        for row in rows:
             if row["client"] != str(client):
                 continue
             curves = found.setdefault(row["class"], {column: [] for column in COLUMNS})
             for column in COLUMNS:
                 if not math.isnan(value := float(row[column])):
                     curves[column].append((int(row["round"]), max(value, -1.0)))
-    except (OSError, KeyError, TypeError, ValueError) as error:
-        raise ConfigError(path, f"is not what a run writes ({error or type(error).__name__})") from error
     return found

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from fl_ddp.results.run_folder import FAILURE
 from launch.numbers.metric import Curve, of_client
 from launch.run.client_curves import client_curves
 from launch.run.task_curves import task_curves
+from launch.run.written_rows import written_rows
 
 Counts = tuple[Mapping[str, int], ...]
 """Each client's samples by the name of their class."""
@@ -124,19 +124,14 @@ def _course(path: Path) -> tuple[int, dict[str, Curve], float]:
     """Finished rounds, curves, and seconds of all phases; a last row that is being written is left out."""
     curves: dict[str, list[tuple[int, float]]] = {}
     rounds, seconds = 0, 0.0
-    if not path.is_file():
-        return rounds, {}, seconds
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
-        for row in csv.DictReader(line for line in lines if line.endswith("\n")):
+    with written_rows(path) as rows:
+        for row in rows:
             rounds = int(row["round"])
             for name, cell in row.items():
                 if cell and is_of_phase(name):
                     seconds += float(cell)
                 elif cell and rounds > 0 and name != "round" and not is_of_time(name):
                     curves.setdefault(name, []).append((rounds, float(cell)))
-    except (OSError, KeyError, TypeError, ValueError) as error:
-        raise ConfigError(path, f"is not what a run writes ({error or type(error).__name__})") from error
     return rounds, dict(curves), seconds
 
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from fl_ddp.errors import ConfigError
 from fl_ddp.tasks.matrix import Matrix, average_accuracy, average_forgetting, backward_transfer, forward_transfer
 from launch.numbers.metric import Curve
+from launch.run.written_rows import written_rows
 
 MEASURES: Mapping[str, Callable[[Matrix], float | None]] = {
     "average_accuracy": average_accuracy,
@@ -28,18 +27,11 @@ def task_curves(folder: Path) -> dict[str, Curve]:
     Raises:
         ConfigError: the file is not what a run writes.
     """
-    path = folder / "tasks.csv"
     found: dict[str, list[tuple[int, float]]] = {}
-    if not path.is_file():
-        return {}
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
-        rows = list(csv.DictReader(line for line in lines if line.endswith("\n")))
-        evaluations: dict[tuple[int, int], list[float]] = {}
+    evaluations: dict[tuple[int, int], list[float]] = {}
+    with written_rows(folder / "tasks.csv") as rows:
         for row in rows:
             evaluations.setdefault((int(row["round"]), int(row["task_trained"])), []).append(float(row["accuracy"]))
-    except (OSError, KeyError, TypeError, ValueError) as error:
-        raise ConfigError(path, f"is not what a run writes ({error or type(error).__name__})") from error
     matrix: dict[int, list[float]] = {}
     for (finished, trained), accuracies in evaluations.items():
         matrix[trained] = accuracies
