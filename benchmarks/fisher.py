@@ -43,7 +43,7 @@ from fl_ddp.models.cnn import FedKACNN, ImportanceCNN
 from fl_ddp.models.mlp import MLP
 from fl_ddp.models.resnet import ResNet18
 from fl_ddp.network.flat_model import FlatModel
-from fl_ddp.protocol import Batch, Leaves
+from fl_ddp.protocol import LANES, Batch, Leaves
 from fl_ddp.ranks.threads import one_torch_thread
 
 
@@ -98,7 +98,7 @@ def plain_pass(model: FlatModel, theta: Tensor, chunk: int) -> Pass:
     def loss(theta: Leaves, batch: Batch) -> Tensor:
         return (model.nll(theta, batch.x, batch.y) * batch.mask).sum()
 
-    lanes = vmap(grad(loss))
+    lanes = vmap(grad(loss), in_dims=(0, LANES))
 
     def step(total: Leaves, theta: Leaves, drawn: Drawn, normaliser: Normaliser) -> None:
         found = lanes(theta, Batch(normaliser.inputs(drawn.x, model.dtype), drawn.y, drawn.mask, drawn.key))
