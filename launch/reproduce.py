@@ -14,6 +14,7 @@ from launch.executor import Executor, ExecutorOptions, read_executor
 from launch.exit_code import exit_code
 from launch.input.help_text import help_text
 from launch.input.words import split
+from launch.privacy.runs import attack_all
 from launch.run.stored import Run
 from launch.run.trial import Trial
 from launch.slurm.folders import array_folder
@@ -88,6 +89,8 @@ def _reproduce(options: ReproduceOptions, over: Sequence[str], executor: Executo
         outcomes = executor.make_all(trials, array_folder(folder))
         unfinished = [each for each in outcomes if each.state in ("not started", "stopped", "failed")]
         failed = {each.trial.label: each.words for each in unfinished}
+        if any(metric.of_images for column in table.columns_of(options.small) for metric in column.metrics):
+            attack_all([trial.folder for trial in trials if trial.is_finished()])
         say("")
     runs = _read_all(rows, failed)
     comparison = compare(table, runs, small=options.small)

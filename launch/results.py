@@ -119,7 +119,7 @@ def _show(folders: Sequence[Path], options: ResultsOptions, out: Path, command: 
     with writing(out):
         out.mkdir(parents=True, exist_ok=True)
     # matplotlib takes a second to import, which a wrong option need not wait for
-    from launch.compare.figures import Beside, write_figures
+    from launch.plots.figures import Beside, write_figures
 
     beside = Beside(options.classes, options.partitions, options.tasks, options.client, options.of_class)
     figures = write_figures(design, metric, beside, out)

@@ -44,6 +44,7 @@ class Purpose(IntEnum):
     ENROLMENT = 18
     KEPT = 19
     TASK = 20
+    RECONSTRUCTION = 21
 
 
 def _mix(word: Keys) -> Keys:

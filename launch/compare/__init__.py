@@ -1,1 +1,1 @@
-"""Runs side by side: replicates of one setting against those of another, as a table and as plots."""
+"""Runs side by side: replicates of one setting against those of another, as a table."""

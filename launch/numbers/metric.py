@@ -33,7 +33,7 @@ FORMS = (
     "of initial, personalised, forgetting or forgetting_degree, of accuracy/<class> or forgetting_degree/<class>, "
     "of own_accuracy/<client>/<class> or forgetting_degree/<client>/<class>, "
     "or, of runs with tasks, of average_accuracy, average_forgetting, backward_transfer or forward_transfer, "
-    "or of task_accuracy/<task>"
+    "or of task_accuracy/<task>, or, of those that launch.reconstruct has read, of psnr/<task> or psnr_of_mean/<task>"
 )
 
 Curve = Sequence[tuple[int, float]]
@@ -41,6 +41,7 @@ Curve = Sequence[tuple[int, float]]
 
 _OF_CLASS = re.compile(r"(accuracy|forgetting_degree)/.+")
 _OF_TASK = re.compile(r"task_accuracy/(?P<task>[1-9]\d*)")
+_OF_IMAGES = re.compile(r"psnr(_of_mean)?/(?P<task>[1-9]\d*)")
 _OF_CLIENT = re.compile(r"(?P<column>own_accuracy|forgetting_degree)/(?P<client>\d+)/(?P<label>.+)")
 _STATISTIC = re.compile(r"(final|best|running_mean|ema(?P<weight>0?\.\d+)|last(?P<count>[1-9]\d*))(@(?P<round>\d+))?")
 
@@ -55,7 +56,8 @@ class Metric:
         parameter: weight of the ema, number of rounds of last.
         round: where it is read; None is the end of the run.
         target: fraction whose first round is asked for; None asks for the value itself.
-        quantity: column of metrics.csv, what tasks.csv tells, or column/client/class of forgetting.csv.
+        quantity: column of metrics.csv, what tasks.csv or reconstruction.csv tells, or column/client/class of
+            forgetting.csv.
         relative_to: row of the same group whose number this one is divided by.
         target_row: row of the same group at whose last value the target is.
     """
@@ -71,10 +73,22 @@ class Metric:
 
     @property
     def unit(self) -> str:
-        """What its values are: percent, rounds or a ratio."""
+        """What its values are: percent, rounds, dB or a ratio."""
         if self.relative_to:
             return "ratio"
-        return "rounds" if self.of_target else "percent"
+        if self.of_target:
+            return "rounds"
+        return "dB" if self.of_images else "percent"
+
+    @property
+    def of_images(self) -> bool:
+        """Whether it reads how well images are reconstructed."""
+        return _OF_IMAGES.fullmatch(self.quantity) is not None
+
+    @property
+    def scale(self) -> int:
+        """What a value of its curve is multiplied by: fractions become percent, dB stay."""
+        return 1 if self.of_images else 100
 
     @property
     def of_target(self) -> bool:
@@ -136,7 +150,7 @@ def parse_metric(text: str, where: str = "--metric") -> Metric:
 
 def _quantity(name: str) -> str:
     """The curve that a metric's last word means; empty if it means none."""
-    known = _OF_CLASS.fullmatch(name) or _OF_TASK.fullmatch(name) or of_client(name)
+    known = any(form.fullmatch(name) for form in (_OF_CLASS, _OF_TASK, _OF_IMAGES)) or of_client(name)
     return name if known else QUANTITIES.get(name, "")
 
 
@@ -146,6 +160,8 @@ def quantity_name(metric: Metric) -> str:
         return f"client {of.client}'s {of.column.replace('_', ' ')} of class {of.label}"
     if of_task := _OF_TASK.fullmatch(metric.quantity):
         return f"accuracy on task {of_task['task']}"
+    if of_images := _OF_IMAGES.fullmatch(metric.quantity):
+        return f"PSNR {'of the mean image ' if of_images[1] else ''}on task {of_images['task']}"
     name, slash, label = metric.quantity.partition("/")
     return f"{name.replace('_', ' ')} of class {label}" if slash else name.replace("_", " ")
 
@@ -164,6 +180,11 @@ def of_client(quantity: str) -> OfClient | None:
     return OfClient(found["column"], int(found["client"]), found["label"]) if found else None
 
 
+def sign(metric: Metric) -> str:
+    """Of the unit of its curve."""
+    return "dB" if metric.of_images else "%"
+
+
 def curve_name(metric: Metric) -> str:
     """What is drawn over rounds, in words: such as accuracy or ema0.995 accuracy."""
     statistic = metric.statistic.replace("_", " ") + (f"{metric.parameter:g}" if metric.parameter else "")
@@ -179,7 +200,7 @@ def read_off(metric: Metric, curve: Curve, ended: bool) -> Reading | None:
         ended: whether the run has all its rounds.
 
     Returns:
-        percent, or rounds; missed only in a run that has ended; None where the run says nothing yet.
+        percent, dB or rounds; missed only in a run that has ended; None where the run says nothing yet.
     """
     rounds, values = [r for r, _ in curve], smoothed(metric, curve)
     if metric.target is not None:
@@ -189,15 +210,15 @@ def read_off(metric: Metric, curve: Curve, ended: bool) -> Reading | None:
         return Reading(rounds[-1] + 1, missed=True) if ended and rounds else None
     if metric.round is None:
         value = end_of(metric, curve, ended)
-        return None if value is None else Reading(100 * value)
+        return None if value is None else Reading(metric.scale * value)
     if not rounds or rounds[-1] < metric.round:
         return None
     seen = sum(r <= metric.round for r in rounds)
-    return Reading(100 * values[seen - 1]) if seen else None
+    return Reading(metric.scale * values[seen - 1]) if seen else None
 
 
 def end_of(metric: Metric, curve: Curve, ended: bool) -> float | None:
-    """The fraction that a metric's statistic ends at; None before the run has ended."""
+    """The value, a fraction or dB, that a metric's statistic ends at; None before the run has ended."""
     return smoothed(metric, curve)[-1] if ended and curve else None
 
 

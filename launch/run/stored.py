@@ -15,6 +15,7 @@ from fl_ddp.results.metrics import is_of_phase, is_of_time
 from fl_ddp.results.run_folder import FAILURE
 from launch.numbers.metric import Curve, of_client
 from launch.run.client_curves import client_curves
+from launch.run.reconstruction_curves import reconstruction_curves
 from launch.run.task_curves import task_curves
 from launch.run.written_rows import written_rows
 
@@ -31,8 +32,8 @@ class Run:
         config: its config.yaml.
         rounds: finished rounds.
         wanted: rounds it was asked for.
-        curves: values of each column of metrics.csv by evaluated round, without round 0, and of what tasks.csv tells;
-            those of time are left out.
+        curves: values of each column of metrics.csv by evaluated round, without round 0, and of what tasks.csv and
+            reconstruction.csv tell; those of time are left out.
         seconds: that its finished rounds took.
         summary: its summary.json; empty until it has one of its last round.
         failure: why it failed, if it could say so.
@@ -98,7 +99,8 @@ def read_run(folder: Path) -> Run | None:
     summary = _summary(folder / "summary.json")
     current = summary if summary.get("rounds") == rounds else {}
     curves: dict[str, Curve] = {**of_metrics}
-    curves |= {name: tuple(each for each in of if each[0] <= rounds) for name, of in task_curves(folder).items()}
+    beside = {**task_curves(folder), **reconstruction_curves(folder)}
+    curves |= {name: tuple(each for each in of if each[0] <= rounds) for name, of in beside.items()}
     return Run(folder, config, rounds, wanted, curves, seconds, current, _failure(folder / FAILURE))
 
 

@@ -28,12 +28,13 @@ import launch
 PACKAGE = Path(launch.__file__).parent
 TREES = sources(PACKAGE)
 IMPORTS = imports(TREES)
-COMMANDS = ("reproduce", "results", "submit", "sweep")
+COMMANDS = ("reconstruct", "reproduce", "results", "submit", "sweep")
 FLOORS = (
     (*COMMANDS, "__init__"),
     ("executor", "job"),
+    ("plots",),
     ("compare", "tables"),
-    ("sweeps", "local", "slurm"),
+    ("sweeps", "local", "slurm", "privacy"),
     ("run",),
     ("numbers",),
     ("input",),
@@ -63,7 +64,7 @@ def test_what_is_imported_is_installed_with_the_package() -> None:
 
 def test_one_room_each_knows_slurm_and_plots() -> None:
     assert importers("submitit") == {"slurm"}
-    assert importers("matplotlib") == {"compare"}
+    assert importers("matplotlib") == {"plots"}
 
 
 def test_a_command_line_is_read_before_torch_is_imported() -> None:

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from written_runs import Written, design_in, rising
 
-from launch.compare.curve_figure import curve_figure
-from launch.compare.figure_style import paper_style
-from launch.compare.metric_figure import metric_figure
 from launch.numbers.metric import parse_metric
+from launch.plots.curve_figure import curve_figure
+from launch.plots.figure_style import paper_style
+from launch.plots.metric_figure import metric_figure
 
 
 def test_curves_have_a_band_in_the_rounds_that_all_seeds_have_and_are_dotted_beyond(tmp_path: Path) -> None:

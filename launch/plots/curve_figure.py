@@ -9,16 +9,16 @@ from dataclasses import dataclass
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from launch.compare.figure_style import GREY, MOST_COLOURS, MOST_PANELS, legend, over_rounds, panels
 from launch.compare.replicates import Design, Replicates, in_order
-from launch.compare.series import series
-from launch.numbers.metric import Metric, curve_name, smoothed
+from launch.numbers.metric import Metric, curve_name, sign, smoothed
 from launch.numbers.spread import spread
+from launch.plots.figure_style import GREY, MOST_COLOURS, MOST_PANELS, legend, over_rounds, panels
+from launch.plots.series import series
 
 
 @dataclass(frozen=True)
 class MeanCurve:
-    """The curve of replicates, in percent.
+    """The curve of replicates, in percent, or in dB.
 
     Attributes:
         rounds: that one of the runs has evaluated, up to the last common one only those that all have.
@@ -55,7 +55,7 @@ def curve_figure(design: Design, metric: Metric) -> Figure | None:
         if split is not None:
             place.set_title(f"{design.names[split]} = {title}")
         over_rounds(place)
-        place.set_ylabel(f"{curve_name(metric)} (%)")
+        place.set_ylabel(f"{curve_name(metric)} ({sign(metric)})")
         place.label_outer(remove_inner_ticks=False)
     if len(set(named.labels.values())) > 1:
         legend(figure, named.title, named.entries())
@@ -97,7 +97,7 @@ def mean_curve(replicates: Replicates, metric: Metric) -> MeanCurve | None:
     by_round = [dict(zip([r for r, _ in curve], smoothed(metric, curve), strict=True)) for curve in read]
     common = sorted(set.intersection(*map(set, by_round)))
     further = sorted(r for r in set().union(*by_round) if not common or r > common[-1])
-    values = [[100 * each[r] for each in by_round if r in each] for r in (*common, *further)]
+    values = [[metric.scale * each[r] for each in by_round if r in each] for r in (*common, *further)]
     means, deviations = map(statistics.fmean, values), [spread(each) or 0.0 for each in values[: len(common)]]
     return MeanCurve([*common, *further], list(means), deviations)
 

@@ -10,9 +10,9 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from fl_ddp.errors import ConfigError
-from launch.compare.figure_style import MOST_PANELS, legend, over_rounds, panels
 from launch.compare.replicates import Design, Replicates
-from launch.compare.series import short
+from launch.plots.figure_style import MOST_PANELS, legend, over_rounds, panels
+from launch.plots.series import short
 from launch.run.stored import Run
 
 _MOST_CLASSES = 20

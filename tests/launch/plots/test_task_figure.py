@@ -12,10 +12,10 @@ from launching import simulated
 from matplotlib.patches import Rectangle
 
 from fl_ddp.errors import ConfigError
-from launch.compare.figure_style import paper_style
 from launch.compare.found_runs import find_runs
 from launch.compare.replicates import design_of, rows_of
-from launch.compare.task_figure import task_end_figure, task_figure
+from launch.plots.figure_style import paper_style
+from launch.plots.task_figure import task_end_figure, task_figure
 from launch.results import main
 
 TINY: dict[str, object] = {

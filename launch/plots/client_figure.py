@@ -13,13 +13,13 @@ from matplotlib.image import AxesImage
 from matplotlib.ticker import MaxNLocator
 
 from fl_ddp.errors import ConfigError
-from launch.compare.class_figure import panel_title
-from launch.compare.curve_figure import MeanCurve, draw_curve
-from launch.compare.figure_style import INK, MOST_PANELS, legend, over_rounds, panels
 from launch.compare.replicates import Design, Replicates
-from launch.compare.series import series
 from launch.numbers.metric import Curve, parse_metric
 from launch.numbers.spread import spread
+from launch.plots.class_figure import panel_title
+from launch.plots.curve_figure import MeanCurve, draw_curve
+from launch.plots.figure_style import INK, MOST_PANELS, legend, over_rounds, panels
+from launch.plots.series import series
 from launch.run.client_curves import ClientCurves, client_curves
 
 _DEGREE, _OWN, _SAMPLES = "forgetting_degree", "own_accuracy", "samples"

@@ -9,11 +9,11 @@ from typing import Literal
 
 from matplotlib.lines import Line2D
 
-from launch.compare.figure_style import GREY, MARKERS, MOST_COLOURS, colours
 from launch.compare.replicates import Design, Replicates, as_number
 from launch.numbers.metric import Metric
 from launch.numbers.reading import reached, values_of
 from launch.numbers.spread import mean
+from launch.plots.figure_style import GREY, MARKERS, MOST_COLOURS, colours
 
 
 @dataclass(frozen=True)

@@ -14,12 +14,12 @@ import pytest
 from launching import simulated
 from matplotlib.colors import to_hex
 
-from launch.compare.class_figure import class_figure
-from launch.compare.client_figure import class_of_client_figure, client_figure
-from launch.compare.figure_style import paper_style
 from launch.compare.found_runs import find_runs
-from launch.compare.partition_figure import partition_figure
 from launch.compare.replicates import Design, design_of
+from launch.plots.class_figure import class_figure
+from launch.plots.client_figure import class_of_client_figure, client_figure
+from launch.plots.figure_style import paper_style
+from launch.plots.partition_figure import partition_figure
 from launch.results import main
 
 TINY: dict[str, object] = {

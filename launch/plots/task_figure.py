@@ -11,12 +11,12 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from fl_ddp.errors import ConfigError
-from launch.compare.class_figure import panel_title
-from launch.compare.curve_figure import draw_curve, mean_curve
-from launch.compare.figure_style import GREY, MOST_PANELS, colours, legend, over_rounds, panels
 from launch.compare.replicates import Design, Replicates
 from launch.numbers.metric import parse_metric
 from launch.numbers.spread import spread
+from launch.plots.class_figure import panel_title
+from launch.plots.curve_figure import draw_curve, mean_curve
+from launch.plots.figure_style import GREY, MOST_PANELS, colours, legend, over_rounds, panels
 from launch.run.task_curves import ON_TASK
 
 _WIDTH = 0.8

@@ -11,9 +11,9 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from fl_ddp.errors import ConfigError
-from launch.compare.class_figure import panel_title
-from launch.compare.figure_style import INK, MOST_PANELS, legend, panels
 from launch.compare.replicates import Design, Replicates
+from launch.plots.class_figure import panel_title
+from launch.plots.figure_style import INK, MOST_PANELS, legend, panels
 from launch.run.stored import Counts, partition_counts
 
 _LARGEST = 11.0

@@ -9,12 +9,12 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
 
-from launch.compare.figure_style import INK, legend, panels
 from launch.compare.replicates import Design, Replicates, as_number, in_order
-from launch.compare.series import series
-from launch.numbers.metric import Metric, quantity_name
+from launch.numbers.metric import Metric, quantity_name, sign
 from launch.numbers.reading import reached, values_of
 from launch.numbers.spread import mean, spread
+from launch.plots.figure_style import INK, legend, panels
+from launch.plots.series import series
 
 _DECADES = 30.0
 """Largest over smallest value from which an axis is logarithmic."""
@@ -62,9 +62,9 @@ def metric_figure(design: Design, key: int, metric: Metric) -> Figure | None:
 
 def metric_name(metric: Metric) -> str:
     """What an axis calls a metric."""
-    return (
-        metric.text if metric.target is not None else f"{metric.text.partition(' of ')[0]} {quantity_name(metric)} (%)"
-    )
+    if metric.target is not None:
+        return metric.text
+    return f"{metric.text.partition(' of ')[0]} {quantity_name(metric)} ({sign(metric)})"
 
 
 def _draw(

@@ -1,0 +1,1 @@
+"""Plots of runs side by side."""

@@ -1,0 +1,1 @@
+"""What can be told of clients' samples from what they send."""

@@ -1,0 +1,30 @@
+"""Which of some runs are to be attacked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from fl_ddp.host.stdout import say
+from launch.run.reconstruction_curves import epochs_of
+
+DECODER_EPOCHS = 20
+"""Of the attack, if not told otherwise."""
+
+
+def attack_all(folders: Sequence[Path], epochs: int = DECODER_EPOCHS) -> None:
+    """Attack those finished runs of FilVer that have not been attacked so.
+
+    Raises:
+        ConfigError: a run is none of FilVer, or something of it cannot be read.
+        RunError: a file cannot be written.
+    """
+    waiting = [folder for folder in folders if epochs_of(folder) != epochs]
+    if not waiting:
+        return
+    # torch takes seconds to import
+    from launch.privacy.of_run import attack
+
+    for number, folder in enumerate(waiting, 1):
+        say(f"[{number}/{len(waiting)}] reconstructing from what {folder.name} sends")
+        attack(folder, epochs)
