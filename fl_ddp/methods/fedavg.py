@@ -156,7 +156,7 @@ class FedAvg:
 
     def server_train(self, group: Group, server: Tensors, info: Info) -> Tensors:
         """The server's state after training of its own; a group of one lane without samples, for Group.over()."""
-        return server
+        raise NotImplementedError
 
     def end_of_task(self, server: Tensors, task: int) -> Tensors:
         """The server's state when the last round of a task, from 0, is over; the last task has no end."""
