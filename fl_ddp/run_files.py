@@ -84,12 +84,13 @@ class RunFiles:
             finished: number of rounds that the checkpoint knows; None where the run begins.
 
         Raises:
-            ConfigError: a resumed run was started with another division of the data or other enrolment, or its
-                metrics.csv was edited.
+            ConfigError: a resumed run was started with another division of the data, other enrolment or other tasks, or
+                its metrics.csv was edited.
             RunError: a file cannot be written.
         """
         self._path, self._config, self._federation = path, config, federation
         self._numerics = numerics(config, federation.lanes, ranks)
+        self._tasks_sha256 = federation.worlds.sha256 if federation.stream.num_tasks > 1 else None
         saved = SavedPartition(
             federation.clients,
             federation.local_test if config.local_test else None,
@@ -119,6 +120,7 @@ class RunFiles:
         known: Mapping[str, Mapping[str, object]] = {}
         if finished is not None:
             known = checkpoint.load(path, finished).state  # type: ignore[assignment]
+            self._refuse_other_tasks(known.get("tasks_sha256"))
         tests = federation.worlds.num_tests
         columns = Columns(federation.classes, PHASES, config.personalise == "all", config.forgetting_every > 0, tests)
         # a checkpoint without its metrics is broken, and must not have metrics.csv begin anew; clients.csv is younger
@@ -148,6 +150,12 @@ class RunFiles:
         if file.is_file() and file.read_text(encoding="utf-8") != self._federation.worlds.enrolment:
             what = "the run was started with another enrolment of its clients; restore the file of --stream.enrolment"
             raise ConfigError(file, what)
+
+    def _refuse_other_tasks(self, before: object) -> None:
+        """Refuse to go on in other tasks than the run began with, whose file was edited; older runs cannot tell."""
+        if before not in (None, self._tasks_sha256):
+            what = "the run was started with other samples or labels in its tasks; restore the stream and its files"
+            raise ConfigError(self._path, what)
 
     def tell(self, line: str) -> None:
         """Print a line above the progress bar."""
@@ -197,7 +205,7 @@ class RunFiles:
         """
         evaluated = self.tracker.history.evaluated
         accuracy = evaluated.accuracy if evaluated and evaluated.round == finished else None
-        state = {"metrics": self.tracker.state(), "numerics": self._numerics}
+        state = {"metrics": self.tracker.state(), "numerics": self._numerics, "tasks_sha256": self._tasks_sha256}
         if self._clients:
             state["clients"] = self._clients.file.state()
         if self._forgetting:
@@ -302,11 +310,14 @@ class RunFiles:
         if 0 < config.rounds <= stream.task_rounds * (stream.num_tasks - 1):
             last = stream.task(config.rounds - 1) + 1
             self.tell(f"warning: {config.rounds} rounds end in task {last} of {stream.num_tasks}; give more --rounds")
-        if idle := num_idle(config, self._federation.clients):
-            self.tell(
-                f"warning: {idle} of {config.clients} clients have no full batch of {config.batch_size} and never "
-                "train; without --drop_last, or with a smaller --batch_size, they do"
-            )
+        for task in range(stream.num_tasks):
+            enrolled = [part for part in self._federation.worlds.clients_in(task) if len(part)]
+            if idle := num_idle(config, enrolled):
+                least = f"{config.batch_size}{f' in task {task + 1}' if stream.num_tasks > 1 else ''}"
+                self.tell(
+                    f"warning: {idle} of {len(enrolled)} clients have no full batch of {least} and never train; "
+                    "without --drop_last, or with a smaller --batch_size, they do"
+                )
 
 
 def numerics(config: Config, lanes: int, ranks: Ranks) -> dict[str, object]:

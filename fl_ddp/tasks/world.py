@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -143,6 +144,15 @@ class Worlds:
         """Who is enrolled, as --stream.enrolment reads it from a file; empty for a single task of all clients."""
         rows = [",".join("1" if here else "0" for here in row) + "\n" for row in self._of_run]
         return "" if self._stream.num_tasks == 1 and self._of_run.all() else "".join(rows)
+
+    @property
+    def sha256(self) -> str:
+        """Of who has which samples in each task, and of their labels and the test samples' in it."""
+        digest = hashlib.sha256()
+        for task in range(self._stream.num_tasks):
+            for part in (*self._parts(task), self._labels(task, "train"), self._labels(task, "test")):
+                digest.update(len(part).to_bytes(8, "little") + np.ascontiguousarray(part, np.int64).tobytes())
+        return digest.hexdigest()
 
     @property
     def num_tests(self) -> int:

@@ -147,6 +147,29 @@ def test_a_run_does_not_go_on_with_other_clients(tmp_path: Path) -> None:
     assert resumed(short, rounds=4) == short
 
 
+def test_a_run_does_not_go_on_in_other_tasks(tmp_path: Path) -> None:
+    lists, tests = tmp_path / "tasks.json", [[*range(100)], [*range(100, 200)]]
+    first, other = [*range(600)], [*range(500, 1100)]
+    lists.write_text(json.dumps({"train": [first, other], "test": tests}))
+    settings = {**SMALL, "partition": "IID", "stream": "FromFile", "stream.path": str(lists), "stream.task_rounds": 1}
+    short = simulated({**settings, "rounds": 1}, tmp_path)
+    for train in ([first, [*range(501, 1101)]], [first[::-1], other[1:]]):
+        lists.write_text(json.dumps({"train": train, "test": tests}))
+        with pytest.raises(ConfigError, match=r"the run was started with other samples or labels in its tasks"):
+            resumed(short, rounds=2)
+    lists.write_text(json.dumps({"train": [first[::-1], other], "test": tests}))  # an order says nothing
+    assert resumed(short, rounds=2) == short
+
+
+def test_who_never_trains_in_a_task_is_told(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    lists = tmp_path / "tasks.json"
+    lists.write_text(json.dumps({"train": [[*range(1200)], [*range(60)]], "test": [[0], [1]]}))
+    settings = {**SMALL, "partition": "IID", "stream": "FromFile", "stream.path": str(lists), "stream.task_rounds": 1}
+    simulated({**settings, "rounds": 2, "drop_last": True, "batch_size": 4}, tmp_path)
+    told = [line for line in capfd.readouterr().out.splitlines() if "have no full batch" in line]
+    assert len(told) == 1 and "clients have no full batch of 4 in task 2 and never train" in told[0]
+
+
 def test_forgetting_counts_classes_from_when_they_are_first_tested(run: Path) -> None:
     with (run / "metrics.csv").open(newline="") as file:
         table = [row for row in csv.DictReader(file) if row["accuracy"] and row["round"] != "0"]
