@@ -23,6 +23,7 @@ from fl_ddp.importance.sensitivity import Label, Sensitivity
 from fl_ddp.methods.fedavg import FedAvg
 from fl_ddp.network.flat_model import FlatModel
 from fl_ddp.network.loss import among, cross_entropy, mean_over, one_hot
+from fl_ddp.optimizers.rule import Optimizer, Rates
 from fl_ddp.partitions.partition import Partition, parts_of
 from fl_ddp.protocol import (
     Batch,
@@ -64,12 +65,14 @@ __all__ = [
     "Leaves",
     "NonNegative",
     "Norm",
+    "Optimizer",
     "Origin",
     "Partition",
     "Permuted",
     "Plan",
     "Positive",
     "Quadratic",
+    "Rates",
     "Real",
     "Reduction",
     "Rotated",

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
 import torch
 
-from fl_ddp.clients.kept_momentum import first_momentum
+from fl_ddp.clients.kept_optimizer import first_state
 from fl_ddp.config import registry
 from fl_ddp.config.settings import Config
 from fl_ddp.datasets.dataset import Arrays, Dataset
@@ -24,6 +24,8 @@ from fl_ddp.methods.fedavg import FedAvg
 from fl_ddp.network.flat_model import FlatModel
 from fl_ddp.network.running_statistics import Statistics
 from fl_ddp.network.vmap_check import try_gradient
+from fl_ddp.optimizers.rule import Optimizer
+from fl_ddp.optimizers.sgd import SGD
 from fl_ddp.partitions.class_reduction import ClassReduction, read_reductions
 from fl_ddp.partitions.local_split import drawn_like, local_split
 from fl_ddp.partitions.partition import Partition
@@ -50,7 +52,8 @@ class Federation:
         partition_seed: that the partition was drawn with.
         model: the network.
         statistics: what becomes of its running statistics.
-        momentum: of a client before it first takes part; empty where every round begins anew.
+        optimizer: of the clients.
+        remembered: by a client's optimizer before it first takes part; empty where every round begins anew.
         method: the federated method.
         lanes: clients side by side in a group.
     """
@@ -66,7 +69,8 @@ class Federation:
     partition_seed: int
     model: FlatModel
     statistics: Statistics
-    momentum: Tensors
+    optimizer: Optimizer
+    remembered: Tensors
     method: FedAvg
     lanes: int
 
@@ -78,7 +82,7 @@ class Federation:
 
     def first_memory(self, of_method: Tensors) -> Tensors:
         """A client's memory before it first takes part: the method's, and what its training keeps between rounds."""
-        return self.statistics.first_memory(of_method) | self.momentum
+        return self.statistics.first_memory(of_method) | self.remembered
 
 
 def build_federation(config: Config, ranks: Ranks) -> Federation:
@@ -127,6 +131,7 @@ def build_federation(config: Config, ranks: Ranks) -> Federation:
         try_once()
     method = registry.build(config.method, model=model, num_clients=config.clients)
     assert isinstance(method, FedAvg)
+    optimizer = _optimizer(config, method)
     clients, local_test, partition_seed = _divide(config, data.y_train, data.y_test)
     test_labels = data.y_test
     if source.merge:
@@ -150,7 +155,8 @@ def build_federation(config: Config, ranks: Ranks) -> Federation:
         partition_seed=partition_seed,
         model=model,
         statistics=Statistics(model, config.running_statistics),
-        momentum=_momentum(method, config.keep_momentum),
+        optimizer=optimizer,
+        remembered=first_state(model, optimizer, momentum=config.momentum > 0) if optimizer.keep else {},
         method=method,
         lanes=auto_lanes(config.cohort_size, device.type) if config.lanes == "auto" else config.lanes,
     )
@@ -161,12 +167,26 @@ def _keyed(config: Config, part: str, instead: str, again: Callable[[], object])
     return refuse_global_draws(f"{part} of {config.model.name}", instead, again)
 
 
-def _momentum(method: FedAvg, keep: bool) -> Tensors:
-    """What a client keeps of its SGD's momentum, before it first takes part."""
-    if keep and not method.keeps_momentum:
-        what = f"true, but {type(method).__name__} needs a momentum that begins anew"
-        raise ConfigError("--keep_momentum", what, "false")
-    return first_momentum(method.model) if keep else {}
+def _optimizer(config: Config, method: FedAvg) -> Optimizer:
+    """The clients' optimizer, if it fits the options and the method."""
+    optimizer = registry.build(config.optimizer)
+    assert isinstance(optimizer, Optimizer)
+    name, of_method = config.optimizer.name, type(method).__name__
+    if config.momentum and not optimizer.takes_momentum:
+        raise ConfigError("--momentum", f"{config.momentum}, but {name} has none", "0")
+    if config.weight_decay and not optimizer.takes_weight_decay:
+        what = f"{config.weight_decay}, but {name} has one of its own"
+        raise ConfigError("--weight_decay", what, "--optimizer.weight_decay")
+    if isinstance(optimizer, SGD) and optimizer.nesterov and not config.momentum:
+        raise ConfigError("--optimizer.nesterov", "true, but there is no momentum", "--momentum above 0 beside it")
+    if method.counts_sgd_steps and replace(optimizer, keep=False) != SGD():
+        what = f"{of_method} reckons with steps of plain SGD or SGD with momentum"
+        raise ConfigError("--optimizer", f"{name}, but {what}", "SGD without nesterov and dampening")
+    if optimizer.keep and not optimizer.remembers(momentum=config.momentum > 0):
+        raise ConfigError("--optimizer.keep", "true, but there is nothing to keep", "--momentum above 0 beside it")
+    if optimizer.keep and not method.keeps_optimizer:
+        raise ConfigError("--optimizer.keep", f"true, but {of_method} needs an optimizer that begins anew", "false")
+    return optimizer
 
 
 def _reduction(config: Config, stream: Stream, clients: Parts, data: Arrays, seed: int) -> ClassReduction | None:

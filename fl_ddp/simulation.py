@@ -12,8 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fl_ddp.clients.kept_momentum import OWN as MOMENTUM
-from fl_ddp.clients.kept_momentum import kept_momentum
+from fl_ddp.clients.kept_optimizer import kept_state, taken_state
 from fl_ddp.clients.own_samples import batch_statistics
 from fl_ddp.config.settings import Config
 from fl_ddp.engine.group import Carried, Group, Workplace
@@ -231,9 +230,9 @@ class Simulation:
         sent = method.sent(index)
         received = {name: (server if name in sent else self._initial)[name] for name in method.broadcast}
         memory = self._memory.take(group.client)
-        group.carried = Carried(memory.pop(STATISTICS, None), memory.pop(MOMENTUM, None))
+        group.carried = Carried(memory.pop(STATISTICS, None), taken_state(memory))
         upload = self._hooks.upload(method.client_update(group, received, memory), self._remembered)
-        kept = self._federation.statistics.kept(upload) | kept_momentum(group.carried.momentum)
+        kept = self._federation.statistics.kept(upload) | kept_state(group.carried.optimizer)
         upload = replace(upload, memory=kept)
         upload = self._tested(group, upload) if due else upload
         upload = self._looked_at(upload) if looks else upload
@@ -340,6 +339,8 @@ class Simulation:
             momentum=config.momentum,
             weight_decay=config.weight_decay,
             drop_last=config.drop_last,
+            optimizer=self._federation.optimizer,
+            clip_norm=config.clip_norm,
         )
 
     def _evaluated(self, index: int) -> Scores | None:

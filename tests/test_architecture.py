@@ -51,7 +51,7 @@ FLOORS = (
     ("importance", "clients"),
     ("network",),
     ("engine", "datasets", "models", "partitions", "streams"),
-    ("guards",),
+    ("guards", "optimizers"),
     ("protocol", "host"),
     ("bounds",),
     ("errors", "version"),
@@ -86,10 +86,10 @@ def rooms_below(folder: str) -> set[str]:
 
 
 def test_the_engine_knows_the_protocol_alone() -> None:
-    assert rooms_below("engine") == {"errors", "protocol"}
+    assert rooms_below("engine") == {"errors", "protocol", "optimizers"}
     assert rooms_below("network") == {"errors", "protocol", "engine"}
     for room in ("importance", "clients"):
-        assert rooms_below(room) <= {"errors", "protocol", "engine", "network"}
+        assert rooms_below(room) <= {"errors", "protocol", "engine", "network", "optimizers"}
 
 
 def test_nothing_names_a_method_but_the_protocol() -> None:
@@ -100,11 +100,12 @@ def test_nothing_names_a_method_but_the_protocol() -> None:
 
 
 def test_methods_know_nothing_of_ranks_rounds_and_files() -> None:
-    assert rooms_below("methods") == {"bounds", "errors", "protocol", "engine", "network", "importance", "clients"}
+    below = {"bounds", "errors", "protocol", "optimizers", "engine", "network", "importance", "clients"}
+    assert rooms_below("methods") == below
 
 
 def test_data_models_and_partitions_know_nothing_of_the_engine() -> None:
-    for folder in ("datasets", "models", "partitions", "streams"):
+    for folder in ("datasets", "models", "partitions", "streams", "optimizers"):
         assert rooms_below(folder) <= {"bounds", "errors", "protocol", "host"}
 
 

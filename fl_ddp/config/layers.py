@@ -22,6 +22,10 @@ _EITHER = {
 }  # fmt: skip
 
 
+# What older versions called options.
+_KEYS_NOW = {"keep_momentum": "optimizer.keep"}
+
+
 def scalar_options() -> Options:
     """All options that are not choices."""
     return options_of(Config, frozenset(KINDS))
@@ -35,7 +39,8 @@ def default_choice(kind: str) -> Choice:
 
 def layer(given: Iterable[Given]) -> Layer:
     """A layer of options as they were written; of those that stand twice the last one counts."""
-    by_key = {each.key: each for each in given}
+    by_key = {_KEYS_NOW.get(each.key, each.key): each for each in given}
+    by_key = {key: each if key == each.key else replace(each, key=key) for key, each in by_key.items()}
     data = by_key.get("data")
     if data and isinstance(data.value, str) and data.value.endswith(".npz"):
         by_key |= {"data": replace(data, value="Npz"), "data.path": replace(data, key="data.path")}
@@ -54,6 +59,8 @@ def resolve(layers: Sequence[Layer]) -> Config:
     values = _scalars(layers)
     for kind in KINDS:
         values[kind] = _choice(kind, layers)
+    if "lr" not in values:
+        values["lr"] = _default_lr(values["optimizer"])  # type: ignore[arg-type]
     return Config(**values).checked()  # type: ignore[arg-type]
 
 
@@ -95,6 +102,12 @@ def _choice(kind: str, layers: Sequence[Layer]) -> Choice:
     complete = _complete(kind, owner, values)
     check(owner, complete, f"--{kind}.")
     return Choice(path, complete)
+
+
+def _default_lr(optimizer: Choice) -> float:
+    """The learning rate where none is given."""
+    owner = registry.load("optimizer", optimizer.class_path)
+    return float(owner.default_lr)  # type: ignore[attr-defined]
 
 
 def _class_path(kind: str, given: Given) -> str:

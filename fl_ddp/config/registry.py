@@ -24,7 +24,7 @@ from fl_ddp.network.choices import Norm
 Maker = Callable[..., object]
 """A class, or a function that makes a model."""
 
-KINDS = ("data", "partition", "stream", "model", "method")
+KINDS = ("data", "partition", "stream", "model", "method", "optimizer")
 
 _PACKAGES = {
     "data": "fl_ddp.datasets",
@@ -32,6 +32,7 @@ _PACKAGES = {
     "stream": "fl_ddp.streams",
     "model": "fl_ddp.models",
     "method": "fl_ddp.methods",
+    "optimizer": "fl_ddp.optimizers",
 }
 _BASES = {
     "data": "fl_ddp.datasets.dataset.Dataset",
@@ -39,6 +40,7 @@ _BASES = {
     "stream": "fl_ddp.streams.stream.Stream",
     "model": "torch.nn.Module",
     "method": "fl_ddp.methods.fedavg.FedAvg",
+    "optimizer": "fl_ddp.optimizers.rule.Optimizer",
 }
 _IMPORT_PATH = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)+|.*\.py:\w+")
 _WITH_COLON = re.compile(r"(?!.*\.py:)([^\W\d]\w*(?:\.[^\W\d]\w*)*):(\w+)")
@@ -49,6 +51,7 @@ _ENGINE_ARGUMENTS = {
     "stream": frozenset[str](),
     "model": frozenset({"in_shape", "num_classes"}),
     "method": frozenset({"model", "num_clients"}),
+    "optimizer": frozenset[str](),
 }
 
 
@@ -110,7 +113,7 @@ def class_path(kind: str, name: str, where: str = "") -> str:
     """The import path of the class that a name stands for.
 
     Args:
-        kind: data, partition, stream, model or method.
+        kind: data, partition, stream, model, method or optimizer.
         name: a class name in any case, an import path (my_file.MyClass or my_file:MyClass), or "my_file.py:MyClass".
         where: what messages call the option; by default "--<kind>".
 

@@ -40,6 +40,7 @@ class Config:
         stream: how data and clients change over the rounds.
         model: the network, or any torch.nn.Module by import path.
         method: the federated method.
+        optimizer: of the clients' local steps, with torch's names and defaults.
         clients: number of simulated clients.
         participation: share of the clients in a round; 1.0 if cohort is not given.
         cohort: number of clients in a round, instead of participation.
@@ -53,13 +54,14 @@ class Config:
         local_steps: number of local steps of every client in a round, instead of local_epochs.
         batch_size: samples of a client in one local step.
         drop_last: leave out an epoch's last batch where it is not full.
-        lr: learning rate of the clients in round 0.
+        lr: learning rate of the clients in round 0; if not given, another --optimizer than SGD has torch's.
         lr_schedule: how it falls over the rounds: exponential, by lr_decay a round, or cosine, from lr to lr_min.
         lr_decay: factor of the learning rate per round: lr * lr_decay ** round.
         lr_min: where the cosine ends, one round after the last.
-        momentum: momentum of the clients' SGD, which begins every round at zero.
-        keep_momentum: clients go on with the momentum of their last round.
+        momentum: momentum of the clients' SGD or RMSprop, which begins every round at zero without --optimizer.keep.
         weight_decay: L2 coefficient added to the clients' gradients.
+        clip_norm: longest gradient of a local step, over all parameters, with what the method adds to it, without
+            weight_decay; a longer one is cut to it; null for any.
         running_statistics: of BatchNorm after a round: the mean of the cohort's (average), that of the first round for
             good (first), or each client's own (local), so that the clients' own models alone are tested.
         estimate_statistics: with local, test the global model too, on statistics of the cohort's training samples.
@@ -85,6 +87,7 @@ class Config:
     stream: Choice = Choice("fl_ddp.streams.static.Static")
     model: Choice = Choice("fl_ddp.models.mlp.MLP")
     method: Choice = Choice("fl_ddp.methods.fedavg.FedAvg")
+    optimizer: Choice = Choice("fl_ddp.optimizers.sgd.SGD")
     clients: Count = 20
     participation: Share | None = None
     cohort: Count | None = None
@@ -102,8 +105,8 @@ class Config:
     lr_decay: Positive = 1.0
     lr_min: NonNegative = 0.0
     momentum: BelowOne = 0.0
-    keep_momentum: bool = False
     weight_decay: NonNegative = 0.0
+    clip_norm: Positive | None = None
     running_statistics: RunningStatistics = "average"
     estimate_statistics: bool = False
     lanes: Count | Literal["auto"] = "auto"
@@ -173,8 +176,6 @@ class Config:
         if self.running_statistics == "local" and not self.local_test and not self.estimate_statistics:
             what = "local leaves the clients' models alone to be tested, and they have no samples for it"
             raise ConfigError("--running_statistics", what, "--local_test, or --estimate_statistics true, beside it")
-        if self.keep_momentum and not self.momentum:
-            raise ConfigError("--keep_momentum", "belongs to --momentum above 0")
         for key, other in (("lr_decay", "exponential"), ("lr_min", "cosine")):
             if getattr(self, key) != getattr(Config, key) and self.lr_schedule != other:
                 raise ConfigError(f"--{key}", f"belongs to --lr_schedule {other}; here it is {self.lr_schedule}")

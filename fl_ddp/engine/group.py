@@ -15,10 +15,13 @@ from fl_ddp.engine.compilation import ByLayout
 from fl_ddp.engine.plan import Plan
 from fl_ddp.engine.samples import Samples
 from fl_ddp.engine.seeds import Keys, Purpose, keys, noise_key, shuffled
-from fl_ddp.engine.step import Drawn, Objective, Rates, Split, State, StepKind, Walk, local_step
+from fl_ddp.engine.step import Drawn, Objective, Split, State, StepKind, Walk, local_step
 from fl_ddp.errors import ConfigError
+from fl_ddp.optimizers.rule import Rates
 from fl_ddp.protocol import Indices, Leaves, Tensors, Trained
 
+STEPS = "steps"
+"""Among what is carried of an optimizer, the number of its steps."""
 _AT_ONCE = 2**21
 """Bytes of images copied out of the training set at once."""
 
@@ -62,12 +65,12 @@ class Carried:
     Attributes:
         statistics: [G, S] running statistics of BatchNorm that the clients keep to themselves; None where the received
             ones count.
-        momentum: [G, P] of the clients' SGD, which the first training of a round leaves anew; None where every round
-            begins without.
+        optimizer: [G, P] what the clients' optimizers remember, and the number of their steps [G], which the first
+            training of a round leaves anew; None where every round begins without.
     """
 
     statistics: Tensor | None = None
-    momentum: Tensor | None = None
+    optimizer: Tensors | None = None
 
 
 class Group:
@@ -162,22 +165,16 @@ class Group:
         """
         work, plan = self.workplace, plan or self.plan
         order = keys(self._keys, Purpose.AGAIN, draw) if draw else self._keys
-        buffer, statistics = (None, None) if draw else (self.carried.momentum, self.carried.statistics)
-        goes_on = buffer is not None
-        kind = StepKind(work.dtype, plan.momentum > 0, plan.weight_decay > 0, work.bfloat16, work.compile, goes_on)
+        earlier, statistics = (None, None) if draw else (self.carried.optimizer, self.carried.statistics)
+        kind = _kind(plan, work, goes_on=earlier is not None)
         width = start.shape[-1]
-        state = self._state(objective, start, trace or {}, kind)
+        number = self.steps if plan is self.plan else self._steps(plan)
+        state = self._state(objective, start, trace or {}, kind, earlier)
         if statistics is not None and objective.running:
             own = [state.walk.theta[i] for i in objective.running]
             for leaf, kept in zip(own, torch.split(statistics, [leaf[0].numel() for leaf in own], 1), strict=True):
                 leaf.copy_(kept.view_as(leaf))
-        if buffer is not None:
-            if buffer.shape[1] != width:
-                what = f"true, but the method trains a vector of {width}, not the model's {buffer.shape[1]}"
-                raise ConfigError("--keep_momentum", what, "false")
-            for leaf, kept in zip(state.walk.momentum, objective.leaves(buffer), strict=True):
-                leaf.copy_(kept)
-        rates = Rates(*(self._scalar(value) for value in (plan.lr, plan.momentum, plan.weight_decay)))
+        rates = Rates(*map(self._scalar, (plan.lr, plan.momentum, plan.weight_decay, plan.clip_norm or 0.0)))
         received, remembered = _split(server, objective, width), _split(memory, objective, width)
         steps = ByLayout(partial(local_step, objective, kind))
         with torch.no_grad():
@@ -185,10 +182,10 @@ class Group:
                 work.check()
                 given = (state, drawn, work.samples.normaliser, received, remembered, rates, work.allowed)
                 steps.of(given)(*given)
-        if goes_on:
-            self.carried.momentum = _joined(state.walk.momentum)
+        if earlier is not None:
+            after = {name: _joined(leaves) for name, leaves in state.walk.optimizer.items()}
+            self.carried.optimizer = after | {STEPS: earlier[STEPS] + number.to(earlier[STEPS])}
         traces = {name: _joined(leaves) for name, leaves in state.walk.trace.items()}
-        number = self.steps if plan is self.plan else self._steps(plan)
         return Trained(_joined(state.walk.theta), state.loss / number.clamp_min(1), traces)
 
     def _steps(self, plan: Plan) -> Tensor:
@@ -231,15 +228,30 @@ class Group:
         group.carried, group.ends_task, group.previous = self.carried, self.ends_task, self.previous
         return group
 
-    def _state(self, objective: Objective, start: Tensor, trace: Mapping[str, Tensor], kind: StepKind) -> State:
+    def _state(
+        self,
+        objective: Objective,
+        start: Tensor,
+        trace: Mapping[str, Tensor],
+        kind: StepKind,
+        earlier: Tensors | None,
+    ) -> State:
         def own(vector: Tensor) -> Leaves:
             leaves = objective.leaves(vector.expand(self.lanes, start.shape[-1]))
             return tuple(leaf.clone(memory_format=torch.contiguous_format) for leaf in leaves)
 
         theta = own(start)
-        momentum = tuple(torch.zeros_like(leaf) for leaf in theta) if kind.momentum else ()
-        walk = Walk(theta, momentum, {name: own(t) for name, t in trace.items()})
-        return State(walk, torch.zeros_like(self.n))
+        names, first = kind.optimizer.remembers(momentum=kind.momentum), kind.optimizer.begins_with
+        remembered = {name: tuple(torch.full_like(leaf, first) for leaf in theta) for name in names}
+        for name, vector in (earlier or {}).items():
+            if name != STEPS and vector.shape[1] != start.shape[-1]:
+                what = f"true, but the method trains a vector of {start.shape[-1]}, not the model's {vector.shape[1]}"
+                raise ConfigError("--optimizer.keep", what, "false")
+            for leaf, kept in zip(remembered[name], objective.leaves(vector), strict=True) if name != STEPS else ():
+                leaf.copy_(kept)
+        walk = Walk(theta, remembered, {name: own(t) for name, t in trace.items()})
+        counted = (earlier[STEPS],) if earlier and kind.optimizer.counts else ()
+        return State(walk, torch.zeros_like(self.n), counted)
 
     def _scalar(self, value: float) -> Tensor:
         return torch.tensor(value, dtype=self.workplace.dtype, device=self.n.device)
@@ -300,6 +312,20 @@ class Group:
             images = samples.x.index_select(0, rows.flatten()).view(-1, *shape)
             for x, drawn in zip(images.unbind(), steps, strict=False):
                 yield Drawn(x, *drawn)
+
+
+def _kind(plan: Plan, work: Workplace, *, goes_on: bool) -> StepKind:
+    """What a plan compiles into its steps."""
+    return StepKind(
+        work.dtype,
+        plan.optimizer,
+        momentum=plan.momentum > 0,
+        weight_decay=plan.weight_decay > 0,
+        clip_norm=plan.clip_norm is not None,
+        bfloat16=work.bfloat16,
+        compile=work.compile,
+        goes_on=goes_on,
+    )
 
 
 def _joined(leaves: Leaves) -> Tensor:

@@ -8,7 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from fl_ddp.engine.seeds import Keys, shuffled
+from fl_ddp.optimizers.rule import Optimizer
+from fl_ddp.optimizers.sgd import SGD
 from fl_ddp.protocol import Counts, Indices
+
+PLAIN = SGD()
 
 
 @dataclass(frozen=True)
@@ -22,6 +26,8 @@ class Plan:
     momentum: float = 0.0
     weight_decay: float = 0.0
     drop_last: bool = False
+    optimizer: Optimizer = PLAIN
+    clip_norm: float | None = None
 
     def num_steps(self, n: Counts) -> Counts:
         """Local steps [G] of clients with n [G] samples."""

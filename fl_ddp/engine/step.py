@@ -1,4 +1,4 @@
-"""One local step of all lanes: gradient, correction, penalty and SGD, vectorised over clients and compiled.
+"""One local step of all lanes: gradient, correction, penalty and optimizer, vectorised over clients and compiled.
 
 The loss sees all leaves of a model at once; whatever is coordinate-wise runs leaf by leaf, so that it fuses with the
 update and no parameter vector is ever concatenated. Leaves are separate buffers and are written in place.
@@ -16,6 +16,7 @@ from torch.func import grad, vmap
 from fl_ddp.engine.compilation import compiled, made_once
 from fl_ddp.engine.samples import Normaliser
 from fl_ddp.errors import RunError, place_of_code
+from fl_ddp.optimizers.rule import Optimizer, Rates
 from fl_ddp.protocol import LANES, Batch, Leaves, Quadratic, Tensors
 
 Split = dict[str, Tensor | Leaves]
@@ -55,19 +56,13 @@ class StepKind(NamedTuple):
     """What is compiled into a step, beside the objective."""
 
     dtype: torch.dtype
+    optimizer: Optimizer
     momentum: bool
     weight_decay: bool
+    clip_norm: bool
     bfloat16: bool
     compile: bool
-    keeps_momentum: bool = False
-
-
-class Rates(NamedTuple):
-    """Hyper-parameters of SGD as tensors [], so that other values do not compile another step."""
-
-    lr: Tensor
-    momentum: Tensor
-    weight_decay: Tensor
+    goes_on: bool = False
 
 
 class Drawn(NamedTuple):
@@ -84,23 +79,28 @@ class Drawn(NamedTuple):
 
 
 class Walk(NamedTuple):
-    """Where local training is: theta, its momentum if there is one, and traces; leaves [G, ...], or of one lane."""
+    """Where local training is: theta, what the optimizer remembers, and traces; leaves [G, ...], or of one lane."""
 
     theta: Leaves
-    momentum: Leaves
+    optimizer: dict[str, Leaves]
     trace: dict[str, Leaves]
 
     @property
     def tensors(self) -> tuple[Tensor, ...]:
         """All leaves, in one order."""
-        return self.theta + self.momentum + tuple(leaf for leaves in self.trace.values() for leaf in leaves)
+        both = (*self.optimizer.values(), *self.trace.values())
+        return self.theta + tuple(leaf for leaves in both for leaf in leaves)
 
 
 class State(NamedTuple):
-    """What a step changes in place: where training is, and the sum of its losses so far [G]."""
+    """Where training is and the sum of its losses so far [G], which a step changes in place.
+
+    Beside them the optimizer's earlier steps [G], where clients go on with it and it counts them; else nothing.
+    """
 
     walk: Walk
     loss: Tensor
+    earlier: tuple[Tensor, ...] = ()
 
 
 Step = Callable[[State, Drawn, Normaliser, Split, Split, Rates, Tensor | None], None]
@@ -108,6 +108,13 @@ Step = Callable[[State, Drawn, Normaliser, Split, Split, Rates, Tensor | None], 
 
 def _of_leaf(tensors: Mapping[str, Tensor | Leaves], leaf: int) -> Tensors:
     return {name: t[leaf] if isinstance(t, tuple) else t for name, t in tensors.items()}
+
+
+def _clipped(gradient: dict[int, Tensor], norm: Tensor) -> dict[int, Tensor]:
+    """All leaves of a gradient, shorter if their norm together is above one []; as torch's clip_grad_norm_."""
+    length = torch.stack([g.square().sum() for g in gradient.values()]).sum().sqrt()
+    scale = (norm / (length + 1e-6)).clamp_max(1)
+    return {i: scale * g for i, g in gradient.items()}
 
 
 def scalar(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
@@ -138,57 +145,68 @@ def local_step(objective: Objective, kind: StepKind, shapes: Hashable) -> Step:
         step(state, drawn, normaliser, server, memory [G, ...], rates, allowed [C] or None); a lane whose whole mask is
         0 stays as it is. State is written in place.
     """
+    optimizer, names = kind.optimizer, kind.optimizer.remembers(momentum=kind.momentum)
 
-    def of_leaf(
-        theta: Tensor, momentum: Tensor | None, g: Tensor, server: Tensors, mine: Tensors, rates: Rates
-    ) -> tuple[Tensor, Tensor]:
-        """One leaf after a step along the gradient of the loss, and the direction that was taken."""
+    def direction(g: Tensor, theta: Tensor, server: Tensors, mine: Tensors) -> Tensor:
+        """One leaf's gradient with all that the method adds to the loss's."""
         d = objective.correct(g, theta, server, mine)
         d = d + grad(scalar(objective.penalty))(theta, server, mine)
-        priors = objective.priors(server, mine)
-        for prior in priors:
+        for prior in objective.priors(server, mine):
             d = prior.added_to(d, theta)
+        return d
+
+    def moved(
+        theta: Tensor, d: Tensor, state: Tensors, count: Tensor, server: Tensors, mine: Tensors, rates: Rates
+    ) -> tuple[Tensor, Tensors]:
+        """One leaf after a step along a direction, and what the optimizer remembers of it then."""
         if kind.weight_decay:
             d = d + rates.weight_decay * theta
-        if momentum is not None:
-            d = rates.momentum * momentum + d
-        moved = theta - rates.lr * d
-        for prior in priors:
-            moved = prior.solved_from(moved, rates.lr)
-        return objective.project(moved, theta, server, mine), d
+        new, state = optimizer.step(theta, d, state, count, rates)
+        for prior in objective.priors(server, mine):
+            new = prior.solved_from(new, rates.lr)
+        return objective.project(new, theta, server, mine), state
 
     def of_lane(
-        walk: Walk, batch: Batch, number: Tensor, server: Split, mine: Split, rates: Rates
+        walk: Walk,
+        earlier: tuple[Tensor, ...],
+        batch: Batch,
+        number: Tensor,
+        server: Split,
+        mine: Split,
+        rates: Rates,
     ) -> tuple[Walk, Tensor]:
         """One client after a step, and its loss."""
         with torch.autocast(batch.x.device.type, torch.bfloat16, enabled=kind.bfloat16):
             gradient, loss = objective.gradient(walk.theta, batch, server, mine)  # type: ignore[arg-type]
-        active = batch.mask.any()
-        moved: list[Tensor] = []
-        directions: list[Tensor] = []
+        active, count = batch.mask.any(), sum(earlier, number)
+        trained = [i for i in range(len(walk.theta)) if i not in objective.running]
+        pulled = {i: direction(gradient[i], walk.theta[i], _of_leaf(server, i), _of_leaf(mine, i)) for i in trained}
+        if kind.clip_norm:
+            pulled = _clipped(pulled, rates.clip_norm)
+        end: list[Tensor] = []
+        remembered: dict[str, list[Tensor]] = {name: [] for name in names}
         tracked: dict[str, list[Tensor]] = {name: [] for name in walk.trace}
         for i, (theta, g) in enumerate(zip(walk.theta, gradient, strict=True)):
-            momentum = walk.momentum[i] if kind.momentum else None
+            before, trace = _of_leaf(walk.optimizer, i), _of_leaf(walk.trace, i)
             if i in objective.running:
-                moved.append(g)  # a batch without samples has left it as it was
-                directions.append(torch.zeros_like(theta))
-                for name, leaves in walk.trace.items():
-                    tracked[name].append(leaves[i])
-                continue
-            new, direction = of_leaf(theta, momentum, g, _of_leaf(server, i), _of_leaf(mine, i), rates)
-            if momentum is not None and kind.keeps_momentum:
-                direction = torch.where(active, direction, momentum)
-            directions.append(direction)
-            moved.append(torch.where(active, new, theta))
-            if walk.trace:
-                before = _of_leaf(walk.trace, i)
-                for name, after in objective.track(before, theta, moved[i], g, number).items():
-                    tracked[name].append(torch.where(active, after, before[name]))
-        trace = {name: tuple(leaves) for name, leaves in tracked.items()}
-        end = Walk(tuple(moved), tuple(directions) if kind.momentum else (), trace)
-        return end, torch.where(active, loss, torch.zeros_like(loss))
+                new, state = g, before  # a batch without samples has left it as it was
+            else:
+                new, state = moved(theta, pulled[i], before, count, _of_leaf(server, i), _of_leaf(mine, i), rates)
+                new = torch.where(active, new, theta)
+                if trace:
+                    after = objective.track(trace, theta, new, g, number)
+                    trace = {name: torch.where(active, after[name], trace[name]) for name in after}
+                if kind.goes_on:
+                    state = {name: torch.where(active, state[name], before[name]) for name in names}
+            end.append(new)
+            for name in names:
+                remembered[name].append(state[name])
+            for name in tracked:
+                tracked[name].append(trace[name])
+        leaves = ({name: tuple(each) for name, each in of.items()} for of in (remembered, tracked))
+        return Walk(tuple(end), *leaves), torch.where(active, loss, torch.zeros_like(loss))
 
-    lanes = vmap(of_lane, in_dims=(0, LANES, None, None, 0, None))
+    lanes = vmap(of_lane, in_dims=(0, 0, LANES, None, None, 0, None))
 
     def step(
         state: State,
@@ -200,7 +218,7 @@ def local_step(objective: Objective, kind: StepKind, shapes: Hashable) -> Step:
         allowed: Tensor | None,
     ) -> None:
         batch = Batch(normaliser.inputs(drawn.x, kind.dtype), drawn.y, drawn.mask, drawn.key, allowed)
-        end, loss = lanes(state.walk, batch, drawn.number, server, mine, rates)
+        end, loss = lanes(state.walk, state.earlier, batch, drawn.number, server, mine, rates)
         for old, new in zip(state.walk.tensors, end.tensors, strict=True):
             old.copy_(new)
         state.loss.add_(loss)

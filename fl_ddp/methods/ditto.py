@@ -28,7 +28,7 @@ class Ditto(FedAvg):
     lam: NonNegative = 1.0
 
     neutral: ClassVar[Mapping[str, float] | None] = {}
-    keeps_momentum: ClassVar[bool] = False
+    keeps_optimizer: ClassVar[bool] = False
 
     def init_client(self) -> Tensors:
         """The client's own model v."""

@@ -16,6 +16,7 @@ from torch import Tensor
 from fl_ddp.bounds import Count, NonNegative, Positive, Share
 from fl_ddp.engine.group import Group
 from fl_ddp.methods.fedavg import FedAvg
+from fl_ddp.optimizers.sgd import SGD
 from fl_ddp.protocol import Batch, Leaves, Tensors, Upload
 
 
@@ -57,7 +58,7 @@ class FedALA(FedAvg):
 
     def learned(self, group: Group, server: Tensors, memory: Tensors) -> Tensor:
         """The weights after this round's passes; a client that never trained has nothing to mix."""
-        sgd = replace(group.plan, lr=self.eta, momentum=0.0, weight_decay=0.0)
+        sgd = replace(group.plan, lr=self.eta, momentum=0.0, weight_decay=0.0, optimizer=SGD(), clip_norm=None)
         plan = replace(sgd, epochs=self.share, steps=None, drop_last=False)
         objective, w, losses = _Mixing(self.model, layers=self.layers), memory["w"], list[Tensor]()
         goes_on = memory["times"] > 0

@@ -36,8 +36,10 @@ class FedAvg:
     """Names of the server's tensors that a client sees."""
     neutral: ClassVar[Mapping[str, float] | None] = {}
     """Coefficients at which the method is FedAvg with the same `weights`, bit for bit; None where there are no such."""
-    keeps_momentum: ClassVar[bool] = True
-    """Whether --keep_momentum is possible: a round trains theta once, and nothing counts on a momentum of zero."""
+    keeps_optimizer: ClassVar[bool] = True
+    """Whether --optimizer.keep is possible: a round trains theta once, and nothing counts on a momentum of zero."""
+    counts_sgd_steps: ClassVar[bool] = False
+    """Whether it takes local changes apart as steps of SGD, by Group.momentum_steps or the plan's lr."""
     shares_samples: ClassVar[bool] = False
     """Whether everyone is given one training sample of each class before the first round; see shared_inputs()."""
 

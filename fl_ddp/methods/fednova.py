@@ -30,7 +30,8 @@ class FedNova(FedAvg):
     mu: NonNegative = 0.0
 
     neutral: ClassVar[Mapping[str, float] | None] = None
-    keeps_momentum: ClassVar[bool] = False
+    keeps_optimizer: ClassVar[bool] = False
+    counts_sgd_steps: ClassVar[bool] = True
 
     def penalty(self, theta: Tensor, server: Tensors, mine: Tensors) -> Tensor:
         """The proximal term."""

@@ -41,7 +41,7 @@ class FedPAC(FedAvg):
 
     broadcast: ClassVar[tuple[str, ...]] = ("theta", "heads", "means", "known")
     neutral: ClassVar[Mapping[str, float] | None] = None
-    keeps_momentum: ClassVar[bool] = False
+    keeps_optimizer: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         super().__post_init__()

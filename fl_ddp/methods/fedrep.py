@@ -30,7 +30,7 @@ class FedRep(FedAvg):
     head_epochs: Positive = 10.0
 
     neutral: ClassVar[Mapping[str, float] | None] = None
-    keeps_momentum: ClassVar[bool] = False
+    keeps_optimizer: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         super().__post_init__()

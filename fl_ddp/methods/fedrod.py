@@ -33,7 +33,7 @@ class FedRoD(FedAvg):
     gamma: NonNegative = 1.0
 
     neutral: ClassVar[Mapping[str, float] | None] = {"gamma": 0.0}
-    keeps_momentum: ClassVar[bool] = False
+    keeps_optimizer: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -65,7 +65,7 @@ class FilVer(FedAvg):
     sst_lr: Positive | None = None
 
     neutral: ClassVar[Mapping[str, float] | None] = None
-    keeps_momentum: ClassVar[bool] = False
+    keeps_optimizer: ClassVar[bool] = False
     trains_on_server: ClassVar[bool] = True
     proxy: ClassVar[float] = 1.0
     proxy_whole: ClassVar[bool] = True

@@ -30,7 +30,8 @@ class Scaffold(FedAvg):
 
     broadcast: ClassVar[tuple[str, ...]] = ("theta", "c")
     neutral: ClassVar[Mapping[str, float] | None] = None
-    keeps_momentum: ClassVar[bool] = False
+    keeps_optimizer: ClassVar[bool] = False
+    counts_sgd_steps: ClassVar[bool] = True
 
     def init(self) -> Tensors:
         """The model and a zero control variate c."""

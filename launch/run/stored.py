@@ -105,16 +105,17 @@ def read_run(folder: Path) -> Run | None:
 
 
 def _config(path: Path) -> tuple[Mapping[str, object], int]:
-    """The configuration of a run, with all that tells runs apart, and its rounds; older runs have no stream."""
+    """The configuration of a run, with all that tells runs apart, and its rounds; older runs lack some of it."""
     config = load_yaml(path)
     if not isinstance(config, Mapping):
         raise ConfigError(path, "is not the configuration of a run")
     for key in ("rounds", "seed"):
         if type(config.get(key)) is not int:
             raise ConfigError(path, f"is not the configuration of a run ({key} is {written(config.get(key))})")
-    choice = default_choice("stream")
-    since = {"stream": {"class_path": choice.class_path, "init_args": dict(choice.init_args)}}
-    config = config if "stream" in config else {**config, **since}
+    for kind in ("stream", "optimizer"):
+        if kind not in config:
+            choice = default_choice(kind)
+            config = {**config, kind: {"class_path": choice.class_path, "init_args": dict(choice.init_args)}}
     given = {each.key: each.value for each in flatten(config, f"{path}: ")}
     for kind in KINDS:
         if not isinstance(given.get(kind), str):

@@ -265,3 +265,24 @@ def test_the_importance_papers_setting_is_its_own() -> None:
         0.01,
     )
     assert (config.data.name, config.model.init_args["hidden"], config.method.name) == ("MNIST", 200, "FedAvg")
+
+
+@pytest.mark.parametrize(
+    ("line", "lr"),
+    [
+        ("", 0.1),
+        ("--optimizer Adam", 0.001),
+        ("--optimizer adamw", 0.001),
+        ("--optimizer RMSprop", 0.01),
+        ("--optimizer Adagrad", 0.01),
+        ("--optimizer Adam --lr 0.1", 0.1),
+    ],
+)
+def test_an_optimizer_has_torchs_learning_rate_where_none_is_given(line: str, lr: float) -> None:
+    assert config_of(line).lr == lr
+
+
+def test_what_older_versions_called_options_is_understood() -> None:
+    config = config_of("--momentum 0.9 --keep_momentum true")
+    assert config.optimizer.init_args["keep"] is True and config.optimizer.name == "SGD"
+    assert config == config_of("--momentum 0.9 --optimizer.keep true")

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -20,6 +20,11 @@ from fl_ddp.errors import InterruptedRunError
 from fl_ddp.host.interrupt import StopRequest
 from fl_ddp.methods.fedavg import FedAvg
 from fl_ddp.network.flat_model import FlatModel
+from fl_ddp.optimizers.adagrad import Adagrad
+from fl_ddp.optimizers.adam import Adam
+from fl_ddp.optimizers.adamw import AdamW
+from fl_ddp.optimizers.rmsprop import RMSprop
+from fl_ddp.optimizers.sgd import SGD
 from fl_ddp.protocol import Batch, Indices, Leaves, Tensors, Trained
 
 SEED, ROUND, CLASSES = 5, 2, 3
@@ -97,12 +102,21 @@ def bench(
     return Bench(method(model), module, work, clients, server, {"c": 0.1 * noise[1:]})
 
 
+def torchs_own(plan: Plan, parameters: list[nn.Parameter]) -> torch.optim.Optimizer:
+    """The optimizer of torch.optim that has the name and the options of a plan's."""
+    options = {each.name: getattr(plan.optimizer, each.name) for each in fields(plan.optimizer) if each.name != "keep"}
+    options |= {"momentum": plan.momentum} if plan.optimizer.takes_momentum else {}
+    options |= {"weight_decay": plan.weight_decay} if plan.optimizer.takes_weight_decay else {}
+    made: torch.optim.Optimizer = getattr(torch.optim, type(plan.optimizer).__name__)(parameters, plan.lr, **options)
+    return made
+
+
 def by_hand(b: Bench, plan: Plan, client: int) -> tuple[Tensor, Tensor, int]:
-    """One client's parameters, mean loss and number of steps by autograd and torch.optim.SGD."""
+    """One client's parameters, mean loss and number of steps by autograd and torch.optim."""
     module, samples = copy.deepcopy(b.module), b.work.samples
     parameters = list(module.parameters())
     start = [p.detach().clone() for p in parameters]
-    optimiser = torch.optim.SGD(parameters, plan.lr, plan.momentum, weight_decay=plan.weight_decay)
+    optimiser = torchs_own(plan, parameters)
     batches = plan.batches(keys(SEED, ROUND, Purpose.ORDER, client), [b.clients[client]])
     losses = []
     for index in (torch.from_numpy(i[i >= 0]) for i in batches[:, 0]):
@@ -121,6 +135,8 @@ def by_hand(b: Bench, plan: Plan, client: int) -> tuple[Tensor, Tensor, int]:
             for p, c in zip(parameters, correction, strict=True):
                 assert p.grad is not None
                 p.grad += c
+        if plan.clip_norm is not None:
+            nn.utils.clip_grad_norm_(parameters, plan.clip_norm)
         optimiser.step()
     theta = torch.cat([p.detach().flatten() for p in parameters])
     return theta, torch.stack(losses).mean() if losses else torch.zeros((), dtype=b.work.dtype), len(losses)
@@ -139,6 +155,20 @@ PLANS = {
     "fixed steps": Plan(5, None, 6, 0.1, momentum=0.9, weight_decay=0.01),
     "drop last": Plan(5, 2.0, None, 0.1, momentum=0.9, drop_last=True),
     "fixed steps, drop last": Plan(5, None, 4, 0.1, drop_last=True),
+    "nesterov": Plan(4, 2.0, None, 0.1, momentum=0.9, weight_decay=0.1, optimizer=SGD(nesterov=True)),
+    "dampening": Plan(4, 2.0, None, 0.1, momentum=0.9, weight_decay=0.1, optimizer=SGD(dampening=0.3)),
+    "Adam": Plan(4, 2.0, None, 0.01, weight_decay=0.1, optimizer=Adam()),
+    "Adam of other means": Plan(4, 3.0, None, 0.01, optimizer=Adam(betas=(0.5, 0.0), eps=0.1, amsgrad=True)),
+    "AdamW": Plan(4, 2.0, None, 0.01, optimizer=AdamW()),
+    "AdamW that decays fast": Plan(4, 2.0, None, 0.01, optimizer=AdamW(weight_decay=3.0, amsgrad=True)),
+    "Adagrad": Plan(4, 2.0, None, 0.01, weight_decay=0.1, optimizer=Adagrad()),
+    "Adagrad that slows down": Plan(
+        4, 2.0, None, 0.1, optimizer=Adagrad(lr_decay=0.3, initial_accumulator_value=0.1, eps=1e-3)
+    ),
+    "RMSprop": Plan(4, 2.0, None, 0.01, weight_decay=0.1, optimizer=RMSprop(eps=1e-4)),
+    "RMSprop with all": Plan(4, 2.0, None, 0.01, momentum=0.9, optimizer=RMSprop(alpha=0.5, eps=0.1, centered=True)),
+    "clipped": Plan(5, 2.0, None, 0.1, momentum=0.9, weight_decay=0.1, clip_norm=0.7),
+    "clipped Adam": Plan(5, 2.0, None, 0.01, optimizer=Adam(), clip_norm=0.3),
 }
 
 

@@ -17,7 +17,9 @@ BASE: Options = {
 SGD: Options = {"momentum": 0.5, "weight_decay": 0.1}
 NORMED: Options = {"network": "Normed"}
 LOCAL: Options = {**NORMED, "running_statistics": "local", "rounds": 4}
-KEPT: Options = {**SGD, "keep_momentum": True, "cohort": 3, "rounds": 5, "lr": 0.1}
+KEPT: Options = {**SGD, "optimizer.keep": True, "cohort": 3, "rounds": 5, "lr": 0.1}
+ADAM: Options = {"optimizer": "Adam", "lr": 0.03}
+KEPT_ADAM: Options = {"optimizer.keep": True, "cohort": 3, "rounds": 5, "lr": 0.03}
 IDLE: Options = {"drop_last": True}
 """One client has less than a batch, and never trains."""
 
@@ -58,6 +60,24 @@ FEDAVG: Mapping[str, Options] = {
     "estimated statistics": of("FedAvg", {**LOCAL, "estimate_statistics": True, "personalise": "all"}),
     "idle with batch norm": of("FedAvg", {**NORMED, **IDLE}, weights="uniform", server_lr=0.7),
     "kept momentum": of("FedAvg", KEPT),
+    "nesterov": of("FedAvg", {**SGD, "optimizer.nesterov": True}),
+    "kept dampened momentum": of("FedAvg", {**KEPT, **IDLE, "optimizer.dampening": 0.3}),
+    "Adam": of(
+        "FedAvg",
+        {**ADAM, "weight_decay": 0.1, "optimizer.amsgrad": True, "optimizer.betas": [0.9, 0.5], "optimizer.eps": 0.1},
+    ),
+    "kept Adam": of("FedAvg", {**ADAM, **NORMED, **KEPT_ADAM, "optimizer.betas": [0.5, 0.9], "optimizer.eps": 0.01}),
+    "AdamW": of("FedAvg", {**ADAM, "optimizer": "AdamW", "optimizer.weight_decay": 2.0}),
+    "kept Adagrad": of(
+        "FedAvg",
+        {**KEPT_ADAM, "optimizer": "Adagrad", "optimizer.lr_decay": 0.2, "optimizer.initial_accumulator_value": 0.1},
+    ),
+    "RMSprop": of(
+        "FedAvg",
+        {"optimizer": "RMSprop", "optimizer.centered": True, "optimizer.alpha": 0.5, "optimizer.eps": 0.1, **SGD},
+    ),
+    "clipped": of("FedAvg", {**SGD, **NORMED, "clip_norm": 0.2}),
+    "clipped with a penalty": of("FedProx", {"clip_norm": 0.2}, mu=1.0),
     "kept momentum of idle clients": of("FedAvg", {**KEPT, **IDLE, "personalise": "all"}),
     "kept momentum with batch norm": of("FedAvg", {**NORMED, **KEPT}),
 }

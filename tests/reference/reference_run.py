@@ -32,6 +32,7 @@ from local_training import Model
 from localonly import LocalOnly
 from moon import MOON
 from onlineewc import OnlineEWC
+from optimizers import choice_of
 from round_loop import Data, Play, Round
 from samples import CLASSES, FEATURES
 from scaffold import Scaffold
@@ -77,6 +78,7 @@ def reference_rounds(case: Options, folder: Path, division: Division) -> list[Ro
         model=Model(module),
         data=data_of(folder, division, options),
         settings=settings,
+        optimizer=choice_of(options),
         schedule=schedule,
         tasks=tasks,
     ).rounds()

@@ -16,6 +16,7 @@ from reference_run import METHODS, Division, program_options, reference_rounds
 from samples import CLASSES, write_samples
 from settings import Settings
 
+from fl_ddp.bounds import declared
 from fl_ddp.config import registry
 from fl_ddp.config.command_line import from_mapping
 from fl_ddp.config.settings import Config
@@ -25,11 +26,15 @@ from fl_ddp.ranks.collectives import Ranks
 FAR = 1e-3
 """By what share of what moved an option must move something: a hundred times what single precision may be off by."""
 NOT_HERE = {
-    "data", "partition", "stream", "model", "method", "lanes", "compile", "precision", "device", "reduction",
-    "checkpoint_every", "keep_checkpoints", "targets", "name", "out", "resume",
+    "data", "partition", "stream", "model", "method", "optimizer", "lanes", "compile", "precision", "device",
+    "reduction", "checkpoint_every", "keep_checkpoints", "targets", "name", "out", "resume",
 }  # fmt: skip
 """Options of a run that the reference does not have: they choose its parts, or how fast and exactly it computes."""
-GO_WITH = {"lr_schedule": ("lr_min",), "running_statistics": ("estimate_statistics",), "momentum": ("keep_momentum",)}
+GO_WITH = {
+    "lr_schedule": ("lr_min",),
+    "running_statistics": ("estimate_statistics",),
+    "momentum": ("optimizer.keep", "optimizer.nesterov", "optimizer.dampening"),
+}
 """Options that make no sense without another."""
 MORE_COLUMNS = {"forgetting_every", "personalise", "local_test", "estimate_statistics"}
 """Options that bring columns, and may change nothing else."""
@@ -57,6 +62,9 @@ def default(method: str, option: str) -> Any:
     """What the program takes where an option is not given."""
     if option.startswith("method."):
         return asdict(METHODS[method]())[option.removeprefix("method.")]
+    if option.startswith("optimizer."):
+        owners = [each for each in registry.known("optimizer").values() if option.partition(".")[2] in declared(each)]
+        return registry.options("optimizer", owners[0]).by_name[option.partition(".")[2]].default
     return False if option == "data.normalize" else asdict(Settings())[option]
 
 
@@ -68,7 +76,8 @@ def test_each_option_of_a_case_moves_its_numbers(name: str, tmp_path: Path) -> N
     given = reference_rounds(case, tmp_path, division_of(case, tmp_path))
     silent = []
     for option in own_options(name):
-        other = {**case, **{each: default(case["method"], each) for each in (option, *GO_WITH.get(option, ()))}}
+        with_it = (each for each in GO_WITH.get(option, ()) if each in case)
+        other = {**case, **{each: default(case["method"], each) for each in (option, *with_it)}}
         without = reference_rounds(other, tmp_path, division_of(other, tmp_path))
         moved = differences(case, without, given, FAR)
         if not any(math.isfinite(each.gap) or option in MORE_COLUMNS for each in moved):

@@ -16,7 +16,7 @@ Floors = Sequence[Sequence[str]]
 """Rooms of a package, files at its top and folders, from those that use all others down to what all stand on."""
 
 MOST_LINES, MOST_FILES = 400, 13
-CHOICES = {"methods", "datasets", "partitions", "models"}
+CHOICES = {"methods", "datasets", "partitions", "models", "optimizers"}
 """Names of folders that have a file for each thing that can be chosen."""
 UNLIKE = {"Pillow": "PIL", "PyYAML": "yaml", "scikit-learn": "sklearn"}
 """How distributions are imported whose modules have another name."""

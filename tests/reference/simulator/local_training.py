@@ -1,12 +1,14 @@
-"""One client's local training: plain SGD, one batch after another."""
+"""One client's local training: one batch after another."""
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
+from optimizers import Choice, Walker
 from parameters import InTraining, Parameters
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -111,9 +113,11 @@ class Client:
         noise: [n] uniform random numbers of such a pass; takes the samples of a batch, None where there are no batches.
         lr: learning rate of the round.
         momentum: of its SGD.
-        buffer: momentum that its last round has left, if it goes on with it, under "sgd_momentum"; its first training
-            of this round leaves its own there.
+        optimizer: by which it makes its steps.
+        left: by the optimizer of its last round, if it goes on with it; its first training of this round leaves its own
+            there.
         weight_decay: coefficient of theta in the gradient.
+        clip_norm: longest gradient of a step, if there is one.
         shared: [C, ...] inputs of samples that everyone has, one of each class; none where a method shares none.
         draws: [n] uniform random numbers of the client's own in this round; takes a stream's number and n.
         orders: positions in n samples, for each local step of one of several trainings of the round; takes n, the
@@ -144,7 +148,9 @@ class Client:
     draws: Callable[[int, int], Tensor] = lambda stream, n: torch.zeros(n)
     orders: Callable[..., Sequence[Sequence[int]]] = lambda n, draw, epochs, short=False: []
     statistics: Parameters = field(default_factory=Parameters)
-    buffer: State | None = None
+    optimizer: Choice = field(default_factory=Choice)
+    left: dict[str, Any] | None = None
+    clip_norm: float | None = None
     held_out: Callable[[float], tuple[Sequence[int], Sequence[int]]] = lambda share: ([], [])
     noises: Callable[[int, int, int], Tensor] = lambda step, b, d: torch.zeros(b, d)
     normals: Callable[[int, int, int], Tensor] = lambda stream, n, d: torch.zeros(n, d)
@@ -212,7 +218,7 @@ def local_sgd(
         client: who trains.
         theta: where it starts.
         pull: gradient of what a method adds to the loss, a function of theta.
-        solve: where a proximal step ends, a function of theta after the step of SGD.
+        solve: where a proximal step ends, a function of theta after the optimizer's step.
         objective: the loss of theta on samples x with labels y, if not the mean cross-entropy.
         batches: positions in its samples, for each step, if not the client's.
         lr: learning rate, if not the client's.
@@ -223,21 +229,22 @@ def local_sgd(
     objective = objective or client.model.loss
     lr = client.lr if lr is None else lr
     losses, path = [], []
-    buffer = theta.filled(0) if client.buffer is None or goes_on else client.buffer["sgd_momentum"]
+    begin = {} if client.left is None or goes_on else client.left
+    moving = [name for name in theta if name not in client.model.after]
+    walker = Walker(client.optimizer, theta.only(moving), lr, client.momentum, client.weight_decay, begin)
     for batch in client.batches if batches is None else batches:
         loss = objective(InTraining(theta), client.x[batch], client.y[batch])
         gradient, running = client.model.gradient(loss), client.model.after
-        g = gradient + client.weight_decay * theta
-        if pull:
-            g = g + pull(theta)
-        buffer = client.momentum * buffer + g
-        after = theta - lr * buffer
+        g = gradient + pull(theta) if pull else gradient
+        if client.clip_norm is not None:
+            g = min(client.clip_norm / (g.only(moving).squared().total() ** 0.5 + 1e-6), 1.0) * g
+        after = walker.step(theta, g)
         if solve:
             after = solve(after)
         after = after.having(theta.only(fixed)).having(running)
         losses.append(float(loss.detach()))
         path.append(Step(gradient, theta, after))
         theta = after
-    if client.buffer is not None and not goes_on:
-        client.buffer["sgd_momentum"] = buffer.having(client.model.after.filled(0))
+    if client.left is not None and not goes_on:
+        client.left.update(walker.left() if walker.steps else {})
     return Trained(theta, sum(losses) / max(len(losses), 1), path)

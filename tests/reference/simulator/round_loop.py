@@ -6,11 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from math import nan
+from typing import Any
 
 import torch
 from evaluation import Row, class_accuracies, forgetting, mean_known, mean_loss, share_right
 from fedavg import FedAvg, Update
 from local_training import Client, Model, State, only_of
+from optimizers import Choice, remembered
 from parameters import Parameters, alone, summed
 from schedule import SERVER, Schedule
 from settings import Settings
@@ -85,6 +87,7 @@ class Play:
         schedule: which samples come when.
         tasks: of the run.
         width: bytes of a number that travels.
+        optimizer: of the clients.
     """
 
     method: FedAvg
@@ -94,11 +97,13 @@ class Play:
     schedule: Schedule
     tasks: Tasks
     width: int
+    optimizer: Choice
 
     def rounds(self) -> list[Round]:
         """All rounds."""
         method, theta = self.method, self.model.initial()
         server, memory, last = method.server_start(theta, self.settings.clients), dict[int, State](), dict[int, int]()
+        latest: dict[int, Client] = {}
         rounds: list[Round] = []
         every = self.settings.eval_every
         for t in range(self.settings.rounds):
@@ -116,15 +121,16 @@ class Play:
             received = server["theta"]
             cohort = self.schedule.cohort(t, present, self.settings.cohort_of(len(present)))
             own = {k: kept["running_statistics"] for k, kept in memory.items() if self.settings.local}
-            buffers = {k: kept["sgd_momentum"] for k, kept in memory.items() if self.settings.keep_momentum}
+            left = {k: client.left for k, client in latest.items()}
             clients = present if due and self.settings.personalise == "all" else cohort
             trained = {
                 k: method.client_update(
-                    self.client(k, t, own.get(k), buffers.get(k)), server, memory.get(k, method.client_start(theta)), t
+                    self.client(k, t, own.get(k), left.get(k)), server, memory.get(k, method.client_start(theta)), t
                 )
                 for k in clients
             }
             updates = [trained[k] for k in cohort]
+            latest |= {k: trained[k].client for k in cohort}
             server = method.server_update(server, updates, self.settings.clients, t)
             server = server | {"theta": server["theta"].having(self.statistics(received, updates, t))}
             server = method.server_train(server, self.trainer(t), t)
@@ -151,10 +157,14 @@ class Play:
         return summed(p_k * update.theta.only(running) for p_k, update in zip(shares, updates, strict=True))
 
     def kept(self, update: Update) -> State:
-        """What a client remembers, with its own running statistics and its momentum if it keeps them."""
+        """What a client remembers, with its own running statistics and its optimizer's memory if it keeps them."""
         statistics = alone(update.theta.only(self.model.after).flat()) if self.settings.local else None
         own: State = {"running_statistics": statistics} if statistics else {}
-        return update.memory | own | (update.client.buffer or {})
+        left = update.client.left
+        if left is None:
+            return update.memory | own
+        choice = self.optimizer
+        return update.memory | own | remembered(choice, self.model.initial(), self.settings.momentum, left)
 
     def tested(self, theta: Parameters, updates: Sequence[Update]) -> Parameters | None:
         """The model as it is tested; None if it has no running statistics that count."""
@@ -199,13 +209,13 @@ class Play:
         nothing = self.data.x_train[:0], self.data.y_train[:0]
         return self._client(self.settings.clients, t, *nothing, batches=[], once=[])
 
-    def client(self, k: int, t: int, statistics: Parameters | None, buffer: Parameters | None) -> Client:
-        """Client k in round t, with running statistics and a momentum of its own."""
+    def client(self, k: int, t: int, statistics: Parameters | None, left: dict[str, Any] | None) -> Client:
+        """Client k in round t, with running statistics and what its optimizer has left."""
         x, y = self.samples(t, k)
         batches, once = self.schedule.batches(t, k, len(y)), self.schedule.once(t, k, len(y))
         client = self._client(k, t, x, y, batches, once)
-        if self.settings.keep_momentum:
-            client = replace(client, buffer={"sgd_momentum": buffer or self.model.initial().filled(0)})
+        if self.optimizer.keep:
+            client = replace(client, left=dict(left or {}))
         if not self.settings.local:
             return client
         first = self.model.initial().only(self.model.after)
@@ -236,6 +246,8 @@ class Play:
             lr=lr,
             momentum=settings.momentum,
             weight_decay=settings.weight_decay,
+            clip_norm=settings.clip_norm,
+            optimizer=self.optimizer,
             shared=self.shared(t),
             known=[i >= 0 for i in self.schedule.shared(t)],
             noises=partial(self.schedule.noises, t, k),

@@ -29,8 +29,8 @@ class Settings:
     lr_decay: float = 1.0
     lr_min: float = 0.0
     momentum: float = 0.0
-    keep_momentum: bool = False
     weight_decay: float = 0.0
+    clip_norm: float | None = None
     running_statistics: str = "average"
     estimate_statistics: bool = False
     seed: int = 0

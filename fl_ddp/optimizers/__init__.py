@@ -1,0 +1,1 @@
+"""Rules by which a local step moves a client's parameters; one file each."""
