@@ -47,11 +47,11 @@ def measure(reading: str, row_name: str, options: argparse.Namespace) -> dict[st
         sizes = [len(each) for each in json.loads((run / "partition.json").read_text())["clients"]]
     assert config.epochs is not None
     steps = config.epochs * sum(math.ceil(size / config.batch_size) for size in sizes) / len(sizes)
-    step = 2 * config.schedule.in_round(options.rounds - 1) * options.lam * omega
+    step = 2 * config.lr_in_round(options.rounds - 1) * options.lam * omega
     pull = 1 - np.clip(1 - step, 0, None) ** steps
     return {
         "steps": steps,
-        "lr": config.schedule.in_round(options.rounds - 1),
+        "lr": config.lr_in_round(options.rounds - 1),
         "omega_mean": float(omega.mean()),
         "omega_max": float(omega.max()),
         "pull_mean": float(pull.mean()),

@@ -80,6 +80,22 @@ class Federation:
         by_class = (np.unique(self.labels[part], return_counts=True) for part in self.clients)
         return [{self.names[k]: int(n) for k, n in zip(*each, strict=True)} for each in by_class]
 
+    def plan(self, config: Config, index: int) -> Plan:
+        """The clients' local training in a round, from 0."""
+        return Plan(
+            # a batch that is wider than any client would only be padded
+            batch_size=min(config.batch_size, self.worlds.largest_client),
+            epochs=config.epochs,
+            steps=config.local_steps,
+            lr=config.lr_in_round(index),
+            momentum=config.momentum,
+            weight_decay=config.weight_decay,
+            drop_last=config.drop_last,
+            optimizer=self.optimizer,
+            clip_norm=config.clip_norm,
+            over_steps=config.lr_over_steps,
+        )
+
     def first_memory(self, of_method: Tensors) -> Tensors:
         """A client's memory before it first takes part: the method's, and what its training keeps between rounds."""
         return self.statistics.first_memory(of_method) | self.remembered
@@ -182,6 +198,10 @@ def _optimizer(config: Config, method: FedAvg) -> Optimizer:
     if method.counts_sgd_steps and replace(optimizer, keep=False) != SGD():
         what = f"{of_method} reckons with steps of plain SGD or SGD with momentum"
         raise ConfigError("--optimizer", f"{name}, but {what}", "SGD without nesterov and dampening")
+    if method.counts_sgd_steps and config.lr_schedule_over == "steps":
+        raise ConfigError(
+            "--lr_schedule_over", f"steps, but {of_method} reckons with steps of the same length", "rounds"
+        )
     if optimizer.keep and not optimizer.remembers(momentum=config.momentum > 0):
         raise ConfigError("--optimizer.keep", "true, but there is nothing to keep", "--momentum above 0 beside it")
     if optimizer.keep and not method.keeps_optimizer:

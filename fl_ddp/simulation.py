@@ -329,19 +329,7 @@ class Simulation:
         return Group(work, plan, ids, [parts[i] for i in ids], lanes, self._config.seed, index)
 
     def _plan(self, index: int) -> Plan:
-        config = self._config
-        return Plan(
-            # a batch that is wider than any client would only be padded
-            batch_size=min(config.batch_size, self._federation.worlds.largest_client),
-            epochs=config.epochs,
-            steps=config.local_steps,
-            lr=config.schedule.in_round(index),
-            momentum=config.momentum,
-            weight_decay=config.weight_decay,
-            drop_last=config.drop_last,
-            optimizer=self._federation.optimizer,
-            clip_norm=config.clip_norm,
-        )
+        return self._federation.plan(self._config, index)
 
     def _evaluated(self, index: int) -> Scores | None:
         """Of the global model after a round; nothing where it has no running statistics that count."""

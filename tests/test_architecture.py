@@ -100,7 +100,7 @@ def test_nothing_names_a_method_but_the_protocol() -> None:
 
 
 def test_methods_know_nothing_of_ranks_rounds_and_files() -> None:
-    below = {"bounds", "errors", "protocol", "optimizers", "engine", "network", "importance", "clients"}
+    below = {"bounds", "errors", "protocol", "engine", "network", "importance", "clients"}
     assert rooms_below("methods") == below
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Annotated, Literal
 
 from fl_ddp.bounds import BelowOne, Count, CountOrZero, NonNegative, Positive, Real, Seed, Share, check_fields
-from fl_ddp.engine.schedule import Schedule, ScheduleName
+from fl_ddp.engine.schedule import Schedule, ScheduleName, ScheduleUnit
 from fl_ddp.errors import ConfigError
 from fl_ddp.network.choices import RunningStatistics
 
@@ -55,9 +55,13 @@ class Config:
         batch_size: samples of a client in one local step.
         drop_last: leave out an epoch's last batch where it is not full.
         lr: learning rate of the clients in round 0; if not given, another --optimizer than SGD has torch's.
-        lr_schedule: how it falls over the rounds: exponential, by lr_decay a round, or cosine, from lr to lr_min.
-        lr_decay: factor of the learning rate per round: lr * lr_decay ** round.
-        lr_min: where the cosine ends, one round after the last.
+        lr_schedule: how it changes: constant; exponential, by lr_decay each time; step, by lr_decay every lr_step;
+            cosine, from lr to lr_min; or warmup_cosine, the same after it has risen to lr lr_warmup times.
+        lr_schedule_over: what these times are: rounds, or the local steps of a client, in every round from the start.
+        lr_decay: factor of the learning rate, of exponential and step.
+        lr_step: rounds, or local steps, between two falls of step.
+        lr_min: where the cosine ends, one round, or local step, after the last.
+        lr_warmup: rounds, or local steps, in which warmup_cosine rises: lr / lr_warmup in the first one.
         momentum: momentum of the clients' SGD or RMSprop, which begins every round at zero without --optimizer.keep.
         weight_decay: L2 coefficient added to the clients' gradients.
         clip_norm: longest gradient of a local step, over all parameters, with what the method adds to it, without
@@ -102,8 +106,11 @@ class Config:
     drop_last: bool = False
     lr: Positive = 0.1
     lr_schedule: ScheduleName = "exponential"
+    lr_schedule_over: ScheduleUnit = "rounds"
     lr_decay: Positive = 1.0
+    lr_step: Count | None = None
     lr_min: NonNegative = 0.0
+    lr_warmup: Count | None = None
     momentum: BelowOne = 0.0
     weight_decay: NonNegative = 0.0
     clip_norm: Positive | None = None
@@ -145,13 +152,24 @@ class Config:
 
     @property
     def schedule(self) -> Schedule:
-        """The clients' learning rate over the rounds."""
-        return Schedule(self.lr_schedule, self.lr, self.lr_decay, self.lr_min, max(self.rounds, 1))
+        """The clients' learning rate over the rounds, or over the local steps of each."""
+        every, warmup = self.lr_step or 1, self.lr_warmup or 0
+        return Schedule(self.lr_schedule, self.lr, self.lr_decay, every, self.lr_min, warmup)
+
+    def lr_in_round(self, index: int) -> float:
+        """The clients' learning rate in a round, from 0; what it begins with where it changes over local steps."""
+        return self.schedule.at(index, self.rounds) if self.lr_schedule_over == "rounds" else self.lr
+
+    @property
+    def lr_over_steps(self) -> Schedule | None:
+        """By how much it changes over the local steps of a round; None where it does not."""
+        whole = self.schedule
+        return None if self.lr_schedule_over == "rounds" else replace(whole, lr=1.0, least=whole.least / whole.lr)
 
     @property
     def depends_on_rounds(self) -> bool:
         """Whether a round's numbers depend on how many rounds there are."""
-        return self.lr_schedule == "cosine"
+        return self.lr_schedule.endswith("cosine") and self.lr_schedule_over == "rounds"
 
     def checked(self) -> Config:
         """This configuration, if it can be run.
@@ -176,12 +194,30 @@ class Config:
         if self.running_statistics == "local" and not self.local_test and not self.estimate_statistics:
             what = "local leaves the clients' models alone to be tested, and they have no samples for it"
             raise ConfigError("--running_statistics", what, "--local_test, or --estimate_statistics true, beside it")
-        for key, other in (("lr_decay", "exponential"), ("lr_min", "cosine")):
-            if getattr(self, key) != getattr(Config, key) and self.lr_schedule != other:
-                raise ConfigError(f"--{key}", f"belongs to --lr_schedule {other}; here it is {self.lr_schedule}")
+        self._refuse_what_no_schedule_has()
         if self.lr_min > self.lr:
             raise ConfigError("--lr_min", f"{self.lr_min} is more than --lr {self.lr}")
         return self
+
+    def _refuse_what_no_schedule_has(self) -> None:
+        """Refuse options of other schedules than the one that is chosen, and one without its own.
+
+        Raises:
+            ConfigError: there is such an option, or it is missing.
+        """
+        of = {
+            "lr_decay": ("exponential", "step"),
+            "lr_step": ("step",),
+            "lr_min": ("cosine", "warmup_cosine"),
+            "lr_warmup": ("warmup_cosine",),
+        }
+        for key, names in of.items():
+            if getattr(self, key) != getattr(Config, key) and self.lr_schedule not in names:
+                what = f"belongs to --lr_schedule {' or '.join(names)}; here it is {self.lr_schedule}"
+                raise ConfigError(f"--{key}", what)
+        for key in ("lr_step", "lr_warmup"):
+            if self.lr_schedule in of[key] and getattr(self, key) is None:
+                raise ConfigError(f"--{key}", f"is missing; --lr_schedule {self.lr_schedule} needs it")
 
     def with_changes(self, **changes: object) -> Config:
         """A checked copy with other values."""

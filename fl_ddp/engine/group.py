@@ -175,11 +175,13 @@ class Group:
             for leaf, kept in zip(own, torch.split(statistics, [leaf[0].numel() for leaf in own], 1), strict=True):
                 leaf.copy_(kept.view_as(leaf))
         rates = Rates(*map(self._scalar, (plan.lr, plan.momentum, plan.weight_decay, plan.clip_norm or 0.0)))
+        lr = self._lr_over_steps(plan)
         received, remembered = _split(server, objective, width), _split(memory, objective, width)
         steps = ByLayout(partial(local_step, objective, kind))
         with torch.no_grad():
-            for drawn in self._draws(plan.batches(order, self._samples), order):
+            for index, drawn in enumerate(self._draws(plan.batches(order, self._samples), order)):
                 work.check()
+                rates = rates if lr is None else rates._replace(lr=lr[index])
                 given = (state, drawn, work.samples.normaliser, received, remembered, rates, work.allowed)
                 steps.of(given)(*given)
         if earlier is not None:
@@ -187,6 +189,13 @@ class Group:
             self.carried.optimizer = after | {STEPS: earlier[STEPS] + number.to(earlier[STEPS])}
         traces = {name: _joined(leaves) for name, leaves in state.walk.trace.items()}
         return Trained(_joined(state.walk.theta), state.loss / number.clamp_min(1), traces)
+
+    def _lr_over_steps(self, plan: Plan) -> Tensor | None:
+        """The learning rate [T, G] in each local step, where it changes."""
+        if plan.over_steps is None:
+            return None
+        table = plan.lr * plan.over_steps.over_steps(plan.num_steps(self._counts))
+        return torch.from_numpy(table).to(self.n)
 
     def _steps(self, plan: Plan) -> Tensor:
         return torch.from_numpy(plan.num_steps(self._counts)).to(self.n)
@@ -322,6 +331,7 @@ def _kind(plan: Plan, work: Workplace, *, goes_on: bool) -> StepKind:
         momentum=plan.momentum > 0,
         weight_decay=plan.weight_decay > 0,
         clip_norm=plan.clip_norm is not None,
+        lr_of_lane=plan.over_steps is not None,
         bfloat16=work.bfloat16,
         compile=work.compile,
         goes_on=goes_on,

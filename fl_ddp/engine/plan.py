@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fl_ddp.engine.schedule import Schedule
 from fl_ddp.engine.seeds import Keys, shuffled
 from fl_ddp.optimizers.rule import Optimizer
 from fl_ddp.optimizers.sgd import SGD
@@ -17,7 +18,10 @@ PLAIN = SGD()
 
 @dataclass(frozen=True)
 class Plan:
-    """Local training of one round; epochs or steps is given, the other None."""
+    """Local training of one round; epochs or steps is given, the other None.
+
+    The learning rate is lr, times what over_steps has for each step if that is given.
+    """
 
     batch_size: int
     epochs: float | None
@@ -28,6 +32,7 @@ class Plan:
     drop_last: bool = False
     optimizer: Optimizer = PLAIN
     clip_norm: float | None = None
+    over_steps: Schedule | None = None
 
     def num_steps(self, n: Counts) -> Counts:
         """Local steps [G] of clients with n [G] samples."""

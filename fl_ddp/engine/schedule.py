@@ -1,4 +1,4 @@
-"""The clients' learning rate over the rounds, in torch's words."""
+"""The clients' learning rate over the rounds, or over the local steps of each, in torch's words."""
 
 from __future__ import annotations
 
@@ -6,29 +6,55 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-ScheduleName = Literal["exponential", "cosine"]
+import numpy as np
+import numpy.typing as npt
+
+from fl_ddp.protocol import Counts
+
+ScheduleName = Literal["constant", "exponential", "step", "cosine", "warmup_cosine"]
+ScheduleUnit = Literal["rounds", "steps"]
 
 
 @dataclass(frozen=True)
 class Schedule:
-    """How the learning rate falls, as torch.optim.lr_scheduler's classes of these names do, a round being an epoch.
+    """How the learning rate changes, as torch.optim.lr_scheduler has it, in units of rounds or of local steps.
+
+    ExponentialLR, StepLR, CosineAnnealingLR, or that after LinearLR from 1 / warmup on.
 
     Attributes:
         name: of the rule.
-        lr: in round 0.
-        decay: factor per round, of exponential.
-        least: where cosine ends, one round after the last.
-        rounds: over which cosine falls.
+        lr: that it begins with, or, with a warm-up, rises to.
+        decay: factor per unit, of exponential, or of each fall, of step.
+        every: units between falls, of step.
+        least: where a cosine ends, one unit after the last.
+        warmup: units in which it rises, of warmup_cosine.
     """
 
     name: ScheduleName
     lr: float
     decay: float = 1.0
+    every: int = 1
     least: float = 0.0
-    rounds: int = 1
+    warmup: int = 0
 
-    def in_round(self, index: int) -> float:
-        """The learning rate of a round, counted from 0."""
+    def at(self, index: int, length: int) -> float:
+        """The learning rate in unit index, from 0, of so many."""
+        if self.name == "constant":
+            return self.lr
         if self.name == "exponential":
             return self.lr * self.decay**index
-        return self.least + (self.lr - self.least) * (1 + math.cos(math.pi * index / self.rounds)) / 2
+        if self.name == "step":
+            return self.lr * self.decay ** (index // self.every)
+        warmup = self.warmup if self.name == "warmup_cosine" else 0
+        if index < warmup:
+            return self.lr * (index + 1) / warmup
+        share = (index - warmup) / max(length - warmup, 1)
+        return self.least + (self.lr - self.least) * (1 + math.cos(math.pi * share)) / 2
+
+    def over_steps(self, steps: Counts) -> npt.NDArray[np.float64]:
+        """The learning rate [T, G] in each local step of clients with so many steps [G], 0 behind their last one."""
+        table = np.zeros((int(steps.max(initial=0)), len(steps)))
+        for number in np.unique(steps):
+            rates = np.array([self.at(index, int(number)) for index in range(int(number))])
+            table[: int(number), steps == number] = rates[:, None]
+        return table

@@ -60,6 +60,7 @@ class StepKind(NamedTuple):
     momentum: bool
     weight_decay: bool
     clip_norm: bool
+    lr_of_lane: bool
     bfloat16: bool
     compile: bool
     goes_on: bool = False
@@ -206,7 +207,8 @@ def local_step(objective: Objective, kind: StepKind, shapes: Hashable) -> Step:
         leaves = ({name: tuple(each) for name, each in of.items()} for of in (remembered, tracked))
         return Walk(tuple(end), *leaves), torch.where(active, loss, torch.zeros_like(loss))
 
-    lanes = vmap(of_lane, in_dims=(0, 0, LANES, None, None, 0, None))
+    rates_of_lanes = Rates(0, None, None, None) if kind.lr_of_lane else None  # type: ignore[arg-type]
+    lanes = vmap(of_lane, in_dims=(0, 0, LANES, None, None, 0, rates_of_lanes))
 
     def step(
         state: State,

@@ -7,7 +7,7 @@ share of the data.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
@@ -15,8 +15,8 @@ from torch import Tensor
 
 from fl_ddp.bounds import Count, NonNegative, Positive, Share
 from fl_ddp.engine.group import Group
+from fl_ddp.engine.plan import Plan
 from fl_ddp.methods.fedavg import FedAvg
-from fl_ddp.optimizers.sgd import SGD
 from fl_ddp.protocol import Batch, Leaves, Tensors, Upload
 
 
@@ -58,8 +58,7 @@ class FedALA(FedAvg):
 
     def learned(self, group: Group, server: Tensors, memory: Tensors) -> Tensor:
         """The weights after this round's passes; a client that never trained has nothing to mix."""
-        sgd = replace(group.plan, lr=self.eta, momentum=0.0, weight_decay=0.0, optimizer=SGD(), clip_norm=None)
-        plan = replace(sgd, epochs=self.share, steps=None, drop_last=False)
+        plan = Plan(group.plan.batch_size, self.share, None, self.eta)  # plain SGD, whatever the clients train by
         objective, w, losses = _Mixing(self.model, layers=self.layers), memory["w"], list[Tensor]()
         goes_on = memory["times"] > 0
         for turn in range(1, self.passes + 1):

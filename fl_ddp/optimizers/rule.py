@@ -15,7 +15,10 @@ from fl_ddp.protocol import Tensors
 
 
 class Rates(NamedTuple):
-    """Hyper-parameters of a step as tensors [], so that other values do not compile another one."""
+    """Hyper-parameters of a step as tensors [], so that other values do not compile another one.
+
+    Where the learning rate changes over the steps, it is [G].
+    """
 
     lr: Tensor
     momentum: Tensor

@@ -153,7 +153,10 @@ def _varied(runs: Sequence[FoundRun]) -> tuple[str, ...]:
 
 def _depend_on_rounds(runs: Sequence[FoundRun]) -> bool:
     """Whether a run of more rounds is another run from the first one on."""
-    return any(run.settings.get("lr_schedule") == "cosine" for run in runs)
+    return any(
+        run.settings.get("lr_schedule", "").endswith("cosine") and run.settings.get("lr_schedule_over") != "steps"
+        for run in runs
+    )
 
 
 def _until(last: int, curve: Curve) -> Curve:

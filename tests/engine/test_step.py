@@ -15,6 +15,7 @@ from torch.nn import functional as F
 from fl_ddp.engine.group import Group, Workplace
 from fl_ddp.engine.plan import Plan
 from fl_ddp.engine.samples import Normaliser, Samples
+from fl_ddp.engine.schedule import Schedule
 from fl_ddp.engine.seeds import Purpose, keys, torch_seed
 from fl_ddp.errors import InterruptedRunError
 from fl_ddp.host.interrupt import StopRequest
@@ -118,7 +119,7 @@ def by_hand(b: Bench, plan: Plan, client: int) -> tuple[Tensor, Tensor, int]:
     start = [p.detach().clone() for p in parameters]
     optimiser = torchs_own(plan, parameters)
     batches = plan.batches(keys(SEED, ROUND, Purpose.ORDER, client), [b.clients[client]])
-    losses = []
+    losses, steps = [], int((batches[:, 0] >= 0).any(1).sum())
     for index in (torch.from_numpy(i[i >= 0]) for i in batches[:, 0]):
         optimiser.zero_grad()
         loss = F.cross_entropy(module(samples.inputs(samples.x[index], b.work.dtype)), samples.y[index])
@@ -137,6 +138,8 @@ def by_hand(b: Bench, plan: Plan, client: int) -> tuple[Tensor, Tensor, int]:
                 p.grad += c
         if plan.clip_norm is not None:
             nn.utils.clip_grad_norm_(parameters, plan.clip_norm)
+        if plan.over_steps is not None:
+            optimiser.param_groups[0]["lr"] = plan.lr * plan.over_steps.at(len(losses) - 1, steps)
         optimiser.step()
     theta = torch.cat([p.detach().flatten() for p in parameters])
     return theta, torch.stack(losses).mean() if losses else torch.zeros((), dtype=b.work.dtype), len(losses)
@@ -168,6 +171,10 @@ PLANS = {
     "RMSprop": Plan(4, 2.0, None, 0.01, weight_decay=0.1, optimizer=RMSprop(eps=1e-4)),
     "RMSprop with all": Plan(4, 2.0, None, 0.01, momentum=0.9, optimizer=RMSprop(alpha=0.5, eps=0.1, centered=True)),
     "clipped": Plan(5, 2.0, None, 0.1, momentum=0.9, weight_decay=0.1, clip_norm=0.7),
+    "cosine over steps": Plan(5, 2.0, None, 0.1, momentum=0.9, over_steps=Schedule("cosine", 1.0, least=0.1)),
+    "Adam over steps": Plan(
+        4, 2.0, None, 0.01, optimizer=AdamW(), over_steps=Schedule("warmup_cosine", 1.0, warmup=2, least=0.1)
+    ),
     "clipped Adam": Plan(5, 2.0, None, 0.01, optimizer=Adam(), clip_norm=0.3),
 }
 

@@ -31,7 +31,7 @@ NOT_HERE = {
 }  # fmt: skip
 """Options of a run that the reference does not have: they choose its parts, or how fast and exactly it computes."""
 GO_WITH = {
-    "lr_schedule": ("lr_min",),
+    "lr_schedule": ("lr_min", "lr_step", "lr_warmup", "lr_decay"),
     "running_statistics": ("estimate_statistics",),
     "momentum": ("optimizer.keep", "optimizer.nesterov", "optimizer.dampening"),
 }

@@ -118,6 +118,7 @@ class Client:
             there.
         weight_decay: coefficient of theta in the gradient.
         clip_norm: longest gradient of a step, if there is one.
+        lr_at: by what the learning rate is multiplied in a step of so many.
         shared: [C, ...] inputs of samples that everyone has, one of each class; none where a method shares none.
         draws: [n] uniform random numbers of the client's own in this round; takes a stream's number and n.
         orders: positions in n samples, for each local step of one of several trainings of the round; takes n, the
@@ -151,6 +152,7 @@ class Client:
     optimizer: Choice = field(default_factory=Choice)
     left: dict[str, Any] | None = None
     clip_norm: float | None = None
+    lr_at: Callable[[int, int], float] = lambda step, steps: 1.0
     held_out: Callable[[float], tuple[Sequence[int], Sequence[int]]] = lambda share: ([], [])
     noises: Callable[[int, int, int], Tensor] = lambda step, b, d: torch.zeros(b, d)
     normals: Callable[[int, int, int], Tensor] = lambda stream, n, d: torch.zeros(n, d)
@@ -228,17 +230,18 @@ def local_sgd(
     theta = theta if goes_on else theta.having(client.statistics)
     objective = objective or client.model.loss
     lr = client.lr if lr is None else lr
-    losses, path = [], []
+    losses, path = list[float](), list[Step]()
     begin = {} if client.left is None or goes_on else client.left
     moving = [name for name in theta if name not in client.model.after]
     walker = Walker(client.optimizer, theta.only(moving), lr, client.momentum, client.weight_decay, begin)
-    for batch in client.batches if batches is None else batches:
+    these = client.batches if batches is None else batches
+    for batch in these:
         loss = objective(InTraining(theta), client.x[batch], client.y[batch])
         gradient, running = client.model.gradient(loss), client.model.after
         g = gradient + pull(theta) if pull else gradient
         if client.clip_norm is not None:
             g = min(client.clip_norm / (g.only(moving).squared().total() ** 0.5 + 1e-6), 1.0) * g
-        after = walker.step(theta, g)
+        after = walker.step(theta, g, lr * client.lr_at(len(losses), len(these)))
         if solve:
             after = solve(after)
         after = after.having(theta.only(fixed)).having(running)

@@ -65,12 +65,13 @@ class Walker:
                 known = {key: value[name].clone() for key, value in begin.items() if key != "steps"}
                 self._optimizer.state[parameter].update(known | {"step": torch.tensor(float(self.steps))})
 
-    def step(self, theta: Parameters, g: Parameters) -> Parameters:
+    def step(self, theta: Parameters, g: Parameters, lr: float) -> Parameters:
         """All parameters after a step of those that it moves."""
         with torch.no_grad():
             for name, parameter in self._own.items():
                 parameter.copy_(theta[name])
                 parameter.grad = g[name].clone()
+        self._optimizer.param_groups[0]["lr"] = lr
         self._optimizer.step()
         self.steps += 1
         return theta.having(Parameters({name: parameter.detach().clone() for name, parameter in self._own.items()}))
@@ -88,7 +89,7 @@ class Walker:
 def remembered(choice: Choice, theta: Parameters, momentum: float, left: Mapping[str, Any]) -> dict[str, Parameters]:
     """What a client remembers of its optimizer, as vectors like theta; before a step, what that begins with."""
     probe = Walker(choice, theta, 0.0, momentum, 0.0, {})
-    probe.step(theta, theta.filled(0))
+    probe.step(theta, theta.filled(0), 0.0)
     first = dict(choice.options).get("initial_accumulator_value", 0.0)
     vectors = {key: theta.filled(first) for key in probe.left() if key != "steps"}
     vectors |= {key: vectors[key].having(value) for key, value in left.items() if key != "steps"}

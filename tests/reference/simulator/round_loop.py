@@ -247,6 +247,7 @@ class Play:
             momentum=settings.momentum,
             weight_decay=settings.weight_decay,
             clip_norm=settings.clip_norm,
+            lr_at=settings.lr_at,
             optimizer=self.optimizer,
             shared=self.shared(t),
             known=[i >= 0 for i in self.schedule.shared(t)],

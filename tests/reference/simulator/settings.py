@@ -26,8 +26,11 @@ class Settings:
     drop_last: bool = False
     lr: float = 0.1
     lr_schedule: str = "exponential"
+    lr_schedule_over: str = "rounds"
     lr_decay: float = 1.0
+    lr_step: int | None = None
     lr_min: float = 0.0
+    lr_warmup: int | None = None
     momentum: float = 0.0
     weight_decay: float = 0.0
     clip_norm: float | None = None
@@ -56,10 +59,24 @@ class Settings:
         return 1.0 if self.local_epochs is None else self.local_epochs
 
     def lr_in(self, t: int) -> float:
-        """The learning rate of round t = 0, 1, ..."""
-        if self.lr_schedule == "cosine":
-            return self.lr_min + (self.lr - self.lr_min) * (1 + math.cos(math.pi * t / self.rounds)) / 2
-        return self.lr * self.lr_decay**t
+        """The learning rate of round t = 0, 1, ..., or the one with which its local steps begin."""
+        return self.lr if self.lr_schedule_over == "steps" else self.scheduled(t, self.rounds)
+
+    def lr_at(self, step: int, steps: int) -> float:
+        """By what the learning rate is multiplied in a local step of so many."""
+        return self.scheduled(step, steps) / self.lr if self.lr_schedule_over == "steps" else 1.0
+
+    def scheduled(self, t: int, end: int) -> float:
+        """The schedule after t of so many rounds or steps."""
+        if self.lr_schedule == "warmup_cosine" and t < (self.lr_warmup or 0):
+            return self.lr * (t + 1) / (self.lr_warmup or 0)
+        if self.lr_schedule.endswith("cosine"):
+            begin = (self.lr_warmup or 0) if self.lr_schedule == "warmup_cosine" else 0
+            angle = math.pi * (t - begin) / max(end - begin, 1)
+            return self.lr_min + (self.lr - self.lr_min) * (1 + math.cos(angle)) / 2
+        if self.lr_schedule == "step":
+            return self.lr * self.lr_decay ** (t // (self.lr_step or 1))
+        return self.lr if self.lr_schedule == "constant" else self.lr * self.lr_decay**t
 
 
 def settings_of(options: Mapping[str, Any]) -> Settings:
