@@ -50,7 +50,6 @@ FEDAVG: Mapping[str, Options] = {
     "merged": of("FedAvg", {"data.merge": True, "division": "merged"}),
     "merged and normalised": of("FedKA", {"data.merge": True, "data.normalize": True, "division": "merged"}, gamma=0.3),
     "cosine": of("FedAvg", {"lr_schedule": "cosine", "lr_min": 0.1, "momentum": 0.5}),
-    "constant": of("FedAvg", {"lr_schedule": "constant"}),
     "falls": of("FedAvg", {"lr_schedule": "step", "lr_decay": 0.5, "lr_step": 2, "rounds": 4}),
     "warm-up": of("FedAvg", {"lr_schedule": "warmup_cosine", "lr_warmup": 2, "lr_min": 0.1, "rounds": 4}),
     "cosine over steps": of("FedAvg", {"lr_schedule": "cosine", "lr_schedule_over": "steps", "lr_min": 0.1, **SGD}),

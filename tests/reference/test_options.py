@@ -36,6 +36,8 @@ GO_WITH = {
     "momentum": ("optimizer.keep", "optimizer.nesterov", "optimizer.dampening"),
 }
 """Options that make no sense without another."""
+NEEDED = {"lr_step", "lr_warmup"}
+"""Options that their schedule cannot do without."""
 MORE_COLUMNS = {"forgetting_every", "personalise", "local_test", "estimate_statistics"}
 """Options that bring columns, and may change nothing else."""
 MADE_OF = {"method", "network", "division", "clients", "rounds", "data.merge"}
@@ -78,6 +80,7 @@ def test_each_option_of_a_case_moves_its_numbers(name: str, tmp_path: Path) -> N
     for option in own_options(name):
         with_it = (each for each in GO_WITH.get(option, ()) if each in case)
         other = {**case, **{each: default(case["method"], each) for each in (option, *with_it)}}
+        other |= {option: 1} if option in NEEDED else {}
         without = reference_rounds(other, tmp_path, division_of(other, tmp_path))
         moved = differences(case, without, given, FAR)
         if not any(math.isfinite(each.gap) or option in MORE_COLUMNS for each in moved):
