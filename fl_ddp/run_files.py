@@ -90,7 +90,8 @@ class RunFiles:
         """
         self._path, self._config, self._federation = path, config, federation
         self._numerics = numerics(config, federation.lanes, ranks)
-        self._tasks_sha256 = federation.worlds.sha256 if federation.stream.num_tasks > 1 else None
+        self._tasks_sha256 = federation.worlds.sha256
+        known: Mapping[str, Mapping[str, object]] = {}
         saved = SavedPartition(
             federation.clients,
             federation.local_test if config.local_test else None,
@@ -112,15 +113,13 @@ class RunFiles:
                     ),
                 )
             self._refuse_other_enrolment(path / "enrolment.csv")
+            known = checkpoint.load(path, finished).state  # type: ignore[assignment]
+            self._refuse_other_tasks(known)
         (path / FAILURE).unlink(missing_ok=True)
         write_text(path / "config.yaml", to_yaml(with_absolute_paths(replace(config, resume=None))))
         write_partition(path / "partition.json", saved)
         if enrolment := federation.worlds.enrolment:
             write_text(path / "enrolment.csv", enrolment)
-        known: Mapping[str, Mapping[str, object]] = {}
-        if finished is not None:
-            known = checkpoint.load(path, finished).state  # type: ignore[assignment]
-            self._refuse_other_tasks(known.get("tasks_sha256"))
         tests = federation.worlds.num_tests
         columns = Columns(federation.classes, PHASES, config.personalise == "all", config.forgetting_every > 0, tests)
         # a checkpoint without its metrics is broken, and must not have metrics.csv begin anew; clients.csv is younger
@@ -151,10 +150,10 @@ class RunFiles:
             what = "the run was started with another enrolment of its clients; restore the file of --stream.enrolment"
             raise ConfigError(file, what)
 
-    def _refuse_other_tasks(self, before: object) -> None:
+    def _refuse_other_tasks(self, known: Mapping[str, object]) -> None:
         """Refuse to go on in other tasks than the run began with, whose file was edited; older runs cannot tell."""
-        if before not in (None, self._tasks_sha256):
-            what = "the run was started with other samples or labels in its tasks; restore the stream and its files"
+        if known.get("tasks_sha256", self._tasks_sha256) != self._tasks_sha256:
+            what = "the run was started with other samples, inputs or labels in its tasks; restore its stream's files"
             raise ConfigError(self._path, what)
 
     def tell(self, line: str) -> None:
@@ -310,14 +309,21 @@ class RunFiles:
         if 0 < config.rounds <= stream.task_rounds * (stream.num_tasks - 1):
             last = stream.task(config.rounds - 1) + 1
             self.tell(f"warning: {config.rounds} rounds end in task {last} of {stream.num_tasks}; give more --rounds")
-        for task in range(stream.num_tasks):
-            enrolled = [part for part in self._federation.worlds.clients_in(task) if len(part)]
-            if idle := num_idle(config, enrolled):
-                least = f"{config.batch_size}{f' in task {task + 1}' if stream.num_tasks > 1 else ''}"
-                self.tell(
-                    f"warning: {idle} of {len(enrolled)} clients have no full batch of {least} and never train; "
-                    "without --drop_last, or with a smaller --batch_size, they do"
-                )
+        idle: dict[int, int] = {}
+        for task in range(stream.task(max(config.rounds - 1, 0)) + 1):
+            if number := num_idle(config, [part for part in self._federation.worlds.clients_in(task) if len(part)]):
+                idle[task + 1] = number
+        if idle and stream.num_tasks == 1:
+            self._tell_who_idles(f"{idle[1]} of {config.clients} clients", "never train")
+        elif idle:
+            each = ", ".join(f"{number} in task {task}" for task, number in idle.items())
+            self._tell_who_idles(f"of the {config.clients} clients {each}", "do not train in it")
+
+    def _tell_who_idles(self, who: str, what: str) -> None:
+        self.tell(
+            f"warning: {who} have no full batch of {self._config.batch_size} and {what}; without --drop_last, or with "
+            "a smaller --batch_size, they do"
+        )
 
 
 def numerics(config: Config, lanes: int, ranks: Ranks) -> dict[str, object]:

@@ -21,6 +21,8 @@ from fl_ddp.streams.stream import Stream
 from fl_ddp.tasks.enrolment import enrolled, enrolment
 
 Parts = list[Indices]
+_LOOKED_AT = 16
+"""Inputs of which it is told how a task has them."""
 _AT_ONCE = 10_000
 """Samples whose inputs are changed for a task in one call."""
 
@@ -147,11 +149,13 @@ class Worlds:
 
     @property
     def sha256(self) -> str:
-        """Of who has which samples in each task, and of their labels and the test samples' in it."""
-        digest = hashlib.sha256()
+        """Of the tasks: who has which samples in each, all labels in it, what is allowed, and how a few inputs look."""
+        digest, some = hashlib.sha256(), self._data.train.x[:_LOOKED_AT]
         for task in range(self._stream.num_tasks):
-            for part in (*self._parts(task), self._labels(task, "train"), self._labels(task, "test")):
+            allowed = np.array(self._stream.allowed(task) or [], np.int64)
+            for part in (*self._parts(task), self._labels(task, "train"), self._labels(task, "test"), allowed):
                 digest.update(len(part).to_bytes(8, "little") + np.ascontiguousarray(part, np.int64).tobytes())
+            digest.update(self._inputs(task, some).cpu().numpy().tobytes())
         return digest.hexdigest()
 
     @property

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -153,12 +154,38 @@ def test_a_run_does_not_go_on_in_other_tasks(tmp_path: Path) -> None:
     lists.write_text(json.dumps({"train": [first, other], "test": tests}))
     settings = {**SMALL, "partition": "IID", "stream": "FromFile", "stream.path": str(lists), "stream.task_rounds": 1}
     short = simulated({**settings, "rounds": 1}, tmp_path)
-    for train in ([first, [*range(501, 1101)]], [first[::-1], other[1:]]):
-        lists.write_text(json.dumps({"train": train, "test": tests}))
-        with pytest.raises(ConfigError, match=r"the run was started with other samples or labels in its tasks"):
+    before = {file: file.read_bytes() for file in short.rglob("*") if file.is_file()}
+    for train in ([first, [*range(501, 1101)]], [first[::-1], other[1:]], [first], [[*range(700)]]):
+        lists.write_text(json.dumps({"train": train, "test": tests[: len(train)]}))
+        what = "samples, inputs or labels in its tasks|another enrolment of its clients"
+        with pytest.raises(ConfigError, match=rf"the run was started with (other )?({what})"):
             resumed(short, rounds=2)
+        assert {file: file.read_bytes() for file in short.rglob("*") if file.is_file()} == before
     lists.write_text(json.dumps({"train": [first[::-1], other], "test": tests}))  # an order says nothing
     assert resumed(short, rounds=2) == short
+
+
+def test_a_run_does_not_go_on_with_other_inputs_or_in_another_single_task(tmp_path: Path) -> None:
+    own = tmp_path / "dimmed.py"
+    text = (
+        "from fl_ddp.api import Permuted\n\nclass Dimmed(Permuted):\n    def inputs(self, task, x, rng):\n"
+        "        return x * SHARE\n"
+    )
+    own.write_text(text.replace("SHARE", "0.5"))
+    given = {**SMALL, "partition": "IID", "stream.task_rounds": 1, "stream.tasks": 2, "rounds": 1}
+    federation = build_federation(from_mapping({**given, "stream": f"{own}:Dimmed"}), SOLO)
+    before = federation.worlds.sha256
+    lists = tmp_path / "one.json"
+    lists.write_text(json.dumps({"train": [[*range(900)]], "test": [[*range(50)]]}))
+    single = {**SMALL, "partition": "IID", "stream": "FromFile", "stream.path": str(lists), "rounds": 1}
+    short = simulated(single, tmp_path)
+    lists.write_text(json.dumps({"train": [[*range(900)]], "test": [[*range(60)]]}))
+    with pytest.raises(ConfigError, match=r"the run was started with other samples"):
+        resumed(short, rounds=2)
+    own.with_name("dimmer.py").write_text(text.replace("SHARE", "0.4"))
+    darker = build_federation(from_mapping({**given, "stream": f"{own.with_name('dimmer.py')}:Dimmed"}), SOLO)
+    again = build_federation(from_mapping({**given, "stream": f"{own}:Dimmed"}), SOLO)
+    assert again.worlds.sha256 == before != darker.worlds.sha256
 
 
 def test_who_never_trains_in_a_task_is_told(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -167,7 +194,8 @@ def test_who_never_trains_in_a_task_is_told(tmp_path: Path, capfd: pytest.Captur
     settings = {**SMALL, "partition": "IID", "stream": "FromFile", "stream.path": str(lists), "stream.task_rounds": 1}
     simulated({**settings, "rounds": 2, "drop_last": True, "batch_size": 4}, tmp_path)
     told = [line for line in capfd.readouterr().out.splitlines() if "have no full batch" in line]
-    assert len(told) == 1 and "clients have no full batch of 4 in task 2 and never train" in told[0]
+    assert len(told) == 1
+    assert re.search(r"of the 12 clients \d+ in task 2 have no full batch of 4 and do not train in it; ", told[0])
 
 
 def test_forgetting_counts_classes_from_when_they_are_first_tested(run: Path) -> None:
