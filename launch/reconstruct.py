@@ -10,6 +10,7 @@ from typing import Annotated
 
 from fl_ddp.bounds import Count
 from fl_ddp.errors import ConfigError
+from fl_ddp.host.atomic_file import writing
 from fl_ddp.host.stdout import say
 from fl_ddp.host.text_table import TextTable
 from launch.compare.found_runs import find_runs
@@ -33,7 +34,8 @@ decoder may exist, so what it finds is the least that leaks.
 Leaves reconstruction.csv (PSNR in dB, and that of the mean image, which whoever sees nothing would take) and
 reconstruction.safetensors (some images) in each run's folder, reconstructions.png and .svg in --out. Runs that have
 them are not attacked again. Rows are what the runs' folders are called but for -seed<k>.
-Exit codes: 0 done, 1 a file cannot be written, 2 the input cannot be read."""
+Ctrl-C stops it; the same command goes on.
+Exit codes: 0 done, 1 a file cannot be written or runs of one row and seed differ, 2 the input cannot be read."""
 
 RunsFolder = Annotated[str, Form("FOLDER", accepted="that of a run or of several runs")]
 
@@ -70,25 +72,37 @@ def _answer(line: Sequence[str]) -> int:
     if words.rest:
         raise ConfigError(words.rest[0], "unknown option; --help shows all")
     options = words.read(ReconstructOptions)
-    folders = [folder for each in options.folders if (folder := Path(each)).suffix != ".log" or folder.is_dir()]
-    for each in find_runs(folders).runs:
+    named = [Path(each) for each in options.folders]
+    # a glob such as runs/b-* gives the runs' logs, too, which lie beside them
+    folders = [each for each in named if each.suffix != ".log" or each.is_dir()] or named
+    runs = find_runs(folders).runs
+    for each in runs:
         if each.state != "finished":
             raise ConfigError(each.run.folder, f"is a run that is {each.state}", "finished runs")
-    attack_all([each.run.folder for each in find_runs(folders).runs], options.epochs)
-    design = rows_of(find_runs(folders).runs)
+    attack_all([each.run.folder for each in runs], options.epochs)
+    return _show(rows_of(find_runs(folders).runs), Path(options.out or folders[0]))
+
+
+def _show(design: Design, out: Path) -> int:
+    """Print the table, and leave the figure; the exit code."""
+    for each in design.differing:
+        print(f"reconstruct: error: {each}", file=sys.stderr, flush=True)
+    if not design.sets:
+        return 1
     say("")
-    for text in _table(design).aligned():
-        say(text)
+    for line in _table(design).aligned():
+        say(line)
     say("\nPSNR of reconstructions, dB, in brackets that of the mean image of task 1; mean ± standard deviation")
-    out = Path(options.out or folders[0])
     # matplotlib takes a second to import, which a wrong option need not wait for
     from launch.plots.figure_style import paper_style, save
     from launch.plots.picture_figure import picture_figure
 
-    out.mkdir(parents=True, exist_ok=True)
     with paper_style():
-        say(f"{out / save(picture_figure(design), out / 'reconstructions')} shows some")
-    return 0
+        figure = picture_figure(design)
+        with writing(out):
+            out.mkdir(parents=True, exist_ok=True)
+        say(f"{out / save(figure, out / 'reconstructions')} shows some")
+    return 1 if design.differing else 0
 
 
 def _table(design: Design) -> TextTable:

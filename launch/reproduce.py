@@ -14,7 +14,8 @@ from launch.executor import Executor, ExecutorOptions, read_executor
 from launch.exit_code import exit_code
 from launch.input.help_text import help_text
 from launch.input.words import split
-from launch.privacy.runs import attack_all
+from launch.privacy.runs import DECODER_EPOCHS, attack_all
+from launch.run.reconstruction_curves import epochs_of
 from launch.run.stored import Run
 from launch.run.trial import Trial
 from launch.slurm.folders import array_folder
@@ -90,8 +91,12 @@ def _reproduce(options: ReproduceOptions, over: Sequence[str], executor: Executo
         unfinished = [each for each in outcomes if each.state in ("not started", "stopped", "failed")]
         failed = {each.trial.label: each.words for each in unfinished}
         if any(metric.of_images for column in table.columns_of(options.small) for metric in column.metrics):
-            attack_all([trial.folder for trial in trials if trial.is_finished()])
+            attack_all([t.folder for t in trials if t.is_finished() and t.config.method.name == "FilVer"])
         say("")
+    for each in wanted.values():
+        if (epochs := epochs_of(each.folder)) not in (None, DECODER_EPOCHS):
+            why = f"reconstruction.csv is of {epochs} epochs of a decoder, not {DECODER_EPOCHS}; leave --report away"
+            failed[each.label] = why
     runs = _read_all(rows, failed)
     comparison = compare(table, runs, small=options.small)
     _write(comparison, origin_now(command, comparison, runs), folder)

@@ -9,8 +9,6 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from fl_ddp.protocol import Counts
-
 ScheduleName = Literal["constant", "exponential", "step", "cosine", "warmup_cosine"]
 ScheduleUnit = Literal["rounds", "steps"]
 
@@ -51,7 +49,7 @@ class Schedule:
         share = (index - warmup) / max(length - warmup, 1)
         return self.least + (self.lr - self.least) * (1 + math.cos(math.pi * share)) / 2
 
-    def over_steps(self, steps: Counts) -> npt.NDArray[np.float64]:
+    def over_steps(self, steps: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
         """The learning rate [T, G] in each local step of clients with so many steps [G], 0 behind their last one."""
         table = np.zeros((int(steps.max(initial=0)), len(steps)))
         for number in np.unique(steps):

@@ -142,6 +142,8 @@ def parse_metric(text: str, where: str = "--metric") -> Metric:
     of_target = target is not None or row is not None
     if match is None or len(parts) > 1 or (of_target and match["round"]) or (slash and not relative_to.strip()):
         raise unknown
+    if of_target and _OF_IMAGES.fullmatch(quantity):
+        raise ConfigError(where, f"{text!r}: a PSNR is no share to reach", "final of psnr/1")
     parameter = float(match["weight"] or match["count"] or 0)
     statistic = match[1].rstrip(".0123456789")
     end = int(match["round"]) if match["round"] else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from safetensors import SafetensorError
@@ -29,13 +30,23 @@ Pictures = Mapping[str, Inputs]
 
 
 def picture_figure(design: Design) -> Figure:
-    """Images of each task, and below them their reconstructions by setting, of its least seed, with PSNR over seeds.
+    """Images of each task, below them their reconstructions by setting, of the least common seed, with PSNR over seeds.
 
     Raises:
-        ConfigError: a run's pictures cannot be read.
+        ConfigError: a run's pictures cannot be read, or are of other images than another's.
     """
     names = [panel_title(design, each).replace("\n", " ") or "reconstruction" for each in design.sets]
-    stored = [_pictures(min(each.counted, key=lambda run: run.seed)) for each in design.sets]
+    seeds = set.intersection(*({run.seed for run in each.counted} for each in design.sets))
+    if not seeds:
+        raise ConfigError(", ".join(names), "have no seed in common, so no images", "runs of the same seeds")
+    shown = [next(run for run in each.counted if run.seed == min(seeds)) for each in design.sets]
+    stored = [_pictures(run) for run in shown]
+    for run, pictures in zip(shown, stored, strict=True):
+        if pictures.keys() != stored[0].keys() or any(
+            not np.array_equal(pictures[key], stored[0][key]) for key in pictures if key.startswith("images/")
+        ):
+            what = f"has other images than {shown[0].folder}, which one figure cannot show"
+            raise ConfigError(run.folder, what, "runs of the same data and tasks")
     every = sorted(int(key.partition("/")[2]) for key in stored[0] if key.startswith("images/"))
     tasks = every if len(every) <= MOST_TASKS else [every[0], *every[1 - MOST_TASKS :]]
     each_task = len(stored[0][f"images/{tasks[0]}"])

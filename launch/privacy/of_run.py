@@ -21,15 +21,33 @@ from fl_ddp.engine.seeds import Purpose, torch_seed
 from fl_ddp.errors import ConfigError
 from fl_ddp.federation import Federation, build_federation
 from fl_ddp.host.atomic_file import write_bytes, write_text
+from fl_ddp.host.checkout import commit
 from fl_ddp.host.environment import prepare
 from fl_ddp.methods.filver import FilVer
-from fl_ddp.ranks.collectives import join
+from fl_ddp.ranks.collectives import Ranks
 from launch.privacy.attack import Seen, reconstruct
 from launch.run.reconstruction_curves import COLUMNS, FILE, PICTURES
 
 _AT_ONCE = 1000
 _SHOWN = 4
 """Images of each task that are kept beside their reconstructions, each of another class if there are as many."""
+
+
+def refuse_others(folder: Path) -> None:
+    """Refuse a run whose clients send no embeddings, or whose server has no images.
+
+    Raises:
+        ConfigError: it is such a run.
+    """
+    method = from_file(folder / "config.yaml").method
+    owner, given = registry.load("method", method.class_path), method.init_args
+    if not (isinstance(owner, type) and issubclass(owner, FilVer)):
+        raise ConfigError(folder, f"is a run of {method.name}, whose clients send no embeddings", "runs of FilVer")
+    if not given["sst"]:
+        raise ConfigError(folder, "is a run whose clients send no embeddings (--method.sst 0)", "--method.sst above 0")
+    if not given["pretrain_epochs"]:
+        what = "is a run whose server has no images (--method.pretrain_epochs 0)"
+        raise ConfigError(folder, what, "--method.pretrain_epochs above 0")
 
 
 def attack(folder: Path, epochs: int) -> None:
@@ -42,18 +60,20 @@ def attack(folder: Path, epochs: int) -> None:
         epochs: of the decoder's training.
 
     Raises:
-        ConfigError: the run is none of FilVer, or its model cannot be read.
+        ConfigError: the run sends no embeddings or no images' ones, or its model cannot be read.
         RunError: a file cannot be written.
     """
+    refuse_others(folder)
     prepare()
-    config = replace(from_file(folder / "config.yaml"), compile=False)
-    federation = build_federation(config, join(config.device))
+    config = replace(from_file(folder / "config.yaml"), compile=False, device="auto")
+    place = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    federation = build_federation(config, Ranks(0, 1, place))
     method = federation.method
-    if not isinstance(method, FilVer):
-        what = f"is a run of {config.method.name}, whose clients send no embeddings"
-        raise ConfigError(folder, what, "runs of FilVer")
+    assert isinstance(method, FilVer)
     encoder = _encoder(folder, config, federation)
     world, tests = federation.worlds.at(0), [test.samples for test in federation.worlds.all_tests()]
+    if world.train.x.ndim != 4:
+        raise ConfigError(folder, f"has inputs {list(world.train.x.shape[1:])}", "images [channels, height, width]")
     rows = torch.from_numpy(np.unique(np.concatenate(world.clients))).to(world.train.y.device)
     low, high = _range(world.train.x)
     known = _seen(encoder, Samples(world.train.x[rows], world.train.y[rows], world.train.normaliser), low, high)
@@ -61,7 +81,8 @@ def attack(folder: Path, epochs: int) -> None:
     with torch_seed(config.seed, Purpose.RECONSTRUCTION):
         found = reconstruct(known, others, statistics=method.share == "stats", epochs=epochs)
 
-    numbers = [(task, each.psnr, each.psnr_of_mean, config.rounds, epochs) for task, each in enumerate(found, 1)]
+    made_by = commit()
+    numbers = [(task, each.psnr, each.psnr_of_mean, epochs, made_by) for task, each in enumerate(found, 1)]
     pictures: dict[str, Tensor] = {}
     for task, (seen, each, samples) in enumerate(zip(others, found, tests, strict=True), 1):
         shown = _one_of_each_class(samples.y)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from fl_ddp.errors import RunError
 from fl_ddp.host.stdout import say
-from launch.run.reconstruction_curves import epochs_of
+from launch.run.reconstruction_curves import PICTURES, epochs_of
 
 DECODER_EPOCHS = 20
 """Of the attack, if not told otherwise."""
@@ -16,15 +17,20 @@ def attack_all(folders: Sequence[Path], epochs: int = DECODER_EPOCHS) -> None:
     """Attack those finished runs of FilVer that have not been attacked so.
 
     Raises:
-        ConfigError: a run is none of FilVer, or something of it cannot be read.
-        RunError: a file cannot be written.
+        ConfigError: a run's clients send no embeddings, or something of it cannot be read.
+        RunError: a file cannot be written, or the user has interrupted it.
     """
-    waiting = [folder for folder in folders if epochs_of(folder) != epochs]
+    waiting = [each for each in folders if epochs_of(each) != epochs or not (each / PICTURES).is_file()]
     if not waiting:
         return
     # torch takes seconds to import
-    from launch.privacy.of_run import attack
+    from launch.privacy.of_run import attack, refuse_others
 
-    for number, folder in enumerate(waiting, 1):
-        say(f"[{number}/{len(waiting)}] reconstructing from what {folder.name} sends")
-        attack(folder, epochs)
+    for folder in waiting:
+        refuse_others(folder)
+    try:
+        for number, folder in enumerate(waiting, 1):
+            say(f"[{number}/{len(waiting)}] reconstructing from what {folder.name} sends")
+            attack(folder, epochs)
+    except KeyboardInterrupt:
+        raise RunError("interrupted; the same command goes on") from None

@@ -8,20 +8,18 @@ from launch.numbers.metric import Curve
 from launch.run.written_rows import written_rows
 
 FILE, PICTURES = "reconstruction.csv", "reconstruction.safetensors"
-COLUMNS = ("task", "psnr", "psnr_of_mean", "round", "epochs")
+COLUMNS = ("task", "psnr", "psnr_of_mean", "epochs", "commit")
 
 
 def reconstruction_curves(folder: Path) -> dict[str, Curve]:
-    """Psnr/1 and so on, dB, and psnr_of_mean/1, after the round in which the run was attacked; empty before.
+    """Psnr/1 and so on, dB, and psnr_of_mean/1, after round 1, when the encoder is frozen; empty before an attack.
 
     Raises:
         ConfigError: the file is not what launch.reconstruct writes.
     """
     with written_rows(folder / FILE) as rows:
         return {
-            f"{name}/{int(row['task'])}": ((int(row["round"]), float(row[name])),)
-            for row in rows
-            for name in ("psnr", "psnr_of_mean")
+            f"{name}/{int(row['task'])}": ((1, float(row[name])),) for row in rows for name in ("psnr", "psnr_of_mean")
         }
 
 

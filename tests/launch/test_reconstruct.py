@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import csv
+from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 import own_models
 import pytest
-from launching import simulated
+import torch
+from launching import resumed, simulated
 from PIL import Image
 from safetensors.numpy import load_file
 
-from fl_ddp.check.runs import SOLO
+from fl_ddp.check.runs import SOLO, course
 from fl_ddp.config.command_line import from_file
 from fl_ddp.federation import build_federation
+from fl_ddp.methods.filver import FilVer
+from fl_ddp.protocol import Batch
 from launch.compare.found_runs import find_runs
 from launch.compare.replicates import rows_of
 from launch.numbers.metric import parse_metric, read_off
 from launch.privacy import of_run
-from launch.privacy.attack import Seen, reconstruct
+from launch.privacy.attack import Reconstructed, Seen, reconstruct
 from launch.reconstruct import main
 from launch.reproduce import main as reproduce
 from launch.run.stored import read_run
@@ -48,7 +53,7 @@ def rows(folder: Path) -> list[dict[str, str]]:
 def test_each_task_has_its_number_beside_that_of_the_mean_image(folder: Path) -> None:
     for seed in (0, 1):
         found = rows(folder / f"s1-sampled-seed{seed}")
-        assert [(row["task"], row["round"], row["epochs"]) for row in found] == [(f"{t}", "3", "1") for t in (1, 2, 3)]
+        assert [(row["task"], row["epochs"]) for row in found] == [(f"{t}", "1") for t in (1, 2, 3)]
         run = read_run(folder / f"s1-sampled-seed{seed}")
         assert run is not None
         for row in found:
@@ -82,24 +87,55 @@ def test_what_is_there_is_not_made_again_and_an_attack_can_be_repeated(
     assert [file.read_bytes() for file in files] == before
 
 
-def test_the_attacker_knows_the_images_of_the_first_tasks_clients_alone(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("share", ["sampled", "stats"])
+def test_the_attacker_knows_the_first_tasks_images_and_is_tested_on_others(
+    share: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    known: list[Seen] = []
+    run = simulated({**TINY, "method.share": share, "data.normalize": True, "rounds": 1}, tmp_path)
+    seen: list[tuple[Seen, Sequence[Seen], list[Reconstructed]]] = []
 
-    def spy(of: Seen, others: list[Seen], *, statistics: bool, epochs: int) -> object:
-        known.append(of)
-        assert not statistics and [len(each.images) for each in others] != []
-        return reconstruct(of, others, statistics=statistics, epochs=epochs)
+    def spy(known: Seen, others: Sequence[Seen], *, statistics: bool, epochs: int) -> list[Reconstructed]:
+        assert statistics == (share == "stats") and epochs == 2
+        found = reconstruct(known, others, statistics=statistics, epochs=epochs)
+        seen.append((known, others, found))
+        return found
 
     monkeypatch.setattr(of_run, "reconstruct", spy)
-    of_run.attack(folder / "s1-sampled-seed0", 1)
-    federation = build_federation(from_file(folder / "s1-sampled-seed0" / "config.yaml"), SOLO)
-    first = federation.worlds.clients_in(0)
-    assert len(first[1]) == len(first[2]) == 0  # they join later
-    assert len(known[0].images) == len(first[0])
-    x = federation.worlds.at(0).train.x[first[0]]
-    assert ((x - x.min()) / (x.max() - x.min()))[0].allclose(known[0].images[0], atol=0.1)
+    of_run.attack(run, 2)
+    ((known, others, found),) = seen
+    federation = build_federation(from_file(run / "config.yaml"), SOLO)
+    method, first, world = federation.method, federation.worlds.clients_in(0), federation.worlds.at(0)
+    assert isinstance(method, FilVer) and len(first[1]) == len(first[2]) == 0  # they join later
+    theta = federation.model.leaves(course(run)[-1].server["theta"])
+    low, high = world.train.x.min(), world.train.x.max()
+    sets = [
+        (world.train.x[np.sort(first[0])], known),
+        *zip((t.samples.x for t in federation.worlds.all_tests()), others, strict=True),
+    ]
+    for x, each in sets:
+        torch.testing.assert_close(each.images, (x - low) / (high - low))
+        batch = Batch(world.train.inputs(x, torch.float32), torch.zeros(len(x)), torch.ones(len(x)), torch.zeros(()))
+        torch.testing.assert_close(each.embeddings, method.embed(theta, batch)["x"], rtol=1e-4, atol=1e-5)
+    stored = load_file(run / "reconstruction.safetensors")
+    for task, (test, each, of_task) in enumerate(zip(federation.worlds.all_tests(), others, found, strict=True), 1):
+        labels = sorted(set(test.samples.y.tolist()))[:4]
+        places = [test.samples.y.tolist().index(label) for label in labels]
+        places += [place for place in range(len(test.samples.y)) if place not in places][: 4 - len(places)]
+        np.testing.assert_array_equal(stored[f"images/{task}"], each.images[places].numpy())
+        np.testing.assert_array_equal(stored[f"reconstructions/{task}"], of_task.images[places].numpy())
+
+
+def test_a_run_that_goes_on_keeps_its_numbers(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    runs = [simulated({**TINY, "rounds": 1, "seed": seed, "name": f"r-seed{seed}"}, tmp_path) for seed in (0, 1)]
+    assert main([str(tmp_path), "--epochs", "1"]) == 0
+    resumed(runs[1], rounds=2)
+    (row,) = rows_of(find_runs([tmp_path]).runs).sets
+    assert len(row.numbers(parse_metric("final of psnr/1"))) == 2
+    (runs[0] / "reconstruction.safetensors").unlink()
+    capfd.readouterr()
+    assert main([str(tmp_path), "--epochs", "1", "--out", str(tmp_path / "figures")]) == 0
+    assert "[1/1] reconstructing from what r-seed0 sends" in capfd.readouterr().out
+    assert (tmp_path / "figures" / "reconstructions.svg").is_file()
 
 
 def test_rows_of_a_table_read_it(folder: Path) -> None:
@@ -134,6 +170,10 @@ def test_bad_input_is_one_line(folder: Path, tmp_path: Path, capfd: pytest.Captu
     for file in (folder / "s1-sampled-seed0").glob("*.[ycj]*"):
         (broken / file.name).write_bytes(file.read_bytes())
     (broken / "reconstruction.csv").unlink()
+    (tmp_path / "only.log").touch()
+    simulated({**TINY, "rounds": 1, "method.sst": 0, "name": "silent"}, tmp_path)
+    simulated({**TINY, "rounds": 1, "method.pretrain_epochs": 0, "name": "noise"}, tmp_path)
+    simulated({**TINY, "rounds": 1, "stream.tasks": 2, "name": "other-seed0"}, tmp_path)
     for words, message in (
         ([], "FOLDER: is missing"),
         (["nowhere"], "nowhere: is no folder"),
@@ -141,8 +181,12 @@ def test_bad_input_is_one_line(folder: Path, tmp_path: Path, capfd: pytest.Captu
         ([str(broken)], "model.safetensors: is not the model of the run"),
         ([str(folder), "--epochs", "0"], "--epochs: 0"),
         ([str(folder), "--epoch", "1"], "--epoch: unknown option"),
+        ([str(tmp_path / "only.log")], "only.log: is no folder"),
+        ([str(tmp_path / "silent")], "is a run whose clients send no embeddings (--method.sst 0)"),
+        ([str(tmp_path / "noise")], "is a run whose server has no images (--method.pretrain_epochs 0)"),
+        ([str(folder), str(tmp_path / "other-seed0"), "--epochs", "1"], "has other images than"),
     ):
         capfd.readouterr()
-        assert main(words) == 2
+        assert main(words) == 2, words
         _, err = capfd.readouterr()
         assert err.count("\n") == 1 and err.startswith("reconstruct: error: ") and message in err, (words, err)
