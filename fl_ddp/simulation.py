@@ -133,7 +133,9 @@ class Simulation:
             changes = self._changes(index, ids, server, total) if looks else []
             self._update(index, ids, server, total, kept)
             down = self._federation.method.sent_bytes(server, index)
-            traffic = Traffic(kept[0].bytes_up, down, self._federation.worlds.given_bytes(index))
+            given = self._federation.worlds.given_bytes(index)
+            given += self._federation.method.given_bytes(server) * self._federation.worlds.newcomers(index)
+            traffic = Traffic(kept[0].bytes_up, down, given)
             record = self._told(hands, traffic, total, initial, personal.by_all)
             self._end(with_degrees(record, changes, len(self._federation.classes)), OfClients(personal.each, changes))
             yield self.finished

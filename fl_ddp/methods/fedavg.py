@@ -80,6 +80,10 @@ class FedAvg:
         """Bytes that travel to one client in a round."""
         return sum(server[name].nbytes for name in self.sent(round_index))
 
+    def given_bytes(self, server: Tensors) -> int:
+        """Bytes that each client is given once, before the first round in which it may take part."""
+        return 0
+
     def leaves(self, vector: Tensor) -> Leaves:
         """Split a parameter vector [..., P] into leaves; a tensor whose last dimension is P is a parameter vector."""
         return self.model.leaves(vector)

@@ -94,9 +94,12 @@ class FilVer(FedAvg):
         return empty_bank(self.remember, 2 * self.size, self.model.init())
 
     def sent_bytes(self, server: Tensors, round_index: int) -> int:
-        """The classifier, at first with its encoder."""
-        theta = server["theta"]
-        return (self.model.take(theta, self.part) if round_index else theta).nbytes
+        """The classifier."""
+        return self.model.take(server["theta"], self.part).nbytes
+
+    def given_bytes(self, server: Tensors) -> int:
+        """The encoder."""
+        return server["theta"].nbytes - self.sent_bytes(server, 0)
 
     def measures(self, round_index: int) -> bool:
         """Before the first round; without passes over the samples the encoder stays random."""

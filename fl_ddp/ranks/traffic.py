@@ -9,7 +9,7 @@ from fl_ddp.protocol import Term, Upload
 
 
 class Traffic(NamedTuple):
-    """Bytes that one client sends and receives in a round, and that all of them had been given before the first."""
+    """Bytes that one client sends and receives in a round, and that all of them together were given before it."""
 
     up: int
     down: int

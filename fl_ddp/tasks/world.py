@@ -179,6 +179,14 @@ class Worlds:
         world, begins = self.at(index), index == 0 or (self._stream.tests_apart and self._stream.ends_task(index - 1))
         return world.train.x[:1].nbytes * int((world.shared >= 0).sum()) * len(world.present) if begins else 0
 
+    def newcomers(self, index: int) -> int:
+        """Number of clients that may take part for the first time from a round on."""
+        if index and not self._stream.ends_task(index - 1):
+            return 0
+        task = self._stream.task(index)
+        earlier = {i for before in range(task) for i, part in enumerate(self._parts(before)) if len(part)}
+        return sum(1 for i, part in enumerate(self._parts(task)) if len(part) and i not in earlier)
+
     def at(self, index: int) -> World:
         """The world of a round, from 0."""
         world = self._of_task(self._stream.task(index))

@@ -252,6 +252,16 @@ def test_what_travels() -> None:
         assert second.traffic_down_bytes == 8 * 4 * classifier
 
 
+def test_each_client_is_given_the_encoder_once(tmp_path: Path) -> None:
+    """Of eight clients two join in the second task, one of which leaves and comes back."""
+    who = tmp_path / "who.csv"
+    who.write_text("1,1,1\n" * 5 + "1,0,1\n" + "0,1,1\n" * 2)
+    classifier, encoder = 6 * 16 + 16 + 16 * 3 + 3, 2 * (64 * 6 + 6)
+    records = played(stream__enrolment=str(who), cohort=4).records[1:]
+    given = [record.traffic_down_bytes - 4 * 4 * classifier for record in records]
+    assert given == [6 * 4 * encoder, 0, 2 * 4 * encoder, 0, 0, 0]
+
+
 def test_nothing_is_sent_to_a_server_that_does_not_train() -> None:
     classifier = 6 * 16 + 16 + 16 * 3 + 3
     quiet = played(rounds=1, method__sst=0)

@@ -121,6 +121,10 @@ class FedAvg:
         """What a client receives in round t, where a number takes `width` bytes: the model, 1 P."""
         return theta.count() * width
 
+    def bytes_given(self, theta: Parameters, width: int) -> int:
+        """What a client is given once, before the first round in which it may take part."""
+        return 0
+
     @property
     def gives_samples(self) -> bool:
         """Whether every client is given a sample of each class before a task's first round."""

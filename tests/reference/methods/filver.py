@@ -172,8 +172,12 @@ class FilVer(FedAvg):
         return server | {"theta": theta}
 
     def bytes_down(self, theta: Parameters, width: int, t: int) -> int:
-        """The classifier, at first with its encoder."""
-        return (theta.count() if t == 0 else self.classifier(theta)) * width
+        """The classifier."""
+        return self.classifier(theta) * width
+
+    def bytes_given(self, theta: Parameters, width: int) -> int:
+        """The encoder."""
+        return (theta.count() - self.classifier(theta)) * width
 
     def bytes_up(self, theta: Parameters, width: int, *, ends_task: bool = False) -> int:
         """The classifier, its n_k and its loss; embeddings and labels, which are long."""

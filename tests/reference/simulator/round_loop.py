@@ -272,6 +272,8 @@ class Play:
         begins = t == 0 or (self.tasks.are_tested and self.tasks.ends(t - 1))
         given = sum(i >= 0 for i in self.schedule.shared(t)) if begins and self.method.gives_samples else 0
         before = len(self.present(t)) * given * self.data.x_train[0].numel() * self.width
+        new = set(self.present(t)).difference(*(self.present(s) for s in range(t)))
+        before += len(new) * self.method.bytes_given(theta, self.width)
         return {
             "cohort": len(updates),
             "traffic_down_bytes": len(updates) * self.method.bytes_down(theta, self.width, t) + before,
