@@ -273,7 +273,8 @@ def aligned(client: Client) -> None:
 CLIENTS = 4
 """In the benchmark; FedFomo weighs the models of all."""
 LOOPS: Mapping[str, Callable[[Client], None]] = {
-    "FedAvg": plain, "FedAvgM": plain, "FedNova": plain, "LocalOnly": plain, "FedBN": plain, "FedPer": plain,
+    "FedAvg": plain, "FedAvgM": plain, "FedOpt": plain, "FedNova": plain, "LocalOnly": plain, "FedBN": plain,
+    "FedPer": plain,
     "FedProx": near, "Scaffold": drifting, "FedDyn": dynamic, "FisherAvg": fisher_averaging, "FedCurv": curvature,
     "OnlineEWC": near, "FedCL": continual, "FedKA": anchored, "MOON": contrastive, "FedNTD": not_true,
     "Ditto": two_models, "FedRep": head_first, "FedRoD": two_heads, "FedALA": mixed, "FedFomo": first_order,

@@ -115,6 +115,7 @@ def test_every_number_among_the_options_declares_its_bounds() -> None:
 JUST_OUT: Mapping[str, Mapping[str, tuple[float, float]]] = {
     "FedAvg": {"server_lr": (0.0, 5e-324)},
     "FedProx": {"mu": (-5e-324, 0.0)},
+    "FedOpt": {"beta1": (1.0, 0.0), "beta2": (-0.1, 0.999), "tau": (0.0, 1e-9)},
     "FedAvgM": {"beta": (1.0, 0.0), "dampening": (-5e-324, 1.0)},
     "FedNova": {"mu": (-5e-324, 0.0)},
     "Scaffold": {},

@@ -60,7 +60,7 @@ CAUGHT = {
 NEEDLESS = {
     "FedAvg": {"neutral", "effect"}, "FedDyn": {"neutral"}, "FedNova": {"neutral"}, "Scaffold": {"neutral"},
     "FedFomo": {"neutral"}, "FedPAC": {"neutral"}, "FedPer": {"neutral"}, "FedBN": {"neutral"}, "FedRep": {"neutral"},
-    "LocalOnly": {"neutral"}, "Ditto": {"effect"}, "FilVer": {"neutral"},
+    "LocalOnly": {"neutral"}, "Ditto": {"effect"}, "FilVer": {"neutral"}, "FedOpt": {"neutral"},
 }  # fmt: skip
 """Which checks ask nothing of a method."""
 

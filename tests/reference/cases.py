@@ -107,6 +107,12 @@ FEDAVGM: Mapping[str, Options] = {
     "kept momentum": of("FedAvgM", KEPT, beta=0.5),
 }
 
+FEDOPT: Mapping[str, Options] = {
+    "adam": of("FedOpt", SGD, server_lr=0.5),
+    "yogi": of("FedOpt", rule="yogi", beta1=0.5, beta2=0.7, tau=0.02, weights="uniform"),
+    "adagrad": of("FedOpt", {**NORMED, **IDLE}, rule="adagrad", beta1=0.0, tau=0.1),
+    "single precision": of("FedOpt", {"network": "Network32"}, tau=0.1),
+}
 FEDNOVA: Mapping[str, Options] = {
     "plain": of("FedNova", server_lr=0.7),
     "momentum": of("FedNova", SGD),
@@ -385,7 +391,7 @@ ONLINEEWC: Mapping[str, Options] = {
 }  # fmt: skip
 
 TABLES = (
-    FEDAVG, FEDPROX, FEDAVGM, FEDNOVA, SCAFFOLD, FEDDYN, FEDCURV, FISHERAVG, FEDCL, FEDNTD, MOON, FEDKA,
+    FEDAVG, FEDPROX, FEDAVGM, FEDOPT, FEDNOVA, SCAFFOLD, FEDDYN, FEDCURV, FISHERAVG, FEDCL, FEDNTD, MOON, FEDKA,
     LOCALONLY, DITTO, FEDBN, FEDPER, FEDREP, FEDROD, FEDALA, FEDFOMO, FEDPAC, FILVER, ONLINEEWC, STREAMS,
 )  # fmt: skip
 CASES: Mapping[str, Options] = {f"{case['method']}: {name}": case for table in TABLES for name, case in table.items()}

@@ -21,6 +21,7 @@ from fedfomo import FedFomo
 from fedka import FedKA
 from fednova import FedNova
 from fedntd import FedNTD
+from fedopt import FedOpt
 from fedpac import FedPAC
 from fedper import FedPer
 from fedprox import FedProx
@@ -44,7 +45,7 @@ from torch import nn
 from fl_ddp.engine.seeds import Purpose, torch_seed
 
 ALL = (
-    FedAvg, FedProx, FedAvgM, FedNova, Scaffold, FedDyn, FedCurv, FisherAvg, FedCL, FedNTD, MOON, FedKA,
+    FedAvg, FedProx, FedAvgM, FedOpt, FedNova, Scaffold, FedDyn, FedCurv, FisherAvg, FedCL, FedNTD, MOON, FedKA,
     LocalOnly, Ditto, FedBN, FedPer, FedRep, FedRoD, FedALA, FedFomo, FedPAC, FilVer, OnlineEWC,
 )  # fmt: skip
 METHODS: Mapping[str, type[FedAvg]] = {method.__name__: method for method in ALL}

@@ -38,6 +38,7 @@ OF_METHODS: Mapping[str, Mapping[str, object]] = {
     "FedAvg": {},
     "FedProx": {"method.mu": 0.1},
     "FedAvgM": {},
+    "FedOpt": {},
     "FedNova": {},
     "Scaffold": {},
     "FedDyn": {},
