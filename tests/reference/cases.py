@@ -77,7 +77,13 @@ FEDAVG: Mapping[str, Options] = {
     "AdamW": of("FedAvg", {**ADAM, "optimizer": "AdamW", "optimizer.weight_decay": 2.0}),
     "kept Adagrad": of(
         "FedAvg",
-        {**KEPT_ADAM, "optimizer": "Adagrad", "optimizer.lr_decay": 0.2, "optimizer.initial_accumulator_value": 0.1},
+        {
+            **KEPT_ADAM,
+            **IDLE,
+            "optimizer": "Adagrad",
+            "optimizer.lr_decay": 0.2,
+            "optimizer.initial_accumulator_value": 0.1,
+        },
     ),
     "RMSprop": of(
         "FedAvg",
