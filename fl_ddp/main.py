@@ -1,10 +1,11 @@
-"""The command: torchrun --nproc_per_node=N -m fl_ddp.main, or srun python, or python alone for one rank."""
+"""The command: torchrun --nproc_per_node=N -m fl_ddp.main, or srun python, or python alone, or fl-ddp, for one rank."""
 
 from __future__ import annotations
 
 import os
 import sys
 from collections.abc import Sequence
+from typing import NoReturn
 
 from fl_ddp.host.interrupt import die_with_launcher, listening
 from fl_ddp.ranks.slurm import rank_variables
@@ -26,9 +27,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         return work(sys.argv[1:] if argv is None else argv, stop)
 
 
-if __name__ == "__main__":
+def command() -> NoReturn:
+    """Do what the command line asks for, and end the process."""
     code = main()
     sys.stdout.flush()
     sys.stderr.flush()
     # In order it takes a second, in which torchrun kills this rank for another's exit code, or a broken group aborts.
     os._exit(code)
+
+
+if __name__ == "__main__":
+    command()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sysconfig
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +18,9 @@ from launch.numbers.metric import parse_metric
 from launch.tables.ordering import Ordering, parse_ordering
 from launch.tables.rows import Column, Content, Follows, Row, Table
 
-CONFIGS = Path(__file__).parents[2] / "configs"
+_BESIDE = Path(__file__).parents[2] / "configs"
+CONFIGS = _BESIDE if _BESIDE.is_dir() else Path(sysconfig.get_path("data")) / "share" / "fl_ddp" / "configs"
+"""Recipes, of a checkout or as a wheel installs them."""
 ENDING = ".table.yaml"
 
 _TEXTS = ("id", "paper", "item", "title", "cost")
