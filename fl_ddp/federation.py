@@ -141,7 +141,7 @@ def build_federation(config: Config, ranks: Ranks) -> Federation:
     dtype = next((p.dtype for p in module.parameters()), torch.float32)
     train, test = _on_device(data, source.normalize, device, dtype)
     example = test.inputs(test.x[:1], dtype)
-    model = FlatModel(module, num_classes, example)
+    model = FlatModel(module, num_classes, example, config.label_smoothing)
     try_once = partial(try_gradient, model, example, config.model.name)
     with _keyed(config, "forward", "by torch.nn.Dropout layers, whose keys are the run's", try_once):
         try_once()

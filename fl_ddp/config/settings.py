@@ -66,6 +66,7 @@ class Config:
         weight_decay: L2 coefficient added to the clients' gradients.
         clip_norm: longest gradient of a local step, over all parameters, with what the method adds to it, without
             weight_decay; a longer one is cut to it; null for any.
+        label_smoothing: share of a label's probability that all classes have alike in the clients' loss.
         running_statistics: of BatchNorm after a round: the mean of the cohort's (average), that of the first round for
             good (first), or each client's own (local), so that the clients' own models alone are tested.
         estimate_statistics: with local, test the global model too, on statistics of the cohort's training samples.
@@ -114,6 +115,7 @@ class Config:
     momentum: BelowOne = 0.0
     weight_decay: NonNegative = 0.0
     clip_norm: Positive | None = None
+    label_smoothing: BelowOne = 0.0
     running_statistics: RunningStatistics = "average"
     estimate_statistics: bool = False
     lanes: Count | Literal["auto"] = "auto"

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from fl_ddp.bounds import NonNegative, Positive
 from fl_ddp.methods.fedavg import FedAvg
-from fl_ddp.network.loss import among, cross_entropy, mean_over, one_hot
+from fl_ddp.network.loss import among, mean_over, one_hot
 from fl_ddp.protocol import Batch, Leaves, Tensors
 
 _NEVER = -1e30
@@ -42,7 +42,7 @@ class FedNTD(FedAvg):
         true = one_hot(batch.y, self.model.num_classes)
         p, q = self._not_true(received, true), self._not_true(logits, true)
         divergence = (p.exp() * (p - q)).sum(-1)
-        return mean_over(batch.mask, cross_entropy(logits, batch.y) + self.beta * self.tau**2 * divergence)
+        return mean_over(batch.mask, self.model.cross_entropy(logits, batch.y) + self.beta * self.tau**2 * divergence)
 
     def _not_true(self, logits: Tensor, true: Tensor) -> Tensor:
         """Eq. 5: log-probabilities [B, C] at the temperature, without the true class."""

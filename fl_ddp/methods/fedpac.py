@@ -17,7 +17,7 @@ from fl_ddp.clients.own_samples import sum_over
 from fl_ddp.clients.simplex import least_on_simplex
 from fl_ddp.engine.group import Group
 from fl_ddp.methods.fedavg import FedAvg
-from fl_ddp.network.loss import cross_entropy, mean_over, one_hot
+from fl_ddp.network.loss import mean_over, one_hot
 from fl_ddp.protocol import Batch, Info, Leaves, Tensors, Total, Upload
 
 
@@ -62,7 +62,7 @@ class FedPAC(FedAvg):
         """Cross-entropy, and the features' distance from the means of their classes (Eq. 7)."""
         z, logits = self.model.run(theta, batch)
         distance = (z - mine["means"][batch.y]).square().mean(-1)
-        return mean_over(batch.mask, cross_entropy(logits, batch.y) + server["pull"] * distance)
+        return mean_over(batch.mask, self.model.cross_entropy(logits, batch.y) + server["pull"] * distance)
 
     def project(self, new: Tensor, old: Tensor, server: Tensors, mine: Tensors) -> Tensor:
         """What is not free stays."""

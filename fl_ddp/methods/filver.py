@@ -24,7 +24,7 @@ from fl_ddp.engine.seeds import uniform
 from fl_ddp.errors import ConfigError
 from fl_ddp.methods.fedavg import FedAvg
 from fl_ddp.network.flat_model import Part
-from fl_ddp.network.loss import among, cross_entropy, mean_over
+from fl_ddp.network.loss import among, mean_over
 from fl_ddp.protocol import Batch, Info, Leaves, Tensors, Term, Total, Upload
 
 _REHEARSED, _SENT, _DRAWN, _SAMPLED = range(4)
@@ -126,7 +126,7 @@ class FilVer(FedAvg):
         whole = len(theta) == len(self.model.shapes)
         embeddings = self.embed(theta, batch)["x"] if whole else batch.x
         logits = self.model.call("classifier", theta, sampled(embeddings, self.size, batch.key))[1]
-        loss = cross_entropy(among(logits, batch.allowed), batch.y)
+        loss = self.model.cross_entropy(among(logits, batch.allowed), batch.y)
         return mean_over(batch.mask, loss + self.beta * divergence(embeddings) if whole and self.beta else loss)
 
     def embed(self, theta: Tensor | Leaves, batch: Batch) -> Tensors:

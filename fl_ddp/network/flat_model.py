@@ -69,20 +69,23 @@ class FlatModel:
         device: where parameters and data live.
         dtype: of the parameters.
         has_features: whether a representation is known.
+        label_smoothing: of the loss in training.
 
     Raises:
         ConfigError: the module has running statistics of an unknown kind, no parameters, or its output is not one row
             of logits per sample.
     """
 
-    def __init__(self, module: nn.Module, num_classes: int, example: Tensor) -> None:
+    def __init__(self, module: nn.Module, num_classes: int, example: Tensor, label_smoothing: float = 0.0) -> None:
         """Take over a module.
 
         Args:
             module: returns logits [B, C], or (features [B, D], logits).
             num_classes: C.
             example: [1, ...] one input, on the device and in the dtype to work in.
+            label_smoothing: of the loss in training.
         """
+        self.label_smoothing = label_smoothing
         named: dict[str, Tensor] = {name: p for name, p in module.named_parameters() if p.requires_grad}
         if not named:
             raise ConfigError("--model", f"{type(module).__name__} has no parameters to train")
@@ -118,7 +121,7 @@ class FlatModel:
         module = copy.deepcopy(self._eval)
         for name in list(self._renamed.values())[: len(self.names) - len(self.running)]:
             module.get_parameter(name).requires_grad_()
-        return FlatModel(module, self.num_classes, example.double())
+        return FlatModel(module, self.num_classes, example.double(), self.label_smoothing)
 
     def leaves(self, vector: Tensor | Leaves, part: Part | None = None) -> Leaves:
         """Split [..., P], or a part's [..., size], into one tensor per parameter, [..., *shape]; views.
@@ -253,7 +256,11 @@ class FlatModel:
     def loss(self, theta: Tensor | Leaves, batch: Batch) -> Tensor:
         """Mean cross-entropy over a batch's real samples [], in training mode: dropout is on."""
         logits = among(self.logits(theta, batch.x, batch.key, batch.mask), batch.allowed)
-        return mean_over(batch.mask, cross_entropy(logits, batch.y))
+        return mean_over(batch.mask, self.cross_entropy(logits, batch.y))
+
+    def cross_entropy(self, logits: Tensor, y: Tensor) -> Tensor:
+        """Of each sample [...] in training, from logits [..., C] and classes [...]; labels may be smoothed."""
+        return cross_entropy(logits, y, self.label_smoothing)
 
     def gradient(
         self, loss: Callable[..., Tensor], running: Part, theta: Leaves, *given: object

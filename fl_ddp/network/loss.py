@@ -9,10 +9,22 @@ _FAR_BELOW = -1e30
 """A logit whose probability is 0; finite, so that nothing times a mask of 0 is NaN."""
 
 
-def cross_entropy(logits: Tensor, y: Tensor) -> Tensor:
-    """Of each sample [...], from logits [..., C] and classes [...]; gathers nothing, which vmap would do slowly."""
-    label = one_hot(y, logits.shape[-1])
-    return logits.logsumexp(-1) - torch.where(label, logits, torch.zeros_like(logits)).sum(-1)
+def cross_entropy(logits: Tensor, y: Tensor, smoothing: float = 0.0) -> Tensor:
+    """Of each sample [...], from logits [..., C] and classes [...]; gathers nothing, which vmap would do slowly.
+
+    Args:
+        logits: those of labels that are not allowed as among() leaves them.
+        y: classes.
+        smoothing: share of the label's probability that all allowed classes have alike, as torch's label_smoothing.
+    """
+    label, zero = one_hot(y, logits.shape[-1]), torch.zeros_like(logits)
+    whole = logits.logsumexp(-1)
+    of_label = whole - torch.where(label, logits, zero).sum(-1)
+    if not smoothing:
+        return of_label
+    allowed = logits > _FAR_BELOW / 2
+    of_all = whole - torch.where(allowed, logits, zero).sum(-1) / allowed.sum(-1)
+    return (1 - smoothing) * of_label + smoothing * of_all
 
 
 def among(logits: Tensor, allowed: Tensor | None) -> Tensor:

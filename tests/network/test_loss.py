@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from fl_ddp.network.loss import cross_entropy, mean_over
+from fl_ddp.network.loss import among, cross_entropy, mean_over
 
 
 def test_cross_entropy_is_torchs_own_and_of_far_logits_finite() -> None:
@@ -20,3 +20,14 @@ def test_the_mean_is_over_real_samples() -> None:
     losses = torch.tensor([1.0, 2.0, 100.0])
     assert mean_over(torch.tensor([1.0, 1.0, 0.0]), losses) == 1.5
     assert mean_over(torch.zeros(3), losses) == 0
+
+
+def test_smoothed_labels_are_torchs_own_and_only_classes_that_are_allowed_have_a_share() -> None:
+    logits = torch.randn(7, 5, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    y = torch.tensor([0, 1, 3, 0, 3, 1, 1])
+    theirs = torch.nn.functional.cross_entropy(logits, y, reduction="none", label_smoothing=0.3)
+    torch.testing.assert_close(cross_entropy(logits, y, 0.3), theirs, rtol=1e-13, atol=0)
+    allowed = torch.tensor([True, True, False, True, False])
+    few = torch.tensor([0, 1, 2, 0, 2, 1, 1])
+    theirs = torch.nn.functional.cross_entropy(logits[:, allowed], few, reduction="none", label_smoothing=0.3)
+    torch.testing.assert_close(cross_entropy(among(logits, allowed), y, 0.3), theirs, rtol=1e-13, atol=0)

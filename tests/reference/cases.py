@@ -89,6 +89,7 @@ FEDAVG: Mapping[str, Options] = {
         "FedAvg",
         {"optimizer": "RMSprop", "optimizer.centered": True, "optimizer.alpha": 0.5, "optimizer.eps": 0.1, **SGD},
     ),
+    "smoothed": of("FedAvg", {**SGD, "label_smoothing": 0.2}),
     "clipped": of("FedAvg", {**SGD, **NORMED, "clip_norm": 0.2}),
     "clipped with a penalty": of("FedProx", {"clip_norm": 0.2}, mu=1.0),
     "kept momentum of idle clients": of("FedAvg", {**KEPT, **IDLE, "personalise": "all"}),
@@ -216,6 +217,7 @@ FEDCL: Mapping[str, Options] = {
 }
 
 FEDNTD: Mapping[str, Options] = {
+    "smoothed": of("FedNTD", {"label_smoothing": 0.2}),
     "plain": of("FedNTD"),
     "tau": of("FedNTD", {**SGD, "network": "Rectified"}, beta=0.3, tau=3.0, weights="uniform", server_lr=0.7),
     "idle": of("FedNTD", {**IDLE, "personalise": "all"}, tau=0.5),
@@ -225,6 +227,7 @@ FEDNTD: Mapping[str, Options] = {
 }
 
 MOON: Mapping[str, Options] = {
+    "smoothed": of("MOON", {"label_smoothing": 0.2}),
     "plain": of("MOON"),
     "tau": of("MOON", {**SGD, "cohort": 2, "rounds": 5}, mu=5.0, tau=0.2),
     "weights": of("MOON", {"personalise": "all"}, mu=0.3, tau=2.0, weights="uniform", server_lr=0.7),
@@ -295,6 +298,7 @@ FEDREP: Mapping[str, Options] = {
 }
 
 FEDROD: Mapping[str, Options] = {
+    "smoothed": of("FedRoD", {"label_smoothing": 0.2}),
     "plain": of("FedRoD"),
     "gamma": of("FedRoD", {**SGD, "cohort": 2, "rounds": 5}, gamma=0.4, weights="uniform", server_lr=0.7),
     "all": of("FedRoD", {"personalise": "all", "network": "Rectified"}, gamma=0.0),
@@ -329,6 +333,7 @@ FEDFOMO: Mapping[str, Options] = {
 }
 
 FEDPAC: Mapping[str, Options] = {
+    "smoothed": of("FedPAC", {"label_smoothing": 0.2}),
     "plain": of("FedPAC"),
     "few": of("FedPAC", {**SGD, "cohort": 2, "rounds": 5}, lam=3.0, weights="uniform", server_lr=0.7),
     "head": of("FedPAC", {"cohort": None, "lr_decay": 0.5}, head_lr=0.4, head_epochs=2.5),
@@ -344,6 +349,7 @@ GROUPS: Options = {"stream": "ClassGroups", "stream.tasks": 2, "stream.task_roun
 """Of the second task's classes the second has no test samples, and some clients have none of a task."""
 STREAMS: Mapping[str, Options] = {
     "stream: classes": of("FedAvg", {**GROUPS, "eval_every": 4, "forgetting_every": 2}),
+    "stream: smoothed known tasks": of("FedAvg", {**GROUPS, "stream.scenario": "task", "label_smoothing": 0.2}),
     "stream: known tasks": of("FedAvg", {**GROUPS, "stream.scenario": "task", "forgetting_every": 1}),
     "stream: mapped classes": of("FedAvg", {**GROUPS, "stream.scenario": "domain", "stream.keep": True}),
     "stream: permuted": of("FedAvg", {"stream": "Permuted", "stream.tasks": 3, "stream.task_rounds": 1, "rounds": 4}),
@@ -371,6 +377,7 @@ EMBEDDED: Options = {"network": "Embedded", **GROUPS, "stream.scenario": "domain
 SERVERS = {"store": 14, "send": 3, "sst": 11, "pretrain_epochs": 2.0}
 CLIENTS = {"remember": 6, "rehearsal": 0.4}
 FILVER: Mapping[str, Options] = {
+    "smoothed": of("FilVer", {**EMBEDDED, "label_smoothing": 0.2}, **SERVERS, **CLIENTS),
     "sampled": of("FilVer", EMBEDDED, **SERVERS, **CLIENTS),
     "stats": of("FilVer", {**EMBEDDED, "lr_decay": 0.5}, **SERVERS, **CLIENTS, share="stats", beta=0.3),
     "without server-side training": of(

@@ -76,7 +76,7 @@ def reference_rounds(case: Options, folder: Path, division: Division) -> list[Ro
     return Play(
         method=METHODS[options["method"]](**of_method),
         width=next(module.parameters()).element_size(),
-        model=Model(module),
+        model=Model(module, settings.label_smoothing),
         data=data_of(folder, division, options),
         settings=settings,
         optimizer=choice_of(options),

@@ -9,7 +9,6 @@ from fedavg import FedAvg, Update
 from local_training import Client, State, local_sgd
 from parameters import Parameters
 from torch import Tensor
-from torch.nn import functional as F
 
 
 @dataclass(frozen=True)
@@ -32,7 +31,7 @@ class FedNTD(FedAvg):
             received = model.logits(theta_t, x).detach()
             logits = model.logits(theta, x)
             divergences = [self.divergence(received[i], logits[i], int(y[i])) for i in range(len(y))]
-            return F.cross_entropy(logits, y) + self.beta * self.tau**2 * torch.stack(divergences).mean()
+            return model.cross_entropy(logits, y) + self.beta * self.tau**2 * torch.stack(divergences).mean()
 
         trained = local_sgd(client, theta_t, objective=objective)
         return Update(client, trained.theta, trained.loss)

@@ -12,7 +12,6 @@ from local_training import Client, State, local_sgd
 from network import HEAD
 from parameters import Parameters, alone
 from torch import Tensor
-from torch.nn import functional as F
 
 
 @dataclass(frozen=True)
@@ -53,7 +52,7 @@ class FedPAC(FedAvg):
 
         def objective(theta: Parameters, x: Tensor, y: Tensor) -> Tensor:
             f, z = model.run(theta, x)
-            return F.cross_entropy(z, y) + pull * (f - c[y]).square().mean(1).mean()
+            return model.cross_entropy(z, y) + pull * (f - c[y]).square().mean(1).mean()
 
         head = theta_t.only(HEAD).shaped(server["heads"][""][client.id])
         for_head, for_body = client.orders(client.n, 0, self.head_epochs), client.orders(client.n, 1, None)

@@ -24,11 +24,13 @@ class Model:
     Attributes:
         after: running statistics as its last batch in training has left them.
         allowed: classes among which samples are classified; None for all.
+        smoothing: of labels in training.
     """
 
     allowed: Sequence[int] | None = None
 
-    def __init__(self, module: nn.Module) -> None:
+    def __init__(self, module: nn.Module, smoothing: float = 0.0) -> None:
+        self.smoothing = smoothing
         self._module = copy.deepcopy(module).double()
         running = {name: own for name, own in self._module.named_buffers() if name.endswith(RUNNING)}
         own = dict(self._module.named_parameters()) | running
@@ -73,7 +75,16 @@ class Model:
 
     def loss(self, theta: Parameters, x: Tensor, y: Tensor) -> Tensor:
         """Mean cross-entropy of the samples, among the classes that are allowed."""
-        return F.cross_entropy(only_of(self.logits(theta, x), self.allowed), y)
+        return self.cross_entropy(only_of(self.logits(theta, x), self.allowed), y)
+
+    def cross_entropy(self, logits: Tensor, y: Tensor) -> Tensor:
+        """Mean of the samples; of a label's probability all classes that are allowed have a share alike."""
+        share = self.smoothing
+        of_label = F.cross_entropy(logits, y)
+        if not share:
+            return of_label
+        classes = range(logits.shape[1]) if self.allowed is None else self.allowed
+        return (1 - share) * of_label - share * F.log_softmax(logits, 1)[:, list(classes)].mean()
 
     def call(self, part: str, theta: Parameters, x: Tensor) -> tuple[Tensor, Tensor]:
         """What a submodule makes of x."""

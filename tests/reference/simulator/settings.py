@@ -34,6 +34,7 @@ class Settings:
     momentum: float = 0.0
     weight_decay: float = 0.0
     clip_norm: float | None = None
+    label_smoothing: float = 0.0
     running_statistics: str = "average"
     estimate_statistics: bool = False
     seed: int = 0
