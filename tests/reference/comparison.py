@@ -7,12 +7,12 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import torch
-from cases import Options
 from evaluation import Row
 from local_training import Model
 from parameters import Parameters
 from reference_run import module_of
 from round_loop import Round
+from shared_options import Options
 from torch import Tensor
 
 EXACT = {torch.float64: 1e-10, torch.float32: 1e-5}

@@ -8,7 +8,6 @@ from pathlib import Path
 import network
 import numpy as np
 import torch
-from cases import BASE, Options
 from ditto import Ditto
 from fedala import FedALA
 from fedavg import FedAvg
@@ -39,6 +38,7 @@ from samples import CLASSES, FEATURES
 from scaffold import Scaffold
 from schedule import Schedule
 from settings import settings_of
+from shared_options import BASE, Options
 from tasks import num_classes, tasks_of
 from torch import nn
 

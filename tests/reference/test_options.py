@@ -10,11 +10,12 @@ from typing import Any, Literal, get_args, get_origin
 
 import pytest
 import torch
-from cases import BASE, CASES, Options
+from cases import CASES
 from comparison import differences
 from reference_run import METHODS, Division, program_options, reference_rounds
 from samples import CLASSES, write_samples
 from settings import Settings
+from shared_options import BASE, Options
 
 from fl_ddp.bounds import declared
 from fl_ddp.config import registry

@@ -5,12 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from cases import CASES, Options
+from cases import CASES
 from comparison import differences, start_of
 from launching import simulated
 from reference_run import program_options, reference_rounds
 from round_loop import Round
 from samples import write_samples
+from shared_options import Options
 from stored_run import divided, final_parameters, stored_rounds
 
 

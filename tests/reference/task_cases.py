@@ -1,0 +1,65 @@
+"""The runs that are compared, of tasks one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from shared_options import SGD, Options, of
+
+GROUPS: Options = {"stream": "ClassGroups", "stream.tasks": 2, "stream.task_rounds": 2, "rounds": 4, "cohort": None}
+"""Of the second task's classes the second has no test samples, and some clients have none of a task."""
+STREAMS: Mapping[str, Options] = {
+    "stream: classes": of("FedAvg", {**GROUPS, "eval_every": 4, "forgetting_every": 2}),
+    "stream: smoothed known tasks": of("FedAvg", {**GROUPS, "stream.scenario": "task", "label_smoothing": 0.2}),
+    "stream: known tasks": of("FedAvg", {**GROUPS, "stream.scenario": "task", "forgetting_every": 1}),
+    "stream: mapped classes": of("FedAvg", {**GROUPS, "stream.scenario": "domain", "stream.keep": True}),
+    "stream: permuted": of("FedAvg", {"stream": "Permuted", "stream.tasks": 3, "stream.task_rounds": 1, "rounds": 4}),
+    "stream: a share is kept": of(
+        "FedAvg", {"stream": "Permuted", "stream.tasks": 3, "stream.task_rounds": 1, "rounds": 4, "stream.keep": 0.4}
+    ),
+    "stream: decreasing": of("FedAvg", {**GROUPS, "stream.enrolment": "decreasing", "personalise": "all"}),
+    "stream: increasing": of("Scaffold", {**GROUPS, "stream.enrolment": "increasing", "cohort": 3}),
+    "stream: scattered": of("FedDyn", {**GROUPS, "stream.enrolment": "scattered", "participation": 0.7}),
+    "stream: random": of(
+        "FedAvg",
+        {
+            "stream.tasks": 5, "stream.task_rounds": 1, "rounds": 5, "cohort": None, "stream.enrolment": "random",
+            "stream.join": 0.1, "stream.leave": 0.9, "stream.empty": "skip",
+        },
+    ),
+    "stream: Fisher of known tasks": of(
+        "FisherAvg", {**GROUPS, "stream.scenario": "task"}, lam=1.0, layer_norm="l2", weights="data"
+    ),
+    "stream: proxy": of("FedCL", {**GROUPS, "stream.enrolment": "increasing"}, proxy=0.3),
+    "stream: anchors": of("FedKA", {**GROUPS, "stream.scenario": "class"}),
+}  # fmt: skip
+
+EMBEDDED: Options = {"network": "Embedded", **GROUPS, "stream.scenario": "domain", "lr": 0.2, "momentum": 0.5}
+SERVERS = {"store": 14, "send": 3, "sst": 11, "pretrain_epochs": 2.0}
+CLIENTS = {"remember": 6, "rehearsal": 0.4}
+FILVER: Mapping[str, Options] = {
+    "smoothed": of("FilVer", {**EMBEDDED, "label_smoothing": 0.2}, **SERVERS, **CLIENTS),
+    "sampled": of("FilVer", EMBEDDED, **SERVERS, **CLIENTS),
+    "stats": of("FilVer", {**EMBEDDED, "lr_decay": 0.5}, **SERVERS, **CLIENTS, share="stats", beta=0.3),
+    "without server-side training": of(
+        "FilVer", EMBEDDED, remember=6, rehearsal=0.7, sst=0, pretrain_epochs=2.0, start="fresh"
+    ),
+    "rates": of("FilVer", {**EMBEDDED, "weight_decay": 0.1}, **SERVERS, **CLIENTS, pretrain_lr=0.5, sst_lr=0.05),
+    "points": of("FilVer", {**EMBEDDED, "network": "Pointed"}, **SERVERS, **CLIENTS),
+    "enrolment": of(
+        "FilVer", {**EMBEDDED, "stream.enrolment": "increasing", "cohort": 2}, **SERVERS, rehearsal=0.4,
+        weights="uniform", server_lr=0.7,
+    ),
+    "one task": of("FilVer", {"network": "Embedded"}, **SERVERS),
+}  # fmt: skip
+
+ONLINEEWC: Mapping[str, Options] = {
+    "three tasks": of(
+        "OnlineEWC", {**GROUPS, "stream.tasks": 3, "stream.size": 1, "stream.task_rounds": 1, "rounds": 4}, lam=20.0,
+        decay=0.5,
+    ),
+    "explicit": of("OnlineEWC", {**GROUPS, **SGD}, lam=2.0, penalty_step="explicit", weights="uniform", server_lr=0.7),
+    "exact": of("OnlineEWC", GROUPS, lam=20.0, kind="exact", fisher_samples=5),
+    "mc": of("OnlineEWC", {**GROUPS, "stream.enrolment": "increasing"}, lam=20.0, kind="mc"),
+    "one task": of("OnlineEWC"),
+}  # fmt: skip
