@@ -94,6 +94,7 @@ class Federation:
             optimizer=self.optimizer,
             clip_norm=config.clip_norm,
             over_steps=config.lr_over_steps,
+            augment=config.augment,
         )
 
     def first_memory(self, of_method: Tensors) -> Tensors:
@@ -130,6 +131,10 @@ def build_federation(config: Config, ranks: Ranks) -> Federation:
     data = source.load()
     classes = stream.classes(data.classes)
     in_shape, num_classes = data.x_train.shape[1:], len(classes)
+
+    if config.augment and len(in_shape) != 3:
+        given = ",".join(config.augment)
+        raise ConfigError("--augment", f"{given}, but samples are {list(in_shape)}", "images [channels, height, width]")
 
     def make() -> object:
         with torch_seed(config.seed, Purpose.MODEL):

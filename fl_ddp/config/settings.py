@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Annotated, Literal
 
 from fl_ddp.bounds import BelowOne, Count, CountOrZero, NonNegative, Positive, Real, Seed, Share, check_fields
+from fl_ddp.engine.choices import Augmentation
 from fl_ddp.engine.schedule import Schedule, ScheduleName, ScheduleUnit
 from fl_ddp.errors import ConfigError
 from fl_ddp.network.choices import RunningStatistics
@@ -66,6 +67,8 @@ class Config:
         weight_decay: L2 coefficient added to the clients' gradients.
         clip_norm: longest gradient of a local step, over all parameters, with what the method adds to it, without
             weight_decay; a longer one is cut to it; null for any.
+        augment: of images in local training, new in every step: crop shifts them by up to an eighth of their side, flip
+            mirrors half of them.
         label_smoothing: share of a label's probability that all classes have alike in the clients' loss.
         running_statistics: of BatchNorm after a round: the mean of the cohort's (average), that of the first round for
             good (first), or each client's own (local), so that the clients' own models alone are tested.
@@ -115,6 +118,7 @@ class Config:
     momentum: BelowOne = 0.0
     weight_decay: NonNegative = 0.0
     clip_norm: Positive | None = None
+    augment: tuple[Augmentation, ...] = ()
     label_smoothing: BelowOne = 0.0
     running_statistics: RunningStatistics = "average"
     estimate_statistics: bool = False

@@ -225,7 +225,7 @@ class Group:
         work = replace(self.workplace, samples=samples, largest=y.shape[1], shared=shared, kept={})
         group = self._with(own, work)
         # the plan's batches are as wide as the clients' own samples at most
-        group.plan = replace(self.plan, batch_size=min(work.batch_size, max(y.shape[1], 1)))
+        group.plan = replace(self.plan, batch_size=min(work.batch_size, max(y.shape[1], 1)), augment=())
         group.steps = group._steps(group.plan)
         return group
 
@@ -332,6 +332,7 @@ def _kind(plan: Plan, work: Workplace, *, goes_on: bool) -> StepKind:
         weight_decay=plan.weight_decay > 0,
         clip_norm=plan.clip_norm is not None,
         lr_of_lane=plan.over_steps is not None,
+        augment=plan.augment,
         bfloat16=work.bfloat16,
         compile=work.compile,
         goes_on=goes_on,

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fl_ddp.engine.choices import Augmentation
 from fl_ddp.engine.schedule import Schedule
 from fl_ddp.engine.seeds import Keys, shuffled
 from fl_ddp.optimizers.rule import Optimizer
@@ -33,6 +34,7 @@ class Plan:
     optimizer: Optimizer = PLAIN
     clip_norm: float | None = None
     over_steps: Schedule | None = None
+    augment: tuple[Augmentation, ...] = ()
 
     def num_steps(self, n: Counts) -> Counts:
         """Local steps [G] of clients with n [G] samples."""

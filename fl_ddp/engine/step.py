@@ -7,12 +7,15 @@ update and no parameter vector is ever concatenated. Leaves are separate buffers
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
+from functools import partial
 from typing import NamedTuple, Protocol
 
 import torch
 from torch import Tensor
 from torch.func import grad, vmap
 
+from fl_ddp.engine.augmentation import augmented
+from fl_ddp.engine.choices import Augmentation
 from fl_ddp.engine.compilation import compiled, made_once
 from fl_ddp.engine.samples import Normaliser
 from fl_ddp.errors import RunError, place_of_code
@@ -61,6 +64,7 @@ class StepKind(NamedTuple):
     weight_decay: bool
     clip_norm: bool
     lr_of_lane: bool
+    augment: tuple[Augmentation, ...]
     bfloat16: bool
     compile: bool
     goes_on: bool = False
@@ -210,6 +214,8 @@ def local_step(objective: Objective, kind: StepKind, shapes: Hashable) -> Step:
     rates_of_lanes = Rates(0, None, None, None) if kind.lr_of_lane else None  # type: ignore[arg-type]
     lanes = vmap(of_lane, in_dims=(0, 0, LANES, None, None, 0, rates_of_lanes))
 
+    views = vmap(partial(augmented, kinds=kind.augment))
+
     def step(
         state: State,
         drawn: Drawn,
@@ -219,7 +225,8 @@ def local_step(objective: Objective, kind: StepKind, shapes: Hashable) -> Step:
         rates: Rates,
         allowed: Tensor | None,
     ) -> None:
-        batch = Batch(normaliser.inputs(drawn.x, kind.dtype), drawn.y, drawn.mask, drawn.key, allowed)
+        x = views(drawn.x, drawn.key) if kind.augment else drawn.x
+        batch = Batch(normaliser.inputs(x, kind.dtype), drawn.y, drawn.mask, drawn.key, allowed)
         end, loss = lanes(state.walk, state.earlier, batch, drawn.number, server, mine, rates)
         for old, new in zip(state.walk.tensors, end.tensors, strict=True):
             old.copy_(new)

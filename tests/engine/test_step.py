@@ -12,11 +12,12 @@ from torch import Tensor, nn
 from torch._dynamo.utils import counters
 from torch.nn import functional as F
 
+from fl_ddp.engine.augmentation import augmented
 from fl_ddp.engine.group import Group, Workplace
 from fl_ddp.engine.plan import Plan
 from fl_ddp.engine.samples import Normaliser, Samples
 from fl_ddp.engine.schedule import Schedule
-from fl_ddp.engine.seeds import Purpose, keys, torch_seed
+from fl_ddp.engine.seeds import Purpose, keys, noise_key, torch_seed
 from fl_ddp.errors import InterruptedRunError
 from fl_ddp.host.interrupt import StopRequest
 from fl_ddp.methods.fedavg import FedAvg
@@ -120,9 +121,13 @@ def by_hand(b: Bench, plan: Plan, client: int) -> tuple[Tensor, Tensor, int]:
     optimiser = torchs_own(plan, parameters)
     batches = plan.batches(keys(SEED, ROUND, Purpose.ORDER, client), [b.clients[client]])
     losses, steps = [], int((batches[:, 0] >= 0).any(1).sum())
-    for index in (torch.from_numpy(i[i >= 0]) for i in batches[:, 0]):
+    order = keys(SEED, ROUND, Purpose.ORDER, client)
+    for number, index in enumerate(torch.from_numpy(i[i >= 0]) for i in batches[:, 0]):
         optimiser.zero_grad()
-        loss = F.cross_entropy(module(samples.inputs(samples.x[index], b.work.dtype)), samples.y[index])
+        x = samples.x[index]
+        if plan.augment:
+            x = augmented(x, noise_key(order, Purpose.NOISE, number)[0], plan.augment)
+        loss = F.cross_entropy(module(samples.inputs(x, b.work.dtype)), samples.y[index])
         losses.append(loss.detach())
         if isinstance(b.method, Penalised):
             for p, s in zip(parameters, start, strict=True):
@@ -175,6 +180,7 @@ PLANS = {
     "Adam over steps": Plan(
         4, 2.0, None, 0.01, optimizer=AdamW(), over_steps=Schedule("warmup_cosine", 1.0, warmup=2, least=0.1)
     ),
+    "augmented": Plan(5, 2.0, None, 0.1, momentum=0.9, augment=("flip",)),
     "clipped Adam": Plan(5, 2.0, None, 0.01, optimizer=Adam(), clip_norm=0.3),
 }
 
