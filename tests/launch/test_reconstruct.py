@@ -144,6 +144,7 @@ def test_rows_of_a_table_read_it(folder: Path) -> None:
     assert [each.value for each in numbers] == [float(rows(folder / f"s1-sampled-seed{s}")[1]["psnr"]) for s in (0, 1)]
 
 
+@pytest.mark.slow
 def test_a_recipe_that_asks_for_it_attacks_its_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("launch.privacy.runs.DECODER_EPOCHS", 1)
