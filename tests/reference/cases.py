@@ -68,7 +68,7 @@ FEDAVG: Mapping[str, Options] = {
         {"optimizer": "RMSprop", "optimizer.centered": True, "optimizer.alpha": 0.5, "optimizer.eps": 0.1, **SGD},
     ),
     "smoothed": of("FedAvg", {**SGD, "label_smoothing": 0.2}),
-    "clipped": of("FedAvg", {**SGD, **NORMED, "clip_norm": 0.2}),
+    "clipped": of("FedAvg", {**SGD, **NORMED, "clip_norm": 0.7}),
     "clipped with a penalty": of("FedProx", {"clip_norm": 0.2}, mu=1.0),
     "kept momentum of idle clients": of("FedAvg", {**KEPT, **IDLE, "personalise": "all"}),
     "kept momentum with batch norm": of("FedAvg", {**NORMED, **KEPT}),
