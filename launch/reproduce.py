@@ -81,6 +81,7 @@ def _reproduce(options: ReproduceOptions, over: Sequence[str], executor: Executo
     chosen = {row.full_name for row in table.choose(options.row)}
     rows = seeded_rows(table.rows, options.seeds_of_runs, small=options.small, out=Path(options.out), extra=over)
     wanted = {each.folder: each for each in rows if each.row.full_name in chosen}  # rows may share a run
+    of_images = any(metric.of_images for column in table.columns_of(options.small) for metric in column.metrics)
     failed: dict[str, str] = {}
     if not options.report:
         trials = [each.trial for each in wanted.values()]  # all must be understood before one is started
@@ -90,10 +91,11 @@ def _reproduce(options: ReproduceOptions, over: Sequence[str], executor: Executo
         outcomes = executor.make_all(trials, array_folder(folder))
         unfinished = [each for each in outcomes if each.state in ("not started", "stopped", "failed")]
         failed = {each.trial.label: each.words for each in unfinished}
-        if any(metric.of_images for column in table.columns_of(options.small) for metric in column.metrics):
-            attack_all([t.folder for t in trials if t.is_finished() and t.config.method.name == "FilVer"])
+        if of_images:
+            attackable = [t.folder for t in trials if t.is_finished() and t.config.method.name == "FilVer"]
+            attack_all(attackable, DECODER_EPOCHS)
         say("")
-    for each in wanted.values():
+    for each in wanted.values() if of_images else ():
         if (epochs := epochs_of(each.folder)) not in (None, DECODER_EPOCHS):
             why = f"reconstruction.csv is of {epochs} epochs of a decoder, not {DECODER_EPOCHS}; leave --report away"
             failed[each.label] = why

@@ -13,7 +13,7 @@ DECODER_EPOCHS = 20
 """Of the attack, if not told otherwise."""
 
 
-def attack_all(folders: Sequence[Path], epochs: int = DECODER_EPOCHS) -> None:
+def attack_all(folders: Sequence[Path], epochs: int) -> None:
     """Attack those finished runs of FilVer that have not been attacked so.
 
     Raises:

@@ -147,7 +147,7 @@ def test_rows_of_a_table_read_it(folder: Path) -> None:
 @pytest.mark.slow
 def test_a_recipe_that_asks_for_it_attacks_its_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("launch.privacy.runs.DECODER_EPOCHS", 1)
+    monkeypatch.setattr("launch.reproduce.DECODER_EPOCHS", 1)
     (tmp_path / "tiny").mkdir()
     base = "".join(f"{key}: {str(value).lower() if value is False else value}\n" for key, value in TINY.items())
     (tmp_path / "tiny" / "base.yaml").write_text(base)
@@ -161,6 +161,13 @@ def test_a_recipe_that_asks_for_it_attacks_its_runs(tmp_path: Path, monkeypatch:
     assert (
         f"{run.curve('psnr/1')[0][1]:.2f}" in (tmp_path / "reproduce" / "tiny" / "privacy" / "results.md").read_text()
     )
+
+    # attacked otherwise since: a table that reads it says so, another one does not mind
+    monkeypatch.setattr("launch.reproduce.DECODER_EPOCHS", 2)
+    table = tmp_path / "tiny" / "privacy.table.yaml"
+    assert reproduce([str(table), "--seeds", "0", "--report"]) == 1
+    table.write_text(table.read_text().replace("final of psnr/1", "final"))
+    assert reproduce([str(table), "--seeds", "0", "--report"]) == 0
 
 
 def test_bad_input_is_one_line(folder: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
