@@ -13,7 +13,7 @@ from fl_ddp.errors import ConfigError
 from fl_ddp.host.atomic_file import writing
 from fl_ddp.host.stdout import say
 from fl_ddp.host.text_table import TextTable
-from launch.compare.found_runs import find_runs
+from launch.compare.found_runs import find_runs, named_folders
 from launch.compare.replicates import Design, rows_of
 from launch.exit_code import exit_code
 from launch.input.declared import Folder, Form
@@ -72,9 +72,7 @@ def _answer(line: Sequence[str]) -> int:
     if words.rest:
         raise ConfigError(words.rest[0], "unknown option; --help shows all")
     options = words.read(ReconstructOptions)
-    named = [Path(each) for each in options.folders]
-    # a glob such as runs/b-* gives the runs' logs, too, which lie beside them
-    folders = [each for each in named if each.suffix != ".log" or each.is_dir()] or named
+    folders = named_folders(options.folders)
     runs = find_runs(folders).runs
     for each in runs:
         if each.state != "finished":

@@ -13,7 +13,7 @@ from fl_ddp.bounds import CountOrZero
 from fl_ddp.errors import ConfigError
 from fl_ddp.host.atomic_file import write_text, writing
 from fl_ddp.host.stdout import say
-from launch.compare.found_runs import Finds, find_runs
+from launch.compare.found_runs import Finds, find_runs, named_folders
 from launch.compare.replicates import design_of, rows_of
 from launch.compare.report import Results, as_csv, markdown, terminal
 from launch.exit_code import exit_code
@@ -101,9 +101,7 @@ def _answer(line: Sequence[str]) -> int:
     if words.rest:
         raise ConfigError(words.rest[0], "unknown option; --help shows all")
     options = words.read(ResultsOptions)
-    # a glob such as runs/b-* gives the runs' logs, too, which lie beside them
-    named = [Path(each) for each in options.folders]
-    folders = [each for each in named if not (each.suffix == ".log" and each.is_file())] or named
+    folders = named_folders(options.folders)
     command = shlex.join(["python", "-m", "launch.results", *line])
     return _show(folders, options, Path(options.out or folders[0]), command)
 

@@ -23,8 +23,7 @@ GROUPS = {
     "training": (
         "rounds", "local_epochs", "local_steps", "batch_size", "drop_last",
         "lr", "lr_schedule", "lr_schedule_over", "lr_decay", "lr_step", "lr_min", "lr_warmup",
-        "momentum", "weight_decay", "clip_norm", "label_smoothing", "augment",
-        "seed",
+        "momentum", "weight_decay", "clip_norm", "label_smoothing", "augment", "seed",
         "running_statistics", "estimate_statistics",
     ),
     "speed and numbers": ("lanes", "compile", "precision", "device", "reduction"),

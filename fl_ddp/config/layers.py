@@ -39,8 +39,8 @@ def default_choice(kind: str) -> Choice:
 
 def layer(given: Iterable[Given]) -> Layer:
     """A layer of options as they were written; of those that stand twice the last one counts."""
-    by_key = {_KEYS_NOW.get(each.key, each.key): each for each in given}
-    by_key = {key: each if key == each.key else replace(each, key=key) for key, each in by_key.items()}
+    now = (replace(each, key=_KEYS_NOW.get(each.key, each.key)) for each in given)
+    by_key = {each.key: each for each in now}
     data = by_key.get("data")
     if data and isinstance(data.value, str) and data.value.endswith(".npz"):
         by_key |= {"data": replace(data, value="Npz"), "data.path": replace(data, key="data.path")}

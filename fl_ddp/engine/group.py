@@ -252,11 +252,12 @@ class Group:
         theta = own(start)
         names, first = kind.optimizer.remembers(momentum=kind.momentum), kind.optimizer.begins_with
         remembered = {name: tuple(torch.full_like(leaf, first) for leaf in theta) for name in names}
-        for name, vector in (earlier or {}).items():
-            if name != STEPS and vector.shape[1] != start.shape[-1]:
+        vectors = {name: vector for name, vector in (earlier or {}).items() if name != STEPS}
+        for name, vector in vectors.items():
+            if vector.shape[1] != start.shape[-1]:
                 what = f"true, but the method trains a vector of {start.shape[-1]}, not the model's {vector.shape[1]}"
                 raise ConfigError("--optimizer.keep", what, "false")
-            for leaf, kept in zip(remembered[name], objective.leaves(vector), strict=True) if name != STEPS else ():
+            for leaf, kept in zip(remembered[name], objective.leaves(vector), strict=True):
                 leaf.copy_(kept)
         walk = Walk(theta, remembered, {name: own(t) for name, t in trace.items()})
         counted = (earlier[STEPS],) if earlier and kind.optimizer.counts else ()

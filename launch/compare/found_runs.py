@@ -58,6 +58,12 @@ class Finds:
     waiting: tuple[Path, ...]
 
 
+def named_folders(words: Sequence[str]) -> list[Path]:
+    """Folders as a command line names them; a glob such as runs/b-* gives runs' logs, too, which lie beside them."""
+    named = [Path(each) for each in words]
+    return [each for each in named if not (each.suffix == ".log" and each.is_file())] or named
+
+
 def find_runs(folders: Sequence[Path]) -> Finds:
     """Read the runs in some folders: sweeps, runs, or folders of either.
 
