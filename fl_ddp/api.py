@@ -39,6 +39,7 @@ from fl_ddp.protocol import (
     Trained,
     Upload,
 )
+from fl_ddp.results.metrics import Record
 from fl_ddp.streams.class_groups import ClassGroups
 from fl_ddp.streams.permuted import Permuted
 from fl_ddp.streams.rotated import Rotated
@@ -74,6 +75,7 @@ __all__ = [
     "Quadratic",
     "Rates",
     "Real",
+    "Record",
     "Reduction",
     "Rotated",
     "RunError",

@@ -102,8 +102,13 @@ class Federation:
         return self.statistics.first_memory(of_method) | self.remembered
 
 
-def build_federation(config: Config, ranks: Ranks) -> Federation:
+def build_federation(config: Config, ranks: Ranks, module: torch.nn.Module | None = None) -> Federation:
     """Build all parts of a run, alike on every rank.
+
+    Args:
+        config: all settings.
+        ranks: of the run.
+        module: the model, where a notebook has given it as an object.
 
     Raises:
         ConfigError: the data are missing or broken, a part cannot work with another, a rank would have no
@@ -138,15 +143,15 @@ def build_federation(config: Config, ranks: Ranks) -> Federation:
 
     def make() -> object:
         with torch_seed(config.seed, Purpose.MODEL):
-            return registry.build(config.model, in_shape=in_shape, num_classes=num_classes)
+            return registry.build(config.model, in_shape=in_shape, num_classes=num_classes, given=module)
 
     with _keyed(config, "constructor", "from torch's generator, which the run seeds for it", make):
-        module = make()
-    assert isinstance(module, torch.nn.Module)
-    dtype = next((p.dtype for p in module.parameters()), torch.float32)
+        network = make()
+    assert isinstance(network, torch.nn.Module)
+    dtype = next((p.dtype for p in network.parameters()), torch.float32)
     train, test = _on_device(data, source.normalize, device, dtype)
     example = test.inputs(test.x[:1], dtype)
-    model = FlatModel(module, num_classes, example, config.label_smoothing)
+    model = FlatModel(network, num_classes, example, config.label_smoothing)
     try_once = partial(try_gradient, model, example, config.model.name)
     with _keyed(config, "forward", "by torch.nn.Dropout layers, whose keys are the run's", try_once):
         try_once()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -13,6 +13,7 @@ import numpy as np
 from torch import Tensor
 
 from fl_ddp.config.settings import Config
+from fl_ddp.course.stopping import Callback, reason_to_stop
 from fl_ddp.errors import RunError
 from fl_ddp.evaluation import Scores
 from fl_ddp.federation import Federation
@@ -53,10 +54,19 @@ class Records:
         start: where to go on; None where the run begins.
         done: what summary.json holds, if nothing is left to do.
         scores: of the newest evaluation.
+        stopped: why the run ends before its last round, once it does.
     """
 
-    def __init__(self, config: Config, ranks: Ranks, federation: Federation) -> None:
+    def __init__(
+        self, config: Config, ranks: Ranks, federation: Federation, callbacks: Sequence[Callback] = ()
+    ) -> None:
         """Open the run's folder, new or to go on with, alike on all ranks.
+
+        Args:
+            config: of the run.
+            ranks: that it runs on.
+            federation: what it is made of.
+            callbacks: that rank 0 calls with the record of each round.
 
         Raises:
             ConfigError: the folder is taken, locked, or not that of such a run.
@@ -65,6 +75,9 @@ class Records:
         self._config, self._ranks, self._federation = config, ranks, federation
         self._saved = -1
         self.scores: Scores | None = None
+        self.stopped: str | None = None
+        self._callbacks = callbacks
+        self._asked_to_stop = False
         self._files: RunFiles | None = None
         self._folder = ranks.together(self._lock)
         try:
@@ -119,6 +132,19 @@ class Records:
         self.scores = scores or self.scores
         if self._files:
             self._files.round(record, clients, scores.of_tasks if scores else ())
+            answers = [callback(record) for callback in self._callbacks]
+            self._asked_to_stop = any(answer is True for answer in answers)
+
+    def ends_early(self) -> bool:
+        """Whether the run ends before its last round; rank 0 decides for all."""
+        if self._config.stop_at is None and self._config.patience is None and not self._callbacks:
+            return False
+        why = None
+        if self._files:
+            asked = "a callback returned True" if self._asked_to_stop else None
+            why = asked or reason_to_stop(self._config, self._files.tracker.history.evaluations)
+        self.stopped = self._ranks.share(why or "") or None
+        return self.stopped is not None
 
     def save(self, finished: int, server: Tensors, memory: ClientMemory) -> None:
         """Write a checkpoint, all ranks together.
@@ -158,7 +184,8 @@ class Records:
             RunError: they cannot be written.
         """
         files = self._files
-        return self._ranks.together(lambda: files.finish(finished, theta, self.scores, seconds) if files else {})
+        stopped, scores = self.stopped, self.scores
+        return self._ranks.together(lambda: files.finish(finished, theta, scores, seconds, stopped) if files else {})
 
     def _lock(self) -> RunFolder | None:
         """Make or reopen the run's folder; rank 0 alone."""

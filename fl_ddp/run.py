@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
-from fl_ddp.config.command_line import from_file, from_mapping
+import torch
+
 from fl_ddp.config.settings import Config
+from fl_ddp.course.stopping import Callback
 from fl_ddp.errors import (
     DivergedError,
     ElsewhereError,
@@ -20,6 +22,7 @@ from fl_ddp.errors import (
 from fl_ddp.federation import build_federation
 from fl_ddp.host.environment import prepare
 from fl_ddp.host.interrupt import StopRequest, listening
+from fl_ddp.notebook.asked import asked
 from fl_ddp.ranks.collectives import Ranks, join
 from fl_ddp.ranks.slurm import rank_variables
 from fl_ddp.ranks.threads import one_torch_thread
@@ -27,16 +30,15 @@ from fl_ddp.records import Records
 from fl_ddp.simulation import Simulation
 
 
-def simulate(config: object = None) -> dict[str, object]:
+def simulate(config: object, callbacks: Sequence[Callback], options: Mapping[str, object]) -> dict[str, object]:
     """Run a simulation in this process; see fl_ddp.simulate."""
-    given = {} if config is None else config
-    config = from_mapping(given) if isinstance(given, Mapping | Config) else from_file(str(given))
+    given = asked(config, options)
     prepare()
     os.environ.update(rank_variables(os.environ))
     with listening(owns_process=False) as stop:
-        ranks = join(config.device)
+        ranks = join(given.config.device)
         try:
-            content = run(config, ranks, stop)
+            content = run(given.config, ranks, stop, callbacks, given.module)
         except RankLostError:
             raise  # a broken group cannot be left
         except BaseException:
@@ -46,8 +48,21 @@ def simulate(config: object = None) -> dict[str, object]:
         return content
 
 
-def run(config: Config, ranks: Ranks, stop: StopRequest) -> dict[str, object]:
+def run(
+    config: Config,
+    ranks: Ranks,
+    stop: StopRequest,
+    callbacks: Sequence[Callback] = (),
+    module: torch.nn.Module | None = None,
+) -> dict[str, object]:
     """Run, or go on with, what a configuration asks for; on all ranks alike.
+
+    Args:
+        config: all settings.
+        ranks: of the run.
+        stop: asked before every local step.
+        callbacks: that rank 0 calls with the record of each round.
+        module: the model, where a notebook has given it as an object.
 
     Returns:
         the content of summary.json, on rank 0.
@@ -58,8 +73,8 @@ def run(config: Config, ranks: Ranks, stop: StopRequest) -> dict[str, object]:
         RankLostError: another rank is gone.
         InterruptedRunError: a stop was asked for; what was finished is saved.
     """
-    federation = ranks.together(lambda: build_federation(config, ranks))
-    records = Records(config, ranks, federation)
+    federation = ranks.together(lambda: build_federation(config, ranks, module))
+    records = Records(config, ranks, federation, callbacks)
     try:
         if records.done:
             records.tell(f"{records.path} is finished; a larger --rounds goes on with it")
@@ -69,6 +84,8 @@ def run(config: Config, ranks: Ranks, stop: StopRequest) -> dict[str, object]:
             with _saved_whatever_comes(simulation, ranks, records):
                 for _ in simulation.rounds():
                     pass
+                if records.stopped:
+                    records.tell(f"ended after round {simulation.finished}: {records.stopped}")
                 return records.close(simulation.finished, simulation.server["theta"], simulation.seconds_since_record())
     except RankLostError as lost:
         raise RankLostError(f"{lost}; go on with --resume {records.path}") from lost

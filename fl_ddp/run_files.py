@@ -19,6 +19,7 @@ from torch import Tensor
 from fl_ddp.config.absolute_paths import with_absolute_paths
 from fl_ddp.config.settings import Choice, Config
 from fl_ddp.config.yaml_file import to_yaml
+from fl_ddp.course.progress import Progress, result_table
 from fl_ddp.errors import ConfigError
 from fl_ddp.evaluation import Scores
 from fl_ddp.federation import Federation, num_idle
@@ -32,7 +33,6 @@ from fl_ddp.results.client_table import ClientScores, ClientTable
 from fl_ddp.results.figures import confusion_figure, forgetting_figure, partition_figure
 from fl_ddp.results.forgetting_table import ClassChange, ForgettingTable
 from fl_ddp.results.metrics import Columns, Record
-from fl_ddp.results.progress import Progress, result_table
 from fl_ddp.results.provenance import cpu_model, provenance
 from fl_ddp.results.run_folder import FAILURE
 from fl_ddp.results.summary import Summary, rounds_to_target, write_summary
@@ -214,7 +214,12 @@ class RunFiles:
         checkpoint.commit(self._path, temporary, state, self._config.keep_checkpoints, accuracy)
 
     def finish(
-        self, finished: int, theta: Tensor, scores: Scores | None, seconds: Mapping[str, float]
+        self,
+        finished: int,
+        theta: Tensor,
+        scores: Scores | None,
+        seconds: Mapping[str, float],
+        stopped: str | None = None,
     ) -> dict[str, object]:
         """Write model and summary and print the results.
 
@@ -223,6 +228,7 @@ class RunFiles:
             theta: [P] the final parameters.
             scores: of the newest evaluation.
             seconds: by phase, spent since the last round's record.
+            stopped: why this is before the last round; None if it is not.
 
         Returns:
             what summary.json holds.
@@ -277,6 +283,7 @@ class RunFiles:
             parameters_sha256=hashlib.sha256(theta.cpu().contiguous().numpy().tobytes()).hexdigest(),
             numerics=self._numerics,
             environment=provenance(),
+            stopped=stopped,
         )
         content = write_summary(self._path, summary)
         self._progress.close()

@@ -114,6 +114,9 @@ class Simulation:
         elif not self.finished and self._federation.worlds.num_tests > 1:
             self._record(Record(0, 0, 0, 0, 0.0), self._evaluated(0), OfClients())
         for index in range(self.finished, config.rounds):
+            if self._records.ends_early():
+                self._end_early()
+                break
             self._enter(index)
             ids = self._cohort(index)
             if not len(ids):
@@ -177,7 +180,13 @@ class Simulation:
         if self._config.rounds == 0:
             self._record(Record(0, 0, 0, 0, 0.0), self._evaluated(0), OfClients())
         else:
-            self._records.scores = self._evaluated(self.finished - 1)
+            self._records.scores = self._evaluated(max(self.finished - 1, 0))
+
+    def _end_early(self) -> None:
+        """Save the last finished round, and evaluate it if the newest evaluation is of another."""
+        self.save()
+        if self._records.scores is None or not self._due(self.finished - 1, self._config.eval_every):
+            self._look_again()
 
     def _cohort(self, index: int) -> Indices:
         present = self._world.present

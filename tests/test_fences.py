@@ -89,9 +89,9 @@ def test_dependencies_are_those_of_an_installation(tmp_path: Path) -> None:
     setup = tmp_path / "setup.cfg"
     setup.write_text(
         "[options]\ninstall_requires =\n    torch>=2.11\n    docstring-parser\n    Pillow\n"
-        "[options.extras_require]\ntest =\n    pytest\n"
+        "[options.extras_require]\ntest =\n    pytest\nnotebook =\n    pandas\n"
     )
-    assert dependencies(setup) == {"torch", "docstring_parser", "PIL"}
+    assert dependencies(setup) == {"torch", "docstring_parser", "PIL", "pandas"}
 
 
 @pytest.mark.parametrize(

@@ -51,7 +51,8 @@ def _class_path(path: str) -> str:
     if file:
         return f"{_absolute(file)}:{name}"
     module, _, name = path.rpartition(".")
-    if "." not in module and (found := importlib.import_module(module).__file__):
+    # a notebook has no file, and importing a script by its file would run it again
+    if module != "__main__" and "." not in module and (found := importlib.import_module(module).__file__):
         place = Path(found)
         if place.parent == Path.cwd() and place.suffix == ".py" and place.name != "__init__.py":
             return f"{place}:{name}"

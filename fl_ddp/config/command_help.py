@@ -28,7 +28,8 @@ GROUPS = {
     ),
     "speed and numbers": ("lanes", "compile", "precision", "device", "reduction"),
     "results": (
-        "eval_every", "forgetting_every", "targets", "checkpoint_every", "keep_checkpoints", "name", "out", "resume",
+        "eval_every", "forgetting_every", "targets", "stop_at", "patience", "checkpoint_every", "keep_checkpoints",
+        "name", "out", "resume",
     ),
 }  # fmt: skip
 

@@ -19,7 +19,7 @@ from fl_ddp.errors import ConfigError
 from fl_ddp.host.stdout import say
 from fl_ddp.version import __version__
 
-FREE_ON_RESUME = ("rounds", "eval_every", "checkpoint_every", "keep_checkpoints")
+FREE_ON_RESUME = ("rounds", "eval_every", "checkpoint_every", "keep_checkpoints", "stop_at", "patience")
 """What may differ from the stored configuration when a run goes on."""
 
 
@@ -41,7 +41,7 @@ def parse(argv: Sequence[str]) -> Config:
         _answer(each)
     layers = [layer(read_yaml(_config_path(each))) for each in given if each.key == "config"]
     layers.append(layer(each for each in given if each.key not in ("config", "print_config")))
-    config = _resolve_or_resume(layers)
+    config = from_layers(layers)
     if any(each.key == "print_config" for each in given):
         _show(to_yaml(with_absolute_files(config)).rstrip())
     return config
@@ -53,7 +53,7 @@ def from_file(path: str | Path) -> Config:
     Raises:
         ConfigError: as parse.
     """
-    return _resolve_or_resume([layer(read_yaml(Path(path)))])
+    return from_layers([layer(read_yaml(Path(path)))])
 
 
 def from_mapping(content: Config | Mapping[str, object]) -> Config:
@@ -65,11 +65,31 @@ def from_mapping(content: Config | Mapping[str, object]) -> Config:
     Raises:
         ConfigError: as parse.
     """
+    return from_layers([mapping_layer(content)])
+
+
+def mapping_layer(content: Config | Mapping[str, object]) -> Layer:
+    """The options of a notebook, arguments as of from_mapping.
+
+    Raises:
+        ConfigError: a choice is not shaped like one.
+    """
     if isinstance(content, Config):
         values = {each.name: getattr(content, each.name) for each in fields(content)}
         content = {name: value for name, value in values.items() if value != getattr(Config(), name)}
-    spelled = {name: _spelled(value) for name, value in content.items()}
-    return _resolve_or_resume([layer(flatten(spelled, ""))])
+    return layer(flatten({name: _spelled(value) for name, value in content.items()}, ""))
+
+
+def from_layers(layers: Sequence[Layer]) -> Config:
+    """The configuration that layers of options make, each over those before it, or that of the run they go on with.
+
+    Raises:
+        ConfigError: as parse.
+    """
+    folder = None
+    for given in (each["resume"] for each in layers if "resume" in each):
+        folder = scalar_options().convert("resume", given)
+    return resolve(layers) if folder is None else resumed(Path(str(folder)), layers)
 
 
 def resumed(folder: Path, layers: Sequence[Layer]) -> Config:
@@ -147,13 +167,6 @@ def _config_path(given: Given) -> Path:
     if given.bare or not given.value:
         raise ConfigError("--config", "needs the path of a YAML file")
     return Path(str(given.value))
-
-
-def _resolve_or_resume(layers: Sequence[Layer]) -> Config:
-    folder = None
-    for given in (each["resume"] for each in layers if "resume" in each):
-        folder = scalar_options().convert("resume", given)
-    return resolve(layers) if folder is None else resumed(Path(str(folder)), layers)
 
 
 def _value(config: Config, key: str) -> object:

@@ -42,6 +42,8 @@ _BASES = {
     "method": "fl_ddp.methods.fedavg.FedAvg",
     "optimizer": "fl_ddp.optimizers.rule.Optimizer",
 }
+_OF_NETWORKS = ("in_shape", "num_classes")
+"""Arguments that tell the models of the package from their parts."""
 _IMPORT_PATH = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)+|.*\.py:\w+")
 _WITH_COLON = re.compile(r"(?!.*\.py:)([^\W\d]\w*(?:\.[^\W\d]\w*)*):(\w+)")
 # Arguments that the run knows: the user does not give them.
@@ -49,7 +51,7 @@ _ENGINE_ARGUMENTS = {
     "data": frozenset[str](),
     "partition": frozenset[str](),
     "stream": frozenset[str](),
-    "model": frozenset({"in_shape", "num_classes"}),
+    "model": frozenset({"in_shape", "num_classes", "given"}),
     "method": frozenset({"model", "num_clients"}),
     "optimizer": frozenset[str](),
 }
@@ -185,7 +187,7 @@ def build(choice: Choice, **engine_arguments: object) -> object:
 
 def _offered(kind: str, owner: type) -> bool:
     # Of the modules in fl_ddp.models, only whole networks take what the run knows; their parts do not.
-    is_part = kind == "model" and not all(_accepts(owner, name) for name in _ENGINE_ARGUMENTS[kind])
+    is_part = kind == "model" and not all(_accepts(owner, name) for name in _OF_NETWORKS)
     return _is_usable(kind, owner) and not owner.__name__.startswith("_") and not is_part
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Annotated, Literal
 
 from fl_ddp.bounds import BelowOne, Count, CountOrZero, NonNegative, Positive, Real, Seed, Share, check_fields
+from fl_ddp.config.stop_at import StopAt, read_stop_at
 from fl_ddp.engine.choices import Augmentation
 from fl_ddp.engine.schedule import Schedule, ScheduleName, ScheduleUnit
 from fl_ddp.errors import ConfigError
@@ -84,6 +85,9 @@ class Config:
         checkpoint_every: rounds between checkpoints; the last round is always saved.
         keep_checkpoints: number of newest checkpoints kept, beside the best one.
         targets: accuracies whose first round is reported.
+        stop_at: end with the first evaluation that reaches it: accuracy=0.9, or loss, initial_accuracy or
+            personalised_accuracy.
+        patience: end after so many evaluations in a row without a better accuracy, or what stop_at names.
         seed: of everything random in the run.
         name: of the run's folder; default data-method-seed-time.
         out: folder of all runs.
@@ -132,6 +136,8 @@ class Config:
     checkpoint_every: Count = 10
     keep_checkpoints: Count = 2
     targets: tuple[Share, ...] = ()
+    stop_at: str | None = None
+    patience: Count | None = None
     seed: Seed = 0
     name: str | None = None
     out: str = "runs"
@@ -173,6 +179,11 @@ class Config:
         return None if self.lr_schedule_over == "rounds" else replace(whole, lr=1.0, least=whole.least / whole.lr)
 
     @property
+    def good_enough(self) -> StopAt | None:
+        """What ends the run before its last round; None where nothing does."""
+        return None if self.stop_at is None else read_stop_at(self.stop_at)
+
+    @property
     def depends_on_rounds(self) -> bool:
         """Whether a round's numbers depend on how many rounds there are."""
         return self.lr_schedule.endswith("cosine") and self.lr_schedule_over == "rounds"
@@ -200,10 +211,28 @@ class Config:
         if self.running_statistics == "local" and not self.local_test and not self.estimate_statistics:
             what = "local leaves the clients' models alone to be tested, and they have no samples for it"
             raise ConfigError("--running_statistics", what, "--local_test, or --estimate_statistics true, beside it")
+        self._refuse_what_no_evaluation_has()
         self._refuse_what_no_schedule_has()
         if self.lr_min > self.lr:
             raise ConfigError("--lr_min", f"{self.lr_min} is more than --lr {self.lr}")
         return self
+
+    def _refuse_what_no_evaluation_has(self) -> None:
+        """Refuse to wait for a number that this run does not have.
+
+        Raises:
+            ConfigError: its evaluations leave the number out.
+        """
+        if self.good_enough is None and self.patience is None:
+            return
+        key = "--patience" if self.good_enough is None else "--stop_at"
+        name = "accuracy" if self.good_enough is None else self.good_enough.name
+        if name.endswith("_accuracy") and not self.local_test:
+            raise ConfigError(key, f"{name} is of the clients' own test samples; give --local_test, too")
+        estimated = self.estimate_statistics and name in ("accuracy", "loss")
+        if self.running_statistics == "local" and name != "personalised_accuracy" and not estimated:
+            what = f"with --running_statistics local there is no {name}"
+            raise ConfigError(key, what, "personalised_accuracy, or accuracy with --estimate_statistics true")
 
     def _refuse_what_no_schedule_has(self) -> None:
         """Refuse options of other schedules than the one that is chosen, and one without its own.

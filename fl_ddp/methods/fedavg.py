@@ -15,6 +15,7 @@ from fl_ddp.bounds import Positive, check_fields
 from fl_ddp.engine.group import Group
 from fl_ddp.engine.step import scalar
 from fl_ddp.network.flat_model import FlatModel
+from fl_ddp.network.no_model import NO_MODEL
 from fl_ddp.protocol import Batch, Info, Leaves, Quadratic, Tensors, Term, Total, Trained, Upload
 
 
@@ -28,7 +29,7 @@ class FedAvg:
         server_lr: step of the server along the average change; 1 takes the average model.
     """
 
-    model: FlatModel
+    model: FlatModel = NO_MODEL
     weights: Literal["data", "uniform"] = "data"
     server_lr: Positive = 1.0
 

@@ -46,6 +46,7 @@ class Summary:
         backward_transfer: what they have gained since the end of their own training.
         forward_transfer: what tasks have gained from those before them, beside the initial model.
         task_accuracy: accuracies on the tasks, of the initial model and at the end of each task.
+        stopped: why the run ended before its last round; None if it did not.
     """
 
     folder: str
@@ -76,6 +77,7 @@ class Summary:
     backward_transfer: float | None = None
     forward_transfer: float | None = None
     task_accuracy: Sequence[Sequence[float]] = ()
+    stopped: str | None = None
 
 
 def write_summary(folder: Path, summary: Summary) -> dict[str, object]:

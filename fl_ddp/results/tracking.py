@@ -39,7 +39,7 @@ class History:
         rounds: evaluated rounds, without round 0.
         accuracies: of these rounds.
         running_means: mean of the accuracies up to each of these rounds.
-        evaluated: the newest record with an accuracy, of the global or of the clients' own models.
+        evaluations: records with an accuracy, of the global or of the clients' own models.
         standing: of that record.
         traffic_up_bytes: sent by all clients so far.
         traffic_down_bytes: received by all clients so far.
@@ -50,13 +50,18 @@ class History:
         self.rounds: list[int] = []
         self.accuracies: list[float] = []
         self.running_means: list[float] = []
-        self.evaluated: Record | None = None
+        self.evaluations: list[Record] = []
         self.standing = Standing()
         self.traffic_up_bytes = self.traffic_down_bytes = 0
         self.seconds: dict[str, float] = {}
         self._accuracy_sum = self._padded_sum = 0.0
         self._best_of_class: tuple[float, ...] = ()
         self._trained_rounds = 0
+
+    @property
+    def evaluated(self) -> Record | None:
+        """The newest of the evaluations."""
+        return self.evaluations[-1] if self.evaluations else None
 
     @property
     def padded_lanes(self) -> float:
@@ -73,7 +78,7 @@ class History:
             self._trained_rounds += 1
             self._padded_sum += record.padded_lanes
         if record.accuracy is not None or record.personalised_accuracy is not None:
-            self.evaluated = record
+            self.evaluations.append(record)
         if record.accuracy is None:
             return Standing()
         if record.round == 0:

@@ -37,6 +37,7 @@ class Run:
         seconds: that its finished rounds took.
         summary: its summary.json; empty until it has one of its last round.
         failure: why it failed, if it could say so.
+        stopped: whether it ended before its last round, since it had reached or stopped getting nearer what it should.
     """
 
     folder: Path
@@ -47,6 +48,7 @@ class Run:
     seconds: float
     summary: Mapping[str, object]
     failure: str | None = None
+    stopped: bool = False
 
     @property
     def seed(self) -> int:
@@ -55,8 +57,8 @@ class Run:
 
     @property
     def ended(self) -> bool:
-        """Whether it has all rounds and its results, or more rounds than it was asked for."""
-        return self.rounds > self.wanted or (self.rounds == self.wanted and bool(self.summary))
+        """Whether it has all rounds and its results, ended before by its rule, or has more than it was asked for."""
+        return self.rounds > self.wanted or self.stopped or (self.rounds == self.wanted and bool(self.summary))
 
     def curve(self, quantity: str) -> Curve:
         """What a metric reads: a column of metrics.csv, or one client's class's of forgetting.csv; empty if unknown.
@@ -98,10 +100,11 @@ def read_run(folder: Path) -> Run | None:
     rounds, of_metrics, seconds = _course(folder / "metrics.csv")
     summary = _summary(folder / "summary.json")
     current = summary if summary.get("rounds") == rounds else {}
+    stopped = current.get("stopped") is not None
     curves: dict[str, Curve] = {**of_metrics}
     beside = {**task_curves(folder), **reconstruction_curves(folder)}
     curves |= {name: tuple(each for each in of if each[0] <= rounds) for name, of in beside.items()}
-    return Run(folder, config, rounds, wanted, curves, seconds, current, _failure(folder / FAILURE))
+    return Run(folder, config, rounds, wanted, curves, seconds, current, _failure(folder / FAILURE), stopped)
 
 
 def _config(path: Path) -> tuple[Mapping[str, object], int]:

@@ -22,6 +22,8 @@ PLACE = ("data.root", "data.download")
 """Options that say where data lie."""
 _OF_MACHINE = {*FREE_ON_RESUME, *PLACE, "device", "name", "out", "resume"}
 """What may differ between a run in a folder and the one that is wanted there."""
+_ENDING = ("stop_at", "patience")
+"""Options by which a run ends before its last round."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +87,9 @@ class Trial:
             raise ConfigError(self.folder, f"holds another run ({change}); remove it, or choose another --out")
         rounds = self.config.rounds  # a run that went on longer is read as if it had not
         curves = {name: [(r, value) for r, value in curve if r <= rounds] for name, curve in run.curves.items()}
-        return replace(run, wanted=rounds, curves=curves)
+        ended_by = {key: run.config.get(key) for key in _ENDING}
+        ends_so = ended_by == {key: getattr(self.config, key) for key in _ENDING}
+        return replace(run, wanted=rounds, curves=curves, stopped=run.stopped and ends_so)
 
     def is_finished(self) -> bool:
         """Whether the run has all its rounds.

@@ -15,7 +15,7 @@ from plant import HERE, ROOT, Ended, Outcome, judged, rows_of, sampled, write_ta
 MISTAKES = known_mistakes(HERE / "lines")
 AREAS = {
     "methods", "importance", "engine", "cohort", "partitions", "datasets", "evaluation", "records", "resume", "results",
-    "orderings", "tasks",
+    "orderings", "tasks", "notebook",
 }  # fmt: skip
 FEWEST = 80
 

@@ -17,6 +17,8 @@ FEDAVG: Mapping[str, Options] = {
     "nobody trains": of("FedAvg", {**IDLE, "cohort": 1, "seed": 3}),
     "lanes": of("FedAvg", {"lanes": "auto"}),
     "seldom evaluated": of("FedAvg", {"eval_every": 2}),
+    "stops at a loss": of("FedAvg", {"stop_at": "loss=1.9", "rounds": 6, "lr": 0.3, "momentum": 0.5}),
+    "stops for want of patience": of("FedAvg", {"patience": 1, "rounds": 6}),
     "forgetting": of("FedAvg", {"forgetting_every": 2, "lr": 1.0}),
     "class reduction": of("FedAvg", {"class_reduction": "0,1,2,1;0,1,3,0;1,2,2,0", "cohort": None}),
     "forgetting with another head": of("FedRoD", {"forgetting_every": 1, "rounds": 4, "lr": 0.1}),

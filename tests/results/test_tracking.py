@@ -16,10 +16,10 @@ from tensorboard.plugins.hparams.metadata import (
     parse_session_start_info_plugin_data,
 )
 
+from fl_ddp.course.progress import Progress, result_table
 from fl_ddp.errors import ConfigError
 from fl_ddp.results.figures import confusion_figure
 from fl_ddp.results.metrics import Columns, Record
-from fl_ddp.results.progress import Progress, result_table
 from fl_ddp.results.provenance import provenance
 from fl_ddp.results.summary import Summary, rounds_to_target, write_summary
 from fl_ddp.results.tracking import Tracker

@@ -133,10 +133,12 @@ def foreign(names: Imports, known: Iterable[str]) -> list[tuple[str, str]]:
 
 
 def dependencies(setup: Path) -> set[str]:
-    """Packages that come with an installation, as they are imported."""
+    """Packages that come with an installation, or with an extra that is not for tests, as they are imported."""
     config = ConfigParser()
     config.read_string(setup.read_text(encoding="utf-8"))
-    required = (line.partition(">")[0] for line in config["options"]["install_requires"].split())
+    extras = config["options.extras_require"] if config.has_section("options.extras_require") else {}
+    lines = [config["options"]["install_requires"], *(extras[name] for name in extras if name != "test")]
+    required = (line.partition(">")[0] for line in "\n".join(lines).split())
     return {UNLIKE.get(each, each.replace("-", "_")) for each in required}
 
 

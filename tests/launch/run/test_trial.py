@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from launching import simulated
+from launching import resumed, simulated
 
 from fl_ddp.errors import ConfigError
 from launch.run.trial import Trial
@@ -30,3 +30,16 @@ def test_a_recipes_file_may_lie_in_another_checkout_if_it_holds_the_same(tmp_pat
     for file in (other, tmp_path / "none.csv"):
         with pytest.raises(ConfigError, match=r"holds another run \(partition\.path is .*old/counts\.csv, not"):
             finished(file)
+
+
+def test_a_run_that_ended_early_is_finished_for_its_own_rule_alone(tmp_path: Path) -> None:
+    given: dict[str, object] = {"partition": "IID", "clients": 3, "rounds": 3, "compile": False, "device": "cpu"}
+    run = simulated({**given, "stop_at": "accuracy=0.01", "name": "run"}, tmp_path)
+
+    def finished(*more: str) -> bool:
+        return Trial("row", run, (*(f"--{key}={value}" for key, value in given.items()), *more)).is_finished()
+
+    assert finished("--stop_at=accuracy=0.01")
+    assert not finished() and not finished("--stop_at=accuracy=0.999")
+    resumed(run, stop_at=None)
+    assert finished() and finished("--stop_at=accuracy=0.999")

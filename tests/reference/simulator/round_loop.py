@@ -146,6 +146,8 @@ class Play:
             if every_look and ((t + 1) % every_look == 0 or last_one):
                 row |= self.forgetting_degrees(received, updates, t)
             rounds.append(Round(method.stored(server), memory, last, row))
+            if self.settings.enough([kept.row for kept in rounds]):
+                break
         return rounds
 
     def statistics(self, received: Parameters, updates: Sequence[Update], t: int) -> Parameters:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -40,6 +40,8 @@ class Settings:
     seed: int = 0
     eval_every: int = 1
     forgetting_every: int = 0
+    stop_at: str | None = None
+    patience: int | None = None
 
     def cohort_of(self, present: int) -> int:
         """m = max(round(C n), 1) of n clients that may take part, if it is not given."""
@@ -78,6 +80,18 @@ class Settings:
         if self.lr_schedule == "step":
             return self.lr * self.lr_decay ** (t // (self.lr_step or 1))
         return self.lr if self.lr_schedule == "constant" else self.lr * self.lr_decay**t
+
+    def enough(self, rows: Sequence[Mapping[str, float]]) -> bool:
+        """Whether the newest evaluation reaches what it should, or no better one has come for long enough."""
+        name, _, wanted = (self.stop_at or "accuracy").partition("=")
+        sign = -1 if name == "loss" else 1
+        seen = [sign * row[name] for row in rows if name in row]
+        if not seen:
+            return False
+        stale = len(seen) - 1 - seen.index(max(seen))
+        return bool(wanted and seen[-1] >= sign * float(wanted)) or (
+            self.patience is not None and stale >= self.patience
+        )
 
 
 def settings_of(options: Mapping[str, Any]) -> Settings:

@@ -81,7 +81,7 @@ class Progress:
 def result_table(summary: Summary) -> str:
     """The results as aligned text."""
     rows = {
-        "rounds": str(summary.rounds),
+        "rounds": f"{summary.rounds}{f' ({summary.stopped})' if summary.stopped else ''}",
         "accuracy": _number(summary.accuracy),
         "running mean": _number(summary.running_mean_accuracy),
         "best accuracy": _number(summary.best_accuracy),

@@ -1,0 +1,122 @@
+"""What simulate() was asked for: names, files, classes, objects and arrays, turned into a configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, is_dataclass, replace
+from pathlib import Path
+from typing import NamedTuple
+
+from torch import nn
+
+from fl_ddp.config import registry
+from fl_ddp.config.command_line import from_layers, mapping_layer
+from fl_ddp.config.layers import Layer, layer
+from fl_ddp.config.registry import KINDS
+from fl_ddp.config.settings import Choice, Config
+from fl_ddp.config.yaml_file import read_yaml
+from fl_ddp.errors import ConfigError
+from fl_ddp.notebook.given_arrays import GivenArrays, as_arrays, file_name, keep
+from fl_ddp.notebook.given_model import fingerprint, given_model
+
+
+class Asked(NamedTuple):
+    """A run that a notebook asks for.
+
+    Attributes:
+        config: all settings.
+        module: the model, where it was given as an object.
+    """
+
+    config: Config
+    module: nn.Module | None
+
+
+class _Given(NamedTuple):
+    """A mapping of a notebook, its objects taken out."""
+
+    content: Mapping[str, object]
+    module: nn.Module | None = None
+    arrays: GivenArrays | None = None
+
+
+def asked(config: object, options: Mapping[str, object]) -> Asked:
+    """Read what simulate() was given.
+
+    Args:
+        config: a Config, a mapping, the path of a YAML file, or None.
+        options: over it; each may be an object, as simulate() says.
+
+    Raises:
+        ConfigError: the configuration cannot be run, or an object cannot be spelled in one.
+    """
+    layers: list[Layer] = []
+    given = [_taken_apart(options)]
+    if isinstance(config, Config):
+        layers.append(mapping_layer(config))
+    elif isinstance(config, Mapping):
+        given.insert(0, _taken_apart(config))
+    elif config is not None:
+        layers.append(layer(read_yaml(Path(str(config)))))
+    modules = [each.module for each in given if "model" in each.content]
+    arrays = next((each.arrays for each in reversed(given) if "data" in each.content), None)
+    layers += [mapping_layer(each.content) for each in given]
+    if arrays is None or not any("resume" in each for each in layers):
+        found = from_layers(layers)
+    else:
+        found = from_layers([{key: each for key, each in one.items() if key != "data"} for one in layers])
+    if arrays is not None:
+        found = _with_arrays(found, arrays)
+    return Asked(found, modules[-1] if modules else None)
+
+
+def _with_arrays(config: Config, arrays: GivenArrays) -> Config:
+    """The configuration with the file that the arrays are kept in.
+
+    Raises:
+        ConfigError: a run is to go on with other arrays than it began with, or the file cannot be written.
+    """
+    if config.resume is None:
+        path = str(keep(arrays, Path(config.out)))
+        return config.with_changes(data=replace(config.data, init_args={**config.data.init_args, "path": path}))
+    if Path(str(config.data.init_args.get("path"))).name != file_name(arrays):
+        raise ConfigError("data", f"are other arrays than {config.resume} began with", "the same, or none")
+    return config
+
+
+def _taken_apart(content: Mapping[str, object]) -> _Given:
+    data, model = content.get("data"), content.get("model")
+    arrays = as_arrays(data) if isinstance(data, Sequence) and not isinstance(data, str) else None
+    spelled = {key: _spelled(key, value) if key in KINDS else value for key, value in content.items()}
+    if arrays is not None:
+        spelled["data"] = "Npz"
+    return _Given(spelled, model if isinstance(model, nn.Module) else None, arrays)
+
+
+def _spelled(kind: str, value: object) -> object:
+    """A class or an object as its import path and options.
+
+    Raises:
+        ConfigError: there is no such path.
+    """
+    if isinstance(value, type):
+        return _path(kind, value)
+    if isinstance(value, Mapping):
+        return {key: _path(kind, each) if isinstance(each, type) else each for key, each in value.items()}
+    if isinstance(value, nn.Module) and kind == "model":
+        path = f"{given_model.__module__}.{given_model.__name__}"
+        return Choice(path, {"kind": type(value).__name__, "sha256": fingerprint(value)})
+    if is_dataclass(value) and isinstance(value, registry.base(kind)):
+        owner = type(value)
+        names = registry.options(kind, owner).by_name
+        options = {each.name: getattr(value, each.name) for each in fields(value) if each.name in names}
+        return Choice(_path(kind, owner), options)
+    return value
+
+
+def _path(kind: str, owner: type) -> str:
+    """By which a class can be imported, now and when the run goes on."""
+    if "." in owner.__qualname__:
+        what = f"{owner.__qualname__} lies in a function or another class, where no run that goes on would find it"
+        raise ConfigError(kind, what, "a class at the top of a file or notebook")
+    return f"{owner.__module__}.{owner.__qualname__}"

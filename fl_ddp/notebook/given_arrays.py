@@ -1,0 +1,69 @@
+"""Arrays that a notebook has, as a file that a run can be repeated and resumed from."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+from filelock import FileLock
+
+from fl_ddp.datasets.npz import KEYS
+from fl_ddp.errors import ConfigError
+from fl_ddp.host.atomic_file import replacing
+
+GivenArrays = Mapping[str, npt.NDArray[np.generic]]
+"""Arrays by their keys in a .npz file."""
+
+FOLDER = "arrays"
+"""Of the folder of runs: where the arrays are kept."""
+
+
+def as_arrays(given: Sequence[object]) -> GivenArrays:
+    """Training and test inputs and labels by their keys in a .npz file.
+
+    Args:
+        given: (x, y, x_test, y_test), each a numpy array, a tensor on any device, or what numpy makes an array of.
+
+    Raises:
+        ConfigError: there are not four, or one is no array of numbers.
+    """
+    if len(given) != len(KEYS):
+        raise ConfigError("data", f"{len(given)} arrays", "(x, y, x_test, y_test), or a Dataset")
+    arrays = {}
+    for key, each in zip(KEYS, given, strict=True):
+        tensor = each.detach().cpu() if hasattr(each, "detach") else each
+        array = np.asarray(tensor)
+        if array.dtype.hasobject or not array.ndim:
+            raise ConfigError(f"data: {key}", f"{type(each).__name__} is no array of numbers")
+        arrays[key] = np.ascontiguousarray(array)
+    return arrays
+
+
+def file_name(arrays: GivenArrays) -> str:
+    """A name that is a function of what the arrays hold."""
+    found = hashlib.sha256()
+    for key, array in arrays.items():
+        found.update(f"{key} {array.dtype.str} {list(array.shape)}".encode())
+        found.update(array.tobytes())
+    return f"{found.hexdigest()[:16]}.npz"
+
+
+def keep(arrays: GivenArrays, runs: Path) -> Path:
+    """Write arrays where all runs of a folder that have them find them; the file, which may be there already.
+
+    Raises:
+        ConfigError: it cannot be written.
+    """
+    path = runs.expanduser() / FOLDER / file_name(arrays)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with FileLock(path.with_suffix(".lock")):  # several ranks may have the same arrays
+            if not path.exists():
+                with replacing(path) as file:
+                    np.savez(file, allow_pickle=False, **arrays)
+    except OSError as error:
+        raise ConfigError(path, f"cannot be written ({error.strerror or error})") from None
+    return path

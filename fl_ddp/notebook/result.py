@@ -1,0 +1,29 @@
+"""What a notebook gets of a run."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+from typing import Any
+
+
+class Result(dict[str, object]):
+    """What summary.json holds, and the course of the run; empty on all ranks but the first."""
+
+    @property
+    def history(self) -> Any:
+        """The rows of metrics.csv: a pandas frame where pandas is there, else a list of dictionaries."""
+        path = Path(str(self["folder"])) / "metrics.csv"
+        try:
+            import pandas  # type: ignore[import-untyped]
+        except ImportError:
+            with path.open(newline="", encoding="utf-8") as file:
+                return [{name: _number(text) for name, text in row.items()} for row in csv.DictReader(file)]
+        return pandas.read_csv(path, float_precision="round_trip")
+
+
+def _number(text: str) -> float | None:
+    """A cell of metrics.csv; whole numbers stay whole."""
+    if not text:
+        return None
+    return int(text) if text.lstrip("-").isdigit() else float(text)

@@ -1,0 +1,100 @@
+"""When a run ends before its last round, as a function of its evaluations."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fl_ddp.config.settings import Config
+from fl_ddp.course.stopping import reason_to_stop
+from fl_ddp.errors import ConfigError
+from fl_ddp.results.metrics import Record
+
+NOTHING = Record(0, 0, 0, 0, 0.0)
+
+
+def evaluations(name: str, *values: float | None, first: int = 1) -> list[Record]:
+    """Records of evaluated rounds with the values of a column."""
+    return [replace(NOTHING, round=first + i, **{name: value}) for i, value in enumerate(values)]  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("rule", "values", "why"),
+    [
+        ("accuracy=0.5", [0.4, 0.5], "accuracy 0.5000 has reached 0.5"),
+        ("accuracy=0.5", [0.4, 0.4999], None),
+        ("accuracy=0.5", [0.6, 0.4], None),
+        ("loss=0.5", [0.6, 0.5], "loss 0.5000 has reached 0.5"),
+        ("loss=0.5", [0.4, 0.6], None),
+        ("initial_accuracy=0.5", [0.5], "initial_accuracy 0.5000 has reached 0.5"),
+        ("personalised_accuracy = 0.5", [None, 0.7], "personalised_accuracy 0.7000 has reached 0.5"),
+        ("accuracy=0.5", [], None),
+    ],
+)
+def test_a_value_is_reached_by_the_newest_evaluation(rule: str, values: list[float], why: str | None) -> None:
+    config = Config(stop_at=rule, local_test=0.2)
+    assert reason_to_stop(config, evaluations(rule.partition("=")[0].strip(), *values)) == why
+
+
+@pytest.mark.parametrize(
+    ("patience", "values", "why"),
+    [
+        (1, [0.4, 0.4], "accuracy has not been better than 0.4000 for 1 evaluations"),
+        (1, [0.4, 0.41], None),
+        (2, [0.3, 0.4, 0.35], None),
+        (2, [0.3, 0.4, 0.35, 0.4], "accuracy has not been better than 0.4000 for 2 evaluations"),
+        (3, [0.4, 0.3, 0.3, 0.3, 0.5, 0.4, 0.4], None),
+    ],
+)
+def test_patience_counts_evaluations_since_the_best(patience: int, values: list[float], why: str | None) -> None:
+    assert reason_to_stop(Config(patience=patience), evaluations("accuracy", *values)) == why
+
+
+def test_patience_with_a_loss_waits_for_a_smaller_one() -> None:
+    config = Config(patience=2, stop_at="loss=0.1")
+    assert reason_to_stop(config, evaluations("loss", 0.9, 0.8, 0.7)) is None
+    assert reason_to_stop(config, evaluations("loss", 0.7, 0.8, 0.9)) is not None
+
+
+def test_the_initial_model_does_not_count() -> None:
+    assert reason_to_stop(Config(patience=1), evaluations("accuracy", 0.9, 0.4, first=0)) is None
+    assert reason_to_stop(Config(stop_at="accuracy=0.5"), evaluations("accuracy", 0.9, first=0)) is None
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=12), st.integers(1, 4))
+def test_a_run_that_goes_on_until_it_stops_stops_at_the_first_such_round(values: list[float], patience: int) -> None:
+    config = Config(patience=patience)
+    records = evaluations("accuracy", *values)
+    first = next((i for i in range(1, len(values) + 1) if reason_to_stop(config, records[:i])), None)
+    stale = (i for i in range(1, len(values) + 1) if len(values[:i]) - 1 - values.index(max(values[:i])) >= patience)
+    assert first == next(stale, None)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"stop_at": "acuracy=0.9"}, "--stop_at: acuracy=0.9: acuracy is unknown; did you mean accuracy? known: "),
+        ({"stop_at": "=1"}, "--stop_at: =1: nothing is unknown; known: "),
+        ({"stop_at": "loss"}, "--stop_at: loss: nothing is no number; accepted: loss=0.9"),
+        ({"stop_at": "loss=nan"}, "--stop_at: loss=nan: nan is no number; accepted: loss=0.9"),
+        ({"stop_at": "initial_accuracy=1"}, "--stop_at: initial_accuracy is of the clients' own test samples; give "),
+        ({"patience": 0}, "--patience: 0 is impossible; accepted: whole numbers from 1 up"),
+        (
+            {"patience": 3, "running_statistics": "local", "local_test": 0.2},
+            "--patience: with --running_statistics local there is no accuracy; accepted: personalised_accuracy, or ",
+        ),
+    ],
+)
+def test_a_rule_that_cannot_be_is_refused(changes: dict[str, object], message: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        Config().with_changes(**changes)
+    assert str(error.value).startswith(message), str(error.value)
+
+
+def test_own_models_alone_can_be_waited_for() -> None:
+    local: dict[str, object] = {"running_statistics": "local", "local_test": 0.2}
+    assert Config().with_changes(**local, stop_at="personalised_accuracy=0.9").good_enough is not None
+    assert Config().with_changes(**local, estimate_statistics=True, patience=2).patience == 2
