@@ -13,6 +13,7 @@ from fl_ddp.clients.own_samples import (
     sum_over,
 )
 from fl_ddp.datasets.dataset import Arrays, Dataset
+from fl_ddp.datasets.owners import owners_of
 from fl_ddp.engine.group import Group
 from fl_ddp.engine.plan import Plan
 from fl_ddp.engine.seeds import normal, uniform
@@ -32,6 +33,7 @@ from fl_ddp.protocol import (
     Info,
     Leaves,
     Origin,
+    Owners,
     Quadratic,
     Tensors,
     Term,
@@ -68,6 +70,7 @@ __all__ = [
     "Norm",
     "Optimizer",
     "Origin",
+    "Owners",
     "Partition",
     "Permuted",
     "Plan",
@@ -106,6 +109,7 @@ __all__ = [
     "of_each",
     "of_largest",
     "one_hot",
+    "owners_of",
     "parts_of",
     "shared_inputs",
     "simulate",

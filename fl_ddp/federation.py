@@ -158,7 +158,7 @@ def build_federation(config: Config, ranks: Ranks, module: torch.nn.Module | Non
     method = registry.build(config.method, model=model, num_clients=config.clients)
     assert isinstance(method, FedAvg)
     optimizer = _optimizer(config, method)
-    clients, local_test, partition_seed = _divide(config, data.y_train, data.y_test)
+    clients, local_test, partition_seed = _divide(config, data)
     test_labels = data.y_test
     if source.merge:
         tested = np.unique(np.concatenate(local_test))
@@ -242,8 +242,9 @@ def _refuse_idle(config: Config, stream: Stream, worlds: Worlds) -> None:
             raise ConfigError("--drop_last", f"{what} training samples", instead)
 
 
-def _divide(config: Config, labels: Indices, test_labels: Indices) -> tuple[Parts, Parts, int]:
-    partition = registry.build(config.partition)
+def _divide(config: Config, data: Arrays) -> tuple[Parts, Parts, int]:
+    labels, test_labels = data.y_train, data.y_test
+    partition = registry.build(config.partition, owners=data.owners, num_clients=config.clients)
     assert isinstance(partition, Partition)
     seed = config.seed if partition.seed is None else partition.seed
     clients = partition.split(labels, config.clients, generator(seed, Purpose.PARTITION))

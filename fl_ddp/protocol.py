@@ -29,6 +29,20 @@ Origin = Literal["train", "test"]
 """Of which set a client's own test samples are."""
 
 
+class Owners(NamedTuple):
+    """Whose each sample is, as the data say it.
+
+    Attributes:
+        names: of the clients, each once, in their order.
+        train: [N] client of each training sample, its place among the names; -1 where the data do not say it.
+        test: [M] of each test sample; None where the data say it of none.
+    """
+
+    names: tuple[str, ...]
+    train: Indices
+    test: Indices | None = None
+
+
 class Batch(NamedTuple):
     """One client's samples in one local step: x [B, ...], y [B], mask [B] (0 where padded), key [] of randomness.
 

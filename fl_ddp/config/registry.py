@@ -49,7 +49,7 @@ _WITH_COLON = re.compile(r"(?!.*\.py:)([^\W\d]\w*(?:\.[^\W\d]\w*)*):(\w+)")
 # Arguments that the run knows: the user does not give them.
 _ENGINE_ARGUMENTS = {
     "data": frozenset[str](),
-    "partition": frozenset[str](),
+    "partition": frozenset({"owners", "num_clients"}),
     "stream": frozenset[str](),
     "model": frozenset({"in_shape", "num_classes", "given"}),
     "method": frozenset({"model", "num_clients"}),

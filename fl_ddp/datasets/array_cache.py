@@ -6,15 +6,16 @@ import os
 import zipfile
 import zlib
 from collections.abc import Callable
-from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 from filelock import FileLock
 
 from fl_ddp.datasets.dataset import Arrays
 from fl_ddp.errors import ConfigError
 from fl_ddp.host.atomic_file import replacing
+from fl_ddp.protocol import Owners
 
 UNREADABLE = (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error)
 
@@ -39,7 +40,7 @@ def cached(name: str, build: Callable[[], Arrays]) -> Arrays:
             if (arrays := _load(path)) is None:
                 arrays = build()
                 with replacing(path) as file:
-                    np.savez(file, **asdict(arrays))
+                    np.savez(file, **_by_key(arrays))
         return arrays
     except OSError as error:
         raise ConfigError(path, f"cannot be written ({error}); set XDG_CACHE_HOME to a folder that can") from None
@@ -51,6 +52,20 @@ def _load(path: Path) -> Arrays | None:
         with np.load(path, allow_pickle=False) as archive:
             classes = tuple(str(name) for name in archive["classes"])
             x_train, y_train, x_test, y_test = (archive[key] for key in ("x_train", "y_train", "x_test", "y_test"))
-        return Arrays(x_train, y_train, x_test, y_test, classes)
+            owners = None
+            if "clients" in archive:
+                names = tuple(str(name) for name in archive["clients"])
+                owners = Owners(names, archive["client_train"], archive.get("client_test"))
+        return Arrays(x_train, y_train, x_test, y_test, classes, owners)
     except UNREADABLE:
         return None
+
+
+def _by_key(arrays: Arrays) -> dict[str, npt.NDArray[np.generic]]:
+    """What the cache keeps."""
+    kept = {key: getattr(arrays, key) for key in ("x_train", "y_train", "x_test", "y_test")}
+    kept["classes"] = np.array(arrays.classes)
+    if arrays.owners:
+        kept |= {"clients": np.array(arrays.owners.names), "client_train": arrays.owners.train}
+        kept |= {} if arrays.owners.test is None else {"client_test": arrays.owners.test}
+    return kept

@@ -10,7 +10,7 @@ import numpy as np
 
 from fl_ddp.bounds import check_fields
 from fl_ddp.errors import ConfigError
-from fl_ddp.protocol import Indices, Inputs
+from fl_ddp.protocol import Indices, Inputs, Owners
 
 UNSHOWN = ("Cc", "Cs", "Zl", "Zp")
 """Unicode's control characters, parts of undecodable file names, and ends of lines and paragraphs."""
@@ -26,6 +26,7 @@ class Arrays:
         x_test: [M, ...] like x_train.
         y_test: [M] int64.
         classes: names of the labels, in their order.
+        owners: clients of the samples; None where the data name none.
     """
 
     x_train: Inputs
@@ -33,6 +34,7 @@ class Arrays:
     x_test: Inputs
     y_test: Indices
     classes: tuple[str, ...]
+    owners: Owners | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,9 +114,30 @@ class Dataset(ABC):
             ours = f"{arrays.x_test.dtype} of shape {list(arrays.x_test.shape[1:])}"
             theirs = f"{arrays.x_train.dtype} of shape {list(arrays.x_train.shape[1:])}"
             raise ConfigError(self.origin("x_test"), f"samples are {ours}, those of the training set {theirs}")
+        if arrays.owners:
+            self._check_owners(arrays.owners, len(arrays.x_train), len(arrays.x_test))
+
+    def _check_owners(self, owners: Owners, num_train: int, num_test: int) -> None:
+        """What is asked of clients that the data name: one for each sample, with distinct names."""
+        num_clients = len(owners.names)
+        if len(set(owners.names)) < num_clients:
+            raise ConfigError(f"--data {type(self).__name__}", "two clients have one name; names must be distinct")
+        for split, owner, size in (("train", owners.train, num_train), ("test", owners.test, num_test)):
+            if owner is None:
+                continue
+            where = self.origin(f"client_{split}")
+            if owner.dtype != np.int64 or owner.shape != (size,):
+                what = f"{owner.dtype} of shape {list(owner.shape)} does not name the clients of {size} samples"
+                raise ConfigError(where, what)
+            if size and not -1 <= owner.min() <= owner.max() < num_clients:
+                raise ConfigError(where, f"a client is none of the {num_clients} that have names")
 
 
 def _merged(arrays: Arrays) -> Arrays:
     """With the test set behind the training set, in it."""
     x: Inputs = np.concatenate([arrays.x_train, arrays.x_test])
-    return replace(arrays, x_train=x, y_train=np.concatenate([arrays.y_train, arrays.y_test]))
+    owners = arrays.owners
+    if owners:
+        test = np.full(len(arrays.y_test), -1) if owners.test is None else owners.test
+        owners = Owners(owners.names, np.concatenate([owners.train, test]), owners.test)
+    return replace(arrays, x_train=x, y_train=np.concatenate([arrays.y_train, arrays.y_test]), owners=owners)

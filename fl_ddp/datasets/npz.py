@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zipfile
 import zlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,10 +12,12 @@ import numpy as np
 import numpy.typing as npt
 
 from fl_ddp.datasets.dataset import Arrays, Dataset
+from fl_ddp.datasets.owners import owners_of
 from fl_ddp.errors import ConfigError, one_line
-from fl_ddp.protocol import Indices, Inputs
+from fl_ddp.protocol import Indices, Inputs, Owners
 
 KEYS = ("x_train", "y_train", "x_test", "y_test")
+MAYBE = ("classes", "client_train", "client_test")
 CHANNELS = (1, 3)
 UNREADABLE = (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error, NotImplementedError)
 
@@ -22,6 +25,8 @@ UNREADABLE = (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error, Not
 @dataclass(frozen=True)
 class Npz(Dataset):
     """A .npz file with x_train, y_train, x_test, y_test and, if wanted, classes: the names of the labels.
+
+    client_train and client_test, if wanted, name the client of each sample, for --partition Natural.
 
     uint8 arrays are pixels: [N, H, W] is grey; of four axes the second is channels if it is 1 or 3, else the last.
     float arrays are features of any shape, taken as they are, in float32.
@@ -47,7 +52,7 @@ class Npz(Dataset):
         raw = _read_raw(Path(self.path).expanduser())
         x_train, x_test = (self._inputs(raw[key], key) for key in ("x_train", "x_test"))
         y_train, y_test = (self._labels(raw[key], key) for key in ("y_train", "y_test"))
-        return Arrays(x_train, y_train, x_test, y_test, self._classes(raw.get("classes"), y_train))
+        return Arrays(x_train, y_train, x_test, y_test, self._classes(raw.get("classes"), y_train), self._owners(raw))
 
     def _inputs(self, x: npt.NDArray[np.generic], key: str) -> Inputs:
         if x.dtype.kind == "f":
@@ -71,11 +76,22 @@ class Npz(Dataset):
             raise ConfigError(self.origin(key), f"{y.dtype} of shape {list(y.shape)} are no labels", wanted)
         return y.astype(np.int64)
 
+    def _owners(self, raw: Mapping[str, npt.NDArray[np.generic]]) -> Owners | None:
+        train, test = (self._names(raw[key], key) if key in raw else None for key in ("client_train", "client_test"))
+        if train is None and test is not None:
+            raise ConfigError(self.origin("client_test"), "names clients, and there is no client_train")
+        return owners_of(train, test) if train is not None else None
+
+    def _names(self, names: npt.NDArray[np.generic], key: str) -> list[str]:
+        if names.ndim != 1:
+            raise ConfigError(self.origin(key), f"shape {list(names.shape)} is no list of names", "[N]")
+        if key != "classes" and names.dtype.kind not in "iuSU":
+            raise ConfigError(self.origin(key), f"{names.dtype} names no clients", "texts or whole numbers, [N]")
+        return [name.decode(errors="replace") if isinstance(name, bytes) else str(name) for name in names]
+
     def _classes(self, names: npt.NDArray[np.generic] | None, y_train: Indices) -> tuple[str, ...]:
         if names is not None:
-            if names.ndim != 1:
-                raise ConfigError(self.origin("classes"), f"shape {list(names.shape)} is no list of names", "[C]")
-            return tuple(name.decode(errors="replace") if isinstance(name, bytes) else str(name) for name in names)
+            return tuple(self._names(names, "classes"))
         highest = int(y_train.max(initial=-1))
         if highest >= max(len(y_train), 1):
             raise ConfigError(
@@ -103,7 +119,7 @@ def _read_raw(path: Path) -> dict[str, npt.NDArray[np.generic]]:
             if missing:
                 held = ", ".join(archive.files) or "nothing"
                 raise ConfigError(path, f"has no {', '.join(missing)}; needed: {', '.join(KEYS)}; it holds {held}")
-            return {key: archive[key] for key in (*KEYS, "classes") if key in archive.files}
+            return {key: archive[key] for key in (*KEYS, *MAYBE) if key in archive.files}
     except FileNotFoundError:
         raise ConfigError("--data.path", f"{path} does not exist", f"a .npz file with {', '.join(KEYS)}") from None
     except UNREADABLE as error:

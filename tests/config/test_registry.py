@@ -153,7 +153,8 @@ def test_any_model_can_have_group_norm(folder: Path) -> None:
 
 
 def test_engine_arguments_are_no_options() -> None:
-    for kind, missing in {"method": {"model"}, "model": {"in_shape", "num_classes"}}.items():
+    given = {"method": {"model"}, "model": {"in_shape", "num_classes"}, "partition": {"owners", "num_clients"}}
+    for kind, missing in given.items():
         for owner in registry.known(kind).values():
             assert not missing & registry.options(kind, owner).by_name.keys(), owner
 
