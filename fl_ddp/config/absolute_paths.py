@@ -7,12 +7,12 @@ from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
 
-from fl_ddp.config.beside_file import is_enrolment_file
+from fl_ddp.config.beside_file import FILES, is_enrolment_file
 from fl_ddp.config.registry import KINDS
 from fl_ddp.config.settings import Choice, Config
 
-FILES, PLACES = ("path",), ("path", "root")
-"""Names of options of a choice that are files, or places of the machine, too."""
+PLACES = (*FILES, "root")
+"""Names of options of a choice that are files or places of the machine."""
 
 
 def with_absolute_paths(config: Config) -> Config:

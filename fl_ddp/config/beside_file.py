@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+
+FILES = ("path", "test_path")
+"""Names of options of a choice that are files."""
+DATA_FILES: Mapping[str, str] = {".npz": "Npz", ".csv": "Csv"}
+"""What reads the file that --data may name in place of a class, by how its name ends."""
 
 
 def beside(file: Path, key: str, value: object) -> object:
     """The value of an option in a YAML file; one that names a file, from the root.
 
-    Those are data.path, partition.path and other choices' path, class_reduction, stream.enrolment, an .npz file as
-    data, and a class in a file of the user's. Places of the machine (data.root, out, resume) start at the working
-    folder, as on the command line, and so does whatever starts with ~.
+    Those are data.path, partition.path and other choices' path, data.test_path, class_reduction, stream.enrolment, an
+    .npz or .csv file as data, and a class in a file of the user's. Places of the machine (data.root, out, resume) start
+    at the working folder, as on the command line, and so does whatever starts with ~.
 
     Args:
         file: the YAML file.
@@ -25,9 +31,10 @@ def beside(file: Path, key: str, value: object) -> object:
 
 def _names_file(key: str, value: str) -> bool:
     head, _, option = key.rpartition(".")
-    if head and (option == "path" or is_enrolment_file(option, value)):
+    if head and (option in FILES or is_enrolment_file(option, value)):
         return True
-    return _is_class(value) or (key, value[-4:]) in (("class_reduction", ".csv"), ("data", ".npz"))
+    suffixes = {"class_reduction": {".csv"}, "data": DATA_FILES.keys()}.get(key, set[str]())
+    return _is_class(value) or Path(value).suffix in suffixes
 
 
 def is_enrolment_file(option: str, value: str) -> bool:

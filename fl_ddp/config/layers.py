@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from fl_ddp.bounds import check
 from fl_ddp.config import registry
+from fl_ddp.config.beside_file import DATA_FILES
 from fl_ddp.config.options import Given, Options, options_of, suggestion
 from fl_ddp.config.registry import KINDS
 from fl_ddp.config.settings import Choice, Config
@@ -42,8 +44,8 @@ def layer(given: Iterable[Given]) -> Layer:
     now = (replace(each, key=_KEYS_NOW.get(each.key, each.key)) for each in given)
     by_key = {each.key: each for each in now}
     data = by_key.get("data")
-    if data and isinstance(data.value, str) and data.value.endswith(".npz"):
-        by_key |= {"data": replace(data, value="Npz"), "data.path": replace(data, key="data.path")}
+    if data and isinstance(data.value, str) and (reader := DATA_FILES.get(Path(data.value).suffix)):
+        by_key |= {"data": replace(data, value=reader), "data.path": replace(data, key="data.path")}
     return by_key
 
 

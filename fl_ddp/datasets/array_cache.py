@@ -56,7 +56,7 @@ def _load(path: Path) -> Arrays | None:
             if "clients" in archive:
                 names = tuple(str(name) for name in archive["clients"])
                 owners = Owners(names, archive["client_train"], archive.get("client_test"))
-        return Arrays(x_train, y_train, x_test, y_test, classes, owners)
+        return Arrays(x_train, y_train, x_test, y_test, classes, owners=owners)
     except UNREADABLE:
         return None
 

@@ -25,7 +25,7 @@ class Arrays:
         y_train: [N] int64 labels from 0 up.
         x_test: [M, ...] like x_train.
         y_test: [M] int64.
-        classes: names of the labels, in their order.
+        classes: names of the labels, in their order; left empty they are named by their places.
         owners: clients of the samples; None where the data name none.
     """
 
@@ -60,7 +60,7 @@ class Dataset(ABC):
             ConfigError: it is missing, cut short or not what it should be; the message says what was looked for, where,
                 and how to get it.
         """
-        arrays = self.read()
+        arrays = self._with_names(self.read())
         self._check(arrays)
         return _merged(arrays) if self.merge else arrays
 
@@ -75,6 +75,17 @@ class Dataset(ABC):
     def origin(self, part: str) -> str:
         """Where x_train, y_train, x_test or y_test comes from (a file, if there is one), for messages."""
         return f"--data {type(self).__name__}: {part}"
+
+    def _with_names(self, arrays: Arrays) -> Arrays:
+        """With names of the labels where a source gives none."""
+        y = arrays.y_train
+        if arrays.classes or y.dtype != np.int64:
+            return arrays
+        highest = int(y.max(initial=-1))
+        if highest >= max(len(y), 1):
+            what = f"label {highest} among {len(y)} samples; labels count from 0 up, or the key classes names them all"
+            raise ConfigError(self.origin("y_train"), what)
+        return replace(arrays, classes=tuple(str(label) for label in range(highest + 1)))
 
     def _check(self, arrays: Arrays) -> None:
         """What is asked of every source: samples with labels, of one shape, finite, with distinct names."""

@@ -52,7 +52,8 @@ class Npz(Dataset):
         raw = _read_raw(Path(self.path).expanduser())
         x_train, x_test = (self._inputs(raw[key], key) for key in ("x_train", "x_test"))
         y_train, y_test = (self._labels(raw[key], key) for key in ("y_train", "y_test"))
-        return Arrays(x_train, y_train, x_test, y_test, self._classes(raw.get("classes"), y_train), self._owners(raw))
+        classes, owners = self._classes(raw.get("classes")), self._owners(raw)
+        return Arrays(x_train, y_train, x_test, y_test, classes, owners=owners)
 
     def _inputs(self, x: npt.NDArray[np.generic], key: str) -> Inputs:
         if x.dtype.kind == "f":
@@ -89,19 +90,8 @@ class Npz(Dataset):
             raise ConfigError(self.origin(key), f"{names.dtype} names no clients", "texts or whole numbers, [N]")
         return [name.decode(errors="replace") if isinstance(name, bytes) else str(name) for name in names]
 
-    def _classes(self, names: npt.NDArray[np.generic] | None, y_train: Indices) -> tuple[str, ...]:
-        if names is not None:
-            return tuple(self._names(names, "classes"))
-        highest = int(y_train.max(initial=-1))
-        if highest >= max(len(y_train), 1):
-            raise ConfigError(
-                self.origin("y_train"),
-                (
-                    f"label {highest} among {len(y_train)} samples; labels count from 0 up, or the key "
-                    "classes names them all"
-                ),
-            )
-        return tuple(str(label) for label in range(highest + 1))
+    def _classes(self, names: npt.NDArray[np.generic] | None) -> tuple[str, ...]:
+        return () if names is None else tuple(self._names(names, "classes"))
 
 
 def _read_raw(path: Path) -> dict[str, npt.NDArray[np.generic]]:

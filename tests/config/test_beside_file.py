@@ -21,6 +21,8 @@ from launch.tables.yaml_file import load_table
         ("partition.path", "~/counts.csv", "~/counts.csv"),
         ("partition.path", "", ""),
         ("data", "x.npz", "/there/x.npz"),
+        ("data", "../x.csv", "/x.csv"),
+        ("data.test_path", "y.csv", "/there/y.csv"),
         ("data", "MNIST", "MNIST"),
         ("data.root", "data", "data"),
         ("out", "runs", "runs"),

@@ -31,7 +31,7 @@ class Named(Dataset):
     owners: Owners | None = None
 
     def read(self) -> Arrays:
-        return Arrays(X, Y, X[:2], Y[:2], ("0", "1"), self.owners)
+        return Arrays(X, Y, X[:2], Y[:2], ("0", "1"), owners=self.owners)
 
 
 def refusal(source: Dataset) -> str:
