@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zipfile
 import zlib
+from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,33 +24,28 @@ UNREADABLE = (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error, Not
 
 
 @dataclass(frozen=True)
-class Npz(Dataset):
-    """A .npz file with x_train, y_train, x_test, y_test and, if wanted, classes: the names of the labels.
-
-    client_train and client_test, if wanted, name the client of each sample, for --partition Natural.
+class NamedArrays(Dataset):
+    """Arrays x_train, y_train, x_test, y_test and, if wanted, classes, client_train and client_test.
 
     uint8 arrays are pixels: [N, H, W] is grey; of four axes the second is channels if it is 1 or 3, else the last.
     float arrays are features of any shape, taken as they are, in float32.
-
-    Attributes:
-        path: the .npz file.
     """
 
-    path: str = ""
-
-    def origin(self, part: str) -> str:
-        """The file and the key in it."""
-        return f"{self.path}: {part}"
-
-    def read(self) -> Arrays:
-        """Read the file; nothing in it is ever unpickled.
+    @abstractmethod
+    def raw(self) -> Mapping[str, npt.NDArray[np.generic]]:
+        """The arrays by key, as they are stored.
 
         Raises:
-            ConfigError: it is missing, no .npz, without one of the keys, or an array is of a kind not accepted.
+            ConfigError: they cannot be read, or one that is needed is missing.
         """
-        if not self.path:
-            raise ConfigError("--data.path", "no file is named", f"a .npz file with {', '.join(KEYS)}")
-        raw = _read_raw(Path(self.path).expanduser())
+
+    def read(self) -> Arrays:
+        """Read the arrays; nothing is ever unpickled.
+
+        Raises:
+            ConfigError: as raw does, or an array is of a kind not accepted.
+        """
+        raw = self.raw()
         x_train, x_test = (self._inputs(raw[key], key) for key in ("x_train", "x_test"))
         y_train, y_test = (self._labels(raw[key], key) for key in ("y_train", "y_test"))
         classes, owners = self._classes(raw.get("classes")), self._owners(raw)
@@ -92,6 +88,29 @@ class Npz(Dataset):
 
     def _classes(self, names: npt.NDArray[np.generic] | None) -> tuple[str, ...]:
         return () if names is None else tuple(self._names(names, "classes"))
+
+
+@dataclass(frozen=True)
+class Npz(NamedArrays):
+    """A .npz file with x_train, y_train, x_test, y_test and, if wanted, classes: the names of the labels.
+
+    client_train and client_test, if wanted, name the client of each sample, for --partition Natural.
+
+    Attributes:
+        path: the .npz file.
+    """
+
+    path: str = ""
+
+    def origin(self, part: str) -> str:
+        """The file and the key in it."""
+        return f"{self.path}: {part}"
+
+    def raw(self) -> Mapping[str, npt.NDArray[np.generic]]:
+        """Read the file."""
+        if not self.path:
+            raise ConfigError("--data.path", "no file is named", f"a .npz file with {', '.join(KEYS)}")
+        return _read_raw(Path(self.path).expanduser())
 
 
 def _read_raw(path: Path) -> dict[str, npt.NDArray[np.generic]]:

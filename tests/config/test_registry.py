@@ -78,7 +78,7 @@ def test_classes_of_a_kind_are_found_by_being_there(kind: str, names: set[str]) 
 
 
 def test_parts_of_models_and_abstract_bases_are_not_offered() -> None:
-    assert not {"Dataset", "Partition", "Module", "MaxPool", "Classifier"} & {
+    assert not {"Dataset", "NamedArrays", "Partition", "Module", "MaxPool", "Classifier"} & {
         name for kind in registry.KINDS for name in registry.known(kind)
     }
 
