@@ -49,6 +49,8 @@ class Real:
 
     def words(self, name: str) -> str:
         """What is accepted for an option of this name."""
+        if self == Real():
+            return "finite numbers"
         if self.most is None and self.below is None:
             return f"numbers above {self.above}" if self.least is None else f"numbers from {self.least} up"
         low = f"{self.above} <" if self.least is None else f"{self.least} <="
@@ -63,6 +65,7 @@ class Real:
 Count = Annotated[int, Whole(1)]
 CountOrZero = Annotated[int, Whole(0)]
 Seed = Annotated[int, Whole(0, bits=63)]
+Finite = Annotated[float, Real()]
 Positive = Annotated[float, Real(above=0)]
 NonNegative = Annotated[float, Real(least=0)]
 Share = Annotated[float, Real(above=0, most=1)]

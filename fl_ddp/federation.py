@@ -16,7 +16,7 @@ from fl_ddp.config.settings import Config
 from fl_ddp.datasets.dataset import Arrays, Dataset
 from fl_ddp.engine.compilation import require_compiler
 from fl_ddp.engine.plan import Plan
-from fl_ddp.engine.samples import Normaliser, Samples, channel_statistics
+from fl_ddp.engine.samples import Normaliser, Samples, channel_statistics, of_channels
 from fl_ddp.engine.seeds import Purpose, generator, torch_seed
 from fl_ddp.errors import ConfigError
 from fl_ddp.guards.global_random import refuse_global_draws
@@ -149,7 +149,7 @@ def build_federation(config: Config, ranks: Ranks, module: torch.nn.Module | Non
         network = make()
     assert isinstance(network, torch.nn.Module)
     dtype = next((p.dtype for p in network.parameters()), torch.float32)
-    train, test = _on_device(data, source.normalize, device, dtype)
+    train, test = _on_device(data, source, device, dtype)
     example = test.inputs(test.x[:1], dtype)
     model = FlatModel(network, num_classes, example, config.label_smoothing)
     try_once = partial(try_gradient, model, example, config.model.name)
@@ -268,9 +268,12 @@ def num_idle(config: Config, clients: Parts) -> int:
     return int((plan.num_steps(np.array([len(samples) for samples in clients])) == 0).sum())
 
 
-def _on_device(data: Arrays, normalize: bool, device: torch.device, dtype: torch.dtype) -> tuple[Samples, Samples]:
+def _on_device(data: Arrays, source: Dataset, device: torch.device, dtype: torch.dtype) -> tuple[Samples, Samples]:
     normaliser = Normaliser()
-    if normalize:
+    if source.mean:
+        given = (of_channels(values, data.x_train.ndim) for values in (source.mean, source.deviation))
+        normaliser = Normaliser(*(t.to(device, dtype) for t in given))
+    if source.normalize:
         normaliser = Normaliser(*(t.to(device, dtype) for t in channel_statistics(data.x_train)))
 
     def place(x: Inputs, y: Indices) -> Samples:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from fl_ddp.bounds import check_fields
+from fl_ddp.bounds import Finite, Positive, check_fields
 from fl_ddp.errors import ConfigError
 from fl_ddp.protocol import Indices, Inputs, Owners
 
@@ -43,15 +43,25 @@ class Dataset(ABC):
 
     Attributes:
         normalize: subtract the training set's mean and divide by its deviation, per channel, pixels counted in [0, 1].
+        mean: to subtract in place of the training set's; one number, or one for each channel.
+        deviation: to divide by after it, likewise.
         merge: divide training and test set together among the clients; the test set is then the union of the clients'
             own test samples, which --local_test keeps aside.
     """
 
     normalize: bool = False
+    mean: tuple[Finite, ...] = ()
+    deviation: tuple[Positive, ...] = ()
     merge: bool = False
 
     def __post_init__(self) -> None:
         check_fields(self, "--data.")
+        for given, other in (("mean", "deviation"), ("deviation", "mean")):
+            if getattr(self, given) and not getattr(self, other):
+                raise ConfigError(f"--data.{other}", f"is missing beside --data.{given}")
+        if self.normalize and self.mean:
+            what = "true takes the training set's mean and deviation, --data.mean and --data.deviation give others"
+            raise ConfigError("--data.normalize", what, "false, or neither of them")
 
     def load(self) -> Arrays:
         """Read the data and check it; several ranks may do so at once.
@@ -125,6 +135,10 @@ class Dataset(ABC):
             ours = f"{arrays.x_test.dtype} of shape {list(arrays.x_test.shape[1:])}"
             theirs = f"{arrays.x_train.dtype} of shape {list(arrays.x_train.shape[1:])}"
             raise ConfigError(self.origin("x_test"), f"samples are {ours}, those of the training set {theirs}")
+        for key, values in (("mean", self.mean), ("deviation", self.deviation)):
+            if len(values) not in (0, 1, channels := arrays.x_train.shape[1]):
+                what = f"{len(values)} numbers for samples of {channels} channel{'s' if channels > 1 else ''}"
+                raise ConfigError(f"--data.{key}", what, "one number, or one for each channel")
         if arrays.owners:
             self._check_owners(arrays.owners, len(arrays.x_train), len(arrays.x_test))
 

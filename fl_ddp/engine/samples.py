@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -44,6 +45,11 @@ class Samples(NamedTuple):
     def inputs(self, x: Tensor, dtype: torch.dtype) -> Tensor:
         """Turn stored values into the network's inputs."""
         return self.normaliser.inputs(x, dtype)
+
+
+def of_channels(values: Sequence[float], ndim: int) -> Tensor:
+    """Of samples [N, channels, ...] of ndim axes one number, or one a channel: [1 or channels, 1, ...]."""
+    return torch.tensor(values, dtype=torch.float64).view(-1, *(1,) * (ndim - 2))
 
 
 def channel_statistics(x: Inputs) -> tuple[Tensor, Tensor]:

@@ -26,6 +26,7 @@ FEDAVG: Mapping[str, Options] = {
     "all clients": of("FedAvg", {"cohort": None}),
     "wide batches": of("FedAvg", {"batch_size": 7, "seed": 8, "network": "Rectified"}),
     "no own test samples": of("FedAvg", {"local_test": 0.0}),
+    "given moments": of("FedAvg", {"data.mean": [0.5, -1.0, 0.2, 0.0], "data.deviation": [2.0, 1.5, 0.7, 1.0]}),
     "normalised": of("FedAvg", {"data.normalize": True}),
     "merged": of("FedAvg", {"data.merge": True, "division": "merged"}),
     "merged and normalised": of("FedKA", {"data.merge": True, "data.normalize": True, "division": "merged"}, gamma=0.3),

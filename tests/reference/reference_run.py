@@ -94,7 +94,7 @@ def module_of(case: Options) -> nn.Module:
 
 
 def data_of(folder: Path, division: Division, options: Options) -> Data:
-    """The samples as the program takes them: features in single precision, normalised by the training set if asked.
+    """The samples as the program takes them: features in single precision, normalised if asked.
 
     Merged, all samples are divided, and the test set is what the clients keep aside.
     """
@@ -107,5 +107,8 @@ def data_of(folder: Path, division: Division, options: Options) -> Data:
         x_test, y_test = x_train[tested], y_train[tested]
     if options.get("data.normalize"):
         mean, deviation = x_train.mean(0), x_train.std(0, correction=0)
+        x_train, x_test = (x_train - mean) / deviation, (x_test - mean) / deviation
+    if options.get("data.mean"):
+        mean, deviation = (torch.tensor(options[f"data.{key}"], dtype=torch.float64) for key in ("mean", "deviation"))
         x_train, x_test = (x_train - mean) / deviation, (x_test - mean) / deviation
     return Data(x_train, y_train, x_test, y_test, num_classes(options, CLASSES), *division)

@@ -35,6 +35,8 @@ GO_WITH = {
     "lr_schedule": ("lr_min", "lr_step", "lr_warmup", "lr_decay"),
     "running_statistics": ("estimate_statistics",),
     "momentum": ("optimizer.keep", "optimizer.nesterov", "optimizer.dampening"),
+    "data.mean": ("data.deviation",),
+    "data.deviation": ("data.mean",),
 }
 """Options that make no sense without another."""
 NEEDED = {"lr_step", "lr_warmup"}
@@ -68,7 +70,9 @@ def default(method: str, option: str) -> Any:
     if option.startswith("optimizer."):
         owners = [each for each in registry.known("optimizer").values() if option.partition(".")[2] in declared(each)]
         return registry.options("optimizer", owners[0]).by_name[option.partition(".")[2]].default
-    return False if option == "data.normalize" else asdict(Settings())[option]
+    if option.startswith("data."):
+        return False if option == "data.normalize" else ()
+    return asdict(Settings())[option]
 
 
 @pytest.mark.slow
