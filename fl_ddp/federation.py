@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -56,6 +56,7 @@ class Federation:
         remembered: by a client's optimizer before it first takes part; empty where every round begins anew.
         method: the federated method.
         lanes: clients side by side in a group.
+        remarks: on the data, for who started the run.
     """
 
     stream: Stream
@@ -73,6 +74,7 @@ class Federation:
     remembered: Tensors
     method: FedAvg
     lanes: int
+    remarks: tuple[str, ...]
 
     @property
     def counts(self) -> list[dict[str, int]]:
@@ -185,7 +187,19 @@ def build_federation(config: Config, ranks: Ranks, module: torch.nn.Module | Non
         remembered=first_state(model, optimizer, momentum=config.momentum > 0) if optimizer.keep else {},
         method=method,
         lanes=auto_lanes(config.cohort_size, device.type) if config.lanes == "auto" else config.lanes,
+        remarks=tuple(_remarks(config, data)),
     )
+
+
+def _remarks(config: Config, data: Arrays) -> Iterator[str]:
+    """What may surprise in data that are none the less run on."""
+    if min(data.y_train.min(), data.y_test.min()) == 1:
+        yield (
+            f"warning: class {data.classes[0]} has no samples: labels seem to count from 1; the model has one output "
+            "too many"
+        )
+    if config.partition.name == "Natural" and data.owners and config.clients < len(data.owners.names):
+        yield f"{config.clients} of the {len(data.owners.names)} clients that the data name take part (--clients)"
 
 
 def _keyed(config: Config, part: str, instead: str, again: Callable[[], object]) -> AbstractContextManager[None]:

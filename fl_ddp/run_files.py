@@ -312,6 +312,8 @@ class RunFiles:
             f"{self._path}: {config.method.name}, {config.clients} clients, cohort {config.cohort_size}, "
             f"{self._federation.lanes} lanes, {ranks.size} rank(s) on {ranks.device.type}{going_on}"
         )
+        for remark in self._federation.remarks:
+            self.tell(remark)
         stream = self._federation.stream
         if 0 < config.rounds <= stream.task_rounds * (stream.num_tasks - 1):
             last = stream.task(config.rounds - 1) + 1
