@@ -27,10 +27,10 @@ class FileTree:
 
         Args:
             root: the directory or the zip file.
-            inner: name of a folder that must be in it.
+            inner: name of a folder that may be in it, and is not passed over.
 
         Raises:
-            ConfigError: there is no such directory or zip file, it cannot be read, or it has no such folder.
+            ConfigError: there is no such directory or zip file, or it cannot be read.
         """
         self._root, self._archive = root, None
         accepted = f"accepted: a directory, or a .zip of one, with {inner}/<class>/<image>"
@@ -44,8 +44,10 @@ class FileTree:
             raise ConfigError("--data.root", f"{root} cannot be read ({error}); {accepted}") from None
         self._prefix = _outer_folder(stamps, inner)
         self.stamps = {name.removeprefix(self._prefix): stamps[name] for name in sorted(stamps)}
-        if not any(name.startswith(f"{inner}/") for name in self.stamps):
-            raise ConfigError("--data.root", f"{root} has no folder {inner}/ with files in it; {accepted}")
+
+    def has_folder(self, name: str) -> bool:
+        """Whether there is a folder of that name with files in it."""
+        return any(path.startswith(f"{name}/") for path in self.stamps)
 
     def read(self, name: str) -> bytes:
         """The bytes of a file, by its path in stamps; several threads may read.

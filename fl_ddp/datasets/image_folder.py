@@ -14,10 +14,11 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image, UnidentifiedImageError
 
-from fl_ddp.bounds import Count
+from fl_ddp.bounds import Count, Seed
 from fl_ddp.datasets.array_cache import cached
 from fl_ddp.datasets.dataset import Arrays, Dataset
 from fl_ddp.datasets.file_tree import FileTree
+from fl_ddp.datasets.held_out import TestShare, held_out
 from fl_ddp.errors import ConfigError
 from fl_ddp.protocol import Indices
 
@@ -32,17 +33,23 @@ class ImageFolder(Dataset):
     """Images below train/<class>/ and test/<class>/ (or val/<class>/), in a directory or a .zip of one.
 
     Images may lie deeper (train/<class>/images/), all may lie in one outer folder, and Tiny-ImageNet's val/images with
-    val_annotations.txt is understood. Grey images become RGB. A file words.txt (folder name, tab, names) gives class
-    names. Decoded images are kept in the user's cache folder ($XDG_CACHE_HOME, else ~/.cache) below fl_ddp/datasets.
+    val_annotations.txt is understood. With test_share there need be no test/, and no train/ around <class>/. Grey
+    images become RGB. A file words.txt (folder name, tab, names) gives class names. Decoded images are kept in the
+    user's cache folder ($XDG_CACHE_HOME, else ~/.cache) below fl_ddp/datasets.
 
     Attributes:
         root: the directory or the .zip file.
         size: height and width in pixels that every image is resized to, whatever its shape; null takes images as they
             are, which must then all be of one size.
+        test_share: share of the images that are drawn as the test set, of each class alike, where none lie apart; null
+            where they do.
+        test_seed: of that draw, whatever the run's --seed.
     """
 
     root: str = "data"
     size: Count | None = None
+    test_share: TestShare | None = None
+    test_seed: Seed = 0
 
     def origin(self, part: str) -> str:
         """The folder or zip file all parts come from."""
@@ -56,18 +63,48 @@ class ImageFolder(Dataset):
         """
         root = Path(self.root).expanduser()
         tree = FileTree(root, "train")
-        train = _in_class_folders(tree, "train")
-        folders = sorted({folder for _, folder in train})
-        test = _test_images(tree, root, folders)
+        train, test = self._apart(tree, root)
+        folders = sorted({folder for _, folder in train + test})
         names = _class_names(tree, folders)
         stamps = [(name, folder, tree.stamps[name]) for name, folder in train + test]
-        key = hashlib.sha256(json.dumps([stamps, names, self.size]).encode()).hexdigest()[:20]
+        drawn = [] if self.test_share is None else [len(train)]
+        key = hashlib.sha256(json.dumps([stamps, names, self.size, *drawn]).encode()).hexdigest()[:20]
 
         def build() -> Arrays:
             (x_train, y_train), (x_test, y_test) = (self._decode_all(tree, part, folders) for part in (train, test))
             return Arrays(x_train, y_train, x_test, y_test, names)
 
         return cached(f"{root.stem}-{key}", build)
+
+    def _apart(self, tree: FileTree, root: Path) -> tuple[Labelled, Labelled]:
+        """The training and the test images."""
+        if not tree.has_folder("train"):
+            if self.test_share is None:
+                what = f"{root} has no folder train/ with files in it; accepted: train/<class>/<image>, or"
+                raise ConfigError("--data.root", f"{what} <class>/<image> with --data.test_share 0.2")
+            return self._drawn(_in_class_folders(tree, ""))
+        train = _in_class_folders(tree, "train/")
+        test = _test_images(tree, root, {folder for _, folder in train})
+        if test and self.test_share is not None:
+            raise ConfigError("--data.test_share", f"{self.test_share}, but {root} has test images of its own", "null")
+        if not test and self.test_share is None:
+            wanted = (
+                "test/<class>/ or val/<class>/ with the class names of train/, or val/images/ with val_annotations.txt"
+            )
+            raise ConfigError(
+                root, f"has no labelled test images; looked for {wanted}; --data.test_share 0.2 draws some"
+            )
+        return (train, test) if test else self._drawn(train)
+
+    def _drawn(self, images: Labelled) -> tuple[Labelled, Labelled]:
+        """All images, a share of them kept aside for testing."""
+        assert self.test_share is not None
+        if not images:
+            raise ConfigError(self.root, "has no images in folders of classes", ", ".join(sorted(IMAGE_SUFFIXES)))
+        _, labels = np.unique([folder for _, folder in images], return_inverse=True)
+        aside = held_out(labels, self.test_share, self.test_seed)
+        train, test = ([images[i] for i in np.flatnonzero(chosen)] for chosen in (~aside, aside))
+        return train, test
 
     def _decode_all(
         self, tree: FileTree, images: Labelled, folders: Sequence[str]
@@ -111,16 +148,15 @@ class ImageFolder(Dataset):
         return np.asarray(pixels, np.uint8).transpose(2, 0, 1)
 
 
-def _in_class_folders(tree: FileTree, split: str) -> Labelled:
-    """The images at any depth below split/<class>/."""
-    paths = [PurePosixPath(name) for name in tree.stamps if name.startswith(f"{split}/")]
-    return [(str(p), p.parts[1]) for p in paths if len(p.parts) > 2 and p.suffix.lower() in IMAGE_SUFFIXES]
+def _in_class_folders(tree: FileTree, below: str) -> Labelled:
+    """The images at any depth of the folders of classes that lie below a folder, "train/", or "" for all."""
+    paths = [PurePosixPath(name.removeprefix(below)) for name in tree.stamps if name.startswith(below)]
+    return [(f"{below}{p}", p.parts[0]) for p in paths if len(p.parts) > 1 and p.suffix.lower() in IMAGE_SUFFIXES]
 
 
-def _test_images(tree: FileTree, root: Path, folders: Sequence[str]) -> Labelled:
-    """The images of the first of test/ and val/ that is labelled, which Tiny-ImageNet's own test/ is not."""
-    known = set(folders)
-    for split in ("test", "val"):
+def _test_images(tree: FileTree, root: Path, known: set[str]) -> Labelled:
+    """The images of the first of test/ and val/ that is labelled, which Tiny-ImageNet's own test/ is not; or none."""
+    for split in ("test/", "val/"):
         images = _in_class_folders(tree, split)
         if known.isdisjoint(folder for _, folder in images):
             continue
@@ -128,10 +164,7 @@ def _test_images(tree: FileTree, root: Path, folders: Sequence[str]) -> Labelled
             if folder not in known:
                 raise ConfigError(root, f"{name} is of class {folder!r}, which has no folder train/{folder}")
         return images
-    if ANNOTATIONS in tree.stamps:
-        return _annotated(tree, root, known)
-    wanted = "test/<class>/ or val/<class>/ with the class names of train/, or val/images/ with val_annotations.txt"
-    raise ConfigError(root, f"has no labelled test images; looked for {wanted}")
+    return _annotated(tree, root, known) if ANNOTATIONS in tree.stamps else []
 
 
 def _annotated(tree: FileTree, root: Path, known: set[str]) -> Labelled:
