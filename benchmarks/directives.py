@@ -2,6 +2,7 @@
 
     {value FILE | ROW | METRIC}              mean and spread over seeds, as in the tables
     {difference FILE | ROW | ROW | METRIC}   mean of the first row less that of the second, over the seeds of both
+    {seeds FILE | ROW | ROW | METRIC}        the same difference in each of these seeds
     {farthest FILE | ROWS | METRIC}          how far the mean of one of the rows is from the paper's number, at most
     {paper TABLE | ROW | COLUMN}             the paper's number, from the table's file
     {number FILE / KEY / ... | FORMAT}       a number of a benchmark, such as .1f
@@ -26,7 +27,7 @@ from fl_ddp.config.options import meant
 from fl_ddp.errors import ConfigError
 from fl_ddp.host.text_table import TextTable
 from launch.numbers.reading import Reading, values_of
-from launch.numbers.spread import mean, shown, with_spread
+from launch.numbers.spread import DIGITS, mean, shown, with_spread
 from launch.tables.comparison import Cell, Comparison, FilledRow, Numbers
 from launch.tables.origin import ResultsOrigin, machine, made_by, made_with, origin_lines
 from launch.tables.report import verdict_line
@@ -48,6 +49,7 @@ class Directives:
         self._known: dict[str, tuple[Callable[..., str], int]] = {
             "value": (self._value, 3),
             "difference": (self._difference, 4),
+            "seeds": (self._seeds, 4),
             "farthest": (self._farthest, 3),
             "paper": (self._paper, 3),
             "number": (self._number, 2),
@@ -80,12 +82,25 @@ class Directives:
         return with_spread(numbers.by_seed.values(), numbers.metric.unit)
 
     def _difference(self, file: str, first: str, second: str, metric: str) -> str:
+        seeds, a, b = self._of_both(file, first, second, metric)
+        means = [_reached([each.by_seed[seed] for seed in seeds], file, metric) for each in (a, b)]
+        return shown(means[0] - means[1], a.metric.unit)
+
+    def _seeds(self, file: str, first: str, second: str, metric: str) -> str:
+        seeds, a, b = self._of_both(file, first, second, metric)
+        _reached([each.by_seed[seed] for seed in seeds for each in (a, b)], file, metric)
+        digits = DIGITS[a.metric.unit]
+        return ", ".join(
+            f"{a.by_seed[seed].value - b.by_seed[seed].value:+.{digits}f} with seed {seed}" for seed in seeds
+        )
+
+    def _of_both(self, file: str, first: str, second: str, metric: str) -> tuple[list[int], Numbers, Numbers]:
+        """Seeds that two rows have in common, of which there must be one, and the numbers of both."""
         a, b = self._numbers(file, first, metric), self._numbers(file, second, metric)
         seeds = sorted(set(a.by_seed) & set(b.by_seed))
         if not seeds:
             raise ConfigError(file, f"{first} and {second} have no seed in common")
-        means = [_reached([each.by_seed[seed] for seed in seeds], file, metric) for each in (a, b)]
-        return shown(means[0] - means[1], a.metric.unit)
+        return seeds, a, b
 
     def _farthest(self, file: str, rows: str, metric: str) -> str:
         differences = []
