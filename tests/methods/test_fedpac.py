@@ -49,6 +49,22 @@ def test_a_general_solver_does_not_do_better() -> None:
         assert w @ form @ w <= slow.fun + 1e-9
 
 
+@pytest.mark.parametrize(
+    ("h", "variance", "weights"),
+    [
+        # diag(V) alone: w as 1 / V
+        ([5, 5, 5], [1, 2, 4], [[4 / 7, 2 / 7, 1 / 7]] * 3),
+        # the first: least (1 - 2a)^2 + 2a^2 + (2a)^2, at a = 1/5; the others: least 2a^2 + 2((1 - a) / 2)^2, at 1/5
+        ([0, 1, 1], [1, 1, 1], [[3 / 5, 1 / 5, 1 / 5], [1 / 5, 2 / 5, 2 / 5], [1 / 5, 2 / 5, 2 / 5]]),
+    ],
+)
+def test_weights_of_three_clients_by_hand(h: list[float], variance: list[float], weights: list[list[float]]) -> None:
+    """Heads are unit vectors, so that mixtures are the weights themselves."""
+    rows = {"h": torch.tensor(h).double().view(3, 1, 1), "variance": torch.tensor(variance), "head": torch.eye(3)}
+    mixed = FedPAC(small_network(), num_clients=3).mixed(rows)
+    torch.testing.assert_close(mixed, torch.tensor(weights))
+
+
 def test_heads_are_mixed_as_the_quadratic_form_says() -> None:
     generator = torch.Generator().manual_seed(0)
     h, head = torch.randn(5, 3, 4, generator=generator).double(), torch.randn(5, 2, generator=generator).double()
