@@ -16,6 +16,7 @@ from fl_ddp.network.layers import replace_layer
 RUNNING = ("running_mean", "running_var")
 _SUPPORTED = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
 _ACCEPTED = "torch.nn.BatchNorm1d, 2d or 3d with running statistics and a momentum; --model.norm group for GroupNorm"
+_OF_ONE_SAMPLE = "track_running_stats=False, with which each sample is normed by itself; torch.nn.GroupNorm"
 
 
 class MaskedBatchNorm(nn.Module):
@@ -91,7 +92,9 @@ def make_norms_masked(module: nn.Module) -> list[str]:
             if not name or type(layer) not in _SUPPORTED or not keeps or layer.momentum is None:
                 kind = f"{type(layer).__name__} at {name!r} (track_running_stats {keeps}, momentum {layer.momentum})"
                 what = f"{type(module).__name__} has {kind}, whose statistics cannot be kept for each client"
-                raise ConfigError("--model", what, _ACCEPTED)
+                raise ConfigError(
+                    "--model", what, _ACCEPTED if isinstance(layer, batchnorm._BatchNorm) else _OF_ONE_SAMPLE
+                )
             replace_layer(module, layer, MaskedBatchNorm(layer))  # type: ignore[arg-type]
             found.append(name)
         elif isinstance(layer, MaskedBatchNorm):

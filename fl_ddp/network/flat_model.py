@@ -20,7 +20,7 @@ from torch.func import functional_call, grad_and_value
 from fl_ddp.errors import ConfigError, one_line
 from fl_ddp.network.batch_norm import RUNNING, MaskedBatchNorm, make_norms_masked
 from fl_ddp.network.dropout import make_dropout_keyed
-from fl_ddp.network.layers import replace_layer
+from fl_ddp.network.layers import replace_layer, require_sizes
 from fl_ddp.network.loss import among, cross_entropy, mean_over
 from fl_ddp.protocol import Batch, Leaves
 
@@ -72,8 +72,8 @@ class FlatModel:
         label_smoothing: of the loss in training.
 
     Raises:
-        ConfigError: the module has running statistics of an unknown kind, no parameters, or its output is not one row
-            of logits per sample.
+        ConfigError: the module has layers without sizes, running statistics of an unknown kind, no parameters, or its
+            output is not one row of logits per sample.
     """
 
     def __init__(self, module: nn.Module, num_classes: int, example: Tensor, label_smoothing: float = 0.0) -> None:
@@ -86,6 +86,7 @@ class FlatModel:
             label_smoothing: of the loss in training.
         """
         self.label_smoothing = label_smoothing
+        require_sizes(module)
         named: dict[str, Tensor] = {name: p for name, p in module.named_parameters() if p.requires_grad}
         if not named:
             raise ConfigError("--model", f"{type(module).__name__} has no parameters to train")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import nn
 from torch.nn.modules import batchnorm
 
-from fl_ddp.network.layers import replace_layer
+from fl_ddp.network.layers import replace_layer, require_sizes
 
 MOST_GROUPS = 32
 
@@ -15,8 +15,12 @@ def with_group_norm(module: nn.Module) -> nn.Module:
 
     Images get the largest number of groups up to 32 that divides their channels; vectors of features get one.
 
+    Raises:
+        ConfigError: a layer does not know its number of channels yet.
+
     Source: Wu and He 2018 (arXiv:1803.08494).
     """
+    require_sizes(module)
     for layer in list(module.modules()):
         if isinstance(layer, batchnorm._BatchNorm):
             channels, most = layer.num_features, 1 if isinstance(layer, nn.BatchNorm1d) else MOST_GROUPS

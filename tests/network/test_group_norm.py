@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 import torch
 from torch import nn
 
+from fl_ddp.errors import ConfigError
+from fl_ddp.network.flat_model import FlatModel
 from fl_ddp.network.group_norm import with_group_norm
 
 
@@ -35,6 +39,19 @@ def test_weights_biases_and_eps_are_the_layers() -> None:
 
 def test_a_layer_alone() -> None:
     assert isinstance(with_group_norm(nn.BatchNorm1d(3)), nn.GroupNorm)
+
+
+@pytest.mark.parametrize("layer", [nn.LazyBatchNorm1d(), nn.LazyBatchNorm2d(affine=False), nn.LazyLinear(3)])
+@pytest.mark.parametrize("use", [with_group_norm, lambda net: FlatModel(net, 4, torch.zeros(1, 6))])
+def test_a_layer_that_does_not_know_its_sizes_is_refused(use: Callable[[nn.Module], object], layer: nn.Module) -> None:
+    net = nn.Sequential(nn.Linear(6, 4), layer)
+    kind = type(layer).__name__
+    with pytest.raises(ConfigError) as error:
+        use(net)
+    assert str(error.value) == (
+        f"--model: Sequential has {kind} at '1', which does not know its sizes; "
+        "accepted: layers that are given them, such as torch.nn.BatchNorm2d(64)"
+    )
 
 
 def test_others_stay() -> None:
