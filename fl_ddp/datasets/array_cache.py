@@ -40,7 +40,7 @@ def cached(name: str, build: Callable[[], Arrays]) -> Arrays:
             if (arrays := _load(path)) is None:
                 arrays = build()
                 with replacing(path) as file:
-                    np.savez(file, **_by_key(arrays))
+                    np.savez(file, allow_pickle=False, **_by_key(arrays))
         return arrays
     except OSError as error:
         raise ConfigError(path, f"cannot be written ({error}); set XDG_CACHE_HOME to a folder that can") from None

@@ -24,7 +24,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def png(*values: int) -> bytes:
     file = io.BytesIO()
-    Image.new("RGB", (4, 4), values).save(file, "PNG")  # type: ignore[arg-type]
+    Image.new("RGB", (4, 4), values).save(file, "PNG")
     return file.getvalue()
 
 

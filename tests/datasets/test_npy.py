@@ -54,8 +54,12 @@ def test_large_arrays_are_mapped_and_others_converted_as_of_an_npz(tmp_path: Pat
     assert isinstance(mapped.x_train.base, np.memmap) and mapped.x_train.flags.writeable
     assert mapped.classes == ("a", "b", "c")
     pixels = {"x_train": np.full((6, 4, 4, 3), 7, np.uint8), "x_test": np.full((3, 4, 4, 3), 7, np.uint8)}
-    arrays = {**pixels, "y_train": np.arange(6, dtype=np.int32) % 3, "y_test": np.arange(3)}
-    np.savez(tmp_path / "same.npz", **arrays)  # type: ignore[arg-type]
+    arrays: dict[str, npt.NDArray[np.generic]] = {
+        **pixels,
+        "y_train": np.arange(6, dtype=np.int32) % 3,
+        "y_test": np.arange(3),
+    }
+    np.savez(tmp_path / "same.npz", allow_pickle=False, **arrays)
     ours, theirs = Npy(path=str(written(tmp_path / "pixels", arrays))).load(), Npz(path=f"{tmp_path}/same.npz").load()
     assert ours.x_train.shape == (6, 3, 4, 4) and ours.classes == theirs.classes == ("0", "1", "2")
     assert ours.owners is theirs.owners is None and ours.y_train.dtype == np.int64

@@ -15,7 +15,14 @@ def told(folder: Path, capsys: pytest.CaptureFixture[str], train: list[int], tes
     """What a run prints whose labels these are, in turns."""
     y_train, y_test = np.resize(train, 60), np.resize(test, 12)
     arrays = {"x_train": np.ones((60, 4), np.float32), "x_test": np.ones((12, 4), np.float32)}
-    np.savez(folder / "mine.npz", y_train=y_train, y_test=y_test, client_train=np.arange(60) % 8, **arrays)
+    np.savez(
+        folder / "mine.npz",
+        y_train=y_train,
+        y_test=y_test,
+        client_train=np.arange(60) % 8,
+        allow_pickle=False,
+        **arrays,
+    )
     natural = {**SMALL, "partition": "Natural", "clients": 8, "cohort": 3, "rounds": 0}
     simulated({**natural, "data": str(folder / "mine.npz"), **more}, folder)
     return capsys.readouterr().out
