@@ -33,6 +33,7 @@ from fl_ddp.protocol import Indices, Inputs, Origin, Tensors
 from fl_ddp.ranks.cohort import auto_lanes
 from fl_ddp.ranks.collectives import Ranks
 from fl_ddp.streams.stream import Stream
+from fl_ddp.tasks.turnout import Turnout
 from fl_ddp.tasks.world import Data, Parts, Worlds
 
 
@@ -43,6 +44,7 @@ class Federation:
     Attributes:
         stream: tasks of the run.
         worlds: samples, clients and test sets of its tasks.
+        turnout: who takes part in its rounds.
         labels: [N] of the training set, on the host, as the data have them.
         names: of these labels.
         classes: names of the labels that tasks have, which the model knows.
@@ -61,6 +63,7 @@ class Federation:
 
     stream: Stream
     worlds: Worlds
+    turnout: Turnout
     labels: Indices
     names: tuple[str, ...]
     classes: tuple[str, ...]
@@ -174,6 +177,7 @@ def build_federation(config: Config, ranks: Ranks, module: torch.nn.Module | Non
     return Federation(
         stream=stream,
         worlds=worlds,
+        turnout=Turnout(config, worlds),
         labels=data.y_train,
         names=data.classes,
         classes=classes,

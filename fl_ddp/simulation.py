@@ -25,7 +25,7 @@ from fl_ddp.host.interrupt import StopRequest
 from fl_ddp.host.stopwatch import Stopwatch
 from fl_ddp.network.running_statistics import OWN as STATISTICS
 from fl_ddp.protocol import Indices, Info, Tensors, Total, Upload
-from fl_ddp.ranks.cohort import cohort, deal, owner, padded_lanes
+from fl_ddp.ranks.cohort import deal, owner, padded_lanes
 from fl_ddp.ranks.collectives import Ranks
 from fl_ddp.ranks.exchange import Exchange, Kept, Made, Work
 from fl_ddp.ranks.memory import ClientMemory
@@ -118,7 +118,7 @@ class Simulation:
                 self._end_early()
                 break
             self._enter(index)
-            ids = self._cohort(index)
+            ids = self._federation.turnout.of_round(index)
             if not len(ids):
                 self._skip(index)
                 yield self.finished
@@ -135,10 +135,7 @@ class Simulation:
             personal = self._personalised(index, ids, server, total, initial) if due else Personal()
             changes = self._changes(index, ids, server, total) if looks else []
             self._update(index, ids, server, total, kept)
-            down = self._federation.method.sent_bytes(server, index)
-            given = self._federation.worlds.given_bytes(index)
-            given += self._federation.method.given_bytes(server) * self._federation.worlds.newcomers(index)
-            traffic = Traffic(kept[0].bytes_up, down, given)
+            traffic = self._traffic(index, server, len(ids) * kept[0].bytes_up)
             record = self._told(hands, traffic, total, initial, personal.by_all)
             self._end(with_degrees(record, changes, len(self._federation.classes)), OfClients(personal.each, changes))
             yield self.finished
@@ -152,12 +149,21 @@ class Simulation:
             self.save()
 
     def _skip(self, index: int) -> None:
-        """A round without clients."""
+        """A round without clients, or whose clients all fail."""
+        traffic = self._traffic(index, self.server, 0)
         self.server = self._ranks.together(partial(self._task_ended, index, self.server))
         self.finished = index + 1
         self._exchange.made = Made(index + 1, "end_of_task")
         self._stop.nothing_to_save = False
-        self._end(Record(self.finished, 0, 0, 0, 0.0), OfClients())
+        self._end(Record(self.finished, 0, traffic.up, traffic.down, 0.0), OfClients())
+
+    def _traffic(self, index: int, server: Tensors, up: int) -> Traffic:
+        """What is sent in a round; a client that fails has received the model."""
+        method, worlds = self._federation.method, self._federation.worlds
+        received = len(self._federation.turnout.drawn(index))
+        down = method.sent_bytes(server, index)
+        given = worlds.given_bytes(index)
+        return Traffic(up, received * down + given + method.given_bytes(server) * worlds.newcomers(index))
 
     def _due(self, index: int, every: int) -> bool:
         """Whether what takes place every so many rounds, and in the last of a task, does in this one; 0 is never."""
@@ -187,10 +193,6 @@ class Simulation:
         self.save()
         if self._records.scores is None or not self._due(self.finished - 1, self._config.eval_every):
             self._look_again()
-
-    def _cohort(self, index: int) -> Indices:
-        present = self._world.present
-        return cohort(self._config.seed, index, present, self._config.cohort_of(len(present)))
 
     def _hands(self, ids: Indices) -> list[Indices]:
         """The cohort's clients on each rank: where their memory is, or dealt evenly."""
@@ -237,7 +239,7 @@ class Simulation:
         method = self._federation.method
         group = self._in_training(clients, index)
         group.ends_task = self._federation.stream.ends_task(index)
-        group.previous = self._federation.worlds.previous(index)
+        group.previous = self._federation.turnout.previous(index)
         sent = method.sent(index)
         received = {name: (server if name in sent else self._initial)[name] for name in method.broadcast}
         memory = self._memory.take(group.client)
@@ -346,7 +348,7 @@ class Simulation:
         """Of the global model after a round; nothing where it has no running statistics that count."""
         theta = self.server["theta"]
         if self._federation.statistics.are_local:
-            if not self._config.estimate_statistics or not len(self._world.present):
+            if not self._config.estimate_statistics or not len(self._federation.turnout.of_round(index)):
                 return None
             theta = self._with_estimated_statistics(index)
         of_all = not self.finished or self._federation.stream.ends_task(index) or self.finished == self._config.rounds
@@ -356,7 +358,7 @@ class Simulation:
 
     def _with_estimated_statistics(self, index: int) -> Tensor:
         """The global model with running statistics of its cohort's training samples."""
-        federation, ids = self._federation, self._cohort(index)
+        federation, ids = self._federation, self._federation.turnout.of_round(index)
 
         def estimate(clients: Indices) -> tuple[Group, Upload]:
             group = self._in_training(clients, index)
@@ -375,12 +377,11 @@ class Simulation:
         self, hands: Sequence[Indices], traffic: Traffic, total: Total, initial: Received, by_all: float | None
     ) -> Record:
         """What a round has to report but for its evaluation."""
-        size = sum(map(len, hands))
         return Record(
             round=self.finished,
-            cohort=size,
-            traffic_up_bytes=size * traffic.up,
-            traffic_down_bytes=size * traffic.down + traffic.before,
+            cohort=sum(map(len, hands)),
+            traffic_up_bytes=traffic.up,
+            traffic_down_bytes=traffic.down,
             padded_lanes=padded_lanes(hands, self._records.lanes),
             train_loss=total.ratio("loss", "trained"),
             initial_accuracy=initial.by_all,

@@ -45,6 +45,7 @@ class Purpose(IntEnum):
     KEPT = 19
     TASK = 20
     RECONSTRUCTION = 21
+    DROPOUT = 22
 
 
 def _mix(word: Keys) -> Keys:
@@ -62,6 +63,11 @@ def keys(*words: int | npt.NDArray[np.integer]) -> Keys:
         for word in words:
             key = _mix(key ^ _mix(np.atleast_1d(np.asarray(word)).astype(np.uint64)))
     return key
+
+
+def unit(drawn: Keys) -> npt.NDArray[np.float64]:
+    """A uniform number in [0, 1) of each key."""
+    return np.ldexp((drawn >> np.uint64(11)).astype(np.float64), -53)
 
 
 def generator(*words: int) -> np.random.Generator:

@@ -9,11 +9,10 @@ from fl_ddp.protocol import Term, Upload
 
 
 class Traffic(NamedTuple):
-    """Bytes that one client sends and receives in a round, and that all of them together were given before it."""
+    """Bytes that all clients of a round together send, and that they receive or were given before it."""
 
     up: int
     down: int
-    before: int
 
 
 def bytes_up(upload: Upload) -> int:

@@ -125,6 +125,7 @@ class Worlds:
         self._known_own: dict[int, Parts] = {}
         self._known_kept: dict[int, dict[int, Indices]] = {}
         self._known_parts: dict[int, Parts] = {}
+        self._known_present: dict[int, Indices] = {}
         self._known_tests: dict[int, TaskTest] = {}
         if stream.keep and any(stream.allowed(task) is not None for task in range(stream.num_tasks)):
             what = (
@@ -167,12 +168,16 @@ class Worlds:
         """Training samples of each client in a task, as many as at() has, elsewhere."""
         return self._parts(task)
 
-    def previous(self, index: int) -> int:
-        """The last round before this one for which there were clients; -1 if there was none."""
-        before = index - 1
-        while before >= 0 and not any(map(len, self._parts(self._stream.task(before)))):
-            before -= 1
-        return before
+    def present(self, index: int) -> Indices:
+        """Ids of the clients that are enrolled in a round, from 0, and have samples of its task, ascending."""
+        return self._present_in(self._stream.task(index))
+
+    def _present_in(self, task: int) -> Indices:
+        if task not in self._known_present:
+            parts = self._parts(task)
+            here = [i for i in enrolled(self._of_run, task) if len(parts[i])]
+            self._known_present[task] = np.array(here, np.int64)
+        return self._known_present[task]
 
     def given_bytes(self, index: int) -> int:
         """Bytes of the shared samples that all clients are given before a round, the first one to have them."""
@@ -211,7 +216,7 @@ class Worlds:
             train=train,
             labels=labels,
             clients=parts,
-            present=np.array([i for i in enrolled(self._of_run, task) if len(parts[i])], np.int64),
+            present=self._present_in(task),
             local_test=self._local_test(task),
             own_samples=train if data.local_test_from == "train" else tests[-1].samples,
             proxy=_proxy(self._method, parts, self._seed, task),

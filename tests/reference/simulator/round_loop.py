@@ -111,15 +111,17 @@ class Play:
             self.model.allowed = self.tasks.allowed(task)
             last_one = t + 1 == self.settings.rounds or self.tasks.ends(t)
             due, present = (t + 1) % every == 0 or last_one, self.present(t)
-            if not present:
-                row: Row = {"round": t + 1, "cohort": 0, "traffic_down_bytes": 0, "traffic_up_bytes": 0}
-                row |= self.evaluation(server["theta"], t, [kept.row for kept in rounds]) if due else {}
+            drawn = self.schedule.cohort(t, present, self.settings.cohort_of(len(present))) if present else []
+            cohort = [k for k in drawn if self.schedule.failure(t, k) >= self.settings.dropout_rate]
+            if not cohort:
+                row: Row = self.traffic(server["theta"], len(drawn), 0, t) | {"round": t + 1}
+                if due and (tested := self.tested(server["theta"], [])):
+                    row |= self.evaluation(tested, t, [kept.row for kept in rounds])
                 server = method.task_ended(server, task) if self.tasks.ends(t) else server
                 rounds.append(Round(method.stored(server), memory, last, row))
                 continue
             server = method.server_measure(server, self.server_client(t), t)
             received = server["theta"]
-            cohort = self.schedule.cohort(t, present, self.settings.cohort_of(len(present)))
             own = {k: kept["running_statistics"] for k, kept in memory.items() if self.settings.local}
             left = {k: client.left for k, client in latest.items()}
             clients = present if due and self.settings.personalise == "all" else cohort
@@ -137,7 +139,8 @@ class Play:
             server = method.task_ended(server, task) if self.tasks.ends(t) else server
             memory = memory | {update.client.id: self.kept(update) for update in updates if self.kept(update)}
             last = last | dict.fromkeys(cohort, t)
-            row = self.traffic(received, updates, t) | {"round": t + 1, "train_loss": method.train_loss(updates)}
+            row = self.traffic(received, len(drawn), len(cohort), t)
+            row |= {"round": t + 1, "train_loss": method.train_loss(updates)}
             if due and (tested := self.tested(server["theta"], updates)):
                 row |= self.evaluation(tested, t, [kept.row for kept in rounds])
             if due and self.data.local_test:
@@ -172,7 +175,7 @@ class Play:
         """The model as it is tested; None if it has no running statistics that count."""
         if not self.settings.local:
             return theta
-        if not self.settings.estimate_statistics:
+        if not self.settings.estimate_statistics or not updates:
             return None
         n = sum(update.client.n for update in updates)
         return theta.having(summed(u.client.n / n * self.model.statistics(theta, u.client.x) for u in updates))
@@ -269,17 +272,17 @@ class Play:
         x, _ = self.data.samples([max(i, 0) for i in self.schedule.shared(t)])
         return self.tasks.inputs(self.tasks.of_round(t), x)
 
-    def traffic(self, theta: Parameters, updates: Sequence[Update], t: int) -> Row:
-        """Bytes that all clients of the cohort together receive and send."""
+    def traffic(self, theta: Parameters, received: int, sent: int, t: int) -> Row:
+        """Bytes of round t, in which so many clients received theta, and so many of them sent something."""
         begins = t == 0 or (self.tasks.are_tested and self.tasks.ends(t - 1))
         given = sum(i >= 0 for i in self.schedule.shared(t)) if begins and self.method.gives_samples else 0
         before = len(self.present(t)) * given * self.data.x_train[0].numel() * self.width
         new = set(self.present(t)).difference(*(self.present(s) for s in range(t)))
         before += len(new) * self.method.bytes_given(theta, self.width)
         return {
-            "cohort": len(updates),
-            "traffic_down_bytes": len(updates) * self.method.bytes_down(theta, self.width, t) + before,
-            "traffic_up_bytes": len(updates) * self.method.bytes_up(theta, self.width, ends_task=self.tasks.ends(t)),
+            "cohort": sent,
+            "traffic_down_bytes": received * self.method.bytes_down(theta, self.width, t) + before,
+            "traffic_up_bytes": sent * self.method.bytes_up(theta, self.width, ends_task=self.tasks.ends(t)),
         }
 
     def own_accuracies(self, received: Parameters, cohort: Sequence[int], trained: Mapping[int, Update], t: int) -> Row:

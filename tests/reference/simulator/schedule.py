@@ -37,6 +37,10 @@ class Schedule:
         """So many of the clients that may take part in round t."""
         return [int(k) for k in cohort(self._settings.seed, t, np.array(present), size)]
 
+    def failure(self, t: int, client: int) -> float:
+        """A uniform random number of a client in round t, below the dropout rate if it fails."""
+        return _unit(keys(self._settings.seed, t, Purpose.DROPOUT, client))
+
     def order_of_inputs(self, task: int, n: int) -> list[int]:
         """A random order of n inputs in a task."""
         return [int(i) for i in generator(self._settings.seed, Purpose.STREAM, task).permutation(n)]
@@ -140,6 +144,10 @@ class Schedule:
 
     def _importance_key(self, t: int, client: int) -> Keys:
         return keys(self._order_key(t, client), Purpose.IMPORTANCE)
+
+
+def _unit(key: Keys) -> float:
+    return int(key[0] >> np.uint64(11)) / 2**53
 
 
 def cut(plan: Plan, key: Keys, n: int) -> list[list[int]]:

@@ -15,6 +15,7 @@ class Settings:
     clients: int = 20
     participation: float | None = None
     cohort: int | None = None
+    dropout_rate: float = 0.0
     local_test: float = 0.0
     local_test_from: str = "train"
     personalise: str = "cohort"

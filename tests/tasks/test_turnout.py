@@ -1,0 +1,88 @@
+"""Who takes part in which round."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import numpy as np
+import pytest
+from launching import SMALL, simulated
+
+from fl_ddp.check.candidate import Case
+from fl_ddp.check.judge import Judge
+from fl_ddp.check.runs import SOLO, course
+from fl_ddp.config.command_line import from_mapping
+from fl_ddp.federation import build_federation
+from fl_ddp.ranks.cohort import cohort
+from fl_ddp.tasks.turnout import Turnout
+
+CONFORMANCE = ("lanes", "padding", "order", "again", "shapes", "intact", "ranks", "resume")
+LITTLE: dict[str, object] = {"model.hidden": 4, "compile": False, "device": "cpu"}
+
+
+def turnout(**settings: object) -> Turnout:
+    return build_federation(from_mapping({**LITTLE, **settings}), SOLO).turnout
+
+
+def rows(run: Path) -> list[dict[str, str]]:
+    with (run / "metrics.csv").open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_clients_fail_as_often_as_asked_each_by_itself() -> None:
+    rounds, rate = 400, 0.3
+    it = turnout(clients=40, dropout_rate=rate)
+    left = np.zeros((rounds, 40))
+    for index in range(rounds):
+        assert it.drawn(index).tolist() == list(range(40))
+        left[index, it.of_round(index)] = 1
+    deviation = np.sqrt(rate * (1 - rate))
+    assert abs(left.mean() - (1 - rate)) < 4 * deviation / np.sqrt(left.size)
+    assert np.abs(left.mean(0) - (1 - rate)).max() < 5 * deviation / np.sqrt(rounds)
+    assert np.abs(np.corrcoef(left.T) - np.eye(40)).max() < 5 / np.sqrt(rounds)
+    assert np.abs(np.corrcoef(left[:-1].ravel(), left[1:].ravel())[0, 1]) < 5 / np.sqrt(left.size)
+
+
+def test_whether_a_client_fails_depends_on_seed_and_round_and_on_no_other_client() -> None:
+    everybody, some, other = (turnout(dropout_rate=0.5, **more) for more in ({}, {"cohort": 5}, {"seed": 1}))
+    assert len({tuple(it.of_round(index)) for it in (everybody, other) for index in range(20)}) == 40
+    for index in range(20):
+        drawn = some.drawn(index)
+        assert drawn.tolist() == cohort(0, index, np.arange(20), 5).tolist()
+        assert some.of_round(index).tolist() == np.intersect1d(drawn, everybody.of_round(index)).tolist()
+
+
+def test_the_previous_round_is_one_in_which_somebody_took_part() -> None:
+    it = turnout(dropout_rate=0.7, cohort=2)
+    numbers = [len(it.of_round(index)) for index in range(30)]
+    assert 0 in numbers and 0 not in [numbers[index] for index in range(30) if it.previous(index + 1) == index]
+    for index in range(31):
+        assert it.previous(index) == max((i for i in range(index) if numbers[i]), default=-1)
+    assert [turnout().previous(index) for index in range(3)] == [-1, 0, 1]
+
+
+def test_a_client_that_fails_has_received_the_model_and_sends_nothing(tmp_path: Path) -> None:
+    settings = {**SMALL, "dropout_rate": 0.6, "cohort": 3, "rounds": 6, "method": "Scaffold", "keep_checkpoints": 9}
+    it = turnout(**{key: settings[key] for key in ("dropout_rate", "cohort")}, clients=12)
+    run = simulated(settings, tmp_path)
+    sizes, table = [len(it.of_round(index)) for index in range(6)], rows(run)
+    assert 0 in sizes and len(set(sizes)) > 2
+    assert [int(row["cohort"]) for row in table] == sizes
+    assert len({row["traffic_down_bytes"] for row in table}) == 1
+    up = [int(row["traffic_up_bytes"]) for row in table]
+    assert up == [size * max(up) // max(sizes) for size in sizes]
+    assert [row["train_loss"] == "" for row in table] == [size == 0 for size in sizes]
+    states = course(run)
+    for before, after, size in zip(states, states[1:], sizes[1:], strict=False):
+        assert (before.unlike(after) == "") == (size == 0)
+    known = {int(k) for index in range(6) for k in it.of_round(index)}
+    assert set(states[-1].memory["ids"].tolist()) == known
+
+
+@pytest.mark.parametrize("method", ["FedCurv", pytest.param("Scaffold", marks=pytest.mark.slow)])
+def test_bits_are_the_same_in_any_groups_on_any_ranks_and_after_a_kill(method: str, tmp_path: Path) -> None:
+    who = {"method": method, "dropout_rate": 0.4}
+    with Judge() as judge:
+        found = list(judge.findings(Case(method, who, tmp_path), CONFORMANCE))
+    assert [each for each in found if each.verdict != "holds"] == []
