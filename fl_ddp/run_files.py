@@ -91,6 +91,7 @@ class RunFiles:
         self._path, self._config, self._federation = path, config, federation
         self._numerics = numerics(config, federation.lanes, ranks)
         self._tasks_sha256 = federation.worlds.sha256
+        self._availability = federation.turnout.availability.text if federation.turnout.availability else ""
         known: Mapping[str, Mapping[str, object]] = {}
         saved = SavedPartition(
             federation.clients,
@@ -112,7 +113,8 @@ class RunFiles:
                         "it was made from"
                     ),
                 )
-            self._refuse_other_enrolment(path / "enrolment.csv")
+            self._refuse_another("enrolment", path / "enrolment.csv", federation.worlds.enrolment)
+            self._refuse_another("availability", path / "availability.csv", self._availability)
             known = checkpoint.load(path, finished).state  # type: ignore[assignment]
             self._refuse_other_tasks(known)
         (path / FAILURE).unlink(missing_ok=True)
@@ -120,6 +122,8 @@ class RunFiles:
         write_partition(path / "partition.json", saved)
         if enrolment := federation.worlds.enrolment:
             write_text(path / "enrolment.csv", enrolment)
+        if self._availability:
+            write_text(path / "availability.csv", self._availability)
         tests = federation.worlds.num_tests
         columns = Columns(federation.classes, PHASES, config.personalise == "all", config.forgetting_every > 0, tests)
         # a checkpoint without its metrics is broken, and must not have metrics.csv begin anew; clients.csv is younger
@@ -144,10 +148,11 @@ class RunFiles:
         logging.getLogger("fl_ddp").setLevel(logging.INFO)
         self._tell_what_begins(finished or 0, ranks)
 
-    def _refuse_other_enrolment(self, file: Path) -> None:
+    def _refuse_another(self, of_clients: str, file: Path, now: str) -> None:
         """Refuse to go on with other clients than the run began with, whose file was edited."""
-        if file.is_file() and file.read_text(encoding="utf-8") != self._federation.worlds.enrolment:
-            what = "the run was started with another enrolment of its clients; restore the file of --stream.enrolment"
+        if file.is_file() and file.read_text(encoding="utf-8") != now:
+            option = {"enrolment": "--stream.enrolment"}.get(of_clients, f"--{of_clients}")
+            what = f"the run was started with another {of_clients} of its clients; restore the file of {option}"
             raise ConfigError(file, what)
 
     def _refuse_other_tasks(self, known: Mapping[str, object]) -> None:
@@ -318,6 +323,8 @@ class RunFiles:
         if 0 < config.rounds <= stream.task_rounds * (stream.num_tasks - 1):
             last = stream.task(config.rounds - 1) + 1
             self.tell(f"warning: {config.rounds} rounds end in task {last} of {stream.num_tasks}; give more --rounds")
+        if deserted := self._federation.turnout.deserted(config.rounds):
+            self.tell(f"warning: nobody is available in {_in_words(deserted)}: nothing is trained then")
         idle: dict[int, int] = {}
         for task in range(stream.task(max(config.rounds - 1, 0)) + 1):
             if number := num_idle(config, [part for part in self._federation.worlds.clients_in(task) if len(part)]):
@@ -333,6 +340,14 @@ class RunFiles:
             f"warning: {who} have no full batch of {self._config.batch_size} and {what}; without --drop_last, or with "
             "a smaller --batch_size, they do"
         )
+
+
+def _in_words(rounds: Sequence[int]) -> str:
+    """Such as round 3, or rounds 3 to 5 and 2 more."""
+    first = rounds[0]
+    last = next(r for r, after in zip(rounds, [*rounds[1:], 0], strict=True) if after != r + 1)
+    more = len(rounds) - (last - first + 1)
+    return (f"round {first}" if first == last else f"rounds {first} to {last}") + (f" and {more} more" if more else "")
 
 
 def numerics(config: Config, lanes: int, ranks: Ranks) -> dict[str, object]:

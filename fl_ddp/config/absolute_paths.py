@@ -33,7 +33,8 @@ def _with_absolute(config: Config, names: Collection[str]) -> Config:
     reduction = config.class_reduction
     if reduction and reduction.endswith(".csv"):
         reduction = _absolute(reduction)
-    return replace(config, class_reduction=reduction, **choices)  # type: ignore[arg-type]
+    available = None if config.availability is None else _absolute(config.availability)
+    return replace(config, class_reduction=reduction, availability=available, **choices)  # type: ignore[arg-type]
 
 
 def _anchored(choice: Choice, names: Collection[str]) -> Choice:

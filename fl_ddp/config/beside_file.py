@@ -14,8 +14,8 @@ DATA_FILES: Mapping[str, str] = {".npz": "Npz", ".csv": "Csv"}
 def beside(file: Path, key: str, value: object) -> object:
     """The value of an option in a YAML file; one that names a file, from the root.
 
-    Those are data.path, partition.path and other choices' path, data.test_path, class_reduction, stream.enrolment, an
-    .npz or .csv file as data, and a class in a file of the user's. Places of the machine (data.root, out, resume) start
+    Those are data.path, partition.path and other choices' path, data.test_path, availability, class_reduction,
+    stream.enrolment, an .npz or .csv file as data, and a class in a file of the user's. Places of the machine (data.root, out, resume) start
     at the working folder, as on the command line, and so does whatever starts with ~.
 
     Args:
@@ -31,6 +31,8 @@ def beside(file: Path, key: str, value: object) -> object:
 
 def _names_file(key: str, value: str) -> bool:
     head, _, option = key.rpartition(".")
+    if key == "availability":
+        return True
     if head and (option in FILES or is_enrolment_file(option, value)):
         return True
     suffixes = {"class_reduction": {".csv"}, "data": DATA_FILES.keys()}.get(key, set[str]())

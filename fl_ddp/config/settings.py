@@ -48,6 +48,8 @@ class Config:
         cohort: number of clients in a round, instead of participation.
         dropout_rate: probability that a client of a round's cohort fails after it has received the model: it sends
             nothing, and the round goes on without it.
+        availability: CSV file client,from,to of the rounds, counted from 1, in which a client can be drawn; one
+            without a row always can.
         local_test: share of each client's samples kept aside as its own test split.
         local_test_from: train, or test: as many samples of the test set instead, in the client's shares of the classes.
         personalise: who trains to be tested on its own test split: the cohort, or all at each evaluation.
@@ -106,6 +108,7 @@ class Config:
     participation: Share | None = None
     cohort: Count | None = None
     dropout_rate: BelowOne = 0.0
+    availability: str | None = None
     local_test: BelowOne = 0.0
     local_test_from: Literal["train", "test"] = "train"
     personalise: Literal["cohort", "all"] = "cohort"

@@ -1,4 +1,4 @@
-"""Who takes part in each round: a part of the clients that are there, without those that fail."""
+"""Who takes part in each round: a part of the clients that can be reached, without those that fail."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from fl_ddp.config.settings import Config
 from fl_ddp.engine.seeds import Purpose, keys, unit
 from fl_ddp.protocol import Indices
 from fl_ddp.ranks.cohort import cohort
+from fl_ddp.tasks.availability import Availability, read_availability
 from fl_ddp.tasks.world import Worlds
 
 
@@ -20,11 +21,22 @@ class _Called(NamedTuple):
 
 
 class Turnout:
-    """The clients of each round, from 0; a function of the configuration alone."""
+    """The clients of each round, from 0; a function of the configuration alone.
+
+    Attributes:
+        availability: who can be reached; None where all always can.
+    """
 
     def __init__(self, config: Config, worlds: Worlds) -> None:
-        """Of a run with these clients and tasks."""
+        """Of a run with these clients and tasks.
+
+        Raises:
+            ConfigError: there is no such availability.
+        """
         self._config, self._worlds = config, worlds
+        self.availability: Availability | None = None
+        if config.availability is not None:
+            self.availability = read_availability(config.availability, config.clients)
         self._known: _Called | None = None
 
     def drawn(self, index: int) -> Indices:
@@ -42,8 +54,18 @@ class Turnout:
             before -= 1
         return before
 
+    def deserted(self, rounds: int) -> list[int]:
+        """Which of so many rounds, counted from 1, have clients of which none can be reached."""
+        if self.availability is None:
+            return []
+        return [i + 1 for i in range(rounds) if len(self._worlds.present(i)) and not len(self._there(i))]
+
+    def _there(self, index: int) -> Indices:
+        present = self._worlds.present(index)
+        return self.availability.among(present, index) if self.availability else present
+
     def _anybody(self, index: int) -> bool:
-        return bool(len(self._call(index).left if self._config.dropout_rate else self._worlds.present(index)))
+        return bool(len(self._call(index).left if self._config.dropout_rate else self._there(index)))
 
     def _called(self, index: int) -> _Called:
         known = self._known  # threads may ask for different rounds
@@ -52,6 +74,6 @@ class Turnout:
         return known
 
     def _call(self, index: int) -> _Called:
-        seed, rate, there = self._config.seed, self._config.dropout_rate, self._worlds.present(index)
+        seed, rate, there = self._config.seed, self._config.dropout_rate, self._there(index)
         ids = cohort(seed, index, there, self._config.cohort_of(len(there)))
         return _Called(index, ids, ids[unit(keys(seed, index, Purpose.DROPOUT, ids)) >= rate] if rate else ids)

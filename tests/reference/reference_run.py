@@ -34,7 +34,7 @@ from moon import MOON
 from onlineewc import OnlineEWC
 from optimizers import choice_of
 from round_loop import Data, Play, Round
-from samples import CLASSES, FEATURES
+from samples import CLASSES, FEATURES, located
 from scaffold import Scaffold
 from schedule import Schedule
 from settings import settings_of
@@ -61,13 +61,13 @@ def program_options(case: Options, folder: Path) -> dict[str, object]:
         "partition": "FromFile",
         "partition.path": str(folder / f"{options.pop('division')}.json"),
         "model": f"{network.__file__}:{options.pop('network')}",
-        **options,
+        **located(options, folder),
     }
 
 
 def reference_rounds(case: Options, folder: Path, division: Division) -> list[Round]:
     """A case, played by the reference on the samples in a folder."""
-    options = {**BASE, **case}
+    options = located({**BASE, **case}, folder)
     settings = settings_of(options)
     schedule = Schedule(program_options(case, folder), settings)
     tasks = tasks_of(options, schedule, settings.clients)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -19,8 +20,17 @@ WITHOUT_FIRST_FEATURE = (1, 3)
 """Clients for which the first feature is always 0."""
 
 
+AWAY = "client,from,to\n" + "".join(f"{k},1,2\n{k},4,{k + 2 if k > 3 else ''}\n" for k in range(6))
+"""Nobody can be reached in round 3."""
+
+
+def located(options: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    """Options with the files that they name in the folder of the samples."""
+    return {name: str(folder / v) if str(v).endswith(".csv") else v for name, v in options.items()}
+
+
 def write_samples(folder: Path) -> None:
-    """Write data.npz and a <division>.json for each division.
+    """Write data.npz, a <division>.json for each division, and the files that options name.
 
     Labels are skewed between clients. The last class has no test samples. The first feature is mostly 0.
     """
@@ -38,6 +48,7 @@ def write_samples(folder: Path) -> None:
         _write(folder / f"{name}.json", clients)
     mixed = np.arange(TRAIN + TEST) * 67 % (TRAIN + TEST)
     _write(folder / "merged.json", np.split(mixed, np.cumsum(MERGED))[: len(MERGED)])
+    (folder / "away.csv").write_text(AWAY, encoding="utf-8")
     np.savez(folder / "data.npz", x_train=x_train, y_train=y_train, x_test=x_test, y_test=y_test)
 
 

@@ -82,7 +82,8 @@ def test_a_client_that_fails_has_received_the_model_and_sends_nothing(tmp_path: 
 
 @pytest.mark.parametrize("method", ["FedCurv", pytest.param("Scaffold", marks=pytest.mark.slow)])
 def test_bits_are_the_same_in_any_groups_on_any_ranks_and_after_a_kill(method: str, tmp_path: Path) -> None:
-    who = {"method": method, "dropout_rate": 0.4}
+    (tmp_path / "who.csv").write_text("client,from,to\n0,3,\n1,1,1\n2,1,2\n")
+    given = {"method": method, "dropout_rate": 0.4, "availability": str(tmp_path / "who.csv")}
     with Judge() as judge:
-        found = list(judge.findings(Case(method, who, tmp_path), CONFORMANCE))
+        found = list(judge.findings(Case(method, given, tmp_path), CONFORMANCE))
     assert [each for each in found if each.verdict != "holds"] == []

@@ -9,6 +9,7 @@ from math import nan
 from typing import Any
 
 import torch
+from availability import reachable
 from evaluation import Row, class_accuracies, forgetting, mean_known, mean_loss, share_right
 from fedavg import FedAvg, Update
 from local_training import Client, Model, State, only_of
@@ -111,7 +112,8 @@ class Play:
             self.model.allowed = self.tasks.allowed(task)
             last_one = t + 1 == self.settings.rounds or self.tasks.ends(t)
             due, present = (t + 1) % every == 0 or last_one, self.present(t)
-            drawn = self.schedule.cohort(t, present, self.settings.cohort_of(len(present))) if present else []
+            there = [k for k in present if reachable(self.settings.availability, k, t)]
+            drawn = self.schedule.cohort(t, there, self.settings.cohort_of(len(there))) if there else []
             cohort = [k for k in drawn if self.schedule.failure(t, k) >= self.settings.dropout_rate]
             if not cohort:
                 row: Row = self.traffic(server["theta"], len(drawn), 0, t) | {"round": t + 1}

@@ -16,6 +16,7 @@ class Settings:
     participation: float | None = None
     cohort: int | None = None
     dropout_rate: float = 0.0
+    availability: str | None = None
     local_test: float = 0.0
     local_test_from: str = "train"
     personalise: str = "cohort"
