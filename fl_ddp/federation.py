@@ -33,6 +33,7 @@ from fl_ddp.protocol import Indices, Inputs, Origin, Tensors
 from fl_ddp.ranks.cohort import auto_lanes
 from fl_ddp.ranks.collectives import Ranks
 from fl_ddp.streams.stream import Stream
+from fl_ddp.tasks.pace import Pace, factors_of
 from fl_ddp.tasks.turnout import Turnout
 from fl_ddp.tasks.world import Data, Parts, Worlds
 
@@ -45,6 +46,7 @@ class Federation:
         stream: tasks of the run.
         worlds: samples, clients and test sets of its tasks.
         turnout: who takes part in its rounds.
+        pace: what each client does in them.
         labels: [N] of the training set, on the host, as the data have them.
         names: of these labels.
         classes: names of the labels that tasks have, which the model knows.
@@ -64,6 +66,7 @@ class Federation:
     stream: Stream
     worlds: Worlds
     turnout: Turnout
+    pace: Pace
     labels: Indices
     names: tuple[str, ...]
     classes: tuple[str, ...]
@@ -174,10 +177,12 @@ def build_federation(config: Config, ranks: Ranks, module: torch.nn.Module | Non
     whole = Data(train, test, data.y_train, test_labels, classes, clients, local_test, config.local_test_from)
     worlds = Worlds(whole, stream, method, config.seed, _reduction(config, stream, clients, data, partition_seed))
     _refuse_idle(config, stream, worlds)
+    turnout = Turnout(config, worlds)
     return Federation(
         stream=stream,
         worlds=worlds,
-        turnout=Turnout(config, worlds),
+        turnout=turnout,
+        pace=Pace(config, turnout),
         labels=data.y_train,
         names=data.classes,
         classes=classes,
@@ -253,7 +258,7 @@ def _refuse_idle(config: Config, stream: Stream, worlds: Worlds) -> None:
     for task in range(stream.num_tasks):
         clients = worlds.clients_in(task)
         largest = max(map(len, clients))
-        if largest and num_idle(config, clients) == len(clients):
+        if largest and num_idle(config, clients) == sum(1 for part in clients if len(part)):
             in_task = f" in task {task + 1}" if stream.num_tasks > 1 else ""
             what = f"no client has a full batch of {config.batch_size}{in_task}, the largest has {largest}"
             instead = "a smaller --batch_size, or more --local_epochs"
@@ -281,9 +286,12 @@ def _divide(config: Config, data: Arrays) -> tuple[Parts, Parts, int]:
 
 
 def num_idle(config: Config, clients: Parts) -> int:
-    """Number of clients that never train, since --drop_last leaves out all they have."""
+    """Number of all clients that never train though they have samples, since --drop_last leaves out all they have."""
     plan = Plan(config.batch_size, config.epochs, config.local_steps, config.lr, drop_last=config.drop_last)
-    return int((plan.num_steps(np.array([len(samples) for samples in clients])) == 0).sum())
+    if (work := factors_of(config, "client_work")) is not None:
+        plan = plan.of_parts(work)
+    n = np.array([len(samples) for samples in clients])
+    return int(((plan.num_steps(n) == 0) & (n > 0)).sum())
 
 
 def _on_device(data: Arrays, source: Dataset, device: torch.device, dtype: torch.dtype) -> tuple[Samples, Samples]:

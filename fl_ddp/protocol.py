@@ -19,6 +19,8 @@ Indices = npt.NDArray[np.int64]
 """Which samples, or which clients; on the host."""
 Counts = npt.NDArray[np.int64]
 """How many of them."""
+Factors = npt.NDArray[np.float64]
+"""What something is multiplied by for each; on the host."""
 Inputs = npt.NDArray[np.uint8] | npt.NDArray[np.float32]
 """Samples without their labels, as a data source has them."""
 Leaves = tuple[Tensor, ...]

@@ -124,7 +124,7 @@ class Simulation:
                 yield self.finished
                 continue
             due, looks = self._due(index, config.eval_every), self._due(index, config.forgetting_every)
-            hands = self._hands(ids)
+            hands = self._hands(ids, index)
             server = self._measured(index)
             initial = Received()
             if due and not self._federation.statistics.are_local:
@@ -194,10 +194,11 @@ class Simulation:
         if self._records.scores is None or not self._due(self.finished - 1, self._config.eval_every):
             self._look_again()
 
-    def _hands(self, ids: Indices) -> list[Indices]:
+    def _hands(self, ids: Indices, index: int) -> list[Indices]:
         """The cohort's clients on each rank: where their memory is, or dealt evenly."""
         size = self._ranks.size
-        cost = self._plan(0).num_steps(np.array([len(self._world.clients[i]) for i in ids]))
+        plan = self._federation.pace.of(self._plan(index), index, ids)
+        cost = plan.num_steps(np.array([len(self._world.clients[i]) for i in ids]))
         if not self._memory.initial:
             return deal(ids, cost, size)
         longest = ids[np.argsort(-cost, kind="stable")]
@@ -283,7 +284,7 @@ class Simulation:
             return group, self._tested(group, Upload({}, upload.theta))
 
         others = np.setdiff1d(self._world.present, ids)
-        mine = self._hands(others)[self._ranks.index]
+        mine = self._hands(others, index)[self._ranks.index]
         of_others, _ = self._exchange.sum(
             mine, Work("client_update", f"round {index + 1}, client", others, train), server
         )
@@ -333,7 +334,9 @@ class Simulation:
             return finite(self._hooks.state("end_of_task", end(), self._initial), index)
 
     def _in_training(self, ids: Indices, index: int) -> Group:
-        plan, lanes = self._plan(index), self._records.lanes
+        lanes = self._records.lanes
+        padded = np.concatenate([ids, np.full(lanes - len(ids), -1, np.int64)])
+        plan = self._federation.pace.of(self._plan(index), index, padded)
         return self._group(self._workplace, ids, index, plan, self._world.clients, lanes)
 
     def _group(
@@ -365,7 +368,7 @@ class Simulation:
             return group, Upload({**batch_statistics(group, self.server["theta"], federation.model)}, group.n)
 
         work = Work("forward", f"round {index + 1}, client", ids, estimate)
-        total, _ = self._exchange.sum(self._hands(ids)[self._ranks.index], work, self.server)
+        total, _ = self._exchange.sum(self._hands(ids, index)[self._ranks.index], work, self.server)
         return federation.statistics.estimated(self.server["theta"], total.sums)
 
     def _received_accuracy(self, server: Tensors, ids: Indices) -> Received:

@@ -9,14 +9,17 @@ FILES = ("path", "test_path")
 """Names of options of a choice that are files."""
 DATA_FILES: Mapping[str, str] = {".npz": "Npz", ".csv": "Csv"}
 """What reads the file that --data may name in place of a class, by how its name ends."""
+WORDS_OR_FILES = ("class_reduction", "client_lr", "client_work")
+"""Options that name a CSV file, or say it in words."""
 
 
 def beside(file: Path, key: str, value: object) -> object:
     """The value of an option in a YAML file; one that names a file, from the root.
 
     Those are data.path, partition.path and other choices' path, data.test_path, availability, class_reduction,
-    stream.enrolment, an .npz or .csv file as data, and a class in a file of the user's. Places of the machine (data.root, out, resume) start
-    at the working folder, as on the command line, and so does whatever starts with ~.
+    client_lr, client_work, stream.enrolment, an .npz or .csv file as data, and a class in a file of the user's. Places of the
+    machine (data.root, out, resume) start at the working folder, as on the command line, and so does whatever starts
+    with ~.
 
     Args:
         file: the YAML file.
@@ -35,7 +38,7 @@ def _names_file(key: str, value: str) -> bool:
         return True
     if head and (option in FILES or is_enrolment_file(option, value)):
         return True
-    suffixes = {"class_reduction": {".csv"}, "data": DATA_FILES.keys()}.get(key, set[str]())
+    suffixes = DATA_FILES.keys() if key == "data" else {".csv"} if key in WORDS_OR_FILES else set[str]()
     return _is_class(value) or Path(value).suffix in suffixes
 
 

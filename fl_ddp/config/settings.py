@@ -6,7 +6,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Annotated, Literal
 
-from fl_ddp.bounds import BelowOne, Count, CountOrZero, NonNegative, Positive, Real, Seed, Share, check_fields
+from fl_ddp.bounds import (
+    BelowOne,
+    Count,
+    CountOrZero,
+    NonNegative,
+    Positive,
+    Real,
+    Seed,
+    Share,
+    UnitInterval,
+    check_fields,
+)
 from fl_ddp.config.stop_at import StopAt, read_stop_at
 from fl_ddp.engine.choices import Augmentation
 from fl_ddp.engine.schedule import Schedule, ScheduleName, ScheduleUnit
@@ -58,6 +69,12 @@ class Config:
         rounds: number of communication rounds; 0 writes the initial model and the partition and stops.
         local_epochs: passes of a client over its samples in a round, fractions allowed; 1 if local_steps is not given.
         local_steps: number of local steps of every client in a round, instead of local_epochs.
+        client_lr: what a client's lr is multiplied by: uniform(low,high) or loguniform(low,high), drawn once for each,
+            or a CSV file client,factor, with 1 for a client without a row.
+        client_work: what a client's local_epochs, or local_steps, are multiplied by, given in the same ways.
+        stragglers: share of a round's cohort that does a part of its work: whole epochs, or steps, drawn evenly from 1
+            to all (FedProx).
+        drop_stragglers: leave stragglers out of the round, like clients that fail, as FedAvg does in FedProx's paper.
         batch_size: samples of a client in one local step.
         drop_last: leave out an epoch's last batch where it is not full.
         lr: learning rate of the clients in round 0; if not given, another --optimizer than SGD has torch's.
@@ -116,6 +133,10 @@ class Config:
     rounds: CountOrZero = 100
     local_epochs: Epochs | None = None
     local_steps: Count | None = None
+    client_lr: str | None = None
+    client_work: str | None = None
+    stragglers: UnitInterval = 0.0
+    drop_stragglers: bool = False
     batch_size: Count = 10
     drop_last: bool = False
     lr: Positive = 0.1
@@ -218,6 +239,13 @@ class Config:
             what = "local leaves the clients' models alone to be tested, and they have no samples for it"
             raise ConfigError("--running_statistics", what, "--local_test, or --estimate_statistics true, beside it")
         self._refuse_what_no_evaluation_has()
+        if self.drop_stragglers and not self.stragglers:
+            raise ConfigError("--drop_stragglers", "true, but there are none", "--stragglers above 0 beside it")
+        if self.stragglers and not self.drop_stragglers and (self.local_steps or self.epochs or 0) < 2:
+            what = f"{self.stragglers}, but there is no part of one epoch or step that they could do"
+            raise ConfigError(
+                "--stragglers", what, "--local_epochs or --local_steps from 2 up, or --drop_stragglers true"
+            )
         self._refuse_what_no_schedule_has()
         if self.lr_min > self.lr:
             raise ConfigError("--lr_min", f"{self.lr_min} is more than --lr {self.lr}")

@@ -134,10 +134,17 @@ class Group:
     def momentum_steps(self) -> Tensor:
         """The sum [G] of momentum's weights on a client's gradients, float64; its steps where there is no momentum.
 
+        In units of the plan's learning rate: a client whose own is another makes so much longer or shorter steps.
         Source: Wang et al. 2020 (FedNova), ||a||_1 = (tau - rho (1 - rho^tau) / (1 - rho)) / (1 - rho).
         """
         rho, tau = self.plan.momentum, self.steps.double()
-        return (tau - rho * (1 - rho**tau) / (1 - rho)) / (1 - rho)
+        return self.lr_factor * (tau - rho * (1 - rho**tau) / (1 - rho)) / (1 - rho)
+
+    @property
+    def lr_factor(self) -> Tensor:
+        """What the plan's learning rate is multiplied by for each client [G], float64."""
+        own = self.plan.lr_factor
+        return torch.ones_like(self.n, dtype=torch.float64) if own is None else torch.from_numpy(own).to(self.n.device)
 
     def train(
         self,
@@ -175,6 +182,8 @@ class Group:
             for leaf, kept in zip(own, torch.split(statistics, [leaf[0].numel() for leaf in own], 1), strict=True):
                 leaf.copy_(kept.view_as(leaf))
         rates = Rates(*map(self._scalar, (plan.lr, plan.momentum, plan.weight_decay, plan.clip_norm or 0.0)))
+        if plan.lr_factor is not None:
+            rates = rates._replace(lr=torch.from_numpy(plan.lr * plan.lr_factor).to(self.n))
         lr = self._lr_over_steps(plan)
         received, remembered = _split(server, objective, width), _split(memory, objective, width)
         steps = ByLayout(partial(local_step, objective, kind))
@@ -195,6 +204,8 @@ class Group:
         if plan.over_steps is None:
             return None
         table = plan.lr * plan.over_steps.over_steps(plan.num_steps(self._counts))
+        if plan.lr_factor is not None:
+            table = plan.lr_factor * table
         return torch.from_numpy(table).to(self.n)
 
     def _steps(self, plan: Plan) -> Tensor:
@@ -332,7 +343,7 @@ def _kind(plan: Plan, work: Workplace, *, goes_on: bool) -> StepKind:
         momentum=plan.momentum > 0,
         weight_decay=plan.weight_decay > 0,
         clip_norm=plan.clip_norm is not None,
-        lr_of_lane=plan.over_steps is not None,
+        lr_of_lane=plan.over_steps is not None or plan.lr_factor is not None,
         augment=plan.augment,
         bfloat16=work.bfloat16,
         compile=work.compile,

@@ -46,6 +46,10 @@ class Purpose(IntEnum):
     TASK = 20
     RECONSTRUCTION = 21
     DROPOUT = 22
+    CLIENT_LR = 23
+    CLIENT_WORK = 24
+    STRAGGLER = 25
+    LATE = 26
 
 
 def _mix(word: Keys) -> Keys:

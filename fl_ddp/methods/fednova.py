@@ -43,8 +43,8 @@ class FedNova(FedAvg):
             return group.momentum_steps
         if group.plan.momentum > 0:
             raise ConfigError("--method.mu", "FedNova has no rule for a proximal term with momentum; set --momentum 0")
-        shrink = group.plan.lr * self.mu
-        return (1 - (1 - shrink) ** group.steps.double()) / shrink
+        shrink = group.plan.lr * self.mu * group.lr_factor
+        return group.lr_factor * (1 - (1 - shrink) ** group.steps.double()) / shrink
 
     def client_update(self, group: Group, server: Tensors, memory: Tensors) -> Upload:
         """Local training, then the normalised change d_k = (theta_t - theta^k) / ||a_k||_1, weighted by data."""
@@ -53,7 +53,7 @@ class FedNova(FedAvg):
         sums = self.average(group, server, trained)
         weight = group.n if self.weights == "data" else group.real
         sums["delta"] = Term(trained.theta, minus=server["theta"], weight=torch.where(a > 0, weight / a, 0))
-        sums["steps"] = Term(group.steps if self.mu > 0 else a, weight=weight)
+        sums["steps"] = Term(group.steps * group.lr_factor if self.mu > 0 else a, weight=weight)
         return Upload(sums, trained.theta)
 
     def server_update(self, server: Tensors, total: Total, info: Info) -> Tensors:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
+
 from fl_ddp.config.settings import Config
 from fl_ddp.engine.seeds import Purpose, keys, unit
 from fl_ddp.protocol import Indices
@@ -13,10 +15,11 @@ from fl_ddp.tasks.world import Worlds
 
 
 class _Called(NamedTuple):
-    """The clients of a round: those that are drawn, and those of them that do not fail."""
+    """The clients of a round: those that are drawn, the stragglers among them, and those that do not fail."""
 
     round: int
     drawn: Indices
+    late: Indices
     left: Indices
 
 
@@ -47,6 +50,10 @@ class Turnout:
         """Ids of those of the cohort that do not fail, ascending: whoever trains and sends something."""
         return self._called(index).left
 
+    def stragglers(self, index: int) -> Indices:
+        """Ids of those of the cohort that do not do all of their work."""
+        return self._called(index).late
+
     def previous(self, index: int) -> int:
         """The last round before this one in which somebody took part; -1 if there was none."""
         before = index - 1
@@ -65,7 +72,8 @@ class Turnout:
         return self.availability.among(present, index) if self.availability else present
 
     def _anybody(self, index: int) -> bool:
-        return bool(len(self._call(index).left if self._config.dropout_rate else self._there(index)))
+        some_leave = self._config.dropout_rate or self._config.drop_stragglers
+        return bool(len(self._call(index).left if some_leave else self._there(index)))
 
     def _called(self, index: int) -> _Called:
         known = self._known  # threads may ask for different rounds
@@ -76,4 +84,13 @@ class Turnout:
     def _call(self, index: int) -> _Called:
         seed, rate, there = self._config.seed, self._config.dropout_rate, self._there(index)
         ids = cohort(seed, index, there, self._config.cohort_of(len(there)))
-        return _Called(index, ids, ids[unit(keys(seed, index, Purpose.DROPOUT, ids)) >= rate] if rate else ids)
+        late = self._late(index, ids)
+        left = ids[unit(keys(seed, index, Purpose.DROPOUT, ids)) >= rate] if rate else ids
+        return _Called(index, ids, late, np.setdiff1d(left, late) if self._config.drop_stragglers else left)
+
+    def _late(self, index: int, ids: Indices) -> Indices:
+        """A share of a cohort, drawn by a key of each."""
+        number = round(self._config.stragglers * len(ids))
+        if not number:
+            return ids[:0]
+        return ids[np.argsort(keys(self._config.seed, index, Purpose.STRAGGLER, ids))[:number]]

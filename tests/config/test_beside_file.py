@@ -29,6 +29,8 @@ from launch.tables.yaml_file import load_table
         ("name", "a.csv", "a.csv"),
         ("class_reduction", "less.csv", "/there/less.csv"),
         ("class_reduction", "0,3,50,10", "0,3,50,10"),
+        ("client_lr", "own.csv", "/there/own.csv"),
+        ("client_work", "uniform(1,2)", "uniform(1,2)"),
         ("availability", "who", "/there/who"),
         ("availability", None, None),
         ("method", "own.py:Mine", "/there/own.py:Mine"),

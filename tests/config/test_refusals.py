@@ -49,6 +49,16 @@ from fl_ddp.errors import ConfigError
         ("--device gpu", "--device: gpu has the wrong type; accepted: auto or cpu or cuda"),
         ("--compile maybe", "--compile: maybe has the wrong type; accepted: true or false"),
         ("--cohort x", "--cohort: x has the wrong type; accepted: a whole number or null"),
+        (
+            "--drop_stragglers true",
+            "--drop_stragglers: true, but there are none; accepted: --stragglers above 0 beside it",
+        ),
+        (
+            "--stragglers 0.5",
+            "--stragglers: 0.5, but there is no part of one epoch or step that they could do; "
+            "accepted: --local_epochs or --local_steps from 2 up, or --drop_stragglers true",
+        ),
+        ("--dropout_rate 1", "--dropout_rate: 1.0 is impossible; accepted: 0 <= dropout_rate < 1"),
         ("--participation 0.1 --cohort 2", "--participation and --cohort: are both given; give one of them"),
         (
             "--lr_schedule cosine --lr_decay 0.9",

@@ -1,10 +1,10 @@
-"""The runs that are compared, of clients that are not always there."""
+"""The runs that are compared, of clients that are not always there and do not all do the same."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from shared_options import KEPT, LOCAL, Options, of
+from shared_options import ADAM, KEPT, LOCAL, SGD, Options, of
 from task_cases import GROUPS
 
 FAILING: Options = {"dropout_rate": 0.7, "rounds": 6, "seed": 7}
@@ -24,4 +24,25 @@ CLIENTS: Mapping[str, Options] = {
     "sometimes available in tasks": of(
         "FedKA", {**GROUPS, "availability": "away.csv", "stream.enrolment": "increasing"}, gamma=0.3
     ),
+    "own rates": of("FedAvg", {**SGD, "client_lr": "uniform(0.2,1.5)", "lr_decay": 0.5}),
+    "rates of a file over steps": of(
+        "FedAvg", {**ADAM, "client_lr": "factors.csv", "lr_schedule": "cosine", "lr_schedule_over": "steps"}
+    ),
+    "own rates of a prior": of(
+        "FedCurv", {"client_lr": "loguniform(0.3,2)"}, lam=5.0, penalty_step="proximal"
+    ),
+    "own rates and control variates": of("Scaffold", {**SGD, "client_lr": "uniform(0.2,1.5)"}),
+    "own rates and progress": of("FedNova", {**SGD, "client_lr": "uniform(0.2,1.5)"}),
+    "own rates and a proximal term": of("FedNova", {"client_lr": "factors.csv"}, mu=0.5),
+    "own rates of heads": of("FedPAC", {"client_lr": "factors.csv"}),
+    "own work": of("FedAvg", {**SGD, "client_work": "uniform(0.3,2.5)", "drop_last": True}),
+    "own steps": of("Scaffold", {**SGD, "client_work": "factors.csv", "local_steps": 4}),
+    "own work and progress": of("FedNova", {"client_work": "loguniform(0.3,3)", "local_epochs": 2}, mu=0.5),
+    "own work of heads and bodies": of("FedRep", {"client_work": "factors.csv", "local_epochs": 2}, head_epochs=1.5),
+    "stragglers": of("FedProx", {"stragglers": 0.5, "local_epochs": 5.0, "personalise": "all"}, mu=0.5),
+    "stragglers and progress": of("FedNova", {**SGD, "stragglers": 0.9, "local_steps": 7, "cohort": 5}),
+    "stragglers of different work": of(
+        "Scaffold", {"stragglers": 0.75, "local_epochs": 3.0, "client_work": "uniform(0.2,1)"}
+    ),
+    "dropped stragglers": of("FedAvg", {"stragglers": 0.5, "drop_stragglers": True, "dropout_rate": 0.2}),
 }  # fmt: skip

@@ -24,6 +24,9 @@ AWAY = "client,from,to\n" + "".join(f"{k},1,2\n{k},4,{k + 2 if k > 3 else ''}\n"
 """Nobody can be reached in round 3."""
 
 
+FACTORS = "client,factor\n5,0.25\n1,1.5\n3,0.6\n"
+
+
 def located(options: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     """Options with the files that they name in the folder of the samples."""
     return {name: str(folder / v) if str(v).endswith(".csv") else v for name, v in options.items()}
@@ -49,6 +52,7 @@ def write_samples(folder: Path) -> None:
     mixed = np.arange(TRAIN + TEST) * 67 % (TRAIN + TEST)
     _write(folder / "merged.json", np.split(mixed, np.cumsum(MERGED))[: len(MERGED)])
     (folder / "away.csv").write_text(AWAY, encoding="utf-8")
+    (folder / "factors.csv").write_text(FACTORS, encoding="utf-8")
     np.savez(folder / "data.npz", x_train=x_train, y_train=y_train, x_test=x_test, y_test=y_test)
 
 

@@ -33,7 +33,10 @@ class FedNova(FedAvg):
         theta_t = server["theta"]
         p = self.shares(updates)
         a = [self.progress(update.client) for update in updates]
-        tau = [update.client.steps if self.mu > 0 else a_k for update, a_k in zip(updates, a, strict=True)]
+        tau = [
+            update.client.steps * update.client.lr_factor if self.mu > 0 else a_k
+            for update, a_k in zip(updates, a, strict=True)
+        ]
         tau_eff = sum(p_k * tau_k for p_k, tau_k in zip(p, tau, strict=True))
         trained = [(p_k, update, a_k) for p_k, update, a_k in zip(p, updates, a, strict=True) if a_k > 0]
         nothing = theta_t.filled(0)
@@ -41,12 +44,12 @@ class FedNova(FedAvg):
         return {"theta": theta_t - self.server_lr * tau_eff * direction}
 
     def progress(self, client: Client) -> float:
-        """||a_k||_1, the sum of the weights that a client's gradients have in its change, in units of lr."""
+        """||a_k||_1, the sum of the weights that a client's gradients have in its change, in units of the run's lr."""
         a = momentum = 0.0
         for _ in range(client.steps):
             momentum = client.momentum * momentum + 1
             a = (1 - client.lr * self.mu) * a + momentum
-        return a
+        return a * client.lr_factor
 
     def bytes_up(self, theta: Parameters, width: int, *, ends_task: bool = False) -> int:
         """What FedAvg's clients send, and a third number, ||a_k||_1."""

@@ -124,6 +124,7 @@ class Client:
         noise: [n] uniform random numbers of such a pass; takes the samples of a batch, None where there are no batches.
         lr: learning rate of the round.
         momentum: of its SGD.
+        lr_factor: what any learning rate of its own training is multiplied by; lr has it already.
         optimizer: by which it makes its steps.
         left: by the optimizer of its last round, if it goes on with it; its first training of this round leaves its own
             there.
@@ -163,6 +164,7 @@ class Client:
     optimizer: Choice = field(default_factory=Choice)
     left: dict[str, Any] | None = None
     clip_norm: float | None = None
+    lr_factor: float = 1.0
     lr_at: Callable[[int, int], float] = lambda step, steps: 1.0
     held_out: Callable[[float], tuple[Sequence[int], Sequence[int]]] = lambda share: ([], [])
     noises: Callable[[int, int, int], Tensor] = lambda step, b, d: torch.zeros(b, d)
@@ -240,7 +242,7 @@ def local_sgd(
     """
     theta = theta if goes_on else theta.having(client.statistics)
     objective = objective or client.model.loss
-    lr = client.lr if lr is None else lr
+    lr = client.lr if lr is None else lr * client.lr_factor
     losses, path = list[float](), list[Step]()
     begin = {} if client.left is None or goes_on else client.left
     moving = [name for name in theta if name not in client.model.after]

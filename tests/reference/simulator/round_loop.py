@@ -14,8 +14,9 @@ from evaluation import Row, class_accuracies, forgetting, mean_known, mean_loss,
 from fedavg import FedAvg, Update
 from local_training import Client, Model, State, only_of
 from optimizers import Choice, remembered
+from pace import Pace
 from parameters import Parameters, alone, summed
-from schedule import SERVER, Schedule
+from schedule import SERVER, Schedule, Work
 from settings import Settings
 from tasks import Tasks
 from torch import Tensor
@@ -100,6 +101,11 @@ class Play:
     width: int
     optimizer: Choice
 
+    @property
+    def pace(self) -> Pace:
+        """How much each client does."""
+        return Pace(self.settings, self.schedule)
+
     def rounds(self) -> list[Round]:
         """All rounds."""
         method, theta = self.method, self.model.initial()
@@ -114,7 +120,9 @@ class Play:
             due, present = (t + 1) % every == 0 or last_one, self.present(t)
             there = [k for k in present if reachable(self.settings.availability, k, t)]
             drawn = self.schedule.cohort(t, there, self.settings.cohort_of(len(there))) if there else []
+            late = self.pace.stragglers(t, drawn)
             cohort = [k for k in drawn if self.schedule.failure(t, k) >= self.settings.dropout_rate]
+            cohort = [k for k in cohort if k not in late or not self.settings.drop_stragglers]
             if not cohort:
                 row: Row = self.traffic(server["theta"], len(drawn), 0, t) | {"round": t + 1}
                 if due and (tested := self.tested(server["theta"], [])):
@@ -129,7 +137,10 @@ class Play:
             clients = present if due and self.settings.personalise == "all" else cohort
             trained = {
                 k: method.client_update(
-                    self.client(k, t, own.get(k), left.get(k)), server, memory.get(k, method.client_start(theta)), t
+                    self.client(k, t, k in late, own.get(k), left.get(k)),
+                    server,
+                    memory.get(k, method.client_start(theta)),
+                    t,
                 )
                 for k in clients
             }
@@ -214,13 +225,14 @@ class Play:
     def trainer(self, t: int) -> Client:
         """The server as a client without samples, which is numbered behind the others."""
         nothing = self.data.x_train[:0], self.data.y_train[:0]
-        return self._client(self.settings.clients, t, *nothing, batches=[], once=[])
+        return self._client(self.settings.clients, t, *nothing, batches=[], once=[], work=self.pace.of_all)
 
-    def client(self, k: int, t: int, statistics: Parameters | None, left: dict[str, Any] | None) -> Client:
-        """Client k in round t, with running statistics and what its optimizer has left."""
+    def client(self, k: int, t: int, late: bool, statistics: Parameters | None, left: dict[str, Any] | None) -> Client:
+        """Client k in round t, maybe a straggler, with running statistics and what its optimizer has left."""
         x, y = self.samples(t, k)
-        batches, once = self.schedule.batches(t, k, len(y)), self.schedule.once(t, k, len(y))
-        client = self._client(k, t, x, y, batches, once)
+        work = self.pace.work(t, k, late)
+        batches, once = self.schedule.batches(t, k, len(y), work), self.schedule.once(t, k, len(y))
+        client = self._client(k, t, x, y, batches, once, work, self.pace.lr_factor(k))
         if self.optimizer.keep:
             client = replace(client, left=dict(left or {}))
         if not self.settings.local:
@@ -235,13 +247,21 @@ class Play:
         task = self.tasks.of_round(t)
         x, y = self.in_tasks([(task, i) for i in self.schedule.proxy(t)], self.data.x_train, self.data.y_train)
         batches = self.schedule.server_batches(t, len(y), self.method.server_batch, self.method.server_epochs)
-        return self._client(SERVER, t, x, y, batches, once=range(len(y)))
+        return self._client(SERVER, t, x, y, batches, once=range(len(y)), work=self.pace.of_all)
 
     def _client(
-        self, k: int, t: int, x: Tensor, y: Tensor, batches: Sequence[Sequence[int]], once: Sequence[int]
+        self,
+        k: int,
+        t: int,
+        x: Tensor,
+        y: Tensor,
+        batches: Sequence[Sequence[int]],
+        once: Sequence[int],
+        work: Work,
+        lr_factor: float = 1.0,
     ) -> Client:
         settings = self.settings
-        noise, lr = partial(self.schedule.noise, t, k, len(y)), settings.lr_in(t)
+        noise, lr = partial(self.schedule.noise, t, k, len(y)), settings.lr_in(t) * lr_factor
         return Client(
             id=k,
             model=self.model,
@@ -251,6 +271,7 @@ class Play:
             once=once,
             noise=noise,
             lr=lr,
+            lr_factor=lr_factor,
             momentum=settings.momentum,
             weight_decay=settings.weight_decay,
             clip_norm=settings.clip_norm,
@@ -265,7 +286,7 @@ class Play:
             task_draws=partial(self.schedule.task_draws, self.tasks.of_round(t), k),
             server_draws=partial(self.schedule.server_draws, t),
             draws=partial(self.schedule.draws, t, k),
-            orders=partial(self.schedule.orders, t, k),
+            orders=partial(self.schedule.orders, t, k, work),
             held_out=partial(self.schedule.held_out, k, len(y)),
         )
 

@@ -19,6 +19,8 @@ from fl_ddp.importance.fisher import chunk_size
 from fl_ddp.ranks.cohort import cohort
 from fl_ddp.ranks.collectives import Ranks
 
+Work = tuple[float | None, int | None]
+"""Epochs of a client, or, if they are None, its steps."""
 SERVER = 0
 """Stands for the server where random numbers are drawn for clients."""
 
@@ -41,6 +43,15 @@ class Schedule:
         """A uniform random number of a client in round t, below the dropout rate if it fails."""
         return _unit(keys(self._settings.seed, t, Purpose.DROPOUT, client))
 
+    def of_client(self, option: str, client: int) -> float:
+        """A uniform random number of a client, for its client_lr or client_work."""
+        return _unit(keys(self._settings.seed, Purpose[option.upper()], client))
+
+    def late(self, t: int, client: int) -> tuple[int, float]:
+        """Where a client stands among those of its cohort that may be late, and how much of its work it then does."""
+        place = int(keys(self._settings.seed, t, Purpose.STRAGGLER, client)[0])
+        return place, _unit(keys(self._settings.seed, t, Purpose.LATE, client))
+
     def order_of_inputs(self, task: int, n: int) -> list[int]:
         """A random order of n inputs in a task."""
         return [int(i) for i in generator(self._settings.seed, Purpose.STREAM, task).permutation(n)]
@@ -58,25 +69,26 @@ class Schedule:
         """Positions in the training set of the samples that a client has left in round t."""
         return [int(i) for i in self._federation.worlds.at(t).clients[client]]
 
-    def batches(self, t: int, client: int, n: int) -> list[list[int]]:
+    def batches(self, t: int, client: int, n: int, work: Work) -> list[list[int]]:
         """Positions in a client's n samples, for each of its local steps in round t."""
-        return self.orders(t, client, n, draw=0, epochs=None)
+        return self.orders(t, client, work, n, draw=0, epochs=None)
 
     def orders(
-        self, t: int, client: int, n: int, draw: int, epochs: float | None, *, short: bool = False
+        self, t: int, client: int, work: Work, n: int, draw: int, epochs: float | None, *, short: bool = False
     ) -> list[list[int]]:
         """The same of one of several trainings of a round, which are numbered from 0.
 
         Args:
             t: the round.
             client: who trains.
+            work: its epochs, or its steps, in the round.
             n: number of samples that it trains on.
             draw: the training.
-            epochs: passes over the samples; the run's own plan if None.
+            epochs: passes over the samples; the client's work if None.
             short: keep short batches, whatever the run does.
         """
         settings, key = self._settings, self._order_key(t, client)
-        passes, steps = (settings.epochs, settings.local_steps) if epochs is None else (epochs, None)
+        passes, steps = work if epochs is None else (epochs, None)
         plan = Plan(settings.batch_size, passes, steps, lr=1.0, drop_last=settings.drop_last and not short)
         return cut(plan, keys(key, Purpose.AGAIN, draw) if draw else key, n)
 

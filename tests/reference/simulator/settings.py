@@ -24,6 +24,10 @@ class Settings:
     rounds: int = 100
     local_epochs: float | None = None
     local_steps: int | None = None
+    client_lr: str | None = None
+    client_work: str | None = None
+    stragglers: float = 0.0
+    drop_stragglers: bool = False
     batch_size: int = 10
     drop_last: bool = False
     lr: float = 0.1
