@@ -17,9 +17,9 @@ def beside(file: Path, key: str, value: object) -> object:
     """The value of an option in a YAML file; one that names a file, from the root.
 
     Those are data.path, partition.path and other choices' path, data.test_path, availability, class_reduction,
-    client_lr, client_work, stream.enrolment, an .npz or .csv file as data, and a class in a file of the user's. Places of the
-    machine (data.root, out, resume) start at the working folder, as on the command line, and so does whatever starts
-    with ~.
+    client_lr, client_work, stream.enrolment, an .npz or .csv file as data, and a class in a file of the user's. Places
+    of the machine (data.root, out, resume) start at the working folder, as on the command line, and so does whatever
+    starts with ~.
 
     Args:
         file: the YAML file.
