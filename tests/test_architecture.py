@@ -11,8 +11,10 @@ import pytest
 from fences import (
     crowded,
     cycle,
+    extras,
     foreign,
     importable,
+    imported,
     importing_by_name,
     imports,
     nested,
@@ -71,6 +73,13 @@ def test_no_files_import_each_other() -> None:
 
 def test_what_is_imported_is_installed_with_the_package() -> None:
     assert foreign(IMPORTS, {"fl_ddp"} | importable(PACKAGE.parent / "setup.cfg")) == []
+
+
+def test_what_may_be_missing_is_imported_where_it_is_used() -> None:
+    optional = extras(PACKAGE.parent / "setup.cfg")
+    at_once = {name for tree in TREES.values() for node in tree.body for name in imported(ast.Module([node], []))
+               if isinstance(node, ast.Import | ast.ImportFrom)}  # fmt: skip
+    assert optional and not {name for name in at_once if name.partition(".")[0] in optional}
 
 
 def test_only_names_of_classes_are_imported_by_name() -> None:

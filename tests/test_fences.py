@@ -12,6 +12,7 @@ from fences import (
     crowded,
     cycle,
     dependencies,
+    extras,
     foreign,
     importing_by_name,
     imports,
@@ -89,9 +90,10 @@ def test_dependencies_are_those_of_an_installation(tmp_path: Path) -> None:
     setup = tmp_path / "setup.cfg"
     setup.write_text(
         "[options]\ninstall_requires =\n    torch>=2.11\n    docstring-parser\n    Pillow\n"
-        "[options.extras_require]\ntest =\n    pytest\nnotebook =\n    pandas\n"
+        "[options.extras_require]\nmore =\n    datasets\ntest =\n    pytest\n"
     )
-    assert dependencies(setup) == {"torch", "docstring_parser", "PIL", "pandas"}
+    assert dependencies(setup) == {"torch", "docstring_parser", "PIL"}
+    assert extras(setup) == {"datasets"}
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ from fl_ddp.datasets.array_cache import cached
 from fl_ddp.datasets.dataset import Arrays, Dataset
 from fl_ddp.datasets.file_tree import FileTree
 from fl_ddp.datasets.held_out import TestShare, held_out
+from fl_ddp.datasets.pixels import pixels_of
 from fl_ddp.errors import ConfigError
 from fl_ddp.protocol import Indices
 
@@ -137,15 +138,10 @@ class ImageFolder(Dataset):
         raw = tree.read(name)
         try:
             with Image.open(io.BytesIO(raw)) as image:
-                if image.mode.startswith(("I", "F")):
-                    raise ValueError("more than 8 bits a channel")
-                pixels = image.convert("RGB")
+                return pixels_of(image, "RGB", self.size).transpose(2, 0, 1)
         except UNDECODABLE as error:
             reason = "no image format known" if isinstance(error, UnidentifiedImageError) else str(error)
             raise ConfigError(self.root, f"{name} cannot be decoded ({reason})") from None
-        if self.size is not None and pixels.size != (self.size, self.size):
-            pixels = pixels.resize((self.size, self.size), Image.Resampling.BILINEAR)
-        return np.asarray(pixels, np.uint8).transpose(2, 0, 1)
 
 
 def _in_class_folders(tree: FileTree, below: str) -> Labelled:

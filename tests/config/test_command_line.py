@@ -83,6 +83,7 @@ def test_scalars_are_read_as_the_issue_spells_them(line: str, expected: Mapping[
         ("--data MNIST --data.root DIR --data.download true", "data", "MNIST", {"root": "DIR", "download": True}),
         ("--data mnist --data.download --data.normalize", "data", "MNIST", {"download": True, "normalize": True}),
         ("--data folder/x.npz", "data", "Npz", {"path": "folder/x.npz"}),
+        ("--data huggingface --data.path x --data.test null", "data", "HuggingFace", {"path": "x", "test": None}),
         ("--data x.csv --data.label y", "data", "Csv", {"path": "x.csv", "label": "y", "client": None}),
         ("--data ImageFolder --data.root DIR", "data", "ImageFolder", {"root": "DIR"}),
         ("--partition Shards --partition.shards_per_client 3", "partition", "Shards", {"shards_per_client": 3}),

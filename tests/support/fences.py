@@ -133,18 +133,25 @@ def foreign(names: Imports, known: Iterable[str]) -> list[tuple[str, str]]:
 
 
 def dependencies(setup: Path) -> set[str]:
-    """Packages that come with an installation, or with an extra that is not for tests, as they are imported."""
+    """Packages that come with an installation, as they are imported."""
     config = ConfigParser()
     config.read_string(setup.read_text(encoding="utf-8"))
-    extras = config["options.extras_require"] if config.has_section("options.extras_require") else {}
-    lines = [config["options"]["install_requires"], *(extras[name] for name in extras if name != "test")]
-    required = (line.partition(">")[0] for line in "\n".join(lines).split())
+    required = (line.partition(">")[0] for line in config["options"]["install_requires"].split())
     return {UNLIKE.get(each, each.replace("-", "_")) for each in required}
+
+
+def extras(setup: Path) -> set[str]:
+    """Packages that come with what an installation may have beside, its tests' aside, as they are imported."""
+    config = ConfigParser()
+    config.read_string(setup.read_text(encoding="utf-8"))
+    return {
+        each for name, listed in config["options.extras_require"].items() if name != "test" for each in listed.split()
+    }
 
 
 def importable(setup: Path) -> set[str]:
     """What a package may import beside itself, as setup.cfg declares it."""
-    return dependencies(setup) | sys.stdlib_module_names | TYPES_ALONE
+    return dependencies(setup) | extras(setup) | sys.stdlib_module_names | TYPES_ALONE
 
 
 def importing_by_name(trees: Mapping[str, ast.Module]) -> list[str]:
