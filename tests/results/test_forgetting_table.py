@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 from launching import SMALL, resumed, simulated
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from torch import Tensor
 
 from fl_ddp.check.runs import SOLO
@@ -91,6 +92,18 @@ def test_every_so_many_rounds_and_in_the_last_the_cohort_is_looked_at(tmp_path: 
         of_class = [max(float(row["forgetting_degree"]), -1.0) for row in here if row["class"] == "3"]
         assert float(metrics[finished - 1]["forgetting_degree/3"]) == pytest.approx(np.mean(of_class), abs=1e-12)
     assert (run / "forgetting.png").stat().st_size > 10_000
+
+
+def test_tensorboard_has_the_degree_of_each_class_after_each_look(tmp_path: Path) -> None:
+    run = simulated(LOOKED, tmp_path)
+    metrics = {int(row["round"]): row for row in rows(run, "metrics.csv")}
+    events = EventAccumulator(str(run), size_guidance={"scalars": 0}).Reload()
+    shown = {tag for tag in events.Tags()["scalars"] if tag.startswith("forgetting_degree/")}
+    assert shown == {"forgetting_degree/average", *(f"forgetting_degree/{name}" for name in range(10))}
+    for tag in shown:
+        column = tag.removesuffix("/average")
+        stored = {finished: float(metrics[finished][column]) for finished in (2, 4, 5)}
+        assert {event.step: event.value for event in events.Scalars(tag)} == pytest.approx(stored, rel=1e-6)
 
 
 def test_looking_changes_nothing_else(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ import pytest
 import torch
 from launching import simulated
 from safetensors.torch import load_file
-from torchvision.models import resnet18
+from torchvision.models import resnet18, resnet50
 
 from fl_ddp.check.candidate import Case
 from fl_ddp.check.judge import Judge
@@ -146,19 +147,29 @@ def test_group_norm_for_any_model() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("options", [{}, {"running_statistics": "local"}, {"model.norm": "group"}], ids=str)
-def test_torchvisions_resnet_by_its_import_path(options: dict[str, object], tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("depth", "options"),
+    [
+        (resnet18, {}), (resnet18, {"running_statistics": "local"}), (resnet18, {"model.norm": "group"}),
+        (resnet50, {}),
+    ],
+    ids=lambda each: getattr(each, "__name__", str(each)),
+)  # fmt: skip
+def test_torchvisions_resnets_by_their_import_paths(
+    depth: Callable[..., torch.nn.Module], options: dict[str, object], tmp_path: Path
+) -> None:
     images = torch.rand(40, 3, 32, 32, generator=torch.Generator().manual_seed(0)).numpy()
     np.savez(
         tmp_path / "data.npz", x_train=images, y_train=np.arange(40) % 4, x_test=images[:8], y_test=np.arange(8) % 4
     )
     settings = {
-        **TINY, "data": str(tmp_path / "data.npz"), "model": "torchvision.models.resnet18", "clients": 2, "cohort": 2,
-        "lanes": 2, "rounds": 1, "batch_size": 8, "partition": "IID", "drop_last": True, "lr": 0.01, **options,
+        **TINY, "data": str(tmp_path / "data.npz"), "model": f"torchvision.models.{depth.__name__}",
+        "clients": 2, "cohort": 2, "lanes": 2, "rounds": 1, "batch_size": 8, "partition": "IID",
+        "drop_last": True, "lr": 0.01, **options,
     }  # fmt: skip
     folder = simulated(settings, tmp_path)
     tensors = load_file(folder / "model.safetensors")
     if "model.norm" not in options:
-        resnet18(num_classes=4).load_state_dict(tensors)
+        depth(num_classes=4).load_state_dict(tensors)
         assert not torch.equal(tensors["bn1.running_mean"], torch.zeros(64))
     assert float(rows(folder)[-1]["train_loss"]) > 0
