@@ -151,7 +151,8 @@ def build_federation(config: Config, ranks: Ranks, module: torch.nn.Module | Non
 
     def make() -> object:
         with torch_seed(config.seed, Purpose.MODEL):
-            return registry.build(config.model, in_shape=in_shape, num_classes=num_classes, given=module)
+            known = {"in_shape": in_shape, "num_classes": num_classes, "num_tokens": data.num_tokens, "given": module}
+            return registry.build(config.model, **known)
 
     with _keyed(config, "constructor", "from torch's generator, which the run seeds for it", make):
         network = make()
@@ -159,6 +160,8 @@ def build_federation(config: Config, ranks: Ranks, module: torch.nn.Module | Non
     dtype = next((p.dtype for p in network.parameters()), torch.float32)
     train, test = _on_device(data, source, device, dtype)
     example = test.inputs(test.x[:1], dtype)
+    if data.num_tokens:
+        example = torch.full_like(example, data.num_tokens - 1)  # that a table too short for it be told now
     model = FlatModel(network, num_classes, example, config.label_smoothing)
     try_once = partial(try_gradient, model, example, config.model.name)
     with _keyed(config, "forward", "by torch.nn.Dropout layers, whose keys are the run's", try_once):
@@ -304,7 +307,7 @@ def _on_device(data: Arrays, source: Dataset, device: torch.device, dtype: torch
 
     def place(x: Inputs, y: Indices) -> Samples:
         stored = torch.from_numpy(x)
-        stored = stored.to(device) if x.dtype == np.uint8 else stored.to(device, dtype)
+        stored = stored.to(device, dtype) if stored.is_floating_point() else stored.to(device)
         return Samples(stored, torch.from_numpy(y).to(device), normaliser)
 
     return place(data.x_train, data.y_train), place(data.x_test, data.y_test)

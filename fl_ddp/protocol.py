@@ -21,8 +21,8 @@ Counts = npt.NDArray[np.int64]
 """How many of them."""
 Factors = npt.NDArray[np.float64]
 """What something is multiplied by for each; on the host."""
-Inputs = npt.NDArray[np.uint8] | npt.NDArray[np.float32]
-"""Samples without their labels, as a data source has them."""
+Inputs = npt.NDArray[np.uint8] | npt.NDArray[np.float32] | npt.NDArray[np.signedinteger]
+"""Samples without their labels, as a data source has them: pixels, features or tokens."""
 Leaves = tuple[Tensor, ...]
 """A parameter vector split into the model's tensors, one per layer weight or bias."""
 

@@ -51,7 +51,7 @@ _ENGINE_ARGUMENTS = {
     "data": frozenset[str](),
     "partition": frozenset({"owners", "num_clients"}),
     "stream": frozenset[str](),
-    "model": frozenset({"in_shape", "num_classes", "given"}),
+    "model": frozenset({"in_shape", "num_classes", "num_tokens", "given"}),
     "method": frozenset({"model", "num_clients"}),
     "optimizer": frozenset[str](),
 }

@@ -21,12 +21,14 @@ class Arrays:
     """A data set in memory.
 
     Attributes:
-        x_train: [N, channels, height, width] uint8 pixels, or float32 features [N, ...], which are taken as they are.
+        x_train: [N, channels, height, width] uint8 pixels, float32 features [N, ...], which are taken as they are, or
+            tokens [N, length] of a signed integer type, from 0 up.
         y_train: [N] int64 labels from 0 up.
         x_test: [M, ...] like x_train.
         y_test: [M] int64.
         classes: names of the labels, in their order; left empty they are named by their places.
         owners: clients of the samples; None where the data name none.
+        num_tokens: how many different tokens there may be; 0 where samples are none.
     """
 
     x_train: Inputs
@@ -35,6 +37,7 @@ class Arrays:
     y_test: Indices
     classes: tuple[str, ...]
     owners: Owners | None = None
+    num_tokens: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,11 +116,14 @@ class Dataset(ABC):
                         "without control characters"
                     ),
                 )
+        if arrays.num_tokens and (self.normalize or self.mean):
+            key, value = ("normalize", "true") if self.normalize else ("mean", ",".join(map(str, self.mean)))
+            raise ConfigError(f"--data.{key}", f"{value}, but samples are tokens, of which no mean is taken", "none")
         for split in ("train", "test"):
             x, y = getattr(arrays, f"x_{split}"), getattr(arrays, f"y_{split}")
             images, labels = self.origin(f"x_{split}"), self.origin(f"y_{split}")
-            if x.dtype not in (np.uint8, np.float32) or x.ndim < 2 or (x.dtype == np.uint8 and x.ndim != 4):
-                wanted = "uint8 pixels [N, channels, height, width] or float32 features [N, ...]"
+            if not _is_input(x):
+                wanted = "uint8 pixels [N, channels, height, width], float32 features [N, ...], int tokens [N, length]"
                 raise ConfigError(images, f"{x.dtype} of shape {list(x.shape)} is no input", wanted)
             if y.dtype != np.int64 or y.ndim != 1:
                 raise ConfigError(labels, f"{y.dtype} of shape {list(y.shape)} is not a list of labels [N]")
@@ -131,6 +137,9 @@ class Dataset(ABC):
             if x.dtype == np.float32 and not np.isfinite(x).all():
                 sample = int(np.flatnonzero(~np.isfinite(x.reshape(len(x), -1)).all(axis=1))[0])
                 raise ConfigError(images, f"sample {sample} is not finite (NaN or infinity)")
+            if x.dtype.kind == "i" and not 0 <= x.min() <= x.max() < arrays.num_tokens:
+                wrong = x.min() if x.min() < 0 else x.max()
+                raise ConfigError(images, f"token {wrong} is not one of the {arrays.num_tokens} from 0 up")
         if arrays.x_train.shape[1:] != arrays.x_test.shape[1:] or arrays.x_train.dtype != arrays.x_test.dtype:
             ours = f"{arrays.x_test.dtype} of shape {list(arrays.x_test.shape[1:])}"
             theirs = f"{arrays.x_train.dtype} of shape {list(arrays.x_train.shape[1:])}"
@@ -156,6 +165,12 @@ class Dataset(ABC):
                 raise ConfigError(where, what)
             if size and not -1 <= owner.min() <= owner.max() < num_clients:
                 raise ConfigError(where, f"a client is none of the {num_clients} that have names")
+
+
+def _is_input(x: Inputs) -> bool:
+    """Whether an array is of pixels, tokens or features."""
+    axes = {"u": x.ndim == 4, "i": x.ndim == 2, "f": x.ndim >= 2}
+    return (x.dtype in (np.uint8, np.float32) or x.dtype.kind == "i") and axes[x.dtype.kind]
 
 
 def _merged(arrays: Arrays) -> Arrays:

@@ -28,7 +28,7 @@ class NamedArrays(Dataset):
     """Arrays x_train, y_train, x_test, y_test and, if wanted, classes, client_train and client_test.
 
     uint8 arrays are pixels: [N, H, W] is grey; of four axes the second is channels if it is 1 or 3, else the last.
-    float arrays are features of any shape, taken as they are, in float32.
+    float arrays are features of any shape, taken as they are, in float32. Other whole numbers [N, length] are tokens.
     """
 
     @abstractmethod
@@ -49,12 +49,15 @@ class NamedArrays(Dataset):
         x_train, x_test = (self._inputs(raw[key], key) for key in ("x_train", "x_test"))
         y_train, y_test = (self._labels(raw[key], key) for key in ("y_train", "y_test"))
         classes, owners = self._classes(raw.get("classes")), self._owners(raw)
-        return Arrays(x_train, y_train, x_test, y_test, classes, owners=owners)
+        num_tokens = max(int(x.max(initial=-1)) + 1 for x in (x_train, x_test)) if x_train.dtype.kind == "i" else 0
+        return Arrays(x_train, y_train, x_test, y_test, classes, owners, num_tokens)
 
     def _inputs(self, x: npt.NDArray[np.generic], key: str) -> Inputs:
         if x.dtype.kind == "f":
             with np.errstate(over="ignore"):  # what does not fit becomes infinite and is refused with its place
                 return np.ascontiguousarray(x, np.float32)
+        if x.dtype.kind in "iu" and x.dtype != np.uint8 and x.ndim == 2:
+            return np.ascontiguousarray(x, np.int64)
         if x.dtype == np.uint8 and x.ndim == 3:
             return np.ascontiguousarray(x[:, None], np.uint8)
         if x.dtype == np.uint8 and x.ndim == 4 and x.shape[1] in CHANNELS:
@@ -64,7 +67,10 @@ class NamedArrays(Dataset):
         raise ConfigError(
             self.origin(key),
             f"{x.dtype} of shape {list(x.shape)} is no input",
-            "uint8 pixels [N, H, W], [N, C, H, W] or [N, H, W, C] with C = 1 or 3, or floats [N, ...]",
+            (
+                "uint8 pixels [N, H, W], [N, C, H, W] or [N, H, W, C] with C = 1 or 3, floats [N, ...], or tokens "
+                "[N, length] of another type of whole numbers"
+            ),
         )
 
     def _labels(self, y: npt.NDArray[np.generic], key: str) -> Indices:

@@ -24,16 +24,21 @@ class Normaliser(NamedTuple):
     deviation: Tensor | None = None
 
     def inputs(self, x: Tensor, dtype: torch.dtype) -> Tensor:
-        """Turn stored values [..., *sample] into the network's inputs: pixels become [0, 1], then are normalised."""
+        """Turn stored values [..., *sample] into the network's inputs: pixels become [0, 1], then are normalised.
+
+        Tokens stay what they are, in int64.
+        """
+        if not x.is_floating_point() and x.dtype != torch.uint8:
+            return x.long()
         x = x.to(dtype) / 255 if x.dtype == torch.uint8 else x.to(dtype)
         return x if self.mean is None or self.deviation is None else (x - self.mean) / self.deviation
 
 
 class Samples(NamedTuple):
-    """Images and labels on the device; pixels stay uint8 until a batch is taken.
+    """Inputs and labels on the device; pixels stay uint8 until a batch is taken.
 
     Attributes:
-        x: [N, ...] uint8 pixels or features in the dtype to work in.
+        x: [N, ...] uint8 pixels, features in the dtype to work in, or tokens of a signed type.
         y: [N] int64.
         normaliser: of x.
     """

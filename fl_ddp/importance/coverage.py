@@ -48,6 +48,7 @@ def coverage(model: FlatModel, sample_shape: tuple[int, ...]) -> Coverage:
     generator = torch.Generator().manual_seed(0)
     x = torch.rand((_SAMPLES, *sample_shape), generator=generator).to(model.device, torch.float64)
     v = torch.randn((_SAMPLES, model.num_classes), generator=generator).to(x)
+    x = (x * model.num_tokens).long() if model.num_tokens else x
     every = set(range(len(model.names))) - set(model.running)
     try:
         double = model.in_float64(x[:1])
@@ -56,7 +57,7 @@ def coverage(model: FlatModel, sample_shape: tuple[int, ...]) -> Coverage:
     assert double.shapes == model.shapes
     for _ in range(_TRIALS):
         # away from an initial state in which gradients may vanish
-        noise = torch.randn(model.num_params, generator=generator).to(x) * double.mask(tuple(sorted(every)))
+        noise = torch.randn(model.num_params, generator=generator).to(v) * double.mask(tuple(sorted(every)))
         theta = tuple(leaf.contiguous() for leaf in double.leaves(double.init() + 0.1 * noise))
         slow = _by_loop(double, theta, x, v)
         if all(g is None or g.any() for g in slow):

@@ -152,7 +152,7 @@ def tapped(
         assert len(mode.inputs) == len(sites)
         return logits, tuple(mode.inputs)
 
-    taps = tuple(x.new_zeros(len(x), *site.shape) for site in sites)
+    taps = tuple(theta[0].new_zeros(len(x), *site.shape) for site in sites)
     logits, pull, inputs = cast(
         "tuple[Tensor, Callable[[Tensor], tuple[Leaves]], Leaves]", torch.func.vjp(forward, taps, has_aux=True)
     )

@@ -20,7 +20,7 @@ from torch.func import functional_call, grad_and_value
 from fl_ddp.errors import ConfigError, one_line
 from fl_ddp.network.batch_norm import RUNNING, MaskedBatchNorm, make_norms_masked
 from fl_ddp.network.dropout import make_dropout_keyed
-from fl_ddp.network.layers import replace_layer, require_sizes
+from fl_ddp.network.layers import SeenLinear, replace_layer, require_sizes
 from fl_ddp.network.loss import among, cross_entropy, mean_over
 from fl_ddp.protocol import Batch, Leaves
 
@@ -28,26 +28,12 @@ Part = tuple[int, ...]
 """Some of a model's parameters by their numbers, ascending; as a vector one after another."""
 
 
-class _LastLinear(nn.Module):
-    """A linear layer that shows its input, the representation of a module that returns logits alone."""
-
-    def __init__(self, linear: nn.Linear) -> None:
-        super().__init__()
-        self.linear = linear
-        self.seen: Tensor | None = None
-
-    def forward(self, x: Tensor) -> Tensor:
-        self.seen = x
-        out: Tensor = self.linear(x)
-        return out
-
-
 class _Modules(NamedTuple):
     """A module in training and in evaluation mode, and their last linear layers by mode, where those are wrapped."""
 
     train: nn.Module
     eval: nn.Module
-    last: dict[bool, _LastLinear]
+    last: dict[bool, SeenLinear]
 
 
 class _ModulesOfThread(threading.local):
@@ -66,6 +52,7 @@ class FlatModel:
         num_params: P, running statistics included.
         running: numbers of the running statistics among them, the last ones.
         num_classes: C.
+        num_tokens: that its inputs are of, numbers from 0 up; 0 where inputs are no tokens.
         device: where parameters and data live.
         dtype: of the parameters.
         has_features: whether a representation is known.
@@ -82,7 +69,7 @@ class FlatModel:
         Args:
             module: returns logits [B, C], or (features [B, D], logits).
             num_classes: C.
-            example: [1, ...] one input, on the device and in the dtype to work in.
+            example: [1, ...] one input, on the device and in the dtype to work in; of tokens, with the highest of them.
             label_smoothing: of the loss in training.
         """
         self.label_smoothing = label_smoothing
@@ -98,13 +85,15 @@ class FlatModel:
         self.shapes = tuple(parameter.shape for parameter in named.values())
         self._sizes = [parameter.numel() for parameter in named.values()]
         self.num_params, self.num_classes = sum(self._sizes), num_classes
-        self.device, self.dtype, self._example = example.device, example.dtype, example
+        self.num_tokens = 0 if example.is_floating_point() else int(example.max()) + 1
+        self.dtype = next(iter(named.values())).dtype if self.num_tokens else example.dtype
+        self.device, self._example = example.device, example
         name_of = {id(parameter): name for name, parameter in named.items()}
         self._saved_as = {name: name_of[id(t)] for name, t in own.items() if id(t) in name_of}
         self._constants = {name: t.detach().clone() for name, t in own.items() if name not in self._saved_as}
         self._initial = torch.cat([p.detach().reshape(-1) for p in named.values()]).to(self.device, self.dtype)
         module = module.to(self.device, self.dtype).requires_grad_(False)
-        self._last: dict[bool, _LastLinear] = {}
+        self._last: dict[bool, SeenLinear] = {}
         self._eval = copy.deepcopy(module).eval()
         self._train = module.train()
         self._dropouts = make_dropout_keyed(self._train)
@@ -119,10 +108,11 @@ class FlatModel:
 
     def in_float64(self, example: Tensor) -> FlatModel:
         """The same functions in float64, for an input [1, ...]."""
-        module = copy.deepcopy(self._eval)
+        module = copy.deepcopy(self._eval).double()
         for name in list(self._renamed.values())[: len(self.names) - len(self.running)]:
             module.get_parameter(name).requires_grad_()
-        return FlatModel(module, self.num_classes, example.double(), self.label_smoothing)
+        example = example if self.num_tokens else example.double()
+        return FlatModel(module, self.num_classes, example, self.label_smoothing)
 
     def leaves(self, vector: Tensor | Leaves, part: Part | None = None) -> Leaves:
         """Split [..., P], or a part's [..., size], into one tensor per parameter, [..., *shape]; views.
@@ -358,7 +348,8 @@ class FlatModel:
                 out = self._eval(example)
         except Exception as error:  # a user's module may raise anything
             name, reason = type(self._eval).__name__, one_line(error)
-            raise ConfigError("--model", f"{name} fails on an input {list(example.shape)}: {reason}") from error
+            given = f"tokens up to {self.num_tokens - 1}" if self.num_tokens else "an input"
+            raise ConfigError("--model", f"{name} fails on {given} {list(example.shape)}: {reason}") from error
         features_known = isinstance(out, tuple)
         logits = out[1] if features_known else out
         if not isinstance(logits, Tensor) or logits.shape != (1, self.num_classes):
@@ -383,7 +374,7 @@ class FlatModel:
             return False
         for module in (self._train, self._eval):
             linear = module.get_submodule(last)
-            wrapped = _LastLinear(linear)  # type: ignore[arg-type]
+            wrapped = SeenLinear(linear)  # type: ignore[arg-type]
             replace_layer(module, linear, wrapped)
             self._last[module is self._train] = wrapped
         renamed = {n: n.replace(f"{last}.", f"{last}.linear.") for n in self.names if n.startswith(f"{last}.")}

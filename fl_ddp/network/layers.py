@@ -2,10 +2,25 @@
 
 from __future__ import annotations
 
-from torch import nn
+from torch import Tensor, nn
 from torch.nn.modules.lazy import LazyModuleMixin
 
 from fl_ddp.errors import ConfigError
+
+
+class SeenLinear(nn.Module):
+    """A linear layer that shows its input, the representation of a module that returns logits alone."""
+
+    def __init__(self, linear: nn.Linear) -> None:
+        super().__init__()
+        self.linear = linear
+        self.seen: Tensor | None = None
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Outputs [..., out] for x [..., in], which stays in seen."""
+        self.seen = x
+        out: Tensor = self.linear(x)
+        return out
 
 
 def replace_layer(module: nn.Module, old: nn.Module, new: nn.Module) -> None:

@@ -42,7 +42,7 @@ def try_gradient(model: FlatModel, example: Tensor, name: str) -> None:
     def gradient(theta: Leaves, batch: Batch) -> tuple[Leaves, Tensor]:
         return model.gradient(model.loss, model.running, theta, batch)
 
-    ones = torch.ones(1, 1, dtype=example.dtype, device=example.device)
+    ones = torch.ones(1, 1, dtype=model.dtype, device=example.device)
     batch = Batch(x=example[None], y=ones.long() - 1, mask=ones, key=ones[0].long())
     try:
         with warnings.catch_warnings():

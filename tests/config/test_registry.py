@@ -153,7 +153,11 @@ def test_any_model_can_have_group_norm(folder: Path) -> None:
 
 
 def test_engine_arguments_are_no_options() -> None:
-    given = {"method": {"model"}, "model": {"in_shape", "num_classes"}, "partition": {"owners", "num_clients"}}
+    given = {
+        "method": {"model"},
+        "model": {"in_shape", "num_classes", "num_tokens", "given"},
+        "partition": {"owners", "num_clients"},
+    }
     for kind, missing in given.items():
         for owner in registry.known(kind).values():
             assert not missing & registry.options(kind, owner).by_name.keys(), owner

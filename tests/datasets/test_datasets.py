@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,7 @@ import numpy.typing as npt
 import pytest
 from sklearn.datasets import load_digits
 
-from fl_ddp.datasets.dataset import Dataset
+from fl_ddp.datasets.dataset import Arrays, Dataset
 from fl_ddp.datasets.digits import Digits
 from fl_ddp.datasets.npz import Npz
 from fl_ddp.errors import ConfigError
@@ -76,6 +77,47 @@ def test_floats_of_an_npz_are_taken_as_they_are(tmp_path: Path, dtype: npt.DType
     arrays = write_npz(tmp_path, x_train=x, x_test=x[:2]).load()
     assert arrays.x_train.dtype == np.float32
     np.testing.assert_array_equal(arrays.x_train, x.astype(np.float32))
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint16, np.int32, ">i8"])
+def test_other_whole_numbers_of_an_npz_are_tokens(tmp_path: Path, dtype: npt.DTypeLike) -> None:
+    x = np.arange(42).reshape(6, 7).astype(dtype)
+    arrays = write_npz(tmp_path, x_train=x[::-1], x_test=x[:2] + 50).load()
+    assert arrays.x_train.dtype == np.int64 and arrays.num_tokens == 64
+    np.testing.assert_array_equal(arrays.x_train, np.arange(42).reshape(6, 7)[::-1])
+    assert write_npz(tmp_path).load().num_tokens == 0
+
+
+@dataclass(frozen=True)
+class Given(Dataset):
+    """Arrays as they are."""
+
+    x: npt.NDArray[np.generic]
+    num_tokens: int
+
+    def read(self) -> Arrays:
+        y = np.zeros(len(self.x), np.int64)
+        return Arrays(self.x, y, self.x, y, ("a",), self.num_tokens)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        (Given(np.array([[0, 5]]), 5), "--data Given: x_train: token 5 is not one of the 5 from 0 up"),
+        (Given(np.array([[-1, 2]]), 5), "--data Given: x_train: token -1 is not one of the 5 from 0 up"),
+        (
+            Given(np.array([[1, 2]], np.uint16), 5),
+            "--data Given: x_train: uint16 of shape [1, 2] is no input; accepted:",
+        ),
+        (Given(np.array([[[1, 2]]]), 5), "--data Given: x_train: int64 of shape [1, 1, 2] is no input; accepted:"),
+        (
+            Given(np.array([[1, 2]]), 5, normalize=True),
+            "--data.normalize: true, but samples are tokens, of which no mean is taken; accepted: false",
+        ),
+    ],
+)
+def test_wrong_tokens_are_refused_in_one_line(source: Given, message: str) -> None:
+    assert refusal(source).startswith(message)
 
 
 @pytest.mark.parametrize("names", [np.array(["a", "b", "c", "d"]), np.array([b"a", b"b", b"c", b"d"])])

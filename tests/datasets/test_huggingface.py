@@ -133,7 +133,7 @@ def test_what_is_not_there_is_named(library: Any, tmp_path: Path) -> None:
     assert refusal(HuggingFace(**given)).startswith(message)
     assert refusal(HuggingFace(path=str(tmp_path))).startswith(f"--data.path: {tmp_path} cannot be loaded (")
     of(library, GREY).add_column("more", [0] * 12).save_to_disk(str(tmp_path / "images"))
-    images = {"path": str(tmp_path / "images"), "features": ("image", "more")}
+    images: dict[str, Any] = {"path": str(tmp_path / "images"), "features": ("image", "more")}
     assert "--data.features: image, more are several, one of images" in refusal(HuggingFace(**images))
     assert HuggingFace(path=str(tmp_path / "images")).load().x_train.shape[1:] == (1, 5, 4)
 

@@ -82,6 +82,13 @@ def test_pixels_become_fractions_and_features_stay_as_they_are() -> None:
     assert numbers.inputs(numbers.x, torch.float32).tolist() == [[0, 51, 255]]
 
 
+@pytest.mark.parametrize("dtype", [torch.int8, torch.int32, torch.int64])
+def test_tokens_stay_whole_numbers(dtype: torch.dtype) -> None:
+    tokens = Samples(torch.tensor([[0, 3, 127]], dtype=dtype), torch.zeros(1, dtype=torch.int64))
+    inputs = tokens.inputs(tokens.x, torch.float32)
+    assert inputs.dtype == torch.int64 and inputs.tolist() == [[0, 3, 127]]
+
+
 def test_inputs_of_grouped_batches_are_those_of_each_batch() -> None:
     x = pixels(20, 3, 4, 5)
     normaliser = Normaliser(*(t.float() for t in channel_statistics(x)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from client_cases import CLIENTS
-from shared_options import ADAM, IDLE, KEPT, KEPT_ADAM, LOCAL, NORMED, SGD, Options, of
+from shared_options import ADAM, IDLE, KEPT, KEPT_ADAM, LOCAL, NORMED, SGD, WORDS, Options, of
 from task_cases import FILVER, ONLINEEWC, STREAMS
 
 FEDAVG: Mapping[str, Options] = {
@@ -74,6 +74,7 @@ FEDAVG: Mapping[str, Options] = {
     "smoothed": of("FedAvg", {**SGD, "label_smoothing": 0.2}),
     "clipped": of("FedAvg", {**SGD, **NORMED, "clip_norm": 0.7}),
     "clipped with a penalty": of("FedProx", {"clip_norm": 0.2}, mu=1.0),
+    "words": of("FedAvg", {**WORDS, **SGD}),
     "kept momentum of idle clients": of("FedAvg", {**KEPT, **IDLE, "personalise": "all"}),
     "kept momentum with batch norm": of("FedAvg", {**NORMED, **KEPT}),
 }
@@ -142,6 +143,7 @@ FEDCURV: Mapping[str, Options] = {
     "sparse last round": of("FedCurv", top_q=0.3, partial="last_round", penalty_step="proximal"),
     "hardly sparse": of("FedCurv", top_q=0.8),
     "exact": of("FedCurv", kind="exact", fisher_samples=5),
+    "words": of("FedCurv", WORDS, kind="exact", lam=2.0),
     "mc": of("FedCurv", {"division": "one_large", "cohort": 2, "batch_size": 9}, kind="mc"),
     "batches": of("FedCurv", reduction="batch_mean_sq", fisher_batch=4, fisher_samples=7),
     "exact batches": of("FedCurv", kind="exact", reduction="batch_mean_sq", fisher_batch=4),

@@ -107,6 +107,21 @@ class Pointed(Embedded):
     point = True
 
 
+class Worded(nn.Module):
+    """Embeddings of tokens, one of which many samples do not have, and a layer on each before their mean."""
+
+    dtype = torch.float64
+
+    def __init__(self, *, in_shape: tuple[int, ...], num_classes: int, num_tokens: int) -> None:
+        super().__init__()
+        self.table = nn.Embedding(num_tokens, 3, dtype=self.dtype)
+        self.hidden, self.out = (nn.Linear(*sizes, dtype=self.dtype) for sizes in ((3, 4), (4, num_classes)))
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        features = torch.tanh(self.hidden(self.table(x))).mean(1)
+        return features, self.out(features)
+
+
 class Network32(Network):
     """In single precision."""
 

@@ -34,7 +34,7 @@ from moon import MOON
 from onlineewc import OnlineEWC
 from optimizers import choice_of
 from round_loop import Data, Play, Round
-from samples import CLASSES, FEATURES, located
+from samples import CLASSES, FEATURES, LENGTH, TOKENS, located
 from scaffold import Scaffold
 from schedule import Schedule
 from settings import settings_of
@@ -57,7 +57,7 @@ def program_options(case: Options, folder: Path) -> dict[str, object]:
     """A case as options of the program, its samples in a folder."""
     options = {key: value for key, value in {**BASE, **case}.items() if value is not None}
     return {
-        "data": str(folder / "data.npz"),
+        "data": str(folder / f"{options.pop('samples')}.npz"),
         "partition": "FromFile",
         "partition.path": str(folder / f"{options.pop('division')}.json"),
         "model": f"{network.__file__}:{options.pop('network')}",
@@ -90,17 +90,23 @@ def module_of(case: Options) -> nn.Module:
     options = {**BASE, **case}
     make: type[nn.Module] = getattr(network, options["network"])
     with torch_seed(options["seed"], Purpose.MODEL):
-        return make(in_shape=(FEATURES,), num_classes=num_classes(options, CLASSES))
+        words = {"num_tokens": TOKENS} if options["samples"] == "words" else {}
+        shape = (LENGTH,) if words else (FEATURES,)
+        return make(in_shape=shape, num_classes=num_classes(options, CLASSES), **words)
 
 
 def data_of(folder: Path, division: Division, options: Options) -> Data:
     """The samples as the program takes them: features in single precision, normalised if asked.
 
+    Tokens stay whole numbers.
+
     Merged, all samples are divided, and the test set is what the clients keep aside.
     """
-    with np.load(folder / "data.npz") as arrays:
-        x_train, x_test = (torch.from_numpy(arrays[key]).float().double() for key in ("x_train", "x_test"))
+    with np.load(folder / f"{options['samples']}.npz") as arrays:
+        x_train, x_test = (torch.from_numpy(arrays[key]) for key in ("x_train", "x_test"))
         y_train, y_test = (torch.from_numpy(arrays[key]) for key in ("y_train", "y_test"))
+    if x_train.is_floating_point():
+        x_train, x_test = (x.float().double() for x in (x_train, x_test))
     if options.get("data.merge"):
         x_train, y_train = torch.cat([x_train, x_test]), torch.cat([y_train, y_test])
         tested = sorted({i for part in division[1] for i in part})

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 CLASSES = 4
 TRAIN, TEST, FEATURES = 130, 36, 4
+TOKENS, LENGTH = 7, 5
 SIZES = {"unlike": (27, 19, 14, 11, 8, 2), "one_large": (70, 19, 14, 11, 8, 2)}
 """Samples of each client, in two divisions; the rest belong to nobody. Of two none is kept aside for testing."""
 MERGED = (50, 30, 20, 19, 11, 8)
@@ -33,7 +34,7 @@ def located(options: Mapping[str, Any], folder: Path) -> dict[str, Any]:
 
 
 def write_samples(folder: Path) -> None:
-    """Write data.npz, a <division>.json for each division, and the files that options name.
+    """Write data.npz, words.npz with other samples of the same labels, a <division>.json for each division, and files.
 
     Labels are skewed between clients. The last class has no test samples. The first feature is mostly 0.
     """
@@ -54,6 +55,8 @@ def write_samples(folder: Path) -> None:
     (folder / "away.csv").write_text(AWAY, encoding="utf-8")
     (folder / "factors.csv").write_text(FACTORS, encoding="utf-8")
     np.savez(folder / "data.npz", x_train=x_train, y_train=y_train, x_test=x_test, y_test=y_test)
+    words = [(y[:, None] + rng.integers(0, TOKENS - CLASSES + 1, (len(y), LENGTH))) for y in (y_train, y_test)]
+    np.savez(folder / "words.npz", x_train=words[0], y_train=y_train, x_test=words[1], y_test=y_test)
 
 
 def _write(file: Path, clients: Sequence[npt.NDArray[np.int64]]) -> None:

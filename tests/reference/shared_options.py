@@ -6,15 +6,17 @@ from collections.abc import Mapping
 from typing import Any
 
 Options = Mapping[str, Any]
-"""Of a run, as the command line names them; `network` is a class of network.py, `division` a name in samples.py."""
+"""Of a run, as the command line names them; `network` is a class of network.py, `samples` and `division` names in
+samples.py."""
 
 BASE: Options = {
-    "network": "Network", "division": "unlike", "method": "FedAvg", "clients": 6, "cohort": 4, "rounds": 3,
-    "batch_size": 4, "lr": 0.3, "local_test": 0.2, "seed": 11, "lanes": 3, "compile": False, "device": "cpu",
-    "checkpoint_every": 1, "keep_checkpoints": 9,
+    "network": "Network", "samples": "data", "division": "unlike", "method": "FedAvg", "clients": 6, "cohort": 4,
+    "rounds": 3, "batch_size": 4, "lr": 0.3, "local_test": 0.2, "seed": 11, "lanes": 3, "compile": False,
+    "device": "cpu", "checkpoint_every": 1, "keep_checkpoints": 9,
 }  # fmt: skip
 """Two groups of three lanes, of which two are padded; the last batch of most clients is short."""
 SGD: Options = {"momentum": 0.5, "weight_decay": 0.1}
+WORDS: Options = {"network": "Worded", "samples": "words"}
 NORMED: Options = {"network": "Normed"}
 LOCAL: Options = {**NORMED, "running_statistics": "local", "rounds": 4}
 KEPT: Options = {**SGD, "optimizer.keep": True, "cohort": 3, "rounds": 5, "lr": 0.1}

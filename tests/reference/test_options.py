@@ -43,7 +43,7 @@ NEEDED = {"lr_step", "lr_warmup"}
 """Options that their schedule cannot do without."""
 MORE_COLUMNS = {"forgetting_every", "personalise", "local_test", "estimate_statistics"}
 """Options that bring columns, and may change nothing else."""
-MADE_OF = {"method", "network", "division", "clients", "rounds", "data.merge"}
+MADE_OF = {"method", "network", "samples", "division", "clients", "rounds", "data.merge"}
 """What a case is made of."""
 
 

@@ -152,3 +152,23 @@ class Classified(nn.Module):
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
         features = torch.relu(self.hidden(x))
         return features, self.out(features)
+
+
+class Averaged(nn.Module):
+    """Embeddings of tokens, averaged over a sample between two layers."""
+
+    def __init__(self, *, num_tokens: int, num_classes: int, hidden: int = 12) -> None:
+        super().__init__()
+        self.table, self.hidden = nn.Embedding(num_tokens, 6), nn.Linear(6, hidden)
+        self.out = nn.Linear(hidden, num_classes)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        features = torch.tanh(self.hidden(self.table(x))).mean(1)
+        return features, self.out(features)
+
+
+class Forgetful(Averaged):
+    """Knows no word for the last token."""
+
+    def __init__(self, *, num_tokens: int, num_classes: int) -> None:
+        super().__init__(num_tokens=num_tokens - 1, num_classes=num_classes)

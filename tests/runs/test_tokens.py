@@ -1,0 +1,53 @@
+"""Samples of tokens: any model that embeds them trains to the same bits, and others are refused in one line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from launching import own_model, simulated
+from token_digits import write_tokens
+
+from fl_ddp.check.candidate import Case
+from fl_ddp.check.judge import Judge
+from fl_ddp.errors import ConfigError
+
+CONFORMANCE = ("lanes", "padding", "order", "again", "shapes", "once", "compiled", "ranks", "resume")
+
+
+@pytest.mark.parametrize(
+    "method", ["FedAvg", *(pytest.param(name, marks=pytest.mark.slow) for name in ("FisherAvg", "FedKA"))]
+)
+def test_bits_are_the_same_with_an_embedding(method: str, tmp_path: Path) -> None:
+    write_tokens(tmp_path / "tokens.npz")
+    case = Case(
+        method,
+        {"method": method, "data": str(tmp_path / "tokens.npz"), "model": own_model("Averaged")["model"]},
+        tmp_path,
+    )
+    with Judge() as judge:
+        found = list(judge.findings(case, CONFORMANCE))
+    assert [each for each in found if each.verdict != "holds"] == []
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"model": "MLP"}, "--model: MLP fails on tokens up to 16 [1, 12]: "),
+        (
+            {"model": own_model("Forgetful")["model"]},
+            "--model: Forgetful fails on tokens up to 16 [1, 12]: index out of range",
+        ),
+        (
+            {"model": "LeNet5"},
+            "--model LeNet5: a sample of shape (12,) is no image; accepted: (channels, height, width)",
+        ),
+        ({"augment": ["flip"]}, "--augment: flip, but samples are [12]; accepted: images [channels, height, width]"),
+        ({"stream": "Rotated"}, "--stream: Rotated turns images, and samples have the shape [12]"),
+    ],
+)
+def test_what_cannot_take_tokens_is_told_in_one_line(options: dict[str, object], message: str, tmp_path: Path) -> None:
+    write_tokens(tmp_path / "tokens.npz", 100)
+    with pytest.raises(ConfigError) as error:
+        simulated({**own_model("Averaged"), "data": str(tmp_path / "tokens.npz"), **options}, tmp_path)
+    assert str(error.value).startswith(message) and "\n" not in str(error.value)
