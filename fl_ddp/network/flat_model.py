@@ -22,6 +22,7 @@ from fl_ddp.network.batch_norm import RUNNING, MaskedBatchNorm, make_norms_maske
 from fl_ddp.network.dropout import make_dropout_keyed
 from fl_ddp.network.layers import SeenLinear, replace_layer, require_sizes
 from fl_ddp.network.loss import among, cross_entropy, mean_over
+from fl_ddp.network.recurrent import make_recurrence_batched
 from fl_ddp.protocol import Batch, Leaves
 
 Part = tuple[int, ...]
@@ -78,6 +79,7 @@ class FlatModel:
         if not named:
             raise ConfigError("--model", f"{type(module).__name__} has no parameters to train")
         trained, own = len(named), module.state_dict(keep_vars=True)
+        make_recurrence_batched(module)
         self._norms = make_norms_masked(module)
         named |= {f"{norm}.{name}": module.get_buffer(f"{norm}.{name}") for norm in self._norms for name in RUNNING}
         self.running: Part = tuple(range(trained, len(named)))

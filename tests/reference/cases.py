@@ -75,6 +75,7 @@ FEDAVG: Mapping[str, Options] = {
     "clipped": of("FedAvg", {**SGD, **NORMED, "clip_norm": 0.7}),
     "clipped with a penalty": of("FedProx", {"clip_norm": 0.2}, mu=1.0),
     "words": of("FedAvg", {**WORDS, **SGD}),
+    "words in order": of("FedAvg", {**WORDS, **SGD, "network": "Heard", "lr": 1.0}),
     "kept momentum of idle clients": of("FedAvg", {**KEPT, **IDLE, "personalise": "all"}),
     "kept momentum with batch norm": of("FedAvg", {**NORMED, **KEPT}),
 }
@@ -144,6 +145,7 @@ FEDCURV: Mapping[str, Options] = {
     "hardly sparse": of("FedCurv", top_q=0.8),
     "exact": of("FedCurv", kind="exact", fisher_samples=5),
     "words": of("FedCurv", WORDS, kind="exact", lam=2.0),
+    "words in order": of("FedCurv", {**WORDS, "network": "Heard"}, lam=2.0),
     "mc": of("FedCurv", {"division": "one_large", "cohort": 2, "batch_size": 9}, kind="mc"),
     "batches": of("FedCurv", reduction="batch_mean_sq", fisher_batch=4, fisher_samples=7),
     "exact batches": of("FedCurv", kind="exact", reduction="batch_mean_sq", fisher_batch=4),

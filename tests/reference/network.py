@@ -122,6 +122,23 @@ class Worded(nn.Module):
         return features, self.out(features)
 
 
+class Heard(nn.Module):
+    """Words in their order: an LSTM, behind it a GRU, whose last hidden states are the features."""
+
+    dtype = torch.float64
+
+    def __init__(self, *, in_shape: tuple[int, ...], num_classes: int, num_tokens: int) -> None:
+        super().__init__()
+        self.table = nn.Embedding(num_tokens, 2, dtype=self.dtype)
+        self.lstm = nn.LSTM(2, 3, dtype=self.dtype, batch_first=True)
+        self.gru = nn.GRU(3, 3, dtype=self.dtype, batch_first=True)
+        self.out = nn.Linear(3, num_classes, dtype=self.dtype)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        features = self.gru(self.lstm(self.table(x))[0])[0][:, -1]
+        return features, self.out(features)
+
+
 class Network32(Network):
     """In single precision."""
 

@@ -15,18 +15,21 @@ from fl_ddp.errors import ConfigError
 CONFORMANCE = ("lanes", "padding", "order", "again", "shapes", "once", "compiled", "ranks", "resume")
 
 
+MODELS: dict[str, dict[str, object]] = {
+    "embedding": {"model": own_model("Averaged")["model"]},
+    "LSTM": {"model": "CharLSTM", "model.dropout": 0.3},
+}
+OFTEN, SELDOM = (("FedAvg", "embedding"), ("FedAvg", "LSTM")), (("FisherAvg", "embedding"), ("FedKA", "LSTM"))
+
+
 @pytest.mark.parametrize(
-    "method", ["FedAvg", *(pytest.param(name, marks=pytest.mark.slow) for name in ("FisherAvg", "FedKA"))]
+    ("method", "model"), [*OFTEN, *(pytest.param(*case, marks=pytest.mark.slow) for case in SELDOM)]
 )
-def test_bits_are_the_same_with_an_embedding(method: str, tmp_path: Path) -> None:
+def test_bits_are_the_same(method: str, model: str, tmp_path: Path) -> None:
     write_tokens(tmp_path / "tokens.npz")
-    case = Case(
-        method,
-        {"method": method, "data": str(tmp_path / "tokens.npz"), "model": own_model("Averaged")["model"]},
-        tmp_path,
-    )
+    options = {"method": method, "data": str(tmp_path / "tokens.npz"), **MODELS[model]}
     with Judge() as judge:
-        found = list(judge.findings(case, CONFORMANCE))
+        found = list(judge.findings(Case(method, options, tmp_path), CONFORMANCE))
     assert [each for each in found if each.verdict != "holds"] == []
 
 
