@@ -117,8 +117,8 @@ class Dataset(ABC):
                     ),
                 )
         if arrays.num_tokens and (self.normalize or self.mean):
-            key, value = ("normalize", "true") if self.normalize else ("mean", ",".join(map(str, self.mean)))
-            raise ConfigError(f"--data.{key}", f"{value}, but samples are tokens, of which no mean is taken", "none")
+            key, value, none = ("normalize", "true", "false") if self.normalize else ("mean", "is given", "[]")
+            raise ConfigError(f"--data.{key}", f"{value}, but samples are tokens, of which no mean is taken", none)
         for split in ("train", "test"):
             x, y = getattr(arrays, f"x_{split}"), getattr(arrays, f"y_{split}")
             images, labels = self.origin(f"x_{split}"), self.origin(f"y_{split}")

@@ -124,7 +124,7 @@ def test_what_is_not_there_is_named(library: Any, tmp_path: Path) -> None:
     assert refusal(HuggingFace(path=path)) == (
         "--data.test: there is no split test; accepted: train, validation, or null to draw it by --data.test_share"
     )
-    given = {"path": path, "test": "validation"}
+    given: dict[str, Any] = {"path": path, "test": "validation"}
     assert refusal(HuggingFace(**given, train="x")).startswith("--data.train: there is no split x; accepted: train, v")
     assert refusal(HuggingFace(**given, label="y")) == "--data.label: there is no column y; accepted: a, text, label"
     assert refusal(HuggingFace(**given, client="y")).startswith("--data.client: there is no column y; accepted: a, ")

@@ -45,7 +45,7 @@ def pair(make: Callable[[], nn.RNNBase]) -> tuple[nn.RNNBase, Recurrent]:
     return layer, found
 
 
-def inputs(layer: nn.RNNBase) -> tuple[Tensor, ...]:
+def inputs(layer: nn.RNNBase | Recurrent) -> tuple[Tensor, ...]:
     """x, and h and c to begin with."""
     places = layer.num_layers * (1 + layer.bidirectional)
     x = noise(B, T, D) if layer.batch_first else noise(T, B, D)
