@@ -10,11 +10,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from fl_ddp.clients.factors import factors
 from fl_ddp.config.settings import Config
 from fl_ddp.engine.plan import Plan
 from fl_ddp.engine.seeds import Purpose, keys, unit
 from fl_ddp.protocol import Factors, Indices
+from fl_ddp.tasks.factors import factors
 from fl_ddp.tasks.turnout import Turnout
 
 _DRAWN: Mapping[str, Purpose] = {"client_lr": Purpose.CLIENT_LR, "client_work": Purpose.CLIENT_WORK}

@@ -97,7 +97,7 @@ class Given(Dataset):
 
     def read(self) -> Arrays:
         y = np.zeros(len(self.x), np.int64)
-        return Arrays(self.x, y, self.x, y, ("a",), self.num_tokens)  # type: ignore[arg-type]
+        return Arrays(self.x, y, self.x, y, ("a",), num_tokens=self.num_tokens)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fl_ddp.clients.factors import FORM, factors
 from fl_ddp.errors import ConfigError
+from fl_ddp.tasks.factors import FORM, factors
 
 DRAWS = np.array([0.0, 0.25, 0.5])
 
