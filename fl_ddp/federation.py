@@ -29,7 +29,7 @@ from fl_ddp.optimizers.sgd import SGD
 from fl_ddp.partitions.class_reduction import ClassReduction, read_reductions
 from fl_ddp.partitions.local_split import drawn_like, local_split
 from fl_ddp.partitions.partition import Partition
-from fl_ddp.protocol import Indices, Inputs, Origin, Tensors
+from fl_ddp.protocol import Indices, Inputs, Origin, Owners, Tensors
 from fl_ddp.ranks.cohort import auto_lanes
 from fl_ddp.ranks.collectives import Ranks
 from fl_ddp.streams.stream import Stream
@@ -51,6 +51,7 @@ class Federation:
         names: of these labels.
         classes: names of the labels that tasks have, which the model knows.
         clients: training samples of each client, all tasks' together.
+        client_names: as the data have them; empty where another division than theirs made the clients.
         local_test: each client's own test samples; empty arrays if none were asked for.
         local_test_from: whether they are of the training or of the test set.
         partition_seed: that the partition was drawn with.
@@ -71,6 +72,7 @@ class Federation:
     names: tuple[str, ...]
     classes: tuple[str, ...]
     clients: Parts
+    client_names: tuple[str, ...]
     local_test: Parts
     local_test_from: Origin
     partition_seed: int
@@ -190,6 +192,7 @@ def build_federation(config: Config, ranks: Ranks, module: torch.nn.Module | Non
         names=data.classes,
         classes=classes,
         clients=clients,
+        client_names=_names(data.owners, clients) if data.owners and config.partition.name == "Natural" else (),
         local_test=local_test,
         local_test_from=config.local_test_from,
         partition_seed=partition_seed,
@@ -201,6 +204,11 @@ def build_federation(config: Config, ranks: Ranks, module: torch.nn.Module | Non
         lanes=auto_lanes(config.cohort_size, device.type) if config.lanes == "auto" else config.lanes,
         remarks=tuple(_remarks(config, data)),
     )
+
+
+def _names(owners: Owners, clients: Parts) -> tuple[str, ...]:
+    """Names of clients each of which has all its training samples, at least one, from one owner."""
+    return tuple(owners.names[owners.train[part[0]]] for part in clients)
 
 
 def _remarks(config: Config, data: Arrays) -> Iterator[str]:

@@ -101,6 +101,7 @@ class RunFiles:
             len(federation.labels),
             federation.local_test_from,
             federation.counts,
+            federation.client_names,
         )
         if finished is not None:
             stored = read_partition(path / "partition.json")

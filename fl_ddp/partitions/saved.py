@@ -31,6 +31,7 @@ class SavedPartition:
         num_samples: size of the training set divided; None if not known.
         counts: training samples of each client by the name of the class, those it has none of left out; for readers
             of the file, None if not known.
+        names: of the clients, as the data have them; for readers of the file, empty if they have none.
     """
 
     clients: list[Indices]
@@ -40,6 +41,7 @@ class SavedPartition:
     num_samples: int | None = None
     local_test_from: Origin = "train"
     counts: Sequence[Mapping[str, int]] | None = None
+    names: Sequence[str] = ()
 
 
 def write_partition(path: Path, partition: SavedPartition) -> None:
@@ -53,6 +55,7 @@ def write_partition(path: Path, partition: SavedPartition) -> None:
         "seed": partition.seed,
         "num_samples": partition.num_samples,
         **({"overlap": True} if overlapping(partition.clients) else {}),
+        **({"names": list(partition.names)} if partition.names else {}),
         **({"counts": partition.counts} if partition.counts is not None else {}),
         "clients": [part.tolist() for part in partition.clients],
     }

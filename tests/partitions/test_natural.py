@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from launching import SMALL, finished, numbers, resumed, simulated
 
 from fl_ddp.config.command_line import from_mapping
 from fl_ddp.errors import ConfigError
@@ -68,6 +70,28 @@ def test_samples_of_both_sets_are_merged_with_their_clients(tmp_path: Path) -> N
     built = founded(tmp_path, clients=5, local_test=0.3, **{"data.merge": True})
     whole = [sorted([*own, *kept]) for own, kept in zip(lists(built.clients), lists(built.local_test), strict=True)]
     assert whole == [[3, 6, 10, 13], [14], [0, 2, 5, 8, 11], [1, 4, 7], [9, 12]]
+
+
+def test_a_run_leaves_the_names_of_its_clients(tmp_path: Path) -> None:
+    assert founded(tmp_path, clients=2, **{"partition.min_size": 3}).client_names == ("9", "10")
+    assert founded(tmp_path, clients=2, partition="IID").client_names == ()
+    run = {**SMALL, "data": f"{tmp_path}/data.npz", "partition": "Natural", "clients": 3, "cohort": 2, "rounds": 0}
+    stored = json.loads((simulated(run, tmp_path) / "partition.json").read_text())
+    assert stored["names"] == ["2", "9", "10"] and stored["clients"] == [[3, 6], [0, 2, 5, 8], [1, 4, 7]]
+    from_file = {**run, "partition": "FromFile", "partition.path": f"{tmp_path}/run/partition.json", "name": "again"}
+    again = json.loads((simulated(from_file, tmp_path) / "partition.json").read_text())
+    assert again["clients"] == stored["clients"] and "names" not in again
+
+
+def test_ranks_and_a_resume_change_no_bits(tmp_path: Path) -> None:
+    random = np.random.default_rng(0)
+    rows = (f"{random.normal():.3f},{random.normal():.3f},{i % 3},u{i % 12}" for i in range(240))
+    (tmp_path / "mine.csv").write_text("\n".join(["a,b,label,who", *rows]))
+    natural = {**SMALL, "data": f"{tmp_path}/mine.csv", "data.client": "who", "partition": "Natural", "local_test": 0.3}
+    alone = numbers(simulated({**natural, "local_test_from": "test"}, tmp_path / "alone"))
+    finished({**natural, "local_test_from": "test", "out": tmp_path / "two"}, 2, tmp_path)
+    begun = simulated({**natural, "local_test_from": "test", "rounds": 1}, tmp_path / "begun")
+    assert numbers(tmp_path / "two" / "run") == alone == numbers(resumed(begun, rounds=natural["rounds"]))
 
 
 @pytest.mark.parametrize(
