@@ -147,6 +147,9 @@ class Csv(Dataset):
         for option, name in (("label", self.label), ("client", self.client)):
             if name is not None and name not in header:
                 raise ConfigError(f"--data.{option}", f"{path} has no column {name}", _listed(header))
+        if "" in header:
+            what = f"column {header.index('') + 1} has no name, as pandas writes an index; such a number is no feature"
+            raise ConfigError(path, what, "a name for each column (to_csv with index=False)")
         if len(set(header)) < len(header):
             twice = next(name for name in header if header.count(name) > 1)
             raise ConfigError(path, f"two columns are named {twice!r}", "distinct names")
