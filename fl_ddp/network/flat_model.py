@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, grad_and_value
 
 from fl_ddp.errors import ConfigError, one_line
+from fl_ddp.network.attention import make_attention_batched
 from fl_ddp.network.batch_norm import RUNNING, MaskedBatchNorm, make_norms_masked
 from fl_ddp.network.dropout import make_dropout_keyed
 from fl_ddp.network.layers import SeenLinear, replace_layer, require_sizes
@@ -80,6 +81,7 @@ class FlatModel:
             raise ConfigError("--model", f"{type(module).__name__} has no parameters to train")
         trained, own = len(named), module.state_dict(keep_vars=True)
         make_recurrence_batched(module)
+        make_attention_batched(module)
         self._norms = make_norms_masked(module)
         named |= {f"{norm}.{name}": module.get_buffer(f"{norm}.{name}") for norm in self._norms for name in RUNNING}
         self.running: Part = tuple(range(trained, len(named)))

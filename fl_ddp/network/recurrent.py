@@ -78,7 +78,7 @@ def make_recurrence_batched(module: nn.Module) -> None:
         ConfigError: an LSTM projects its hidden states.
     """
     for name, layer in list(module.named_modules()):
-        if type(layer) not in _SUPPORTED:
+        if layer is module or type(layer) not in _SUPPORTED:
             continue
         if layer.proj_size:
             what = f"LSTM at {name!r} has proj_size {layer.proj_size}, which lanes have not"

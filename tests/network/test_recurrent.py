@@ -114,7 +114,8 @@ def test_lanes_are_models_of_their_own(make: Callable[[], nn.RNNBase]) -> None:
 
 @pytest.mark.parametrize("name", [name for name in LAYERS if name.startswith("LSTM")])
 def test_an_lstm_in_single_precision_is_torchs(name: str) -> None:
-    layer, found = (each.float() for each in pair(LAYERS[name]))
+    layer, found = pair(LAYERS[name])
+    layer, found = layer.float(), found.float()
     given = [t.float() for t in inputs(layer)]
     for ours, theirs in zip(all_of(found, *given), all_of(layer, *given), strict=True):
         assert theirs.any()

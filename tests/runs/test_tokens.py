@@ -18,8 +18,10 @@ CONFORMANCE = ("lanes", "padding", "order", "again", "shapes", "once", "compiled
 MODELS: dict[str, dict[str, object]] = {
     "embedding": {"model": own_model("Averaged")["model"]},
     "LSTM": {"model": "CharLSTM", "model.dropout": 0.3},
+    "transformer": {"model": own_model("Attentive")["model"]},
 }
-OFTEN, SELDOM = (("FedAvg", "embedding"), ("FedAvg", "LSTM")), (("FisherAvg", "embedding"), ("FedKA", "LSTM"))
+OFTEN = (("FedAvg", "embedding"), ("FedAvg", "LSTM"))
+SELDOM = (("FisherAvg", "embedding"), ("FedKA", "LSTM"), ("FedAvg", "transformer"))
 
 
 @pytest.mark.parametrize(

@@ -167,6 +167,19 @@ class Averaged(nn.Module):
         return features, self.out(features)
 
 
+class Attentive(nn.Module):
+    """Tokens that look at each other, with dropout."""
+
+    def __init__(self, *, num_tokens: int, num_classes: int, hidden: int = 16) -> None:
+        super().__init__()
+        self.table, self.out = nn.Embedding(num_tokens, 8), nn.Linear(8, num_classes)
+        self.look = nn.TransformerEncoderLayer(8, 2, hidden, 0.2, batch_first=True)
+
+    def forward(self, x: Tensor) -> Tensor:
+        out: Tensor = self.out(self.look(self.table(x)).mean(1))
+        return out
+
+
 class Forgetful(Averaged):
     """Knows no word for the last token."""
 
