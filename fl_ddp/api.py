@@ -21,9 +21,10 @@ from fl_ddp.errors import ConfigError, InterruptedRunError, RunError
 from fl_ddp.importance.fisher import Reduction, fisher, importance_sum
 from fl_ddp.importance.scale import Norm, by_tensor_norm, of_largest
 from fl_ddp.importance.sensitivity import Label, Sensitivity
+from fl_ddp.losses.criterion import mean_over
+from fl_ddp.losses.cross_entropy import among, cross_entropy, one_hot
 from fl_ddp.methods.fedavg import FedAvg
 from fl_ddp.network.flat_model import FlatModel
-from fl_ddp.network.loss import among, cross_entropy, mean_over, one_hot
 from fl_ddp.optimizers.rule import Optimizer, Rates
 from fl_ddp.partitions.partition import Partition, parts_of
 from fl_ddp.protocol import (

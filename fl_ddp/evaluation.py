@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from math import nan
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -13,18 +15,17 @@ from torch import Tensor
 
 from fl_ddp.engine.samples import Samples
 from fl_ddp.federation import Federation
-from fl_ddp.network.loss import among, one_hot
+from fl_ddp.losses.criterion import ByOutput
+from fl_ddp.losses.cross_entropy import among, one_hot
 from fl_ddp.protocol import Indices, Term
 from fl_ddp.ranks.collectives import Ranks
 from fl_ddp.ranks.exact_sum import LIMIT, exact_total
+from fl_ddp.ranks.outputs import BATCH, gathered, of_lanes
 from fl_ddp.ranks.threads import workers_on
 from fl_ddp.results.client_table import ClientScores
 from fl_ddp.results.forgetting_table import ClassChange
+from fl_ddp.results.metrics import Record
 from fl_ddp.tasks.world import TaskTest, World
-
-BATCH = 1000
-"""Samples per forward pass; fixed, so that neither ranks nor memory move a bit of the loss."""
-
 
 Predict = Callable[[Tensor, Tensor], Tensor]
 """Logits [B, C] of a model [V] for inputs [B, ...]."""
@@ -34,22 +35,31 @@ class Scores(NamedTuple):
     """How a model does on a test set.
 
     Attributes:
-        accuracy: fraction of samples whose largest logit is the label's.
-        loss: mean cross-entropy; a sample counts up to 2^27 / N, so that the sum is exact.
-        class_accuracy: [C] accuracy on the samples of each class; nan where there are none.
-        confusion: [C, C] numbers of samples by label and prediction.
+        accuracy: fraction of samples whose largest logit is the label's, or of right decisions; None if nothing is so.
+        loss: mean of the samples'; a cross-entropy counts up to 2^27 / N, so that the sum is exact.
+        class_accuracy: [C] accuracy on the samples of each class, nan where there are none; or of each decision.
+        confusion: [C, C] numbers of samples by label and prediction; empty where there are no classes.
         of_tasks: accuracies on the test sets of tasks, from the first on; maybe more than count above.
+        measures: what else the loss tells.
     """
 
-    accuracy: float
+    accuracy: float | None
     loss: float
-    class_accuracy: tuple[float, ...]
-    confusion: tuple[tuple[int, ...], ...]
+    class_accuracy: tuple[float, ...] = ()
+    confusion: tuple[tuple[int, ...], ...] = ()
     of_tasks: tuple[float, ...] = ()
+    measures: Mapping[str, float] = MappingProxyType({})
+
+    def told(self, record: Record) -> Record:
+        """A round's record with these scores of the global model."""
+        of_class = self.class_accuracy or None
+        return replace(
+            record, accuracy=self.accuracy, loss=self.loss, class_accuracy=of_class, measures=dict(self.measures)
+        )
 
 
 class Received(NamedTuple):
-    """Accuracy of the model that clients receive on their own test samples.
+    """Accuracy, or the loss's own score, of the model that clients receive on their own test samples.
 
     Attributes:
         by_all: mean over all clients that are enrolled; None if none of them has test samples.
@@ -69,6 +79,8 @@ class Evaluation:
         """Look at a world's test samples, all ranks together."""
         self._federation, self._world, self._ranks = federation, world, ranks
         self._nothing_is_own = not any(map(len, federation.local_test))
+        criterion = federation.model.criterion
+        self._by_output = criterion if isinstance(criterion, ByOutput) else None
 
     def of_server(self, theta: Tensor, of_all_tasks: bool = False) -> Scores:
         """The server's model [P] on the test sets of the tasks so far together; of each task, or of all to come too."""
@@ -78,10 +90,15 @@ class Evaluation:
             def predict(x: Tensor) -> Tensor:
                 return among(model.logits(theta, x), test.allowed)
 
+            if self._by_output:
+                rows = np.arange(len(test.samples.y))
+                found = self._by_output.tested(*gathered(predict, test.samples, rows, model.dtype, self._ranks))
+                return Scores(found.accuracy, found.loss, found.of_outputs, measures=found.measures)
             return evaluate(predict, test.samples, model.num_classes, model.dtype, self._ranks)
 
         each = [score(test) for test in (self._federation.worlds.all_tests() if of_all_tasks else tests)]
-        return pooled(each[: len(tests)])._replace(of_tasks=tuple(scores.accuracy for scores in each))
+        of_tasks = tuple(scores.accuracy for scores in each if scores.accuracy is not None)
+        return pooled(each[: len(tests)])._replace(of_tasks=of_tasks)
 
     def received(self, theta: Tensor, cohort: Indices) -> Received:
         """How the model [P] that clients receive does on their own test samples, all clients' and the cohort's."""
@@ -92,7 +109,8 @@ class Evaluation:
         def predict(x: Tensor) -> Tensor:
             return among(model.logits(theta, x), world.allowed)
 
-        accuracy = evaluate_clients(predict, world.own_samples, world.local_test, model.dtype, self._ranks)
+        find = self._scores_of_clients if self._by_output else evaluate_clients
+        accuracy = find(predict, world.own_samples, world.local_test, model.dtype, self._ranks)
         return Received(_mean(accuracy[world.present]), _mean(accuracy[cohort]), accuracy)
 
     def of_clients(self, clients: Indices, received: Received, own: Tensor | None) -> list[ClientScores]:
@@ -146,9 +164,38 @@ class Evaluation:
         federation, world = self._federation, self._world
         parts = [world.local_test[i] if i >= 0 else np.zeros(0, np.int64) for i in clients]
         predict = _among(federation.method.predict, world.allowed)
-        accuracy = own_accuracy(predict, theta, world.own_samples, parts, federation.model.dtype)
+        find = self._own_scores if self._by_output else own_accuracy
+        accuracy = find(predict, theta, world.own_samples, parts, federation.model.dtype)
         tested = torch.tensor([float(len(part) > 0) for part in parts], device=accuracy.device)
         return {"own_accuracy": Term(accuracy, weight=tested), "tested": Term(tested)}
+
+    def _scores_of_clients(
+        self,
+        predict: Callable[[Tensor], Tensor],
+        samples: Samples,
+        parts: Sequence[Indices],
+        dtype: torch.dtype,
+        ranks: Ranks,
+    ) -> npt.NDArray[np.float64]:
+        """As evaluate_clients, what the loss measures clients by."""
+        outputs, y = gathered(predict, samples, np.concatenate(parts), dtype, ranks)
+        sizes = [len(part) for part in parts]
+        both = zip(torch.split(outputs, sizes), torch.split(y, sizes), strict=True)
+        return np.array([self._score(*own) for own in both])
+
+    def _own_scores(
+        self, predict: Predict, theta: Tensor, samples: Samples, parts: Sequence[Indices], dtype: torch.dtype
+    ) -> Tensor:
+        """As own_accuracy, what the loss measures clients by."""
+        longest = max(map(len, self._world.local_test))
+        each = of_lanes(predict, theta, samples, parts, longest, dtype)
+        found = [self._score(*own) if len(own[0]) else 0.0 for own in each]
+        return torch.tensor(found, dtype=torch.float64, device=theta.device)
+
+    def _score(self, outputs: Tensor, y: Tensor) -> float:
+        """Of a client's own test samples; nan for one without any."""
+        assert self._by_output
+        return self._by_output.own_score(outputs, y) if len(y) else nan
 
 
 def evaluate(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import partial
 
 import numpy as np
@@ -20,6 +20,8 @@ from fl_ddp.engine.samples import Normaliser, Samples, channel_statistics, of_ch
 from fl_ddp.engine.seeds import Purpose, generator, torch_seed
 from fl_ddp.errors import ConfigError
 from fl_ddp.guards.global_random import refuse_global_draws
+from fl_ddp.losses.criterion import ByOutput, Criterion
+from fl_ddp.losses.named import loss_named
 from fl_ddp.methods.fedavg import FedAvg
 from fl_ddp.network.flat_model import FlatModel
 from fl_ddp.network.running_statistics import Statistics
@@ -29,9 +31,10 @@ from fl_ddp.optimizers.sgd import SGD
 from fl_ddp.partitions.class_reduction import ClassReduction, read_reductions
 from fl_ddp.partitions.local_split import drawn_like, local_split
 from fl_ddp.partitions.partition import Partition
-from fl_ddp.protocol import Indices, Inputs, Origin, Owners, Tensors
+from fl_ddp.protocol import Indices, Inputs, Numbers, Origin, Owners, Tensors
 from fl_ddp.ranks.cohort import auto_lanes
 from fl_ddp.ranks.collectives import Ranks
+from fl_ddp.streams.static import Static
 from fl_ddp.streams.stream import Stream
 from fl_ddp.tasks.pace import Pace, factors_of
 from fl_ddp.tasks.turnout import Turnout
@@ -47,9 +50,9 @@ class Federation:
         worlds: samples, clients and test sets of its tasks.
         turnout: who takes part in its rounds.
         pace: what each client does in them.
-        labels: [N] of the training set, on the host, as the data have them.
+        labels: [N] of the training set, on the host, as the data have them; all 0 where samples have other targets.
         names: of these labels.
-        classes: names of the labels that tasks have, which the model knows.
+        classes: names of the labels that tasks have, which the model knows; or of the numbers that it gives.
         clients: training samples of each client, all tasks' together.
         client_names: as the data have them; empty where another division than theirs made the clients.
         local_test: each client's own test samples; empty arrays if none were asked for.
@@ -89,6 +92,11 @@ class Federation:
         """Training samples of each client, before any class reduction, by the name of the class."""
         by_class = (np.unique(self.labels[part], return_counts=True) for part in self.clients)
         return [{self.names[k]: int(n) for k, n in zip(*each, strict=True)} for each in by_class]
+
+    @property
+    def told_apart(self) -> tuple[str, ...]:
+        """Names of the classes whose accuracies are told one by one; none where there are no accuracies."""
+        return self.classes if self.model.criterion.score == "accuracy" else ()
 
     def plan(self, config: Config, index: int) -> Plan:
         """The clients' local training in a round, from 0."""
@@ -143,7 +151,12 @@ def build_federation(config: Config, ranks: Ranks, module: torch.nn.Module | Non
         raise ConfigError("--data.merge", f"true, but {kept}; give --local_test 0.25, say, and --local_test_from train")
     stream = registry.build(config.stream)
     assert isinstance(stream, Stream)
-    data = source.load()
+    loss = loss_named(config.loss, config.label_smoothing)
+    if isinstance(loss, ByOutput) and not isinstance(stream, Static):
+        what = f"{config.stream.name} is of classes, and --loss {loss.name} has none"
+        raise ConfigError("--stream", what, "Static")
+    data = source.load(loss.targets)
+    labels, test_labels, names = _labels(data, loss)
     classes = stream.classes(data.classes)
     in_shape, num_classes = data.x_train.shape[1:], len(classes)
 
@@ -164,23 +177,26 @@ def build_federation(config: Config, ranks: Ranks, module: torch.nn.Module | Non
     example = test.inputs(test.x[:1], dtype)
     if data.num_tokens:
         example = torch.full_like(example, data.num_tokens - 1)  # that a table too short for it be told now
-    model = FlatModel(network, num_classes, example, config.label_smoothing)
-    try_once = partial(try_gradient, model, example, config.model.name)
+    model = FlatModel(network, num_classes, example, loss)
+    try_once = partial(try_gradient, model, example, test.y[:1], config.model.name)
     with _keyed(config, "forward", "by torch.nn.Dropout layers, whose keys are the run's", try_once):
         try_once()
     method = registry.build(config.method, model=model, num_clients=config.clients)
     assert isinstance(method, FedAvg)
+    if isinstance(loss, ByOutput) and method.needs_classes:
+        raise _reckons_with_classes(method, loss)
     optimizer = _optimizer(config, method)
-    clients, local_test, partition_seed = _divide(config, data)
-    test_labels = data.y_test
+    clients, local_test, partition_seed = _divide(config, loss, labels, test_labels, data.owners)
     if source.merge:
         tested = np.unique(np.concatenate(local_test))
         if not len(tested):
             raise ConfigError("--local_test", f"{config.local_test} leaves no client a test sample", "a larger share")
         rows = torch.from_numpy(tested).to(device)
-        test, test_labels = Samples(train.x[rows], train.y[rows], train.normaliser), data.y_train[tested]
-    whole = Data(train, test, data.y_train, test_labels, classes, clients, local_test, config.local_test_from)
-    worlds = Worlds(whole, stream, method, config.seed, _reduction(config, stream, clients, data, partition_seed))
+        test, test_labels = Samples(train.x[rows], train.y[rows], train.normaliser), labels[tested]
+    whole = Data(train, test, labels, test_labels, classes, clients, local_test, config.local_test_from)
+    worlds = Worlds(
+        whole, stream, method, config.seed, _reduction(config, stream, clients, data.classes, labels, partition_seed)
+    )
     _refuse_idle(config, stream, worlds)
     turnout = Turnout(config, worlds)
     return Federation(
@@ -188,8 +204,8 @@ def build_federation(config: Config, ranks: Ranks, module: torch.nn.Module | Non
         worlds=worlds,
         turnout=turnout,
         pace=Pace(config, turnout),
-        labels=data.y_train,
-        names=data.classes,
+        labels=labels,
+        names=names,
         classes=classes,
         clients=clients,
         client_names=_names(data.owners, clients) if data.owners and config.partition.name == "Natural" else (),
@@ -213,7 +229,7 @@ def _names(owners: Owners, clients: Parts) -> tuple[str, ...]:
 
 def _remarks(config: Config, data: Arrays) -> Iterator[str]:
     """What may surprise in data that are none the less run on."""
-    if min(data.y_train.min(), data.y_test.min()) == 1:
+    if data.y_train.dtype == np.int64 and min(data.y_train.min(), data.y_test.min()) == 1:
         yield (
             f"warning: class {data.classes[0]} has no samples: labels seem to count from 1; the model has one output "
             "too many"
@@ -253,15 +269,31 @@ def _optimizer(config: Config, method: FedAvg) -> Optimizer:
     return optimizer
 
 
-def _reduction(config: Config, stream: Stream, clients: Parts, data: Arrays, seed: int) -> ClassReduction | None:
+def _labels(data: Arrays, loss: Criterion) -> tuple[Indices, Indices, tuple[str, ...]]:
+    """Labels of the training and of the test set, and their names; one for all where samples have other targets."""
+    if isinstance(loss, ByOutput):
+        return np.zeros(len(data.y_train), np.int64), np.zeros(len(data.y_test), np.int64), ("samples",)
+    return data.y_train.astype(np.int64, copy=False), data.y_test.astype(np.int64, copy=False), data.classes
+
+
+def _reckons_with_classes(method: FedAvg, loss: Criterion) -> ConfigError:
+    """What to say of a method that needs the classes which a loss has not."""
+    what = f"{type(method).__name__} reckons with classes or their probabilities, and --loss {loss.name} has none"
+    by_kind = any(field.name == "kind" for field in fields(method))
+    return ConfigError("--method", what, "--method.kind empirical" if by_kind else "another method")
+
+
+def _reduction(
+    config: Config, stream: Stream, clients: Parts, names: tuple[str, ...], labels: Indices, seed: int
+) -> ClassReduction | None:
     if config.class_reduction is None:
         return None
     if stream.num_tasks > 1:
         raise ConfigError(
             "--class_reduction", f"belongs to data that stay as they are, not to {stream.num_tasks} tasks"
         )
-    reductions = read_reductions(config.class_reduction, data.classes)
-    return ClassReduction(reductions, clients, data.y_train, partial(generator, seed, Purpose.REDUCTION))
+    reductions = read_reductions(config.class_reduction, names)
+    return ClassReduction(reductions, clients, labels, partial(generator, seed, Purpose.REDUCTION))
 
 
 def _refuse_idle(config: Config, stream: Stream, worlds: Worlds) -> None:
@@ -276,10 +308,14 @@ def _refuse_idle(config: Config, stream: Stream, worlds: Worlds) -> None:
             raise ConfigError("--drop_last", f"{what} training samples", instead)
 
 
-def _divide(config: Config, data: Arrays) -> tuple[Parts, Parts, int]:
-    labels, test_labels = data.y_train, data.y_test
-    partition = registry.build(config.partition, owners=data.owners, num_clients=config.clients)
+def _divide(
+    config: Config, loss: Criterion, labels: Indices, test_labels: Indices, owners: Owners | None
+) -> tuple[Parts, Parts, int]:
+    partition = registry.build(config.partition, owners=owners, num_clients=config.clients)
     assert isinstance(partition, Partition)
+    if isinstance(loss, ByOutput) and partition.by_label:
+        what = f"{config.partition.name} divides by class, and --loss {loss.name} has none"
+        raise ConfigError("--partition", what, "IID, Quantity, Natural or FromFile")
     seed = config.seed if partition.seed is None else partition.seed
     clients = partition.split(labels, config.clients, generator(seed, Purpose.PARTITION))
     empty = [i for i, samples in enumerate(clients) if not len(samples)]
@@ -313,9 +349,11 @@ def _on_device(data: Arrays, source: Dataset, device: torch.device, dtype: torch
     if source.normalize:
         normaliser = Normaliser(*(t.to(device, dtype) for t in channel_statistics(data.x_train)))
 
-    def place(x: Inputs, y: Indices) -> Samples:
-        stored = torch.from_numpy(x)
-        stored = stored.to(device, dtype) if stored.is_floating_point() else stored.to(device)
-        return Samples(stored, torch.from_numpy(y).to(device), normaliser)
+    def place(x: Inputs, y: Indices | Numbers) -> Samples:
+        stored, targets = torch.from_numpy(x), torch.from_numpy(y)
+        stored, targets = (
+            each.to(device, dtype) if each.is_floating_point() else each.to(device) for each in (stored, targets)
+        )
+        return Samples(stored, targets, normaliser)
 
     return place(data.x_train, data.y_train), place(data.x_test, data.y_test)

@@ -21,6 +21,8 @@ Counts = npt.NDArray[np.int64]
 """How many of them."""
 Factors = npt.NDArray[np.float64]
 """What something is multiplied by for each; on the host."""
+Numbers = npt.NDArray[np.float32]
+"""Targets that are no classes, [N, C]."""
 Inputs = npt.NDArray[np.uint8] | npt.NDArray[np.float32] | npt.NDArray[np.signedinteger]
 """Samples without their labels, as a data source has them: pixels, features or tokens."""
 Leaves = tuple[Tensor, ...]
@@ -29,6 +31,10 @@ Leaves = tuple[Tensor, ...]
 
 Origin = Literal["train", "test"]
 """Of which set a client's own test samples are."""
+
+
+Targets = Literal["classes", "numbers", "binary"]
+"""What samples have beside their inputs: the number of a class [N] int64, numbers [N, C] float32, or 0 and 1 alone."""
 
 
 class Owners(NamedTuple):
@@ -48,7 +54,7 @@ class Owners(NamedTuple):
 class Batch(NamedTuple):
     """One client's samples in one local step: x [B, ...], y [B], mask [B] (0 where padded), key [] of randomness.
 
-    They are classified among the labels that are allowed [C] bool; None is all.
+    They are classified among the labels that are allowed [C] bool; None is all. Where targets are numbers y is [B, C].
     """
 
     x: Tensor

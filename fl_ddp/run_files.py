@@ -126,11 +126,16 @@ class RunFiles:
         if self._availability:
             write_text(path / "availability.csv", self._availability)
         tests = federation.worlds.num_tests
-        columns = Columns(federation.classes, PHASES, config.personalise == "all", config.forgetting_every > 0, tests)
+        loss, everybody = federation.model.criterion, config.personalise == "all"
+        columns = Columns(
+            federation.told_apart, PHASES, everybody, config.forgetting_every > 0, tests, loss.score, loss.measures
+        )
         # a checkpoint without its metrics is broken, and must not have metrics.csv begin anew; clients.csv is younger
         metrics = known["metrics"] if finished is not None else None
         self.tracker = Tracker(path, columns, _settings(config), metrics)
-        self._clients = ClientTable(path / "clients.csv", known.get("clients")) if config.local_test else None
+        self._clients = (
+            ClientTable(path / "clients.csv", known.get("clients"), loss.score) if config.local_test else None
+        )
         self._forgetting = (
             ForgettingTable(path / "forgetting.csv", federation.classes, known.get("forgetting"))
             if config.forgetting_every
@@ -143,7 +148,7 @@ class RunFiles:
         figure = partition_figure(federation.clients, federation.labels, federation.names)
         self._save(figure, "partition.png")
         self.tracker.figure("partition", figure, 0)
-        self._progress = Progress(finished or 0, config.rounds)
+        self._progress = Progress(finished or 0, config.rounds, loss.score)
         self._log = _Told(self.tell)
         logging.getLogger("fl_ddp").addHandler(self._log)
         logging.getLogger("fl_ddp").setLevel(logging.INFO)
@@ -209,7 +214,8 @@ class RunFiles:
             RunError: it cannot be written; older checkpoints are untouched.
         """
         evaluated = self.tracker.history.evaluated
-        accuracy = evaluated.accuracy if evaluated and evaluated.round == finished else None
+        score = self._federation.model.criterion.score
+        goodness = evaluated.goodness(score) if evaluated and evaluated.round == finished else None
         state = {"metrics": self.tracker.state(), "numerics": self._numerics, "tasks_sha256": self._tasks_sha256}
         if self._clients:
             state["clients"] = self._clients.file.state()
@@ -217,7 +223,7 @@ class RunFiles:
             state["forgetting"] = self._forgetting.file.state()
         if self._tasks:
             state["tasks"] = self._tasks.file.state()
-        checkpoint.commit(self._path, temporary, state, self._config.keep_checkpoints, accuracy)
+        checkpoint.commit(self._path, temporary, state, self._config.keep_checkpoints, goodness)
 
     def finish(
         self,
@@ -242,10 +248,10 @@ class RunFiles:
         Raises:
             RunError: they cannot be written.
         """
-        history, classes = self.tracker.history, self._federation.classes
+        history, classes = self.tracker.history, self._federation.told_apart
         tensors = {name: t.cpu() for name, t in self._federation.model.state_dict(theta).items()}
         write_bytes(self._path / "model.safetensors", save(tensors))
-        if scores:
+        if scores and scores.confusion:
             self.tracker.figure("confusion", confusion_figure(scores.confusion, classes), finished)
         if self._changes:
             figure = forgetting_figure(self._changes, classes)
@@ -290,6 +296,8 @@ class RunFiles:
             numerics=self._numerics,
             environment=provenance(),
             stopped=stopped,
+            score=self._federation.model.criterion.score,
+            measures=dict(scores.measures) if scores else {},
         )
         content = write_summary(self._path, summary)
         self._progress.close()

@@ -396,7 +396,7 @@ class Simulation:
     def _record(self, record: Record, scores: Scores | None, clients: OfClients) -> None:
         """Write down a round; an error of rank 0's disk is agreed upon with the next round's."""
         if scores:
-            record = replace(record, accuracy=scores.accuracy, loss=scores.loss, class_accuracy=scores.class_accuracy)
+            record = scores.told(record)
         try:
             self._records.round(replace(record, seconds=self._watch.lap(), wall=time.time()), scores, clients)
         except Exception as error:

@@ -44,7 +44,7 @@ class ResultsOptions:
     Attributes:
         folders: of a sweep, of a run, or of several of either.
         metric: final, best, running_mean, ema0.995, last10, each with @50 if wanted, rounds_to 0.85; of initial or of
-            personalised accuracy or of forgetting: 'last10 of initial'.
+            personalised accuracy, of forgetting, loss or, of regressions, mae: 'last10 of initial'.
         classes: draw each class's accuracy over rounds, too, of the least seed of each setting.
         partitions: draw who holds what, too.
         tasks: draw the accuracy on each task over rounds and at the end, too.
@@ -130,13 +130,14 @@ def _show(folders: Sequence[Path], options: ResultsOptions, out: Path, command: 
 
 
 def _beside(finds: Finds) -> list[Metric]:
-    """Metrics beside the one that was asked for: the best accuracy, forgetting, and the rounds to all targets."""
+    """Metrics beside the one that was asked for: best accuracy and forgetting if there are such, rounds to targets."""
     targets: dict[float, None] = {}
     for each in finds.runs:
         listed = each.run.config.get("targets")
         targets |= dict.fromkeys(listed if isinstance(listed, list) else [])
     forgetting = ["final of forgetting"] if any("forgetting" in each.run.curves for each in finds.runs) else []
-    return [parse_metric(text) for text in ("best", *forgetting, *(f"rounds_to {each}" for each in sorted(targets)))]
+    best = [] if any("mae" in each.run.curves for each in finds.runs) else ["best"]
+    return [parse_metric(text) for text in (*best, *forgetting, *(f"rounds_to {each}" for each in sorted(targets)))]
 
 
 if __name__ == "__main__":

@@ -55,7 +55,7 @@ FLOORS = (
     ("importance", "clients"),
     ("network",),
     ("engine", "datasets", "models", "partitions", "streams"),
-    ("guards", "optimizers"),
+    ("guards", "losses", "optimizers"),
     ("protocol", "host"),
     ("bounds",),
     ("errors", "version"),
@@ -98,9 +98,9 @@ def rooms_below(folder: str) -> set[str]:
 
 def test_the_engine_knows_the_protocol_alone() -> None:
     assert rooms_below("engine") == {"errors", "protocol", "optimizers"}
-    assert rooms_below("network") == {"errors", "protocol", "engine"}
+    assert rooms_below("network") == {"errors", "protocol", "engine", "losses"}
     for room in ("importance", "clients"):
-        assert rooms_below(room) <= {"errors", "protocol", "engine", "network", "optimizers"}
+        assert rooms_below(room) <= {"errors", "protocol", "engine", "network", "losses", "optimizers"}
 
 
 def test_nothing_names_a_method_but_the_protocol() -> None:
@@ -111,12 +111,12 @@ def test_nothing_names_a_method_but_the_protocol() -> None:
 
 
 def test_methods_know_nothing_of_ranks_rounds_and_files() -> None:
-    below = {"bounds", "errors", "protocol", "engine", "network", "importance", "clients"}
+    below = {"bounds", "errors", "protocol", "engine", "network", "losses", "importance", "clients"}
     assert rooms_below("methods") == below
 
 
 def test_data_models_and_partitions_know_nothing_of_the_engine() -> None:
-    for folder in ("datasets", "models", "partitions", "streams", "optimizers"):
+    for folder in ("datasets", "models", "partitions", "streams", "optimizers", "losses"):
         assert rooms_below(folder) <= {"bounds", "errors", "protocol", "host"}
 
 

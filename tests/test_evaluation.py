@@ -10,8 +10,9 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from fl_ddp.engine.samples import Samples
-from fl_ddp.evaluation import BATCH, Scores, evaluate
+from fl_ddp.evaluation import Scores, evaluate
 from fl_ddp.ranks.collectives import Ranks, Result
+from fl_ddp.ranks.outputs import BATCH
 
 CPU = torch.device("cpu")
 
@@ -86,7 +87,7 @@ def test_a_class_without_samples_has_no_accuracy() -> None:
     found = scores(samples._replace(y=samples.y.clamp_max(2)))[0]
     assert [math.isnan(a) for a in found.class_accuracy] == [False, False, False, True]
     assert found.confusion[3] == (0, 0, 0, 0)
-    assert math.isfinite(found.accuracy)
+    assert math.isfinite(found.loss)
 
 
 @pytest.mark.parametrize("size", [10, 2 * BATCH, 7 * BATCH + 1])

@@ -12,8 +12,8 @@ import torch
 from torch import Tensor, vmap
 
 from fl_ddp.engine.group import Group
+from fl_ddp.losses.cross_entropy import one_hot
 from fl_ddp.network.flat_model import FlatModel
-from fl_ddp.network.loss import one_hot
 from fl_ddp.protocol import LANES, Batch, Tensors
 
 AT_ONCE = 100

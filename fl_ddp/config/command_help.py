@@ -25,7 +25,7 @@ GROUPS = {
         "rounds", "local_epochs", "local_steps", "client_work", "stragglers", "drop_stragglers",
         "batch_size", "drop_last",
         "lr", "client_lr", "lr_schedule", "lr_schedule_over", "lr_decay", "lr_step", "lr_min", "lr_warmup",
-        "momentum", "weight_decay", "clip_norm", "label_smoothing", "augment", "seed",
+        "momentum", "weight_decay", "clip_norm", "loss", "label_smoothing", "augment", "seed",
         "running_statistics", "estimate_statistics",
     ),
     "speed and numbers": ("lanes", "compile", "precision", "device", "reduction"),

@@ -22,6 +22,7 @@ from fl_ddp.config.stop_at import StopAt, read_stop_at
 from fl_ddp.engine.choices import Augmentation
 from fl_ddp.engine.schedule import Schedule, ScheduleName, ScheduleUnit
 from fl_ddp.errors import ConfigError
+from fl_ddp.losses.choices import LossName
 from fl_ddp.network.choices import RunningStatistics
 
 Device = Literal["auto", "cpu", "cuda"]
@@ -91,6 +92,8 @@ class Config:
             weight_decay; a longer one is cut to it; null for any.
         augment: of images in local training, new in every step: crop shifts them by up to an eighth of their side, flip
             mirrors half of them.
+        loss: of the clients, and what models are measured by: cross_entropy of classes, mse of numbers, or bce of
+            labels of which a sample may have several.
         label_smoothing: share of a label's probability that all classes have alike in the clients' loss.
         running_statistics: of BatchNorm after a round: the mean of the cohort's (average), that of the first round for
             good (first), or each client's own (local), so that the clients' own models alone are tested.
@@ -150,6 +153,7 @@ class Config:
     weight_decay: NonNegative = 0.0
     clip_norm: Positive | None = None
     augment: tuple[Augmentation, ...] = ()
+    loss: LossName = "cross_entropy"
     label_smoothing: BelowOne = 0.0
     running_statistics: RunningStatistics = "average"
     estimate_statistics: bool = False
@@ -247,6 +251,8 @@ class Config:
                 "--stragglers", what, "--local_epochs or --local_steps from 2 up, or --drop_stragglers true"
             )
         self._refuse_what_no_schedule_has()
+        if self.loss != "cross_entropy":
+            self._refuse_what_needs_classes()
         if self.lr_min > self.lr:
             raise ConfigError("--lr_min", f"{self.lr_min} is more than --lr {self.lr}")
         return self
@@ -287,6 +293,18 @@ class Config:
         for key in ("lr_step", "lr_warmup"):
             if self.lr_schedule in of[key] and getattr(self, key) is None:
                 raise ConfigError(f"--{key}", f"is missing; --lr_schedule {self.lr_schedule} needs it")
+
+    def _refuse_what_needs_classes(self) -> None:
+        """Refuse options that say something of classes.
+
+        Raises:
+            ConfigError: there is one.
+        """
+        keys = ("class_reduction", "label_smoothing", "forgetting_every")
+        for key in (*keys, "targets") if self.loss == "mse" else keys:
+            if (given := getattr(self, key)) != getattr(Config, key):
+                shown = ",".join(map(str, given)) if isinstance(given, tuple) else given
+                raise ConfigError(f"--{key}", f"{shown} is of classes, which --loss {self.loss} has not")
 
     def with_changes(self, **changes: object) -> Config:
         """A checked copy with other values."""

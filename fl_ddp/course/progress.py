@@ -23,15 +23,16 @@ _PAUSE = 5.0
 class Progress:
     """Rounds done and rounds to come: a bar on a terminal, else a line now and then."""
 
-    def __init__(self, done: int, rounds: int) -> None:
+    def __init__(self, done: int, rounds: int, score: str = "accuracy") -> None:
         """Start.
 
         Args:
             done: finished rounds of earlier parts of the run.
             rounds: of the whole run.
+            score: what is shown beside the loss, the accuracy or a measure.
         """
-        self._rounds, self._first = rounds, done + 1
-        self._accuracy = self._loss = "-"
+        self._rounds, self._first, self._score = rounds, done + 1, score
+        self._shown = self._loss = "-"
         self._timed_from: tuple[int, float] | None = None
         self._next_line = 0.0
         self._bar: tqdm[Never] | None = None
@@ -43,13 +44,14 @@ class Progress:
 
     def update(self, record: Record) -> None:
         """Show a finished round."""
-        if record.accuracy is not None:
-            self._accuracy = f"{record.accuracy:.4f}"
+        score = record.accuracy if self._score == "accuracy" else record.measures.get(self._score)
+        if score is not None:
+            self._shown = f"{score:.4f}"
         loss = record.train_loss if record.loss is None else record.loss
         self._loss = self._loss if loss is None else f"{loss:.4f}"
         now = time.monotonic()
         if self._bar is not None:
-            self._bar.set_description_str(f"accuracy {self._accuracy}, loss {self._loss}, ", refresh=False)
+            self._bar.set_description_str(f"{self._score} {self._shown}, loss {self._loss}, ", refresh=False)
             self._bar.update(record.round - self._bar.n)
         elif record.round in (self._first, self._rounds) or now >= self._next_line:
             self._next_line = now + _PAUSE
@@ -70,7 +72,7 @@ class Progress:
             self._bar.close()
 
     def _line(self, record: Record, now: float) -> str:
-        line = f"round {record.round}/{self._rounds}  accuracy {self._accuracy}  loss {self._loss}"
+        line = f"round {record.round}/{self._rounds}  {self._score} {self._shown}  loss {self._loss}"
         if self._timed_from is None:
             return line
         start, then = self._timed_from
@@ -82,17 +84,15 @@ def result_table(summary: Summary) -> str:
     """The results as aligned text."""
     rows = {
         "rounds": f"{summary.rounds}{f' ({summary.stopped})' if summary.stopped else ''}",
-        "accuracy": _number(summary.accuracy),
-        "running mean": _number(summary.running_mean_accuracy),
-        "best accuracy": _number(summary.best_accuracy),
-        "forgetting": _forgetting(summary),
+        **(_accuracies(summary) if summary.score == "accuracy" else {}),
+        **{name.replace("_", " "): _number(value) for name, value in summary.measures.items()},
         "test loss": _number(summary.loss),
         **{
             name: _number(value)
             for name, value in (
-                ("initial accuracy", summary.initial_accuracy),
-                ("personalised accuracy", summary.personalised_accuracy),
-                ("personalised, all accuracy", summary.personalised_accuracy_all),
+                (f"initial {summary.score}", summary.initial_accuracy),
+                (f"personalised {summary.score}", summary.personalised_accuracy),
+                (f"personalised, all {summary.score}", summary.personalised_accuracy_all),
                 ("average accuracy", summary.average_accuracy),
                 ("average forgetting", summary.average_forgetting),
                 ("backward transfer", summary.backward_transfer),
@@ -113,7 +113,18 @@ def result_table(summary: Summary) -> str:
     }
     width = max(map(len, rows))
     lines = [f"{name:<{width}}  {value}" for name, value in rows.items()]
-    return "\n".join([*lines, "", *_class_table(summary.class_accuracy), "", tensorboard_line(summary.folder)])
+    of_classes = [*_class_table(summary.class_accuracy), ""] if summary.class_accuracy else []
+    return "\n".join([*lines, "", *of_classes, tensorboard_line(summary.folder)])
+
+
+def _accuracies(summary: Summary) -> dict[str, str]:
+    """Rows of the global model's."""
+    return {
+        "accuracy": _number(summary.accuracy),
+        "running mean": _number(summary.running_mean_accuracy),
+        "best accuracy": _number(summary.best_accuracy),
+        "forgetting": _forgetting(summary),
+    }
 
 
 def tensorboard_line(folder: str) -> str:
@@ -123,8 +134,6 @@ def tensorboard_line(folder: str) -> str:
 
 def _class_table(accuracy: Mapping[str, float]) -> list[str]:
     """Accuracy per class, in as many columns as the terminal has room for."""
-    if not accuracy:
-        return []
     name = max(map(len, accuracy))
     cells = [f"{label:<{name}}  {value:.4f}" for label, value in accuracy.items()]
     columns = max(1, min(5, shutil.get_terminal_size().columns // (name + 12)))

@@ -10,7 +10,7 @@ import numpy as np
 
 from fl_ddp.bounds import Finite, Positive, check_fields
 from fl_ddp.errors import ConfigError
-from fl_ddp.protocol import Indices, Inputs, Owners
+from fl_ddp.protocol import Indices, Inputs, Numbers, Owners, Targets
 
 UNSHOWN = ("Cc", "Cs", "Zl", "Zp")
 """Unicode's control characters, parts of undecodable file names, and ends of lines and paragraphs."""
@@ -23,18 +23,18 @@ class Arrays:
     Attributes:
         x_train: [N, channels, height, width] uint8 pixels, float32 features [N, ...], which are taken as they are, or
             tokens [N, length] of a signed integer type, from 0 up.
-        y_train: [N] int64 labels from 0 up.
+        y_train: [N] int64 labels from 0 up, or any numbers [N] or [N, C], which load() gives as float32 [N, C].
         x_test: [M, ...] like x_train.
-        y_test: [M] int64.
-        classes: names of the labels, in their order; left empty they are named by their places.
+        y_test: [M] or [M, C] like y_train.
+        classes: names of the labels, or of the C numbers, in their order; left empty they are named by their places.
         owners: clients of the samples; None where the data name none.
         num_tokens: how many different tokens there may be; 0 where samples are none.
     """
 
     x_train: Inputs
-    y_train: Indices
+    y_train: Indices | Numbers
     x_test: Inputs
-    y_test: Indices
+    y_test: Indices | Numbers
     classes: tuple[str, ...]
     owners: Owners | None = None
     num_tokens: int = 0
@@ -66,15 +66,19 @@ class Dataset(ABC):
             what = "true takes the training set's mean and deviation, --data.mean and --data.deviation give others"
             raise ConfigError("--data.normalize", what, "false, or neither of them")
 
-    def load(self) -> Arrays:
+    def load(self, targets: Targets = "classes") -> Arrays:
         """Read the data and check it; several ranks may do so at once.
+
+        Args:
+            targets: what samples have to have; labels count as numbers, too, if those are asked for.
 
         Raises:
             ConfigError: it is missing, cut short or not what it should be; the message says what was looked for, where,
                 and how to get it.
         """
-        arrays = self._with_names(self.read())
-        self._check(arrays)
+        arrays = self.read()
+        arrays = self._with_names(arrays) if targets == "classes" else _with_numbers(arrays)
+        self._check(arrays, targets)
         return _merged(arrays) if self.merge else arrays
 
     @abstractmethod
@@ -100,8 +104,8 @@ class Dataset(ABC):
             raise ConfigError(self.origin("y_train"), what)
         return replace(arrays, classes=tuple(str(label) for label in range(highest + 1)))
 
-    def _check(self, arrays: Arrays) -> None:
-        """What is asked of every source: samples with labels, of one shape, finite, with distinct names."""
+    def _check(self, arrays: Arrays, targets: Targets) -> None:
+        """What is asked of every source: samples with targets, of one shape, finite, with distinct names."""
         if len(set(arrays.classes)) < len(arrays.classes):
             twice = next(name for name in arrays.classes if arrays.classes.count(name) > 1)
             raise ConfigError(
@@ -125,13 +129,16 @@ class Dataset(ABC):
             if not _is_input(x):
                 wanted = "uint8 pixels [N, channels, height, width], float32 features [N, ...], int tokens [N, length]"
                 raise ConfigError(images, f"{x.dtype} of shape {list(x.shape)} is no input", wanted)
-            if y.dtype != np.int64 or y.ndim != 1:
-                raise ConfigError(labels, f"{y.dtype} of shape {list(y.shape)} is not a list of labels [N]")
+            if targets == "classes" and (y.dtype != np.int64 or y.ndim != 1):
+                what = f"{y.dtype} of shape {list(y.shape)} are no labels"
+                raise ConfigError(labels, what, "whole numbers from 0 up, [N]; --loss mse takes any numbers")
             if len(x) != len(y):
                 raise ConfigError(labels, f"{len(y)} labels do not fit the {len(x)} samples of {images}")
             if x.size == 0:
                 raise ConfigError(images, f"shape {list(x.shape)} holds no data; a run needs training and test samples")
-            if y.min() < 0 or y.max() >= len(arrays.classes):
+            if targets != "classes":
+                self._check_numbers(y, labels, len(arrays.classes), binary=targets == "binary")
+            elif y.min() < 0 or y.max() >= len(arrays.classes):
                 wrong = y.min() if y.min() < 0 else y.max()
                 raise ConfigError(labels, f"label {wrong} is not one of the {len(arrays.classes)} classes from 0 up")
             if x.dtype == np.float32 and not np.isfinite(x).all():
@@ -166,11 +173,33 @@ class Dataset(ABC):
             if size and not -1 <= owner.min() <= owner.max() < num_clients:
                 raise ConfigError(where, f"a client is none of the {num_clients} that have names")
 
+    def _check_numbers(self, y: Numbers, origin: str, width: int, *, binary: bool) -> None:
+        """Refuse targets that are not so many finite numbers a sample, or not 0 and 1 alone."""
+        if y.dtype != np.float32 or y.ndim != 2 or y.shape[1] != width or not width:
+            what = f"{y.dtype} of shape {list(y.shape)} are no targets of {width} numbers"
+            raise ConfigError(origin, what, "numbers [N] or [N, C], alike in both sets")
+        if not np.isfinite(y).all():
+            sample = int(np.flatnonzero(~np.isfinite(y).all(axis=1))[0])
+            raise ConfigError(origin, f"the target of sample {sample} is not finite (NaN or infinity)")
+        if binary and not np.isin(y, (0, 1)).all():
+            sample = int(np.flatnonzero(~np.isin(y, (0, 1)).all(axis=1))[0])
+            raise ConfigError(origin, f"sample {sample} has {y[sample].tolist()}", "0 or 1 for each label")
+
 
 def _is_input(x: Inputs) -> bool:
     """Whether an array is of pixels, tokens or features."""
     axes = {"u": x.ndim == 4, "i": x.ndim == 2, "f": x.ndim >= 2}
     return (x.dtype in (np.uint8, np.float32) or x.dtype.kind == "i") and axes[x.dtype.kind]
+
+
+def _with_numbers(arrays: Arrays) -> Arrays:
+    """With targets [N, C] of numbers, each set's as they are; their names, if there are C, else their places."""
+    with np.errstate(over="ignore"):  # what does not fit becomes infinite and is refused with its place
+        y_train, y_test = (y.astype(np.float32) for y in (arrays.y_train, arrays.y_test))
+    y_train, y_test = (y[:, None] if y.ndim == 1 else y for y in (y_train, y_test))
+    width = y_train.shape[-1]
+    names = arrays.classes if len(arrays.classes) == width else tuple(map(str, range(width)))
+    return replace(arrays, y_train=y_train, y_test=y_test, classes=names)
 
 
 def _merged(arrays: Arrays) -> Arrays:

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from fl_ddp.datasets.dataset import Arrays, Dataset
 from fl_ddp.datasets.owners import owners_of
 from fl_ddp.errors import ConfigError, one_line
-from fl_ddp.protocol import Indices, Inputs, Owners
+from fl_ddp.protocol import Indices, Inputs, Numbers, Owners
 
 KEYS = ("x_train", "y_train", "x_test", "y_test")
 MAYBE = ("classes", "client_train", "client_test")
@@ -25,7 +25,7 @@ UNREADABLE = (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error, Not
 
 @dataclass(frozen=True)
 class NamedArrays(Dataset):
-    """Arrays x_train, y_train, x_test, y_test and, if wanted, classes, client_train and client_test.
+    """Arrays x_train, y_train, x_test, y_test and, if wanted, client_train, client_test and classes, names of labels.
 
     uint8 arrays are pixels: [N, H, W] is grey; of four axes the second is channels if it is 1 or 3, else the last.
     float arrays are features of any shape, taken as they are, in float32. Other whole numbers [N, length] are tokens.
@@ -47,7 +47,7 @@ class NamedArrays(Dataset):
         """
         raw = self.raw()
         x_train, x_test = (self._inputs(raw[key], key) for key in ("x_train", "x_test"))
-        y_train, y_test = (self._labels(raw[key], key) for key in ("y_train", "y_test"))
+        y_train, y_test = (self._targets(raw[key], key) for key in ("y_train", "y_test"))
         classes, owners = self._classes(raw.get("classes")), self._owners(raw)
         num_tokens = max(int(x.max(initial=-1)) + 1 for x in (x_train, x_test)) if x_train.dtype.kind == "i" else 0
         return Arrays(x_train, y_train, x_test, y_test, classes, owners, num_tokens)
@@ -73,11 +73,11 @@ class NamedArrays(Dataset):
             ),
         )
 
-    def _labels(self, y: npt.NDArray[np.generic], key: str) -> Indices:
-        if y.dtype.kind not in "iu" or y.ndim != 1:
-            wanted = "whole numbers from 0 up, [N]"
+    def _targets(self, y: npt.NDArray[np.generic], key: str) -> Indices | Numbers:
+        if y.dtype.kind not in "iufb" or y.ndim not in (1, 2):
+            wanted = "whole numbers from 0 up, [N]; with another --loss numbers [N] or [N, C]"
             raise ConfigError(self.origin(key), f"{y.dtype} of shape {list(y.shape)} are no labels", wanted)
-        return y.astype(np.int64)
+        return y.astype(np.int64) if y.dtype.kind in "iu" and y.ndim == 1 else y  # type: ignore[return-value]
 
     def _owners(self, raw: Mapping[str, npt.NDArray[np.generic]]) -> Owners | None:
         train, test = (self._names(raw[key], key) if key in raw else None for key in ("client_train", "client_test"))

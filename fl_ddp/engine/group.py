@@ -325,8 +325,10 @@ class Group:
         noise_keys = noise_keys.to(device, non_blocking=True)
         mask, index = (batches >= 0).to(self.workplace.dtype), batches.clamp_min(0)
         number = torch.arange(len(batches), device=device)
-        labels = samples.y[index].clamp_min(0)  # padding bears the first sample's, which may not be of the task
-        steps = zip(labels.unbind(), mask.unbind(), noise_keys.unbind(), number.unbind(), strict=True)
+        targets = samples.y[index]
+        if not targets.is_floating_point():
+            targets = targets.clamp_min(0)  # padding bears the first sample's label, which may not be of the task
+        steps = zip(targets.unbind(), mask.unbind(), noise_keys.unbind(), number.unbind(), strict=True)
         shape = (*batches.shape[1:], *samples.x.shape[1:])
         at_once = max(1, _AT_ONCE // (prod(shape) * samples.x.element_size()))
         for rows in torch.split(index, at_once):

@@ -35,11 +35,11 @@ class Normaliser(NamedTuple):
 
 
 class Samples(NamedTuple):
-    """Inputs and labels on the device; pixels stay uint8 until a batch is taken.
+    """Inputs and targets on the device; pixels stay uint8 until a batch is taken.
 
     Attributes:
         x: [N, ...] uint8 pixels, features in the dtype to work in, or tokens of a signed type.
-        y: [N] int64.
+        y: [N] int64 labels, or numbers [N, C] in the dtype to work in.
         normaliser: of x.
     """
 

@@ -71,7 +71,7 @@ class StepKind(NamedTuple):
 
 
 class Drawn(NamedTuple):
-    """The samples of all lanes in one step, as they are stored: x [G, B, ...], y [G, B], mask [G, B], key [G].
+    """The samples of all lanes in one step, as they are stored: x [G, B, ...], y [G, B, ...], mask [G, B], key [G].
 
     Its number [] counts from 0.
     """

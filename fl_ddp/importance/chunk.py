@@ -15,8 +15,8 @@ from fl_ddp.engine.seeds import uniform
 from fl_ddp.importance.coverage import Coverage
 from fl_ddp.importance.sensitivity import Sensitivity
 from fl_ddp.importance.taps import Part, powered, tapped
+from fl_ddp.losses.cross_entropy import among
 from fl_ddp.network.flat_model import FlatModel
-from fl_ddp.network.loss import among
 from fl_ddp.protocol import Leaves
 
 
@@ -43,10 +43,11 @@ def sum_step(model: FlatModel, sensitivity: Sensitivity, covered: Coverage, comp
 
     def of_lane(theta: Leaves, chunk: Chunk, classes: Tensor, allowed: Tensor | None) -> dict[int, Part]:
         def cotangents(logits: Tensor, y: Tensor, weight: Tensor, u: Tensor) -> Tensor:
-            found = sensitivity.cotangents(among(logits, allowed), y, u, classes) * weight[:, None]
+            z = among(logits, allowed)
+            found = sensitivity.cotangents(model.criterion, z, y, u, classes) * weight[:, None]
             return found if allowed is None else torch.where(allowed, found, 0)
 
-        given = (chunk.y, chunk.weight, uniform(chunk.key, 0, chunk.y.shape))
+        given = (chunk.y, chunk.weight, uniform(chunk.key, 0, chunk.weight.shape))
         if sensitivity.batch_mean and not sensitivity.over_classes:
             logits, pull = _vjp(lambda leaves: model.logits(leaves, chunk.x), theta)
             (mean,) = pull(cotangents(logits, *given)[0])

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from fl_ddp.importance.taps import Power
+from fl_ddp.losses.criterion import Criterion
 
 Label = Literal["empirical", "exact", "mc"]
 
@@ -45,10 +46,11 @@ class Sensitivity:
         """Whether every class is somebody's label."""
         return self.of == "nll" and self.label == "exact"
 
-    def cotangents(self, logits: Tensor, y: Tensor, u: Tensor, classes: Tensor) -> Tensor:
+    def cotangents(self, loss: Criterion, logits: Tensor, y: Tensor, u: Tensor, classes: Tensor) -> Tensor:
         """Gradients of every sample's losses in its logits, [K, B, C] for logits [B, C].
 
         Args:
+            loss: the negative log-likelihood; with exact and mc that of classes.
             logits: of the samples.
             y: [B] the data's labels.
             u: [B] uniform in [0, 1), draws the classes of mc.
@@ -56,12 +58,13 @@ class Sensitivity:
         """
         if self.of == "norm":
             return 2 * logits[None]
+        if self.label == "empirical":
+            return loss.gradient(logits, y)[None]
         p, every = logits.softmax(-1), torch.arange(logits.shape[-1], device=logits.device)
         if self.label == "exact":
             label = (classes[:, None, None] == every).to(p)
             weight = (p * label).sum(-1, keepdim=True)
             return (weight.sqrt() if self.power == "square" else weight) * (p - label)
-        if self.label == "mc":
-            up_to = (p[:, None] * (every <= every[:, None])).sum(-1)  # cumsum takes long to compile
-            y = (up_to <= u[:, None]).sum(-1).clamp(max=len(every) - 1)
-        return (p - (y[:, None] == every).to(p))[None]
+        up_to = (p[:, None] * (every <= every[:, None])).sum(-1)  # cumsum takes long to compile
+        drawn = (up_to <= u[:, None]).sum(-1).clamp(max=len(every) - 1)
+        return loss.gradient(logits, drawn)[None]

@@ -65,6 +65,11 @@ class FedAvg:
         """Whether the server's samples are one client's, or cut into batches that are dealt to all ranks."""
         return False
 
+    @property
+    def needs_classes(self) -> bool:
+        """Whether it reckons with classes or their probabilities, which only --loss cross_entropy has."""
+        return self.shares_samples
+
     def init(self) -> Tensors:
         """The server's state before the first round."""
         return {"theta": self.model.init()}

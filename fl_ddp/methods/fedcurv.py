@@ -53,6 +53,11 @@ class FedCurv(FedAvg):
     broadcast: ClassVar[tuple[str, ...]] = ("theta", "u", "v")
     neutral: ClassVar[Mapping[str, float] | None] = {"lam": 0.0}
 
+    @property
+    def needs_classes(self) -> bool:
+        """Other labels than the data's are drawn by the classes' probabilities."""
+        return self.kind != "empirical"
+
     def init(self) -> Tensors:
         """No curvature is known yet; the sums behind u = sum I_k and v = sum I_k theta_k are kept in float64."""
         theta = self.model.init()

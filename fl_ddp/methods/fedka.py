@@ -26,8 +26,8 @@ from fl_ddp.clients.own_samples import (
 )
 from fl_ddp.engine.group import Group
 from fl_ddp.engine.seeds import uniform
+from fl_ddp.losses.criterion import mean_over
 from fl_ddp.methods.fedavg import FedAvg
-from fl_ddp.network.loss import mean_over
 from fl_ddp.protocol import Batch, Leaves, Tensors, Upload
 
 _WHICH_SAMPLE, _WHICH_CLASS = range(2)

@@ -13,8 +13,9 @@ import torch
 from torch import Tensor
 
 from fl_ddp.bounds import NonNegative, Positive
+from fl_ddp.losses.criterion import mean_over
+from fl_ddp.losses.cross_entropy import among, one_hot
 from fl_ddp.methods.fedavg import FedAvg
-from fl_ddp.network.loss import among, mean_over, one_hot
 from fl_ddp.protocol import Batch, Leaves, Tensors
 
 _NEVER = -1e30
@@ -35,6 +36,11 @@ class FedNTD(FedAvg):
 
     neutral: ClassVar[Mapping[str, float] | None] = {"beta": 0.0}
 
+    @property
+    def needs_classes(self) -> bool:
+        """See FedAvg."""
+        return True
+
     def loss(self, theta: Leaves, batch: Batch, server: Tensors, mine: Tensors) -> Tensor:
         """Eq. 4: cross-entropy + beta tau^2 KL(received || local) over the not-true classes."""
         logits = among(self.model.logits(theta, batch.x, batch.key, batch.mask), batch.allowed)
@@ -42,7 +48,7 @@ class FedNTD(FedAvg):
         true = one_hot(batch.y, self.model.num_classes)
         p, q = self._not_true(received, true), self._not_true(logits, true)
         divergence = (p.exp() * (p - q)).sum(-1)
-        return mean_over(batch.mask, self.model.cross_entropy(logits, batch.y) + self.beta * self.tau**2 * divergence)
+        return mean_over(batch.mask, self.model.losses(logits, batch.y) + self.beta * self.tau**2 * divergence)
 
     def _not_true(self, logits: Tensor, true: Tensor) -> Tensor:
         """Eq. 5: log-probabilities [B, C] at the temperature, without the true class."""

@@ -16,8 +16,9 @@ from fl_ddp.bounds import BelowOne, Count, NonNegative, Positive
 from fl_ddp.clients.own_samples import sum_over
 from fl_ddp.clients.simplex import least_on_simplex
 from fl_ddp.engine.group import Group
+from fl_ddp.losses.criterion import mean_over
+from fl_ddp.losses.cross_entropy import one_hot
 from fl_ddp.methods.fedavg import FedAvg
-from fl_ddp.network.loss import mean_over, one_hot
 from fl_ddp.protocol import Batch, Info, Leaves, Tensors, Total, Upload
 
 
@@ -47,6 +48,11 @@ class FedPAC(FedAvg):
         super().__post_init__()
         self.model.require_head("FedPAC")
 
+    @property
+    def needs_classes(self) -> bool:
+        """See FedAvg."""
+        return True
+
     def init(self) -> Tensors:
         """A head for every client [N, H]; no class mean [C, D] is known."""
         theta, num_classes = self.model.init(), self.model.num_classes
@@ -62,7 +68,7 @@ class FedPAC(FedAvg):
         """Cross-entropy, and the features' distance from the means of their classes (Eq. 7)."""
         z, logits = self.model.run(theta, batch)
         distance = (z - mine["means"][batch.y]).square().mean(-1)
-        return mean_over(batch.mask, self.model.cross_entropy(logits, batch.y) + server["pull"] * distance)
+        return mean_over(batch.mask, self.model.losses(logits, batch.y) + server["pull"] * distance)
 
     def project(self, new: Tensor, old: Tensor, server: Tensors, mine: Tensors) -> Tensor:
         """What is not free stays."""

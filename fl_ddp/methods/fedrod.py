@@ -17,8 +17,8 @@ from torch.nn import functional as F
 from fl_ddp.bounds import NonNegative
 from fl_ddp.clients.own_samples import class_counts
 from fl_ddp.engine.group import Group
+from fl_ddp.losses.criterion import mean_over
 from fl_ddp.methods.fedavg import FedAvg
-from fl_ddp.network.loss import mean_over
 from fl_ddp.protocol import Batch, Leaves, Tensors, Upload
 
 
@@ -39,6 +39,11 @@ class FedRoD(FedAvg):
         super().__post_init__()
         self.model.require_features("FedRoD")
 
+    @property
+    def needs_classes(self) -> bool:
+        """See FedAvg."""
+        return True
+
     def init_client(self) -> Tensors:
         """A personal head phi, weight [C, D] and bias [C], that adds nothing."""
         model = self.model
@@ -54,8 +59,8 @@ class FedRoD(FedAvg):
         """Balanced softmax of the generic logits (Eq. 5), cross-entropy of the personal ones (Eq. 7)."""
         z, logits = self.model.run(theta[:-2], batch)
         own = logits.detach() + F.linear(z.detach(), *theta[-2:])
-        generic = self.model.cross_entropy(logits + self.gamma * mine["log_counts"], batch.y)
-        return mean_over(batch.mask, generic + self.model.cross_entropy(own, batch.y))
+        generic = self.model.losses(logits + self.gamma * mine["log_counts"], batch.y)
+        return mean_over(batch.mask, generic + self.model.losses(own, batch.y))
 
     def predict(self, theta: Tensor, x: Tensor) -> Tensor:
         """The personal logits."""

@@ -22,9 +22,10 @@ from fl_ddp.clients.own_samples import labels, of_each
 from fl_ddp.engine.group import Group
 from fl_ddp.engine.seeds import uniform
 from fl_ddp.errors import ConfigError
+from fl_ddp.losses.criterion import mean_over
+from fl_ddp.losses.cross_entropy import among
 from fl_ddp.methods.fedavg import FedAvg
 from fl_ddp.network.flat_model import Part
-from fl_ddp.network.loss import among, mean_over
 from fl_ddp.protocol import Batch, Info, Leaves, Tensors, Term, Total, Upload
 
 _REHEARSED, _SENT, _DRAWN, _SAMPLED = range(4)
@@ -84,6 +85,11 @@ class FilVer(FedAvg):
         """D, of an embedding: inputs of the classifier's first layer."""
         return self.model.shapes[self.part[0]][1]
 
+    @property
+    def needs_classes(self) -> bool:
+        """See FedAvg."""
+        return True
+
     def init(self) -> Tensors:
         """The whole network, and an empty bank of what clients send."""
         theta = self.model.init()
@@ -126,7 +132,7 @@ class FilVer(FedAvg):
         whole = len(theta) == len(self.model.shapes)
         embeddings = self.embed(theta, batch)["x"] if whole else batch.x
         logits = self.model.call("classifier", theta, sampled(embeddings, self.size, batch.key))[1]
-        loss = self.model.cross_entropy(among(logits, batch.allowed), batch.y)
+        loss = self.model.losses(among(logits, batch.allowed), batch.y)
         return mean_over(batch.mask, loss + self.beta * divergence(embeddings) if whole and self.beta else loss)
 
     def embed(self, theta: Tensor | Leaves, batch: Batch) -> Tensors:

@@ -77,6 +77,11 @@ class FisherAvg(FedAvg):
     broadcast: ClassVar[tuple[str, ...]] = ("theta", "fisher", "score")
     neutral: ClassVar[Mapping[str, float] | None] = {"lam": 0.0, "weighted": False}
 
+    @property
+    def needs_classes(self) -> bool:
+        """Other labels than the data's are drawn by the classes' probabilities."""
+        return self.kind != "empirical"
+
     def init(self) -> Tensors:
         """The model; the Fisher and the score of the path are zero, so the first round has no penalty."""
         theta = self.model.init()

@@ -16,8 +16,8 @@ from torch.nn import functional as F
 
 from fl_ddp.bounds import NonNegative, Positive
 from fl_ddp.engine.group import Group
+from fl_ddp.losses.criterion import mean_over
 from fl_ddp.methods.fedavg import FedAvg
-from fl_ddp.network.loss import mean_over
 from fl_ddp.protocol import Batch, Leaves, Tensors, Upload
 
 
@@ -48,7 +48,7 @@ class MOON(FedAvg):
         z, logits = self.model.run(theta, batch)
         near, far = (self.model.features(other, batch.x) for other in (server["theta"], mine["previous"]))
         gap = F.cosine_similarity(z, far) - F.cosine_similarity(z, near)
-        return mean_over(batch.mask, self.model.cross_entropy(logits, batch.y) + self.mu * F.softplus(gap / self.tau))
+        return mean_over(batch.mask, self.model.losses(logits, batch.y) + self.mu * F.softplus(gap / self.tau))
 
     def client_update(self, group: Group, server: Tensors, memory: Tensors) -> Upload:
         """Local training; the model that it ends at is the next round's previous one."""

@@ -43,6 +43,11 @@ class OnlineEWC(FedAvg):
     broadcast: ClassVar[tuple[str, ...]] = ("theta", "anchor", "fisher")
     neutral: ClassVar[Mapping[str, float] | None] = {"lam": 0.0}
 
+    @property
+    def needs_classes(self) -> bool:
+        """Other labels than the data's are drawn by the classes' probabilities."""
+        return self.kind != "empirical"
+
     def init(self) -> Tensors:
         """No task is over."""
         theta = self.model.init()

@@ -18,13 +18,16 @@ from torch import Tensor, nn
 from torch.func import functional_call, grad_and_value
 
 from fl_ddp.errors import ConfigError, one_line
+from fl_ddp.losses.criterion import Criterion, mean_over
+from fl_ddp.losses.cross_entropy import CrossEntropy, among
 from fl_ddp.network.attention import make_attention_batched
 from fl_ddp.network.batch_norm import RUNNING, MaskedBatchNorm, make_norms_masked
 from fl_ddp.network.dropout import make_dropout_keyed
 from fl_ddp.network.layers import SeenLinear, replace_layer, require_sizes
-from fl_ddp.network.loss import among, cross_entropy, mean_over
 from fl_ddp.network.recurrent import make_recurrence_batched
 from fl_ddp.protocol import Batch, Leaves
+
+_CLASSIFICATION = CrossEntropy()
 
 Part = tuple[int, ...]
 """Some of a model's parameters by their numbers, ascending; as a vector one after another."""
@@ -58,23 +61,25 @@ class FlatModel:
         device: where parameters and data live.
         dtype: of the parameters.
         has_features: whether a representation is known.
-        label_smoothing: of the loss in training.
+        criterion: what it is trained for.
 
     Raises:
         ConfigError: the module has layers without sizes, running statistics of an unknown kind, no parameters, or its
             output is not one row of logits per sample.
     """
 
-    def __init__(self, module: nn.Module, num_classes: int, example: Tensor, label_smoothing: float = 0.0) -> None:
+    def __init__(
+        self, module: nn.Module, num_classes: int, example: Tensor, criterion: Criterion = _CLASSIFICATION
+    ) -> None:
         """Take over a module.
 
         Args:
             module: returns logits [B, C], or (features [B, D], logits).
             num_classes: C.
             example: [1, ...] one input, on the device and in the dtype to work in; of tokens, with the highest of them.
-            label_smoothing: of the loss in training.
+            criterion: what it is trained for.
         """
-        self.label_smoothing = label_smoothing
+        self.criterion = criterion
         require_sizes(module)
         named: dict[str, Tensor] = {name: p for name, p in module.named_parameters() if p.requires_grad}
         if not named:
@@ -116,7 +121,7 @@ class FlatModel:
         for name in list(self._renamed.values())[: len(self.names) - len(self.running)]:
             module.get_parameter(name).requires_grad_()
         example = example if self.num_tokens else example.double()
-        return FlatModel(module, self.num_classes, example, self.label_smoothing)
+        return FlatModel(module, self.num_classes, example, self.criterion)
 
     def leaves(self, vector: Tensor | Leaves, part: Part | None = None) -> Leaves:
         """Split [..., P], or a part's [..., size], into one tensor per parameter, [..., *shape]; views.
@@ -245,17 +250,17 @@ class FlatModel:
         return _known(features), among(logits, batch.allowed)
 
     def nll(self, theta: Tensor | Leaves, x: Tensor, y: Tensor, allowed: Tensor | None = None) -> Tensor:
-        """Cross-entropy of each sample [B], in evaluation mode, among the labels that are allowed [C], None for all."""
-        return cross_entropy(among(self.logits(theta, x), allowed), y)
+        """Loss of each sample [B], in evaluation mode, among the labels that are allowed [C], None for all."""
+        return self.criterion.of_samples(among(self.logits(theta, x), allowed), y)
 
     def loss(self, theta: Tensor | Leaves, batch: Batch) -> Tensor:
-        """Mean cross-entropy over a batch's real samples [], in training mode: dropout is on."""
+        """Mean loss over a batch's real samples [], in training mode: dropout is on."""
         logits = among(self.logits(theta, batch.x, batch.key, batch.mask), batch.allowed)
-        return mean_over(batch.mask, self.cross_entropy(logits, batch.y))
+        return mean_over(batch.mask, self.losses(logits, batch.y))
 
-    def cross_entropy(self, logits: Tensor, y: Tensor) -> Tensor:
-        """Of each sample [...] in training, from logits [..., C] and classes [...]; labels may be smoothed."""
-        return cross_entropy(logits, y, self.label_smoothing)
+    def losses(self, logits: Tensor, y: Tensor) -> Tensor:
+        """Of each sample [...] in training, from logits [..., C] and targets, by --loss and --label_smoothing."""
+        return self.criterion.in_training(logits, y)
 
     def gradient(
         self, loss: Callable[..., Tensor], running: Part, theta: Leaves, *given: object

@@ -27,12 +27,13 @@ _MEANINGS = (
 )
 
 
-def try_gradient(model: FlatModel, example: Tensor, name: str) -> None:
+def try_gradient(model: FlatModel, example: Tensor, y: Tensor, name: str) -> None:
     """Compute the gradient for one lane with one sample, in training mode.
 
     Args:
         model: the network.
         example: [1, ...] one input.
+        y: [1, ...] its target.
         name: of the module, for the message.
 
     Raises:
@@ -43,7 +44,7 @@ def try_gradient(model: FlatModel, example: Tensor, name: str) -> None:
         return model.gradient(model.loss, model.running, theta, batch)
 
     ones = torch.ones(1, 1, dtype=model.dtype, device=example.device)
-    batch = Batch(x=example[None], y=ones.long() - 1, mask=ones, key=ones[0].long())
+    batch = Batch(x=example[None], y=y[None], mask=ones, key=ones[0].long())
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # torch's advice on what is about to fail

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -20,6 +21,8 @@ class Natural(Partition):
 
     Source: Caldas et al. 2018 (LEAF), arXiv:1812.01097.
     """
+
+    by_label: ClassVar[bool] = False
 
     owners: Owners | None = None
     num_clients: int = 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -25,6 +26,9 @@ class Partition(ABC):
     seed: Seed | None = None
     min_size: Count = 1
 
+    by_label: ClassVar[bool] = True
+    """Whether it looks at the labels, which samples with other targets have not."""
+
     def __post_init__(self) -> None:
         check_fields(self, "--partition.")
 
@@ -32,7 +36,7 @@ class Partition(ABC):
         """Divide the samples among the clients and check that none has too few.
 
         Args:
-            labels: [N] label of each training sample, from 0 up.
+            labels: [N] label of each training sample, from 0 up; all 0 where samples have none.
             num_clients: number of parts.
             rng: source of all randomness.
 

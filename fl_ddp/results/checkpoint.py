@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import re
 import shutil
@@ -81,15 +82,15 @@ def write_memory(temporary: Path, rank: int, memory: Tensors) -> None:
     _write(temporary / f"memory.{rank}.safetensors", memory)
 
 
-def commit(run: Path, temporary: Path, state: Mapping[str, object], keep: int, accuracy: float | None) -> Path:
+def commit(run: Path, temporary: Path, state: Mapping[str, object], keep: int, goodness: float | None) -> Path:
     """Turn the temporary folder into a checkpoint once every rank has written its files. Rank 0 only.
 
     Args:
         run: the run's folder.
         temporary: what begin() returned.
         state: whatever else the run needs to go on; JSON values.
-        keep: number of newest checkpoints kept, beside the one of the highest accuracy.
-        accuracy: of the saved model, a fraction; None where it was not evaluated.
+        keep: number of newest checkpoints kept, beside the best one.
+        goodness: of the saved model, finite, the more the better; None where it was not evaluated.
 
     Returns:
         the checkpoint's folder.
@@ -98,7 +99,7 @@ def commit(run: Path, temporary: Path, state: Mapping[str, object], keep: int, a
         RunError: like write_server().
     """
     final = temporary.with_name(temporary.name.removeprefix(".").removesuffix(".tmp"))
-    document: dict[str, object] = {"format": FORMAT, "round": _round(final), "accuracy": accuracy, "state": dict(state)}
+    document: dict[str, object] = {"format": FORMAT, "round": _round(final), "accuracy": goodness, "state": dict(state)}
     with _undone_on_failure(temporary):
         files = {}
         for digest in sorted(temporary.glob("*.sha256")):
@@ -116,7 +117,7 @@ def commit(run: Path, temporary: Path, state: Mapping[str, object], keep: int, a
         sync_folder(final.parent)
     folders = _folders(run)
     # Of equally good ones the oldest, max() takes the first.
-    best = max((folder for folder in folders if _accuracy(folder) >= 0), key=_accuracy, default=None)
+    best = max((folder for folder in folders if _goodness(folder) > -math.inf), key=_goodness, default=None)
     with writing(final.parent):
         _point(final.parent / "best", best)
         _point(final.parent / "latest", final)
@@ -133,13 +134,13 @@ class Checkpoint:
     Attributes:
         path: its folder.
         round: number of finished rounds.
-        accuracy: of the saved model; None where it was not evaluated.
+        goodness: of the saved model; None where it was not evaluated. In the file it is `accuracy`, which it mostly is.
         state: what commit() was given.
     """
 
     path: Path
     round: int
-    accuracy: float | None
+    goodness: float | None
     state: Mapping[str, object]
 
     def server(self, like: Tensors) -> Tensors:
@@ -296,13 +297,13 @@ def _round(folder: Path) -> int:
     return int(folder.name.removeprefix("round_"))
 
 
-def _accuracy(folder: Path) -> float:
-    """Accuracy of a saved model; -1 where it was not evaluated or the checkpoint is no good."""
+def _goodness(folder: Path) -> float:
+    """Of a saved model; minus infinity where it was not evaluated or the checkpoint cannot be read."""
     try:
-        accuracy = _read(folder).accuracy
+        goodness = _read(folder).goodness
     except (_CutShortError, ConfigError):
-        accuracy = None
-    return -1.0 if accuracy is None else accuracy
+        goodness = None
+    return -math.inf if goodness is None else goodness
 
 
 def _digest(document: Mapping[str, object]) -> str:
@@ -334,9 +335,9 @@ def _document(folder: Path) -> dict[str, object]:
 
 def _read(folder: Path) -> Checkpoint:
     document = _document(folder)
-    round, accuracy, state = document["round"], document["accuracy"], document["state"]
-    assert isinstance(round, int) and isinstance(accuracy, float | None) and isinstance(state, dict)
-    return Checkpoint(folder, round, accuracy, state)
+    round, goodness, state = document["round"], document["accuracy"], document["state"]
+    assert isinstance(round, int) and isinstance(goodness, float | None) and isinstance(state, dict)
+    return Checkpoint(folder, round, goodness, state)
 
 
 def _verify(folder: Path) -> None:

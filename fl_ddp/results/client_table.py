@@ -19,7 +19,7 @@ class ClientScores:
         client: id.
         samples: that it trains on.
         test_samples: of its own.
-        received: accuracy of the global model that it received; None without test samples.
+        received: accuracy, or the loss's score, of the global model that it received; None without test samples.
         own: of its own model after local training; None without test samples.
     """
 
@@ -33,14 +33,20 @@ class ClientScores:
 class ClientTable:
     """The open clients.csv of a run."""
 
-    def __init__(self, path: Path, state: State | None) -> None:
+    def __init__(self, path: Path, state: State | None, score: str = "accuracy") -> None:
         """Start the file, or go on behind what a checkpoint knows; later rows are cut off.
+
+        Args:
+            path: of the file.
+            state: of the checkpoint.
+            score: what clients are measured by.
 
         Raises:
             ConfigError: the file does not begin with what the checkpoint knows.
             RunError: it cannot be written.
         """
-        self.file = AppendedCsv(path, COLUMNS, kept_of(path, COLUMNS, state)[0] if state else b"")
+        self._columns = tuple(name.replace("accuracy", score) for name in COLUMNS)
+        self.file = AppendedCsv(path, self._columns, kept_of(path, self._columns, state)[0] if state else b"")
 
     def add(self, finished: int, scores: Sequence[ClientScores]) -> None:
         """Add the clients of an evaluated round.
@@ -49,4 +55,4 @@ class ClientTable:
             RunError: they cannot be written.
         """
         values = ((finished, s.client, s.samples, s.test_samples, s.received, s.own) for s in scores)
-        self.file.append(dict(zip(COLUMNS, row, strict=True)) for row in values)
+        self.file.append(dict(zip(self._columns, row, strict=True)) for row in values)

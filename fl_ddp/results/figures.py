@@ -48,7 +48,8 @@ def partition_figure(clients: Sequence[Indices], labels: Indices, classes: Seque
     figure.align_ylabels()
     different = len(np.unique(np.concatenate(clients)))
     overlap = f" ({different:,} different)" if different < total else ""
-    title = f"{len(clients):,} clients{part_shown}, {total:,} samples{overlap}, {len(classes)} classes"
+    kinds = f", {len(classes)} classes" if len(classes) > 1 else ""
+    title = f"{len(clients):,} clients{part_shown}, {total:,} samples{overlap}{kinds}"
     figure.suptitle(title, fontsize=10)
     return figure
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -35,13 +36,15 @@ class Record:
         train_loss: mean over a client's local steps, then, weighted as the average is, over the cohort's that trained.
         accuracy: fraction of the test set.
         loss: on the test set.
-        initial_accuracy: of the model the clients received, on each one's own test samples, mean over all clients.
+        initial_accuracy: of the model the clients received, on each one's own test samples, mean over all clients; this
+            and the next three are mean absolute errors where the loss is one of numbers.
         personalised_accuracy: of the cohort's models after local training, each on its client's own test samples.
         initial_accuracy_cohort: as initial_accuracy, mean over the cohort; None unless all clients train.
         personalised_accuracy_all: as personalised_accuracy, of all clients; likewise.
         forgetting_degree: mean over the cohort's clients and the classes, see results.forgetting.
         class_degree: the same by class.
         class_accuracy: in the order of the classes; nan for a class without test samples.
+        measures: what else the loss tells of the test set.
         seconds: by phase; one that did not take place is left out.
         wall: seconds since 1970.
     """
@@ -61,8 +64,15 @@ class Record:
     forgetting_degree: float | None = None
     class_degree: tuple[float, ...] | None = None
     class_accuracy: tuple[float, ...] | None = None
+    measures: Mapping[str, float] = field(default_factory=dict)
     seconds: Mapping[str, float] = field(default_factory=dict)
     wall: float = 0.0
+
+    def goodness(self, score: str) -> float | None:
+        """By which evaluated models are compared, the more the better: the accuracy, or else minus a finite loss."""
+        if score == "accuracy":
+            return self.accuracy
+        return None if self.loss is None or not math.isfinite(self.loss) else -self.loss
 
 
 @dataclass(frozen=True)
@@ -75,6 +85,8 @@ class Columns:
         degree: whether the forgetting degree is measured.
         everybody: whether all clients train at evaluations: two more accuracies tell the cohort and all clients apart.
         tasks: number of tasks with test sets of their own, which are no columns; 1 where there are none.
+        score: what clients are measured by on their own test samples; where it is accuracy, so is the global model.
+        measures: what else the loss tells of the test set.
     """
 
     classes: tuple[str, ...]
@@ -82,6 +94,8 @@ class Columns:
     everybody: bool = False
     degree: bool = False
     tasks: int = 1
+    score: str = "accuracy"
+    measures: tuple[str, ...] = ()
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -144,9 +158,15 @@ class Metrics:
 def _row(record: Record, columns: Columns, running_mean: float | None, forgetting: float | None) -> dict[str, object]:
     """A round by column, in the order of the columns."""
     of_class = record.class_accuracy or (None,) * len(columns.classes)
+    score = columns.score
     of_all: dict[str, object] = {
-        "initial_accuracy_cohort": record.initial_accuracy_cohort,
-        "personalised_accuracy_all": record.personalised_accuracy_all,
+        f"initial_{score}_cohort": record.initial_accuracy_cohort,
+        f"personalised_{score}_all": record.personalised_accuracy_all,
+    }
+    accuracies: dict[str, object] = {
+        "accuracy": record.accuracy,
+        "running_mean_accuracy": running_mean,
+        "forgetting": forgetting,
     }
     by_class = zip(columns.classes, record.class_degree or (None,) * len(columns.classes), strict=True)
     degrees: dict[str, object] = {
@@ -160,12 +180,11 @@ def _row(record: Record, columns: Columns, running_mean: float | None, forgettin
         "traffic_up_bytes": record.traffic_up_bytes,
         "traffic_down_bytes": record.traffic_down_bytes,
         _PADDED: record.padded_lanes,
-        "accuracy": record.accuracy,
-        "running_mean_accuracy": running_mean,
-        "forgetting": forgetting,
+        **(accuracies if score == "accuracy" else {}),
+        **{name: record.measures.get(name) for name in columns.measures},
         "loss": record.loss,
-        "initial_accuracy": record.initial_accuracy,
-        "personalised_accuracy": record.personalised_accuracy,
+        f"initial_{score}": record.initial_accuracy,
+        f"personalised_{score}": record.personalised_accuracy,
         **(of_all if columns.everybody else {}),
         **(degrees if columns.degree else {}),
         **{f"accuracy/{name}": value for name, value in zip(columns.classes, of_class, strict=True)},
@@ -180,7 +199,9 @@ def _record(row: Mapping[str, str], columns: Columns) -> Record:
     def number(column: str) -> float | None:
         return float(row[column]) if row.get(column) else None
 
+    score = columns.score
     of_class = [number(f"accuracy/{name}") for name in columns.classes]
+    measures = {name: number(name) for name in columns.measures}
     degree_of_class = [number(f"forgetting_degree/{name}") for name in columns.classes]
     seconds = {phase: number(f"time_{phase}") for phase in columns.phases}
     return Record(
@@ -192,13 +213,14 @@ def _record(row: Mapping[str, str], columns: Columns) -> Record:
         train_loss=number("train_loss"),
         accuracy=number("accuracy"),
         loss=number("loss"),
-        initial_accuracy=number("initial_accuracy"),
-        personalised_accuracy=number("personalised_accuracy"),
-        initial_accuracy_cohort=number("initial_accuracy_cohort"),
-        personalised_accuracy_all=number("personalised_accuracy_all"),
+        initial_accuracy=number(f"initial_{score}"),
+        personalised_accuracy=number(f"personalised_{score}"),
+        initial_accuracy_cohort=number(f"initial_{score}_cohort"),
+        personalised_accuracy_all=number(f"personalised_{score}_all"),
         forgetting_degree=number("forgetting_degree"),
         class_degree=tuple(value for value in degree_of_class if value is not None) or None,
         class_accuracy=tuple(value for value in of_class if value is not None) or None,
+        measures={name: value for name, value in measures.items() if value is not None},
         seconds={phase: value for phase, value in seconds.items() if value is not None},
         wall=float(row[_WALL]),
     )

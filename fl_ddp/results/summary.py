@@ -6,10 +6,12 @@ import json
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from fl_ddp.host.atomic_file import write_text
+
+_OWN = re.compile("(initial_|personalised_)accuracy")
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,8 @@ class Summary:
         forward_transfer: what tasks have gained from those before them, beside the initial model.
         task_accuracy: accuracies on the tasks, of the initial model and at the end of each task.
         stopped: why the run ended before its last round; None if it did not.
+        score: what clients are measured by on their own test samples, in the names of what is told of them.
+        measures: what else the loss tells of the test set, in the file by their names.
     """
 
     folder: str
@@ -78,6 +82,8 @@ class Summary:
     forward_transfer: float | None = None
     task_accuracy: Sequence[Sequence[float]] = ()
     stopped: str | None = None
+    score: str = "accuracy"
+    measures: Mapping[str, float] = field(default_factory=dict)
 
 
 def write_summary(folder: Path, summary: Summary) -> dict[str, object]:
@@ -89,7 +95,11 @@ def write_summary(folder: Path, summary: Summary) -> dict[str, object]:
     Raises:
         RunError: it cannot be written.
     """
-    content: dict[str, object] = {key: _finite(value) for key, value in asdict(summary).items()}
+    values = asdict(summary)
+    score, measures = values.pop("score"), values.pop("measures")
+    if score != "accuracy":
+        values = {_OWN.sub(rf"\1{score}", key): value for key, value in values.items()}
+    content: dict[str, object] = {key: _finite(value) for key, value in {**values, **measures}.items()}
     text = json.dumps(content, indent=2, allow_nan=False)
     # A row of numbers takes one line: a confusion matrix can be read.
     text = re.sub(r"\[\n([^][{}\"]*)\n *\]", lambda row: f"[{' '.join(row[1].split())}]", text)

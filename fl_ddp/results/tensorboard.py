@@ -137,15 +137,22 @@ def charts(columns: Columns) -> dict[str, dict[str, Chart]]:
     """
     classes = columns.classes
     degrees = {"average": _lines("forgetting_degree/average$"), **_by_class("forgetting_degree", classes)}
-    return {
-        "Global model": {
-            "accuracy": _lines("accuracy/global$"),
-            "running mean of the accuracy": _lines("Results/accuracy/running_mean$"),
-            "forgetting, average over the classes": _lines("forgetting/average$"),
-        },
-        **({"Accuracy on each task": _tasks(columns.tasks)} if columns.tasks > 1 else {}),
+    accuracies = {
+        "accuracy": _lines("accuracy/global$"),
+        "running mean of the accuracy": _lines("Results/accuracy/running_mean$"),
+        "forgetting, average over the classes": _lines("forgetting/average$"),
+    }
+    of_classes = {
         "Accuracy of each class": _by_class("accuracy/class", classes),
         "Forgetting of each class": _by_class("forgetting", classes),
+    }
+    return {
+        "Global model": {
+            **(accuracies if columns.score == "accuracy" else {}),
+            **{name: _lines(f"Results/{name}$") for name in columns.measures},
+        },
+        **({"Accuracy on each task": _tasks(columns.tasks)} if columns.tasks > 1 else {}),
+        **(of_classes if classes else {}),
         **({"Forgetting degree: what local training loses of each class": degrees} if columns.degree else {}),
         "Loss": {"mean over the test set, mean over local steps": _lines("loss/test$", "loss/train$")},
         "Cost": {

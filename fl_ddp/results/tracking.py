@@ -39,7 +39,7 @@ class History:
         rounds: evaluated rounds, without round 0.
         accuracies: of these rounds.
         running_means: mean of the accuracies up to each of these rounds.
-        evaluations: records with an accuracy, of the global or of the clients' own models.
+        evaluations: records of evaluations, of the global or of the clients' own models.
         standing: of that record.
         traffic_up_bytes: sent by all clients so far.
         traffic_down_bytes: received by all clients so far.
@@ -77,7 +77,7 @@ class History:
         if record.round > 0:
             self._trained_rounds += 1
             self._padded_sum += record.padded_lanes
-        if record.accuracy is not None or record.personalised_accuracy is not None:
+        if record.loss is not None or record.personalised_accuracy is not None:
             self.evaluations.append(record)
         if record.accuracy is None:
             return Standing()
@@ -132,7 +132,7 @@ class Tracker:
             self._metrics = Metrics(path, columns)
         else:
             self._metrics, records = Metrics.resume(path, columns, state)
-        self._classes = columns.classes
+        self._classes, self._score = columns.classes, columns.score
         self.history = History()
         self._events = EventFile(folder, columns, settings, records[0].wall if records else time.time())
         for record in records:
@@ -205,17 +205,19 @@ class Tracker:
         self._events.close()
 
     def _draw(self, record: Record, standing: Standing) -> None:
+        score = self._score
         curves = {
             # The table of hyper-parameters lists all curves by name and shows the first five: a capital comes first.
             "Results/accuracy": record.accuracy,
             "Results/accuracy/best": standing.best,
             "Results/accuracy/running_mean": standing.running_mean,
             "Results/forgetting": standing.forgetting,
+            **{f"Results/{name}": value for name, value in record.measures.items()},
             "accuracy/global": record.accuracy,
-            "accuracy/initial": record.initial_accuracy,
-            "accuracy/personalised": record.personalised_accuracy,
-            "accuracy/initial_cohort": record.initial_accuracy_cohort,
-            "accuracy/personalised_all": record.personalised_accuracy_all,
+            f"{score}/initial": record.initial_accuracy,
+            f"{score}/personalised": record.personalised_accuracy,
+            f"{score}/initial_cohort": record.initial_accuracy_cohort,
+            f"{score}/personalised_all": record.personalised_accuracy_all,
             **self._by_class("accuracy/class", record.class_accuracy or ()),
             "forgetting/average": standing.forgetting,
             "forgetting_degree/average": record.forgetting_degree,

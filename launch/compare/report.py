@@ -12,7 +12,7 @@ from pathlib import Path
 from fl_ddp.host.text_table import TextTable
 from launch.compare.found_runs import Finds
 from launch.compare.replicates import Design, Replicates
-from launch.numbers.metric import Metric, sign
+from launch.numbers.metric import Metric
 from launch.numbers.reading import reached, values_of
 from launch.numbers.spread import mean, spread, spread_of, with_spread
 
@@ -96,9 +96,7 @@ def as_csv(results: Results) -> str:
 
 def _table(results: Results) -> TextTable:
     """A row for each combination of values."""
-    names = [
-        metric.text + (f" {sign(metric)}" if metric.unit in ("percent", "dB") else "") for metric in results.metrics
-    ]
+    names = [metric.text + {"percent": " %", "dB": " dB"}.get(metric.unit, "") for metric in results.metrics]
     head = [*results.design.names, "seeds", "state", "rounds", *names, "MB up", "MB down", "time"]
     best = results.best
     rows = []

@@ -12,6 +12,9 @@ from typing import NamedTuple
 from fl_ddp.errors import ConfigError
 from launch.numbers.reading import Reading
 
+ERRORS = ("loss", "mae", "initial_mae", "personalised_mae", "initial_mae_cohort", "personalised_mae_all")
+"""Quantities of which less is better, numbers of any size."""
+
 QUANTITIES = {
     "accuracy": "accuracy",
     "generic": "accuracy",
@@ -25,6 +28,7 @@ QUANTITIES = {
     "average_forgetting": "average_forgetting",
     "backward_transfer": "backward_transfer",
     "forward_transfer": "forward_transfer",
+    **{name: name for name in (*ERRORS, "r2", "exact_match", "f1", "auc")},
 }
 """Curves of a run by the name a metric gives them; generic is what papers on personalised methods call it."""
 
@@ -32,6 +36,7 @@ FORMS = (
     "final, best, running_mean, ema0.995, last10, each with @50 if wanted, rounds_to 0.85 of one of them, "
     "of initial, personalised, forgetting or forgetting_degree, of accuracy/<class> or forgetting_degree/<class>, "
     "of own_accuracy/<client>/<class> or forgetting_degree/<client>/<class>, "
+    "of loss, mae, r2, initial_mae or personalised_mae, exact_match, f1 or auc, "
     "or, of runs with tasks, of average_accuracy, average_forgetting, backward_transfer or forward_transfer, "
     "or of task_accuracy/<task>, or, of those that launch.reconstruct has read, of psnr/<task> or psnr_of_mean/<task>"
 )
@@ -55,7 +60,7 @@ class Metric:
         statistic: final, best, running_mean, ema or last.
         parameter: weight of the ema, number of rounds of last.
         round: where it is read; None is the end of the run.
-        target: fraction whose first round is asked for; None asks for the value itself.
+        target: fraction, or error, whose first round is asked for; None asks for the value itself.
         quantity: column of metrics.csv, what tasks.csv or reconstruction.csv tells, or column/client/class of
             forgetting.csv.
         relative_to: row of the same group whose number this one is divided by.
@@ -73,11 +78,13 @@ class Metric:
 
     @property
     def unit(self) -> str:
-        """What its values are: percent, rounds, dB or a ratio."""
+        """What its values are: percent, rounds, dB, a ratio or a number."""
         if self.relative_to:
             return "ratio"
         if self.of_target:
             return "rounds"
+        if self.of_number:
+            return "number"
         return "dB" if self.of_images else "percent"
 
     @property
@@ -87,8 +94,13 @@ class Metric:
 
     @property
     def scale(self) -> int:
-        """What a value of its curve is multiplied by: fractions become percent, dB stay."""
-        return 1 if self.of_images else 100
+        """What a value of its curve is multiplied by: fractions become percent, dB and other numbers stay."""
+        return 1 if self.of_images or self.of_number else 100
+
+    @property
+    def of_number(self) -> bool:
+        """Whether its quantity is no share of anything."""
+        return self.quantity in (*ERRORS, "r2")
 
     @property
     def of_target(self) -> bool:
@@ -103,7 +115,12 @@ class Metric:
     @property
     def of_loss(self) -> bool:
         """Whether it reads a quantity of which less is better."""
-        return self.quantity.startswith(("forgetting", "average_forgetting"))
+        return self.quantity.startswith(("forgetting", "average_forgetting")) or self.quantity in ERRORS
+
+    def reached_by(self, value: float) -> bool:
+        """Whether a value of its curve is what its target asks for: as much of a share, as little of an error."""
+        assert self.target is not None
+        return value <= self.target if self.quantity in ERRORS else value >= self.target
 
     @property
     def less_is_better(self) -> bool:
@@ -133,11 +150,11 @@ def parse_metric(text: str, where: str = "--metric") -> Metric:
             target = float(goal)
         except ValueError:
             row = goal
-        if target is not None and not 0 < target <= 1:
-            raise ConfigError(where, f"{text!r}: the target {target} is impossible", "accuracies in (0, 1]")
         if row is not None and (slash or not re.fullmatch(r"[A-Za-z_]\w*", row)):
             raise unknown
     quantity = _quantity(parts.pop()) if parts and _quantity(parts[-1]) else "accuracy"
+    if target is not None and not 0 < target <= (math.inf if quantity in ERRORS else 1):
+        raise ConfigError(where, f"{text!r}: the target {target} is impossible", "accuracies in (0, 1], errors above 0")
     match = _STATISTIC.fullmatch(parts[0] if parts else "final")
     of_target = target is not None or row is not None
     if match is None or len(parts) > 1 or (of_target and match["round"]) or (slash and not relative_to.strip()):
@@ -182,9 +199,9 @@ def of_client(quantity: str) -> OfClient | None:
     return OfClient(found["column"], int(found["client"]), found["label"]) if found else None
 
 
-def sign(metric: Metric) -> str:
-    """Of the unit of its curve."""
-    return "dB" if metric.of_images else "%"
+def with_sign(words: str, metric: Metric) -> str:
+    """What is measured, with the unit of its curve where it has one."""
+    return words if metric.of_number else f"{words} ({'dB' if metric.of_images else '%'})"
 
 
 def curve_name(metric: Metric) -> str:
@@ -206,7 +223,7 @@ def read_off(metric: Metric, curve: Curve, ended: bool) -> Reading | None:
     """
     rounds, values = [r for r, _ in curve], smoothed(metric, curve)
     if metric.target is not None:
-        reached = next((r for r, value in zip(rounds, values, strict=True) if value >= metric.target), None)
+        reached = next((r for r, value in zip(rounds, values, strict=True) if metric.reached_by(value)), None)
         if reached is not None:
             return Reading(reached)
         return Reading(rounds[-1] + 1, missed=True) if ended and rounds else None

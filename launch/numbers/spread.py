@@ -7,7 +7,7 @@ from collections.abc import Collection
 
 from launch.numbers.reading import Reading, reached, values_of
 
-DIGITS = {"percent": 2, "dB": 2, "rounds": 0, "ratio": 3}
+DIGITS = {"percent": 2, "dB": 2, "rounds": 0, "ratio": 3, "number": 4}
 """Digits behind the point, by the unit of a metric."""
 
 

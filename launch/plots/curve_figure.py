@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from launch.compare.replicates import Design, Replicates, in_order
-from launch.numbers.metric import Metric, curve_name, sign, smoothed
+from launch.numbers.metric import Metric, curve_name, smoothed, with_sign
 from launch.numbers.spread import spread
 from launch.plots.figure_style import GREY, MOST_COLOURS, MOST_PANELS, legend, over_rounds, panels
 from launch.plots.series import series
@@ -55,7 +55,7 @@ def curve_figure(design: Design, metric: Metric) -> Figure | None:
         if split is not None:
             place.set_title(f"{design.names[split]} = {title}")
         over_rounds(place)
-        place.set_ylabel(f"{curve_name(metric)} ({sign(metric)})")
+        place.set_ylabel(with_sign(curve_name(metric), metric))
         place.label_outer(remove_inner_ticks=False)
     if len(set(named.labels.values())) > 1:
         legend(figure, named.title, named.entries())

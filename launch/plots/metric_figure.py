@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
 
 from launch.compare.replicates import Design, Replicates, as_number, in_order
-from launch.numbers.metric import Metric, quantity_name, sign
+from launch.numbers.metric import Metric, quantity_name, with_sign
 from launch.numbers.reading import reached, values_of
 from launch.numbers.spread import mean, spread
 from launch.plots.figure_style import INK, legend, panels
@@ -64,7 +64,7 @@ def metric_name(metric: Metric) -> str:
     """What an axis calls a metric."""
     if metric.target is not None:
         return metric.text
-    return f"{metric.text.partition(' of ')[0]} {quantity_name(metric)} ({sign(metric)})"
+    return with_sign(f"{metric.text.partition(' of ')[0]} {quantity_name(metric)}", metric)
 
 
 def _draw(

@@ -102,7 +102,10 @@ def test_samples_keep_their_clients_where_the_test_set_is_drawn(tmp_path: Path) 
         (HEAD + "1,0,2\nnan,0,1\n", "mine.csv: line 3, column a: nan is no number"),
         (HEAD + "1,0,1e300\n", "mine.csv: line 2, column b: 1e+300 is no number"),
         (HEAD + "1,,2\n", "mine.csv: line 2, column label: the cell is empty"),
-        (HEAD + "1,0.5,2\n3,1,2\n" * 5, "mine.csv: y_train: float64 of shape [8] is not a list of labels [N]"),
+        (
+            HEAD + "1,0.5,2\n3,1,2\n" * 5,
+            "mine.csv: y_train: float64 of shape [8] are no labels; accepted: whole numbers",
+        ),
         (HEAD + "1,-1,2\n3,1,2\n" * 5, "label -1 is not one of the 2 classes from 0 up"),
         (HEAD + "1,70,2\n3,1,2\n" * 5, "mine.csv: y_train: label 70 among 8 samples; labels count from 0 up, or"),
         (HEAD + "1,0,2\n3,1,2\n", "--data.test_share: 0.2 of 2 samples leaves none to test on"),

@@ -12,6 +12,7 @@ from fl_ddp.engine.group import Workplace
 from fl_ddp.engine.samples import Samples
 from fl_ddp.importance.fisher import fisher, importance_sum, mean_gradient_norm
 from fl_ddp.importance.sensitivity import Sensitivity
+from fl_ddp.losses.mse import MSE
 from fl_ddp.network.flat_model import FlatModel
 
 
@@ -40,6 +41,22 @@ def test_softmax_regression_with_zero_weights_is_known() -> None:
         check_close(found, torch.tensor([1.25, 0.625, 1.25, 0.625, 0.25, 0.25], dtype=torch.float64))
     mean = fisher(group, theta, b.model, reduction="batch_mean_sq", batch_size=2)[0]
     check_close(weights(b, mean), torch.tensor([[0.25, 0.5625]] * 2, dtype=torch.float64))
+
+
+def test_least_squares_has_the_fisher_of_its_own_gradients() -> None:
+    """Of the loss mean_c (f_c - y_c)^2 of two outputs the gradient is (f - y) x, so F_W = mean x^2 (f - y)^2."""
+    x, y = torch.tensor([[1.0, 2], [3, -1]]).double(), torch.tensor([[1.0, 0.5], [-2, 0]]).double()
+    layer = nn.Linear(2, 2, bias=False).double()
+    model = FlatModel(layer, 2, x[:1], MSE())
+    b = Bench(Workplace(Samples(x, y), torch.float64, False, False, lambda: None, 2), [np.arange(2)], model)
+    gap = x @ layer.weight.detach().T - y
+    expected = (gap.square()[:, :, None] * x.square()[:, None]).mean(0)
+    check_close(weights(b, fisher(b.group([0]), model.init(), model)[0]), expected)
+    mean = (gap[:, :, None] * x[:, None]).mean(0).square()
+    found = fisher(b.group([0]), model.init(), model, reduction="batch_mean_sq", batch_size=2)[0]
+    check_close(weights(b, found), mean)
+    norms = (gap[:, :, None] * x[:, None]).flatten(1).norm(dim=1).mean()
+    check_close(mean_gradient_norm(b.group([0]), model.init(), model)[0], norms)
 
 
 @pytest.fixture(scope="module")

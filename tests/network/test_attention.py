@@ -85,7 +85,7 @@ def test_a_transformer_with_dropout_works_in_lanes_and_is_torchs_without_it() ->
         plain = Encoder(0.3).double()
     x = noise(B, L, E)
     model = FlatModel(copy.deepcopy(plain), 3, x[:1])
-    try_gradient(model, x[:1], "Encoder")
+    try_gradient(model, x[:1], torch.zeros(1).long(), "Encoder")
     theta = model.init() + 0.01 * noise(model.num_params, seed=3)
     plain.load_state_dict(model.state_dict(theta))
     plain.eval()

@@ -235,7 +235,7 @@ def test_quantity_skews_sizes_and_keeps_the_mixture_of_labels() -> None:
 
 @pytest.mark.data
 def test_fedcurv_blocks_on_mnist_have_306_images_and_leave_out_1248() -> None:
-    labels = MNIST(root=os.environ["FL_DDP_DATA"]).load().y_train
+    labels = MNIST(root=os.environ["FL_DDP_DATA"]).load().y_train.astype(np.int64)
     parts = Blocks().split(labels, 96, generator())
     assert {len(part) for part in parts} == {612}
     assert len(labels) - sum(len(part) for part in parts) == 1248

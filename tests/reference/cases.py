@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from client_cases import CLIENTS
+from loss_cases import LOSSES
 from shared_options import ADAM, IDLE, KEPT, KEPT_ADAM, LOCAL, NORMED, SGD, WORDS, Options, of
 from task_cases import FILVER, ONLINEEWC, STREAMS
 
@@ -334,5 +335,6 @@ FEDPAC: Mapping[str, Options] = {
 TABLES = (
     FEDAVG, FEDPROX, FEDAVGM, FEDOPT, FEDNOVA, SCAFFOLD, FEDDYN, FEDCURV, FISHERAVG, FEDCL, FEDNTD, MOON, FEDKA,
     LOCALONLY, DITTO, FEDBN, FEDPER, FEDREP, FEDROD, FEDALA, FEDFOMO, FEDPAC, FILVER, ONLINEEWC, STREAMS, CLIENTS,
+    LOSSES,
 )  # fmt: skip
 CASES: Mapping[str, Options] = {f"{case['method']}: {name}": case for table in TABLES for name, case in table.items()}

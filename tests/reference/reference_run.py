@@ -34,11 +34,12 @@ from moon import MOON
 from onlineewc import OnlineEWC
 from optimizers import choice_of
 from round_loop import Data, Play, Round
-from samples import CLASSES, FEATURES, LENGTH, TOKENS, located
+from samples import FEATURES, LENGTH, OUTPUTS, TOKENS, located
 from scaffold import Scaffold
 from schedule import Schedule
 from settings import settings_of
 from shared_options import BASE, Options
+from targets import DATA
 from tasks import num_classes, tasks_of
 from torch import nn
 
@@ -57,7 +58,7 @@ def program_options(case: Options, folder: Path) -> dict[str, object]:
     """A case as options of the program, its samples in a folder."""
     options = {key: value for key, value in {**BASE, **case}.items() if value is not None}
     return {
-        "data": str(folder / f"{options.pop('samples')}.npz"),
+        "data": str(folder / f"{file_of(options)}.npz"),
         "partition": "FromFile",
         "partition.path": str(folder / f"{options.pop('division')}.json"),
         "model": f"{network.__file__}:{options.pop('network')}",
@@ -76,7 +77,7 @@ def reference_rounds(case: Options, folder: Path, division: Division) -> list[Ro
     return Play(
         method=METHODS[options["method"]](**of_method),
         width=next(module.parameters()).element_size(),
-        model=Model(module, settings.label_smoothing),
+        model=Model(module, settings.label_smoothing, settings.loss),
         data=data_of(folder, division, options),
         settings=settings,
         optimizer=choice_of(options),
@@ -92,7 +93,18 @@ def module_of(case: Options) -> nn.Module:
     with torch_seed(options["seed"], Purpose.MODEL):
         words = {"num_tokens": TOKENS} if options["samples"] == "words" else {}
         shape = (LENGTH,) if words else (FEATURES,)
-        return make(in_shape=shape, num_classes=num_classes(options, CLASSES), **words)
+        return make(in_shape=shape, num_classes=num_classes(options, OUTPUTS[loss_of(options)]), **words)
+
+
+def loss_of(options: Options) -> str:
+    """The loss of a case."""
+    return str(options.get("loss", "cross_entropy"))
+
+
+def file_of(options: Options) -> str:
+    """The samples of a case: those of its loss, if it names no others."""
+    named = options["samples"]
+    return DATA[loss_of(options)] if named == BASE["samples"] else str(named)
 
 
 def data_of(folder: Path, division: Division, options: Options) -> Data:
@@ -102,11 +114,13 @@ def data_of(folder: Path, division: Division, options: Options) -> Data:
 
     Merged, all samples are divided, and the test set is what the clients keep aside.
     """
-    with np.load(folder / f"{options['samples']}.npz") as arrays:
+    with np.load(folder / f"{file_of(options)}.npz") as arrays:
         x_train, x_test = (torch.from_numpy(arrays[key]) for key in ("x_train", "x_test"))
         y_train, y_test = (torch.from_numpy(arrays[key]) for key in ("y_train", "y_test"))
     if x_train.is_floating_point():
         x_train, x_test = (x.float().double() for x in (x_train, x_test))
+    if loss_of(options) != "cross_entropy":
+        y_train, y_test = (y.float().double() for y in (y_train, y_test))
     if options.get("data.merge"):
         x_train, y_train = torch.cat([x_train, x_test]), torch.cat([y_train, y_test])
         tested = sorted({i for part in division[1] for i in part})
@@ -117,4 +131,4 @@ def data_of(folder: Path, division: Division, options: Options) -> Data:
     if options.get("data.mean"):
         mean, deviation = (torch.tensor(options[f"data.{key}"], dtype=torch.float64) for key in ("mean", "deviation"))
         x_train, x_test = (x_train - mean) / deviation, (x_test - mean) / deviation
-    return Data(x_train, y_train, x_test, y_test, num_classes(options, CLASSES), *division)
+    return Data(x_train, y_train, x_test, y_test, num_classes(options, OUTPUTS[loss_of(options)]), *division)

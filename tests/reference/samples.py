@@ -17,6 +17,8 @@ SIZES = {"unlike": (27, 19, 14, 11, 8, 2), "one_large": (70, 19, 14, 11, 8, 2)}
 """Samples of each client, in two divisions; the rest belong to nobody. Of two none is kept aside for testing."""
 MERGED = (50, 30, 20, 19, 11, 8)
 """And in one of the training and the test set together, merged.json."""
+OUTPUTS = {"cross_entropy": CLASSES, "mse": 2, "bce": 3}
+"""Numbers that a model gives, by the loss."""
 WITHOUT_FIRST_FEATURE = (1, 3)
 """Clients for which the first feature is always 0."""
 
@@ -34,9 +36,10 @@ def located(options: Mapping[str, Any], folder: Path) -> dict[str, Any]:
 
 
 def write_samples(folder: Path) -> None:
-    """Write data.npz, words.npz with other samples of the same labels, a <division>.json for each division, and files.
+    """Write the samples of each loss, words.npz of tokens, a <division>.json for each division, and files of options.
 
-    Labels are skewed between clients. The last class has no test samples. The first feature is mostly 0.
+    In the place of a label values.npz has numbers and labels.npz several labels. Labels are skewed between clients. The
+    last class has no test samples. The first feature is mostly 0.
     """
     rng = np.random.default_rng(12)
     centres = rng.normal(size=(CLASSES, FEATURES))
@@ -57,6 +60,12 @@ def write_samples(folder: Path) -> None:
     np.savez(folder / "data.npz", x_train=x_train, y_train=y_train, x_test=x_test, y_test=y_test)
     words = [(y[:, None] + rng.integers(0, TOKENS - CLASSES + 1, (len(y), LENGTH))) for y in (y_train, y_test)]
     np.savez(folder / "words.npz", x_train=words[0], y_train=y_train, x_test=words[1], y_test=y_test)
+    weight = rng.normal(size=(FEATURES, OUTPUTS["mse"]))
+    z_train, z_test = (x @ weight + rng.normal(size=(len(x), OUTPUTS["mse"])) for x in (x_train, x_test))
+    np.savez(folder / "values.npz", x_train=x_train, y_train=z_train, x_test=x_test, y_test=z_test)
+    has_train, has_test = (np.stack([z[:, 0] > 0, z[:, 1] > 1, z[:, 1] < -9], 1) for z in (z_train, z_test))
+    has_train[::9, 2] = True
+    np.savez(folder / "labels.npz", x_train=x_train, y_train=has_train, x_test=x_test, y_test=has_test)
 
 
 def _write(file: Path, clients: Sequence[npt.NDArray[np.int64]]) -> None:

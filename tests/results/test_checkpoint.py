@@ -69,7 +69,7 @@ def full_disk(limit: int) -> Iterator[None]:
 def test_server_state_comes_back_bit_for_bit_in_every_type(tmp_path: Path) -> None:
     save(tmp_path, 3, accuracy=0.5)
     newest = found(tmp_path)
-    assert (newest.round, newest.accuracy, newest.state) == (3, 0.5, {"round": 3, "lr": 0.1})
+    assert (newest.round, newest.goodness, newest.state) == (3, 0.5, {"round": 3, "lr": 0.1})
     server = newest.server(SERVER)
     assert server.keys() == SERVER.keys()
     for name, tensor in SERVER.items():
@@ -155,7 +155,7 @@ def test_replay_after_a_step_back_replaces_the_later_checkpoints(tmp_path: Path)
         save(tmp_path, round, keep=3, accuracy=round / 10)
     save(tmp_path, 2, keep=3, accuracy=0.0)
     assert names(tmp_path) == ["best", "latest", "round_000001", "round_000002"]
-    assert found(tmp_path).accuracy == 0.0
+    assert found(tmp_path).goodness == 0.0
     assert (tmp_path / "checkpoints/best").read_text() == "round_000001\n"
 
 

@@ -11,10 +11,11 @@ import torch
 from fl_ddp.check.runs import SETTINGS, SOLO, play
 from fl_ddp.config.command_line import from_mapping
 from fl_ddp.engine.samples import Samples
-from fl_ddp.evaluation import BATCH, evaluate_clients, own_accuracy
+from fl_ddp.evaluation import evaluate_clients, own_accuracy
 from fl_ddp.federation import build_federation
 from fl_ddp.network.flat_model import FlatModel
 from fl_ddp.ranks.cohort import cohort
+from fl_ddp.ranks.outputs import BATCH
 
 ROWS = 2 * BATCH + 300
 GENERATOR = torch.Generator().manual_seed(4)

@@ -19,7 +19,7 @@ from fl_ddp.check.runs import SETTINGS, SOLO, course, play
 from fl_ddp.config.command_line import from_mapping
 from fl_ddp.errors import ConfigError
 from fl_ddp.federation import build_federation
-from fl_ddp.network.loss import among
+from fl_ddp.losses.cross_entropy import among
 
 CONFORMANCE = ("lanes", "padding", "order", "again", "shapes", "intact", "ranks", "resume")
 TWO = {"stream.tasks": 2, "stream.task_rounds": 1}

@@ -31,7 +31,7 @@ class FedNTD(FedAvg):
             received = model.logits(theta_t, x).detach()
             logits = model.logits(theta, x)
             divergences = [self.divergence(received[i], logits[i], int(y[i])) for i in range(len(y))]
-            return model.cross_entropy(logits, y) + self.beta * self.tau**2 * torch.stack(divergences).mean()
+            return model.criterion(logits, y) + self.beta * self.tau**2 * torch.stack(divergences).mean()
 
         trained = local_sgd(client, theta_t, objective=objective)
         return Update(client, trained.theta, trained.loss)

@@ -52,7 +52,7 @@ class FedPAC(FedAvg):
 
         def objective(theta: Parameters, x: Tensor, y: Tensor) -> Tensor:
             f, z = model.run(theta, x)
-            return model.cross_entropy(z, y) + pull * (f - c[y]).square().mean(1).mean()
+            return model.criterion(z, y) + pull * (f - c[y]).square().mean(1).mean()
 
         head = theta_t.only(HEAD).shaped(server["heads"][""][client.id])
         for_head, for_body = client.orders(client.n, 0, self.head_epochs), client.orders(client.n, 1, None)

@@ -36,7 +36,7 @@ class FedRoD(FedAvg):
         prior = self.gamma * count.clamp(min=1e-30).log()
 
         def balanced(theta: Parameters, x: Tensor, y: Tensor) -> Tensor:
-            return model.cross_entropy(model.logits(theta, x) + prior, y)
+            return model.criterion(model.logits(theta, x) + prior, y)
 
         trained = local_sgd(client, theta_t, objective=balanced)
         phi, loss = follow(client, trained.path, memory["phi"][""])
@@ -54,7 +54,7 @@ def follow(client: Client, path: list[Step], phi: Tensor) -> tuple[Tensor, float
     for batch, step in zip(client.batches, path, strict=True):
         f, z = client.model.run(InTraining(step.before), client.x[batch])
         at = phi.clone().requires_grad_()
-        loss = client.model.cross_entropy(z.detach() + linear(at, f.detach()), client.y[batch])
+        loss = client.model.criterion(z.detach() + linear(at, f.detach()), client.y[batch])
         (gradient,) = torch.autograd.grad(loss, at)
         buffer = client.momentum * buffer + gradient + client.weight_decay * phi
         phi = phi - client.lr * buffer

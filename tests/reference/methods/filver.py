@@ -85,7 +85,7 @@ class FilVer(FedAvg):
         def objective(theta: Parameters, x: Tensor, y: Tensor) -> Tensor:
             mu, log_sigma = model.call("encoder", theta, x)
             z = mu + log_sigma.exp() * proxy.noises(next(step), len(y), mu.shape[1])
-            loss = model.cross_entropy(model.call("classifier", theta, z)[1], y)
+            loss = model.criterion(model.call("classifier", theta, z)[1], y)
             if log_sigma[0, 0] == -math.inf:
                 return loss
             kl = ((mu.square() + (2 * log_sigma).exp() - 1 - 2 * log_sigma) / 2).sum(1).mean()
@@ -133,7 +133,7 @@ class FilVer(FedAvg):
         def objective(theta: Parameters, x: Tensor, y: Tensor) -> Tensor:
             noise = client.noises(next(step), len(y), d)
             z = x if x.shape[1] == d else x[:, :d] + x[:, d:] * noise
-            return model.cross_entropy(model.call("classifier", theta, z)[1], y)
+            return model.criterion(model.call("classifier", theta, z)[1], y)
 
         on = replace(client, x=torch.stack([row.x for row in rows]), y=torch.tensor([row.y for row in rows]))
         fixed = [name for name in theta if name.startswith("encoder")]

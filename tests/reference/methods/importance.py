@@ -10,6 +10,9 @@ from local_training import Client
 from parameters import Parameters, summed
 from torch import Tensor
 
+Labels = Sequence[tuple[int | None, float]]
+"""Labels of a sample and their probabilities; None is its own."""
+
 
 @dataclass(frozen=True)
 class FisherOptions:
@@ -32,6 +35,7 @@ class FisherOptions:
 def fisher(client: Client, theta: Parameters, options: FisherOptions) -> Parameters:
     """Diagonal Fisher information of a client's samples; gradients are taken at theta."""
     chosen = client.once[: options.fisher_samples or None]
+    labelled: list[tuple[int, Labels]]
     by_batch = options.reduction == "batch_mean_sq"
     if options.kind == "mc":
         noise = client.noise(options.fisher_batch if by_batch else None)
@@ -39,7 +43,7 @@ def fisher(client: Client, theta: Parameters, options: FisherOptions) -> Paramet
     elif options.kind == "exact":
         labelled = [(i, list(enumerate(probabilities(client, theta, i).tolist()))) for i in chosen]
     else:
-        labelled = [(i, [(int(client.y[i]), 1.0)]) for i in chosen]
+        labelled = [(i, [(None, 1.0)]) for i in chosen]
     if not by_batch:
         squares = [p * gradient(client, theta, i, y).squared() for i, known in labelled for y, p in known]
         return summed(squares) / len(chosen)
@@ -48,7 +52,7 @@ def fisher(client: Client, theta: Parameters, options: FisherOptions) -> Paramet
     return summed(squared_mean(client, theta, batch) for batch in batches) / len(batches)
 
 
-def squared_mean(client: Client, theta: Parameters, batch: Sequence[tuple[int, list[tuple[int, float]]]]) -> Parameters:
+def squared_mean(client: Client, theta: Parameters, batch: Sequence[tuple[int, Labels]]) -> Parameters:
     """The square of a batch's mean gradient, in expectation over labels that each sample draws for itself.
 
     The expected square of a mean is the square of the expected mean, and the mean's variance.

@@ -38,7 +38,7 @@ class MOON(FedAvg):
             near = torch.stack([cosine(*pair) for pair in zip(z, z_glob, strict=True)]) / self.tau
             far = torch.stack([cosine(*pair) for pair in zip(z, z_prev, strict=True)]) / self.tau
             l_con = -(near.exp() / (near.exp() + far.exp())).log()
-            return model.cross_entropy(logits, y) + self.mu * l_con.mean()
+            return model.criterion(logits, y) + self.mu * l_con.mean()
 
         trained = local_sgd(client, theta_t, objective=objective)
         kept = {"previous": trained.theta, "trained": Parameters({"": torch.tensor(1.0)})}

@@ -25,12 +25,13 @@ class Model:
         after: running statistics as its last batch in training has left them.
         allowed: classes among which samples are classified; None for all.
         smoothing: of labels in training.
+        kind: of its loss, as the command line has it.
     """
 
     allowed: Sequence[int] | None = None
 
-    def __init__(self, module: nn.Module, smoothing: float = 0.0) -> None:
-        self.smoothing = smoothing
+    def __init__(self, module: nn.Module, smoothing: float = 0.0, kind: str = "cross_entropy") -> None:
+        self.smoothing, self.kind = smoothing, kind
         self._module = copy.deepcopy(module).double()
         running = {name: own for name, own in self._module.named_buffers() if name.endswith(RUNNING)}
         own = dict(self._module.named_parameters()) | running
@@ -74,11 +75,15 @@ class Model:
         return self.run(theta, x)[1]
 
     def loss(self, theta: Parameters, x: Tensor, y: Tensor) -> Tensor:
-        """Mean cross-entropy of the samples, among the classes that are allowed."""
-        return self.cross_entropy(only_of(self.logits(theta, x), self.allowed), y)
+        """Mean of the samples, among the classes that are allowed."""
+        return self.criterion(only_of(self.logits(theta, x), self.allowed), y)
 
-    def cross_entropy(self, logits: Tensor, y: Tensor) -> Tensor:
+    def criterion(self, logits: Tensor, y: Tensor) -> Tensor:
         """Mean of the samples; of a label's probability all classes that are allowed have a share alike."""
+        if self.kind == "mse":
+            return F.mse_loss(logits, y)
+        if self.kind == "bce":
+            return F.binary_cross_entropy_with_logits(logits, y)
         share = self.smoothing
         of_label = F.cross_entropy(logits, y)
         if not share:

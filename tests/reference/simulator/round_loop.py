@@ -18,6 +18,7 @@ from pace import Pace
 from parameters import Parameters, alone, summed
 from schedule import SERVER, Schedule, Work
 from settings import Settings
+from targets import SCORES, of_test_set, own_score
 from tasks import Tasks
 from torch import Tensor
 
@@ -203,7 +204,7 @@ class Play:
     def in_tasks(self, places: Sequence[tuple[int, int]], x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
         """Inputs and labels at (task, position) as the tasks have them."""
         inputs = [self.tasks.inputs(task, x[i][None])[0] for task, i in places]
-        labels = [self.tasks.label(task, int(y[i])) for task, i in places]
+        labels = [self.tasks.label(task, y[i].tolist()) for task, i in places]
         return torch.stack(inputs) if inputs else x[:0], torch.tensor(labels, dtype=y.dtype)
 
     def present(self, t: int) -> list[int]:
@@ -309,7 +310,7 @@ class Play:
         }
 
     def own_accuracies(self, received: Parameters, cohort: Sequence[int], trained: Mapping[int, Update], t: int) -> Row:
-        """Accuracies of clients on their own test samples.
+        """Accuracies of clients on their own test samples, or what else the loss measures by.
 
         Args:
             received: the model that the clients of a round received.
@@ -318,25 +319,27 @@ class Play:
             t: the round.
         """
         own, allowed = [self.own_test(k, t) for k in range(self.settings.clients)], self.model.allowed
+        loss = self.settings.loss
         initial = [
-            nan if self.settings.local else share_right(only_of(self.model.logits(received, x), allowed), y)
+            nan if self.settings.local else own_score(loss, only_of(self.model.logits(received, x), allowed), y)
             for x, y in own
         ]
-        personal = {k: share_right(only_of(u.personal(own[k][0]), allowed), own[k][1]) for k, u in trained.items()}
+        personal = {k: own_score(loss, only_of(u.personal(own[k][0]), allowed), own[k][1]) for k, u in trained.items()}
         row: Row = {
-            "initial_accuracy": mean_known([initial[k] for k in self.present(t)]),
-            "personalised_accuracy": mean_known([personal[k] for k in cohort]),
+            f"initial_{SCORES[loss]}": mean_known([initial[k] for k in self.present(t)]),
+            f"personalised_{SCORES[loss]}": mean_known([personal[k] for k in cohort]),
         }
         if self.settings.personalise == "all":
-            row["initial_accuracy_cohort"] = mean_known([initial[k] for k in cohort])
-            row["personalised_accuracy_all"] = mean_known(list(personal.values()))
+            row[f"initial_{SCORES[loss]}_cohort"] = mean_known([initial[k] for k in cohort])
+            row[f"personalised_{SCORES[loss]}_all"] = mean_known(list(personal.values()))
         return row
 
     def own_test(self, k: int, t: int) -> tuple[Tensor, Tensor]:
         """x and y of client k's own test samples that are of round t's task."""
         x, y = self.data.own_test(k)
         task = self.tasks.of_round(t)
-        return self.in_tasks([(task, i) for i in range(len(y)) if self.tasks.label(task, int(y[i])) is not None], x, y)
+        rows = [(task, i) for i, own in enumerate(y.tolist()) if self.tasks.label(task, own) is not None]
+        return self.in_tasks(rows, x, y)
 
     def outputs(self, t: int, logits_of: Callable[[Tensor], Tensor]) -> tuple[Tensor, Tensor]:
         """Logits and labels of all test samples of the tasks up to round t's."""
@@ -368,12 +371,17 @@ class Play:
         """
         logits, y = self.outputs(t, partial(self.model.logits, theta))
         names = [f"accuracy/{label}" for label in range(self.data.classes)]
-        row: Row = {
-            "accuracy": share_right(logits, y),
-            "loss": mean_loss(logits, y),
-            **dict(zip(names, class_accuracies(logits, y, self.data.classes), strict=True)),
-            **self.on_tasks(theta, t),
-        }
+        if self.settings.loss == "cross_entropy":
+            row: Row = {
+                "accuracy": share_right(logits, y),
+                "loss": mean_loss(logits, y),
+                **dict(zip(names, class_accuracies(logits, y, self.data.classes), strict=True)),
+                **self.on_tasks(theta, t),
+            }
+        else:
+            row = of_test_set(self.settings.loss, logits, y)
+        if "accuracy" not in row:
+            return row
         course = [kept for kept in [*before, row] if "accuracy" in kept]
         return row | {
             "running_mean_accuracy": mean_known([kept["accuracy"] for kept in course]),

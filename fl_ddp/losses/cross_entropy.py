@@ -1,12 +1,45 @@
-"""The loss that clients train with unless their method overrides `loss`, cross-entropy, and what others are made of."""
+"""Classification: cross-entropy, among the classes that are allowed, and what losses of methods are made of."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
+from fl_ddp.losses.criterion import Criterion
+from fl_ddp.protocol import Targets
+
 _FAR_BELOW = -1e30
 """A logit whose probability is 0; finite, so that nothing times a mask of 0 is NaN."""
+
+
+@dataclass(frozen=True)
+class CrossEntropy(Criterion):
+    """Of samples that are of one class each, whose number is their target.
+
+    Attributes:
+        label_smoothing: share of a label's probability that all allowed classes have alike in training.
+    """
+
+    label_smoothing: float = 0.0
+
+    name: ClassVar[str] = "cross_entropy"
+    targets: ClassVar[Targets] = "classes"
+
+    def of_samples(self, outputs: Tensor, y: Tensor) -> Tensor:
+        """See Criterion."""
+        return cross_entropy(outputs, y)
+
+    def gradient(self, outputs: Tensor, y: Tensor) -> Tensor:
+        """See Criterion."""
+        p = outputs.softmax(-1)
+        return p - one_hot(y, outputs.shape[-1]).to(p)
+
+    def in_training(self, outputs: Tensor, y: Tensor) -> Tensor:
+        """See Criterion."""
+        return cross_entropy(outputs, y, self.label_smoothing)
 
 
 def cross_entropy(logits: Tensor, y: Tensor, smoothing: float = 0.0) -> Tensor:
@@ -35,8 +68,3 @@ def among(logits: Tensor, allowed: Tensor | None) -> Tensor:
 def one_hot(y: Tensor, num_classes: int) -> Tensor:
     """Whether each class is the label's, [..., C] bool, of labels [...]; one below 0 is of no class."""
     return y[..., None] == torch.arange(num_classes, device=y.device)
-
-
-def mean_over(mask: Tensor, losses: Tensor) -> Tensor:
-    """Mean of the losses [B] of a batch's real samples, whose mask [B] is 1 []; 0 of none."""
-    return (losses * mask).sum() / mask.sum().clamp_min(1)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import torch
 
-from fl_ddp.network.loss import among, cross_entropy, mean_over
+from fl_ddp.losses.criterion import mean_over
+from fl_ddp.losses.cross_entropy import among, cross_entropy
 
 
 def test_cross_entropy_is_torchs_own_and_of_far_logits_finite() -> None:

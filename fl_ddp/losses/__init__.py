@@ -1,0 +1,1 @@
+"""What clients train for and what their models are measured by; one file for each loss."""

@@ -1,0 +1,72 @@
+"""What a loss is: of what targets, by which gradient, and what a test tells of it."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import ClassVar, Literal
+
+from torch import Tensor
+
+from fl_ddp.protocol import Targets
+
+
+@dataclass(frozen=True)
+class Tested:
+    """How a model does on a test set.
+
+    Attributes:
+        loss: mean over the samples.
+        measures: what the loss says beside it, in the order of its own.
+        accuracy: share of right decisions; None where nothing is decided.
+        of_outputs: [C] the same of each output; empty likewise.
+    """
+
+    loss: float
+    measures: Mapping[str, float] = field(default_factory=dict)
+    accuracy: float | None = None
+    of_outputs: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True)
+class Criterion(ABC):
+    """What clients train for unless their method overrides `loss`, and what models are measured by."""
+
+    name: ClassVar[str]
+    """Of --loss."""
+    targets: ClassVar[Targets]
+    """What samples have beside their inputs."""
+    score: ClassVar[Literal["accuracy", "mae"]] = "accuracy"
+    """What a client's models are measured by on its own test samples, and a run's progress."""
+    measures: ClassVar[tuple[str, ...]] = ()
+    """What a test tells beside loss and accuracies, columns of metrics.csv."""
+
+    @abstractmethod
+    def of_samples(self, outputs: Tensor, y: Tensor) -> Tensor:
+        """Of each sample [...], from a model's outputs [..., C] and targets."""
+
+    @abstractmethod
+    def gradient(self, outputs: Tensor, y: Tensor) -> Tensor:
+        """Of of_samples in the outputs [..., C]."""
+
+    def in_training(self, outputs: Tensor, y: Tensor) -> Tensor:
+        """Of each sample [...] in clients' local steps."""
+        return self.of_samples(outputs, y)
+
+
+class ByOutput(Criterion):
+    """A loss of targets [..., C] of as many numbers as the model has outputs."""
+
+    @abstractmethod
+    def tested(self, outputs: Tensor, y: Tensor) -> Tested:
+        """From the outputs for a test set and its targets, [M, C] each, float64."""
+
+    @abstractmethod
+    def own_score(self, outputs: Tensor, y: Tensor) -> float:
+        """`score` of a client's own test samples, from [m, C] each, float64, m at least 1."""
+
+
+def mean_over(mask: Tensor, losses: Tensor) -> Tensor:
+    """Mean of the losses [B] of a batch's real samples, whose mask [B] is 1 []; 0 of none."""
+    return (losses * mask).sum() / mask.sum().clamp_min(1)
