@@ -32,7 +32,7 @@ from fl_ddp.results import checkpoint
 from fl_ddp.results.client_table import ClientScores, ClientTable
 from fl_ddp.results.figures import confusion_figure, forgetting_figure, partition_figure
 from fl_ddp.results.forgetting_table import ClassChange, ForgettingTable
-from fl_ddp.results.metrics import Columns, Record
+from fl_ddp.results.metrics import Columns, Record, perplexity
 from fl_ddp.results.provenance import cpu_model, provenance
 from fl_ddp.results.run_folder import FAILURE
 from fl_ddp.results.summary import Summary, rounds_to_target, write_summary
@@ -296,6 +296,7 @@ class RunFiles:
             numerics=self._numerics,
             environment=provenance(),
             stopped=stopped,
+            perplexity=perplexity(scores.loss) if scores and self._config.loss == "cross_entropy" else None,
             score=self._federation.model.criterion.score,
             measures=dict(scores.measures) if scores else {},
         )

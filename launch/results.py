@@ -44,7 +44,7 @@ class ResultsOptions:
     Attributes:
         folders: of a sweep, of a run, or of several of either.
         metric: final, best, running_mean, ema0.995, last10, each with @50 if wanted, rounds_to 0.85; of initial or of
-            personalised accuracy, of forgetting, loss or, of regressions, mae: 'last10 of initial'.
+            personalised accuracy, of forgetting, loss, perplexity or, of regressions, mae: 'last10 of initial'.
         classes: draw each class's accuracy over rounds, too, of the least seed of each setting.
         partitions: draw who holds what, too.
         tasks: draw the accuracy on each task over rounds and at the end, too.

@@ -11,11 +11,20 @@ from pathlib import Path
 from fl_ddp.results.appended_csv import AppendedCsv, State, kept_of
 
 _PADDED, _WALL = "time_padded_lanes", "time_wall"
+_LARGEST_LOSS = 700.0
+"""A cross-entropy whose exponential is still a float."""
 
 
 def is_of_time(column: str) -> bool:
     """Whether a column tells of time, which is no part of the results."""
     return column.startswith("time")
+
+
+def perplexity(cross_entropy: float) -> float:
+    """Its exponential: among how many words, equally likely, a model seems to choose; infinity of a very large one."""
+    if cross_entropy > _LARGEST_LOSS:
+        return math.inf
+    return math.exp(cross_entropy)
 
 
 def is_of_phase(column: str) -> bool:

@@ -49,6 +49,7 @@ class Summary:
         forward_transfer: what tasks have gained from those before them, beside the initial model.
         task_accuracy: accuracies on the tasks, of the initial model and at the end of each task.
         stopped: why the run ended before its last round; None if it did not.
+        perplexity: the exponential of the loss; None where it is no cross-entropy.
         score: what clients are measured by on their own test samples, in the names of what is told of them.
         measures: what else the loss tells of the test set, in the file by their names.
     """
@@ -82,6 +83,7 @@ class Summary:
     forward_transfer: float | None = None
     task_accuracy: Sequence[Sequence[float]] = ()
     stopped: str | None = None
+    perplexity: float | None = None
     score: str = "accuracy"
     measures: Mapping[str, float] = field(default_factory=dict)
 

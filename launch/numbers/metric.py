@@ -12,7 +12,7 @@ from typing import NamedTuple
 from fl_ddp.errors import ConfigError
 from launch.numbers.reading import Reading
 
-ERRORS = ("loss", "mae", "initial_mae", "personalised_mae", "initial_mae_cohort", "personalised_mae_all")
+ERRORS = ("loss", "perplexity", "mae", "initial_mae", "personalised_mae", "initial_mae_cohort", "personalised_mae_all")
 """Quantities of which less is better, numbers of any size."""
 
 QUANTITIES = {
@@ -36,7 +36,7 @@ FORMS = (
     "final, best, running_mean, ema0.995, last10, each with @50 if wanted, rounds_to 0.85 of one of them, "
     "of initial, personalised, forgetting or forgetting_degree, of accuracy/<class> or forgetting_degree/<class>, "
     "of own_accuracy/<client>/<class> or forgetting_degree/<client>/<class>, "
-    "of loss, mae, r2, initial_mae or personalised_mae, exact_match, f1 or auc, "
+    "of loss, perplexity, mae, r2, initial_mae or personalised_mae, exact_match, f1 or auc, "
     "or, of runs with tasks, of average_accuracy, average_forgetting, backward_transfer or forward_transfer, "
     "or of task_accuracy/<task>, or, of those that launch.reconstruct has read, of psnr/<task> or psnr_of_mean/<task>"
 )

@@ -11,7 +11,7 @@ from fl_ddp.config.layers import default_choice
 from fl_ddp.config.registry import KINDS
 from fl_ddp.config.yaml_file import flatten, load_yaml, written
 from fl_ddp.errors import ConfigError
-from fl_ddp.results.metrics import is_of_phase, is_of_time
+from fl_ddp.results.metrics import is_of_phase, is_of_time, perplexity
 from fl_ddp.results.run_folder import FAILURE
 from launch.numbers.metric import Curve, of_client
 from launch.run.client_curves import client_curves
@@ -32,8 +32,8 @@ class Run:
         config: its config.yaml.
         rounds: finished rounds.
         wanted: rounds it was asked for.
-        curves: values of each column of metrics.csv by evaluated round, without round 0, and of what tasks.csv and
-            reconstruction.csv tell; those of time are left out.
+        curves: values of each column of metrics.csv by evaluated round, without round 0, the perplexity, and what
+            tasks.csv and reconstruction.csv tell; those of time are left out.
         seconds: that its finished rounds took.
         summary: its summary.json; empty until it has one of its last round.
         failure: why it failed, if it could say so.
@@ -102,6 +102,8 @@ def read_run(folder: Path) -> Run | None:
     current = summary if summary.get("rounds") == rounds else {}
     stopped = current.get("stopped") is not None
     curves: dict[str, Curve] = {**of_metrics}
+    if config.get("loss", "cross_entropy") == "cross_entropy":
+        curves["perplexity"] = [(number, perplexity(loss)) for number, loss in curves.get("loss", ())]
     beside = {**task_curves(folder), **reconstruction_curves(folder)}
     curves |= {name: tuple(each for each in of if each[0] <= rounds) for name, of in beside.items()}
     return Run(folder, config, rounds, wanted, curves, seconds, current, _failure(folder / FAILURE), stopped)

@@ -104,7 +104,7 @@ def test_samples_keep_their_clients_where_the_test_set_is_drawn(tmp_path: Path) 
         (HEAD + "1,,2\n", "mine.csv: line 2, column label: the cell is empty"),
         (
             HEAD + "1,0.5,2\n3,1,2\n" * 5,
-            "mine.csv: y_train: float64 of shape [8] are no labels; accepted: whole numbers",
+            "mine.csv: y_train: float64 of shape [8] are no labels; accepted: whole",
         ),
         (HEAD + "1,-1,2\n3,1,2\n" * 5, "label -1 is not one of the 2 classes from 0 up"),
         (HEAD + "1,70,2\n3,1,2\n" * 5, "mine.csv: y_train: label 70 among 8 samples; labels count from 0 up, or"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -13,9 +14,10 @@ from tensorboard.plugins.custom_scalar.layout_pb2 import Layout
 
 from fl_ddp.course.progress import Progress
 from fl_ddp.losses.mse import MSE
-from fl_ddp.results.metrics import Columns, Metrics, Record
+from fl_ddp.results.metrics import Columns, Metrics, Record, perplexity
 from launch.numbers.metric import parse_metric, quantity_name, read_off, with_sign
 from launch.results import main as results
+from launch.run.stored import read_run
 
 REGRESSION = Columns((), ("training",), everybody=True, score=MSE.score, measures=MSE.measures)
 RECORD = Record(
@@ -92,6 +94,26 @@ def test_errors_have_no_percent_and_less_of_them_is_better() -> None:
     assert (mae.unit, mae.less_is_better, with_sign(quantity_name(mae), mae)) == ("number", True, "mae")
     assert (r2.unit, r2.less_is_better) == ("number", False)
     assert (quantity_name(own), own.less_is_better) == ("personalised mae", True)
+
+
+def test_perplexity_is_the_exponential_of_the_cross_entropy(tmp_path: Path) -> None:
+    run = simulated({**SMALL, "lr": 0.5}, tmp_path)
+    stored = read_run(run)
+    assert stored is not None
+    losses = dict(stored.curve("loss"))
+    curve = stored.curve(parse_metric("final of perplexity").quantity)
+    assert dict(curve) == pytest.approx({number: math.exp(loss) for number, loss in losses.items()}, rel=1e-12)
+    assert stored.summary["perplexity"] == curve[-1][1] < curve[0][1]
+    found = read_off(parse_metric("final of perplexity"), curve, ended=True)
+    assert found is not None and found.value == curve[-1][1]
+    assert parse_metric("best of perplexity").less_is_better
+
+
+def test_perplexity_of_any_loss_is_a_number_and_of_no_cross_entropy_there_is_none(tmp_path: Path) -> None:
+    assert perplexity(1e9) == math.inf and math.isnan(perplexity(math.nan))
+    stored = read_run(simulated({**SMALL, "loss": "mse", "partition": "IID"}, tmp_path))
+    assert stored is not None
+    assert stored.summary["perplexity"] is None and not stored.curve("perplexity")
 
 
 def test_results_draw_and_list_a_regression(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
