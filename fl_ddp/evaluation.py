@@ -17,11 +17,11 @@ from fl_ddp.engine.samples import Samples
 from fl_ddp.federation import Federation
 from fl_ddp.losses.criterion import ByOutput
 from fl_ddp.losses.cross_entropy import among, one_hot
-from fl_ddp.protocol import Indices, Term
+from fl_ddp.protocol import Indices, Tensors, Term
 from fl_ddp.ranks.collectives import Ranks
 from fl_ddp.ranks.exact_sum import LIMIT, exact_total
-from fl_ddp.ranks.outputs import BATCH, gathered, of_lanes
-from fl_ddp.ranks.threads import workers_on
+from fl_ddp.ranks.outputs import BATCH, gathered, of_lanes, summed
+from fl_ddp.ranks.own_tests import OfClients, OfLanes, evaluate_clients, own_scores
 from fl_ddp.results.client_table import ClientScores
 from fl_ddp.results.forgetting_table import ClassChange
 from fl_ddp.results.metrics import Record
@@ -65,11 +65,20 @@ class Received(NamedTuple):
         by_all: mean over all clients that are enrolled; None if none of them has test samples.
         by_cohort: over the cohort, likewise.
         each: [K] of each client, nan for one without test samples; None if none has any.
+        losses: [K] mean cross-entropies, likewise.
     """
 
     by_all: float | None = None
     by_cohort: float | None = None
     each: npt.NDArray[np.float64] | None = None
+    losses: npt.NDArray[np.float64] | None = None
+
+
+class Personal(NamedTuple):
+    """How clients' own models do: the mean over all clients, if all train, and each that did."""
+
+    by_all: float | None = None
+    each: Sequence[ClientScores] = ()
 
 
 class Evaluation:
@@ -110,20 +119,30 @@ class Evaluation:
             return among(model.logits(theta, x), world.allowed)
 
         find = self._scores_of_clients if self._by_output else evaluate_clients
-        accuracy = find(predict, world.own_samples, world.local_test, model.dtype, self._ranks)
-        return Received(_mean(accuracy[world.present]), _mean(accuracy[cohort]), accuracy)
+        accuracy, loss = find(predict, world.own_samples, world.local_test, model.dtype, self._ranks)
+        return Received(_mean(accuracy[world.present]), _mean(accuracy[cohort]), accuracy, loss)
 
-    def of_clients(self, clients: Indices, received: Received, own: Tensor | None) -> list[ClientScores]:
-        """How the models of some clients [k] do on their own test samples; own [k] is that of their own models."""
-        world, each = self._world, received.each
-        if own is None:
+    def of_clients(self, trained: Indices, received: Received, own: Tensors) -> list[ClientScores]:
+        """How clients' models do on their own test samples: those that trained, and all that are enrolled.
+
+        Args:
+            trained: ids [k].
+            received: how the received model does; without it there is nothing to tell of others.
+            own: own_accuracy and own_loss [k] of the trained models; nothing where no client has test samples.
+        """
+        world = self._world
+        if not own:
             return []
-        sizes = [(len(world.clients[i]), len(world.local_test[i])) for i in clients]
-        before = [None if each is None else float(each[i]) for i in clients]
-        return [
-            ClientScores(int(i), n, tested, first if tested else None, accuracy if tested else None)
-            for i, (n, tested), first, accuracy in zip(clients, sizes, before, own.tolist(), strict=True)
-        ]
+        place = {int(i): k for k, i in enumerate(trained)}
+        after = (own["own_accuracy"].tolist(), own["own_loss"].tolist())
+        listed = trained if received.each is None else np.union1d(world.present, trained)
+        of_received, found = (received.each, received.losses), list[ClientScores]()
+        for i in map(int, listed):
+            tested = len(world.local_test[i])
+            before = [None if each is None or not tested else float(each[i]) for each in of_received]
+            mine = [each[place[i]] if i in place and tested else None for each in after]
+            found.append(ClientScores(i, len(world.clients[i]), tested, before[0], mine[0], before[1], mine[1]))
+        return found
 
     def by_class(self, theta: Tensor) -> Tensor:
         """Right predictions [G, C] of clients' own models [G, V] on the test sets of the tasks so far, by label."""
@@ -149,25 +168,27 @@ class Evaluation:
             for c in range(num_classes)
         ]
 
-    def own(self, clients: Indices, theta: Tensor) -> dict[str, Term]:
-        """Sums over the cohort of the accuracies of clients' own models on their own test samples, and of their number.
+    def own(self, clients: Indices, theta: Tensor) -> tuple[dict[str, Term], Tensors]:
+        """How clients' own models do on their own test samples: sums over the cohort, and rows.
 
         Args:
             clients: [G] ids, -1 for a padded lane.
             theta: [G, V].
 
         Returns:
-            own_accuracy and tested [G]; nothing where no client has test samples.
+            the sums own_accuracy and tested, their number; the rows own_accuracy and own_loss [G]; nothing where no
+            client has test samples.
         """
         if self._nothing_is_own:
-            return {}
+            return {}, {}
         federation, world = self._federation, self._world
         parts = [world.local_test[i] if i >= 0 else np.zeros(0, np.int64) for i in clients]
         predict = _among(federation.method.predict, world.allowed)
-        find = self._own_scores if self._by_output else own_accuracy
-        accuracy = find(predict, theta, world.own_samples, parts, federation.model.dtype)
+        find = self._own_scores if self._by_output else own_scores
+        accuracy, loss = find(predict, theta, world.own_samples, parts, federation.model.dtype)
         tested = torch.tensor([float(len(part) > 0) for part in parts], device=accuracy.device)
-        return {"own_accuracy": Term(accuracy, weight=tested), "tested": Term(tested)}
+        sums = {"own_accuracy": Term(accuracy, weight=tested), "tested": Term(tested)}
+        return sums, {"own_accuracy": accuracy, "own_loss": loss}
 
     def _scores_of_clients(
         self,
@@ -176,26 +197,29 @@ class Evaluation:
         parts: Sequence[Indices],
         dtype: torch.dtype,
         ranks: Ranks,
-    ) -> npt.NDArray[np.float64]:
-        """As evaluate_clients, what the loss measures clients by."""
+    ) -> OfClients:
+        """As evaluate_clients, what the loss measures clients by, and itself."""
         outputs, y = gathered(predict, samples, np.concatenate(parts), dtype, ranks)
         sizes = [len(part) for part in parts]
         both = zip(torch.split(outputs, sizes), torch.split(y, sizes), strict=True)
-        return np.array([self._score(*own) for own in both])
+        found = [self._score(*own) for own in both]
+        return OfClients(np.array([score for score, _ in found]), np.array([loss for _, loss in found]))
 
     def _own_scores(
         self, predict: Predict, theta: Tensor, samples: Samples, parts: Sequence[Indices], dtype: torch.dtype
-    ) -> Tensor:
-        """As own_accuracy, what the loss measures clients by."""
+    ) -> OfLanes:
+        """As own_scores, what the loss measures clients by, and itself."""
         longest = max(map(len, self._world.local_test))
         each = of_lanes(predict, theta, samples, parts, longest, dtype)
-        found = [self._score(*own) if len(own[0]) else 0.0 for own in each]
-        return torch.tensor(found, dtype=torch.float64, device=theta.device)
+        found = [self._score(*own) if len(own[0]) else (0.0, 0.0) for own in each]
+        return OfLanes(*torch.tensor(found, dtype=torch.float64, device=theta.device).T)
 
-    def _score(self, outputs: Tensor, y: Tensor) -> float:
-        """Of a client's own test samples; nan for one without any."""
+    def _score(self, outputs: Tensor, y: Tensor) -> tuple[float, float]:
+        """Score and mean loss of a client's own test samples; nan for one without any."""
         assert self._by_output
-        return self._by_output.own_score(outputs, y) if len(y) else nan
+        if not len(y):
+            return nan, nan
+        return self._by_output.own_score(outputs, y), float(self._by_output.of_samples(outputs, y).mean())
 
 
 def evaluate(
@@ -220,7 +244,7 @@ def evaluate(
         nll = torch.nn.functional.cross_entropy(logits, label, reduction="none")
         return torch.cat([counts.double(), exact_total(nll.double().clamp(max=LIMIT / size))])
 
-    total = _summed(score, size, num_classes**2 + 2, ranks)
+    total = summed(score, size, num_classes**2 + 2, ranks)
     confusion = total[:-2].view(num_classes, num_classes)
     per_class = confusion.diagonal() / confusion.sum(1)
     return Scores(
@@ -252,73 +276,10 @@ def _among(predict: Predict, allowed: Tensor | None) -> Predict:
     return predict if allowed is None else lambda theta, x: among(predict(theta, x), allowed)
 
 
-def evaluate_clients(
-    predict: Callable[[Tensor], Tensor],
-    samples: Samples,
-    parts: Sequence[Indices],
-    dtype: torch.dtype,
-    ranks: Ranks,
-) -> npt.NDArray[np.float64]:
-    """A model's accuracy [K] with each client, on its own test samples; nan for a client without any.
-
-    Args:
-        predict: logits [B, C] of inputs [B, ...].
-        samples: that the parts are of.
-        parts: test samples of each client.
-        dtype: of the inputs.
-        ranks: to deal batches to.
-    """
-    owner = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
-    index, client = (torch.from_numpy(t).to(samples.y.device) for t in (np.concatenate(parts), owner))
-
-    def score(batch: slice) -> Tensor:
-        """Right predictions by client."""
-        rows = index[batch]
-        right = predict(samples.inputs(samples.x[rows], dtype)).argmax(1) == samples.y[rows]
-        return torch.bincount(client[batch][right], minlength=len(parts)).double()
-
-    right = _summed(score, len(owner), len(parts), ranks).numpy()
-    sizes = np.array([len(part) for part in parts], np.float64)
-    with np.errstate(invalid="ignore"):
-        accuracy: npt.NDArray[np.float64] = right / sizes
-    return accuracy
-
-
 def _mean(accuracy: npt.NDArray[np.float64]) -> float | None:
     """Over clients that have test samples."""
     known = accuracy[~np.isnan(accuracy)]
     return float(np.mean(known)) if len(known) else None
-
-
-def own_accuracy(
-    predict: Predict,
-    theta: Tensor,
-    samples: Samples,
-    parts: Sequence[Indices],
-    dtype: torch.dtype,
-) -> Tensor:
-    """Accuracy [G], float64, of each lane's model on its own samples; 0 where it has none.
-
-    Args:
-        predict: logits [B, C] of a model [V] for inputs [B, ...].
-        theta: [G, V].
-        samples: that the parts are of.
-        parts: test samples of each lane, one list a lane.
-        dtype: of the inputs.
-    """
-    device = samples.y.device
-    longest = max((len(part) for part in parts), default=0)
-    rows = torch.full((len(parts), longest), -1)
-    for lane, part in enumerate(parts):
-        rows[lane, : len(part)] = torch.from_numpy(part)
-    rows = rows.to(device)
-    right = torch.zeros(len(parts), device=device, dtype=torch.float64)
-    with torch.no_grad():
-        for at in torch.split(rows, max(1, BATCH // max(len(parts), 1)), 1):
-            index = at.clamp_min(0)
-            logits = torch.vmap(predict)(theta, samples.inputs(samples.x[index], dtype))
-            right += ((logits.argmax(2) == samples.y[index]) & (at >= 0)).sum(1)
-    return right / (rows >= 0).sum(1).clamp_min(1)
 
 
 def right_by_class(predict: Predict, theta: Tensor, samples: Samples, num_classes: int) -> Tensor:
@@ -339,23 +300,3 @@ def right_by_class(predict: Predict, theta: Tensor, samples: Samples, num_classe
             right = lanes(theta, samples.inputs(samples.x[at], theta.dtype)).argmax(2) == y
             total += right.to(total) @ one_hot(y, num_classes).to(total)
     return total
-
-
-def _summed(score: Callable[[slice], Tensor], size: int, width: int, ranks: Ranks) -> Tensor:
-    """Sums [width] over all batches, float64 on the host; every rank takes every so-many-th batch.
-
-    Args:
-        score: what is summed of a batch, [width] float64; sums of it must be exact, so that ranks move no bit.
-        size: number of samples.
-        width: of the sums.
-        ranks: to deal batches to.
-    """
-
-    def of_batch(start: int) -> Tensor:
-        with torch.no_grad():
-            return score(slice(start, start + BATCH))
-
-    mine = range(ranks.index * BATCH, size, ranks.size * BATCH)
-    batches = ranks.together(lambda: workers_on(ranks.device.type).map(of_batch, mine))
-    nothing = torch.zeros(width, dtype=torch.float64, device=ranks.device)
-    return ranks.add(torch.stack([nothing, *batches]).sum(0)).cpu()

@@ -25,8 +25,9 @@ from fl_ddp.ranks.collectives import Ranks
 from fl_ddp.ranks.memory import ClientMemory
 from fl_ddp.results import checkpoint
 from fl_ddp.results.metrics import Record
+from fl_ddp.results.provenance import numerics
 from fl_ddp.results.run_folder import FAILURE, RunFolder
-from fl_ddp.run_files import OfClients, RunFiles, numerics
+from fl_ddp.run_files import OfClients, RunFiles
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-import torch
 from matplotlib.figure import Figure
 from safetensors.torch import save
 from torch import Tensor
@@ -29,11 +28,11 @@ from fl_ddp.host.stopwatch import PHASES
 from fl_ddp.partitions.saved import SavedPartition, read_partition, write_partition
 from fl_ddp.ranks.collectives import Ranks
 from fl_ddp.results import checkpoint
-from fl_ddp.results.client_table import ClientScores, ClientTable
+from fl_ddp.results.client_table import ClientScores, ClientTable, spread
 from fl_ddp.results.figures import confusion_figure, forgetting_figure, partition_figure
 from fl_ddp.results.forgetting_table import ClassChange, ForgettingTable
 from fl_ddp.results.metrics import Columns, Record, perplexity
-from fl_ddp.results.provenance import cpu_model, provenance
+from fl_ddp.results.provenance import numerics, provenance
 from fl_ddp.results.run_folder import FAILURE
 from fl_ddp.results.summary import Summary, rounds_to_target, write_summary
 from fl_ddp.results.tracking import Tracker
@@ -141,6 +140,10 @@ class RunFiles:
             if config.forgetting_every
             else None
         )
+        self._scores: Sequence[ClientScores] = ()
+        for each, earlier in self._clients.earlier.items() if self._clients else ():
+            self._scores = earlier
+            self.tracker.clients(each, earlier)
         self._changes: Sequence[ClassChange] = ()
         self._tasks = TaskTable(path / "tasks.csv", known.get("tasks")) if tests > 1 else None
         for each, accuracies in self._tasks.rounds.items() if self._tasks else ():
@@ -180,6 +183,8 @@ class RunFiles:
         self.tracker.record(record)
         if self._clients and clients.scores:
             self._clients.add(record.round, clients.scores)
+            self.tracker.clients(record.round, clients.scores)
+            self._scores = clients.scores
         if self._forgetting and clients.changes:
             self._forgetting.add(record.round, clients.changes)
             self._changes = clients.changes
@@ -263,6 +268,9 @@ class RunFiles:
             self.tracker.figure("tasks", figure, finished)
         means, rounds = history.running_means, history.rounds
         matrix = self._tasks.matrix if self._tasks else {}
+        errors = self._federation.model.criterion.score != "accuracy"
+        initial = spread((s.received for s in self._scores), errors=errors)
+        personalised = spread((s.own for s in self._scores), errors=errors)
         summary = Summary(
             folder=str(self._path),
             seed=self._config.seed,
@@ -276,6 +284,10 @@ class RunFiles:
             personalised_accuracy=history.evaluated.personalised_accuracy if history.evaluated else None,
             initial_accuracy_cohort=history.evaluated.initial_accuracy_cohort if history.evaluated else None,
             personalised_accuracy_all=history.evaluated.personalised_accuracy_all if history.evaluated else None,
+            initial_accuracy_deviation=initial.deviation if initial else None,
+            initial_accuracy_worst=initial.worst if initial else None,
+            personalised_accuracy_deviation=personalised.deviation if personalised else None,
+            personalised_accuracy_worst=personalised.worst if personalised else None,
             class_accuracy=dict(zip(classes, scores.class_accuracy, strict=True)) if scores else {},
             class_forgetting=dict(zip(classes, history.standing.class_forgetting, strict=False)),
             confusion=scores.confusion if scores else (),
@@ -358,19 +370,6 @@ def _in_words(rounds: Sequence[int]) -> str:
     last = next(r for r, after in zip(rounds, [*rounds[1:], 0], strict=True) if after != r + 1)
     more = len(rounds) - (last - first + 1)
     return (f"round {first}" if first == last else f"rounds {first} to {last}") + (f" and {more} more" if more else "")
-
-
-def numerics(config: Config, lanes: int, ranks: Ranks) -> dict[str, object]:
-    """What decides a run's bits beside data, method and seed."""
-    return {
-        "lanes": lanes,
-        "device": torch.cuda.get_device_name() if ranks.device.type == "cuda" else "cpu",
-        "cpu": cpu_model(),
-        "torch": torch.__version__,
-        "compile": config.compile,
-        "precision": config.precision,
-        "reduction": config.reduction,
-    }
 
 
 def _settings(config: Config) -> dict[str, object]:

@@ -6,7 +6,6 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import fields, replace
 from functools import partial
-from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -18,7 +17,7 @@ from fl_ddp.config.settings import Config
 from fl_ddp.engine.group import Carried, Group, Workplace
 from fl_ddp.engine.plan import Plan
 from fl_ddp.engine.seeds import Purpose, noise_key
-from fl_ddp.evaluation import Evaluation, Received, Scores
+from fl_ddp.evaluation import Evaluation, Personal, Received, Scores
 from fl_ddp.federation import Federation
 from fl_ddp.guards.hooks import Hooks, finite
 from fl_ddp.host.interrupt import StopRequest
@@ -32,17 +31,9 @@ from fl_ddp.ranks.memory import ClientMemory
 from fl_ddp.ranks.threads import workers_on
 from fl_ddp.ranks.traffic import Traffic
 from fl_ddp.records import Records
-from fl_ddp.results.client_table import ClientScores
 from fl_ddp.results.forgetting_table import ClassChange, with_degrees
 from fl_ddp.results.metrics import Record
 from fl_ddp.run_files import OfClients
-
-
-class Personal(NamedTuple):
-    """How clients' own models do: the mean over all clients, if all train, and each that did."""
-
-    by_all: float | None = None
-    each: Sequence[ClientScores] = ()
 
 
 class Simulation:
@@ -257,8 +248,7 @@ class Simulation:
 
     def _tested(self, group: Group, upload: Upload) -> Upload:
         """With how its clients' own models do; what only reports something does not travel."""
-        sums = self._evaluation.own(group.client, upload.theta)
-        rows = {"own_accuracy": sums["own_accuracy"].value} if sums else {}
+        sums, rows = self._evaluation.own(group.client, upload.theta)
         return replace(upload, sums={**upload.sums, **sums}, rows=upload.rows | rows, sent=upload.on_the_wire)
 
     def _looked_at(self, upload: Upload) -> Upload:
@@ -275,8 +265,8 @@ class Simulation:
 
     def _personalised(self, index: int, ids: Indices, server: Tensors, total: Total, initial: Received) -> Personal:
         """How clients' own models do; of all clients if asked: the others train, too, and nothing comes of it."""
-        own = total.rows.get("own_accuracy")
-        if self._config.personalise == "cohort" or own is None:
+        own = {name: total.rows[name] for name in ("own_accuracy", "own_loss") if name in total.rows}
+        if self._config.personalise == "cohort" or not own:
             return Personal(None, self._evaluation.of_clients(ids, initial, own))
 
         def train(clients: Indices) -> tuple[Group, Upload]:
@@ -290,9 +280,8 @@ class Simulation:
         )
         both = {name: total.sums[name] + of_others.sums[name] for name in ("own_accuracy", "tested")}
         everybody = np.concatenate([ids, others])
-        order = np.argsort(everybody)
-        own = torch.cat([own, of_others.rows["own_accuracy"]])[torch.from_numpy(order)]
-        each = self._evaluation.of_clients(everybody[order], initial, own)
+        own = {name: torch.cat([row, of_others.rows[name]]) for name, row in own.items()}
+        each = self._evaluation.of_clients(everybody, initial, own)
         return Personal(Total(both).ratio("own_accuracy", "tested"), each)
 
     def _update(self, index: int, ids: Indices, server: Tensors, total: Total, kept: Sequence[Kept]) -> None:

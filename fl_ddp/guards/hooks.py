@@ -11,7 +11,7 @@ from fl_ddp.errors import ConfigError, DivergedError, place_of_code
 from fl_ddp.guards.global_random import refuse_global_draws
 from fl_ddp.protocol import Tensors, Upload
 
-REPORTED = ("own_accuracy", "right", "tested", "trained")
+REPORTED = ("own_accuracy", "own_loss", "right", "tested", "trained")
 """Names of the engine's own sums and rows."""
 
 

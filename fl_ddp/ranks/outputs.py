@@ -77,3 +77,23 @@ def of_lanes(
     outputs, targets = torch.cat(found, 1).cpu(), samples.y[index].double().cpu()
     for lane, part in enumerate(parts):
         yield outputs[lane, : len(part)], targets[lane, : len(part)]
+
+
+def summed(score: Callable[[slice], Tensor], size: int, width: int, ranks: Ranks) -> Tensor:
+    """Sums [width] over all batches, float64 on the host; every rank takes every so-many-th batch.
+
+    Args:
+        score: what is summed of a batch, [width] float64; sums of it must be exact, so that ranks move no bit.
+        size: number of samples.
+        width: of the sums.
+        ranks: to deal batches to.
+    """
+
+    def of_batch(start: int) -> Tensor:
+        with torch.no_grad():
+            return score(slice(start, start + BATCH))
+
+    mine = range(ranks.index * BATCH, size, ranks.size * BATCH)
+    batches = ranks.together(lambda: workers_on(ranks.device.type).map(of_batch, mine))
+    nothing = torch.zeros(width, dtype=torch.float64, device=ranks.device)
+    return ranks.add(torch.stack([nothing, *batches]).sum(0)).cpu()

@@ -98,7 +98,8 @@ def kept_of(path: Path, columns: Sequence[str], state: State) -> tuple[bytes, li
     if len(kept) < size:
         raise ConfigError(path, f"was cut short, {len(kept)} bytes are left of the {size} the checkpoint knows")
     rows = csv.DictReader(io.StringIO(kept.decode(errors="replace"), newline=""))
-    known = tuple(rows.fieldnames or ()) == tuple(columns)
-    if hashlib.sha256(kept).hexdigest() != state["sha256"] or not known:
+    if hashlib.sha256(kept).hexdigest() != state["sha256"]:
         raise ConfigError(path, f"was edited, its first {size} bytes are not those the checkpoint knows")
+    if tuple(rows.fieldnames or ()) != tuple(columns):
+        raise ConfigError(path, "was begun by another version, with other columns; the run cannot go on with this one")
     return kept, list(rows)

@@ -1,26 +1,32 @@
-"""clients.csv: how each client's models do on its own test samples, at every evaluation."""
+"""clients.csv: how each client's models do on its own test samples, at every evaluation; and how far they differ."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from fl_ddp.results.appended_csv import AppendedCsv, State, kept_of
 
-COLUMNS = ("round", "client", "samples", "test_samples", "received_accuracy", "own_accuracy")
+COLUMNS = (
+    "round", "client", "samples", "test_samples", "received_accuracy", "own_accuracy", "received_loss", "own_loss",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
 class ClientScores:
-    """How a client's models do on its own test samples.
+    """How a client's models do on its own test samples; all None without such.
 
     Attributes:
         client: id.
         samples: that it trains on.
         test_samples: of its own.
-        received: accuracy, or the loss's score, of the global model that it received; None without test samples.
-        own: of its own model after local training; None without test samples.
+        received: accuracy, or the loss's score, of the global model that it received; None where that cannot be tested.
+        own: of its own model after local training; None for a client that did not train.
+        received_loss: mean loss, of the received model.
+        own_loss: of its own.
     """
 
     client: int
@@ -28,10 +34,39 @@ class ClientScores:
     test_samples: int
     received: float | None
     own: float | None
+    received_loss: float | None = None
+    own_loss: float | None = None
+
+
+class Spread(NamedTuple):
+    """How far clients' accuracies differ.
+
+    Attributes:
+        deviation: standard deviation over the clients, of all there are (not of a sample).
+        worst: mean over the tenth of the clients with the lowest, or the largest errors, rounded down, at least one.
+    """
+
+    deviation: float
+    worst: float
+
+
+def spread(values: Iterable[float | None], *, errors: bool = False) -> Spread | None:
+    """Of clients' accuracies, or errors, of which more is worse; None where no client has one."""
+    known = sorted((value for value in values if value is not None and not math.isnan(value)), reverse=errors)
+    if not known:
+        return None
+    mean = math.fsum(known) / len(known)
+    lowest = known[: max(len(known) // 10, 1)]
+    variance = math.fsum((value - mean) ** 2 for value in known) / len(known)
+    return Spread(math.sqrt(variance), math.fsum(lowest) / len(lowest))
 
 
 class ClientTable:
-    """The open clients.csv of a run."""
+    """The open clients.csv of a run.
+
+    Attributes:
+        earlier: what a resumed run's file holds, by round.
+    """
 
     def __init__(self, path: Path, state: State | None, score: str = "accuracy") -> None:
         """Start the file, or go on behind what a checkpoint knows; later rows are cut off.
@@ -46,7 +81,11 @@ class ClientTable:
             RunError: it cannot be written.
         """
         self._columns = tuple(name.replace("accuracy", score) for name in COLUMNS)
-        self.file = AppendedCsv(path, self._columns, kept_of(path, self._columns, state)[0] if state else b"")
+        kept, rows = kept_of(path, self._columns, state) if state else (b"", [])
+        self.file = AppendedCsv(path, self._columns, kept)
+        self.earlier: dict[int, list[ClientScores]] = {}
+        for row in rows:
+            self.earlier.setdefault(int(row["round"]), []).append(_read(tuple(row[name] for name in self._columns)))
 
     def add(self, finished: int, scores: Sequence[ClientScores]) -> None:
         """Add the clients of an evaluated round.
@@ -54,5 +93,13 @@ class ClientTable:
         Raises:
             RunError: they cannot be written.
         """
-        values = ((finished, s.client, s.samples, s.test_samples, s.received, s.own) for s in scores)
+        values = (
+            (finished, s.client, s.samples, s.test_samples, s.received, s.own, s.received_loss, s.own_loss)
+            for s in scores
+        )
         self.file.append(dict(zip(self._columns, row, strict=True)) for row in values)
+
+
+def _read(row: Sequence[str]) -> ClientScores:
+    counts, values = map(int, row[1:4]), (float(value) if value else None for value in row[4:])
+    return ClientScores(*counts, *values)

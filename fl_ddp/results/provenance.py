@@ -12,7 +12,9 @@ from pathlib import Path
 
 import torch
 
+from fl_ddp.config.settings import Config
 from fl_ddp.host.checkout import commit
+from fl_ddp.ranks.collectives import Ranks
 from fl_ddp.version import __version__
 
 
@@ -31,6 +33,19 @@ def provenance() -> dict[str, object]:
         "cores": len(os.sched_getaffinity(0)),
         "threads": torch.get_num_threads(),
         "gpus": [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())],
+    }
+
+
+def numerics(config: Config, lanes: int, ranks: Ranks) -> dict[str, object]:
+    """What decides a run's bits beside data, method and seed."""
+    return {
+        "lanes": lanes,
+        "device": torch.cuda.get_device_name() if ranks.device.type == "cuda" else "cpu",
+        "cpu": cpu_model(),
+        "torch": torch.__version__,
+        "compile": config.compile,
+        "precision": config.precision,
+        "reduction": config.reduction,
     }
 
 

@@ -31,6 +31,10 @@ class Summary:
         personalised_accuracy: of the cohort's models after local training, likewise.
         initial_accuracy_cohort: of the model received, mean over the cohort alone.
         personalised_accuracy_all: of all clients' models after local training; None unless all were asked for.
+        initial_accuracy_deviation: standard deviation of the received model's accuracy over the clients.
+        initial_accuracy_worst: its mean over the tenth of the clients with the lowest, at least one.
+        personalised_accuracy_deviation: of the clients' own models, over those that trained.
+        personalised_accuracy_worst: likewise.
         class_accuracy: by class name; nan for a class without test samples.
         class_forgetting: likewise.
         confusion: [C, C] numbers of test samples by label and prediction.
@@ -86,6 +90,10 @@ class Summary:
     perplexity: float | None = None
     score: str = "accuracy"
     measures: Mapping[str, float] = field(default_factory=dict)
+    initial_accuracy_deviation: float | None = None
+    initial_accuracy_worst: float | None = None
+    personalised_accuracy_deviation: float | None = None
+    personalised_accuracy_worst: float | None = None
 
 
 def write_summary(folder: Path, summary: Summary) -> dict[str, object]:

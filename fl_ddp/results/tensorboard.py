@@ -16,6 +16,7 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import numpy as np
 from matplotlib.figure import Figure
 from tensorboard.compat.proto.event_pb2 import Event
 from tensorboard.compat.proto.summary_pb2 import Summary, SummaryMetadata
@@ -28,7 +29,7 @@ from tensorboard.plugins.hparams.metadata import (
 )
 from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData, SessionEndInfo, SessionStartInfo
 from torch.utils.tensorboard import RecordWriter
-from torch.utils.tensorboard.summary import custom_scalars
+from torch.utils.tensorboard.summary import custom_scalars, histogram
 
 from fl_ddp.host.atomic_file import writing
 from fl_ddp.results.metrics import Columns
@@ -93,6 +94,14 @@ class EventFile:
             step,
             wall,
         )
+
+    def histogram(self, tag: str, values: Sequence[float], step: int, wall: float) -> None:
+        """Add a histogram of fractions, or of what begins at 0 and goes further, in twentieths.
+
+        Raises:
+            RunError: it cannot be written.
+        """
+        self._add(histogram(tag, np.array(values), np.linspace(0, max(1.0, *values), 21)), step, wall)  # type: ignore[no-untyped-call]
 
     def figure(self, tag: str, figure: Figure, step: int, wall: float) -> None:
         """Add an image of a figure.

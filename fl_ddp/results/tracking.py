@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from matplotlib.figure import Figure
 
+from fl_ddp.results.client_table import ClientScores, spread
 from fl_ddp.results.forgetting import average, forgetting
 from fl_ddp.results.metrics import Columns, Metrics, Record
 from fl_ddp.results.tensorboard import EventFile
@@ -158,6 +159,20 @@ class Tracker:
         if accuracies:
             by_task = {f"task_accuracy/{task}": value for task, value in enumerate(accuracies, 1)}
             self._show({"task_accuracy/average": fmean(accuracies), **by_task}, finished, time.time())
+
+    def clients(self, finished: int, scores: Sequence[ClientScores]) -> None:
+        """Show how far clients differ after a number of rounds; what is from before a resume is gone.
+
+        Raises:
+            RunError: it cannot be written.
+        """
+        wall = time.time()
+        for name, accuracies in (("initial", [s.received for s in scores]), ("personalised", [s.own for s in scores])):
+            if found := spread(accuracies, errors=self._score != "accuracy"):
+                known = [value for value in accuracies if value is not None]
+                told = {f"clients/{name}/deviation": found.deviation, f"clients/{name}/worst": found.worst}
+                self._show(told, finished, wall)
+                self._events.histogram(f"clients/{name}", known, finished, wall)
 
     def figure(self, tag: str, figure: Figure, step: int) -> None:
         """Show a figure in TensorBoard; one from before a resume is gone, so draw it again.

@@ -22,6 +22,10 @@ QUANTITIES = {
     "personalised": "personalised_accuracy",
     "initial_cohort": "initial_accuracy_cohort",
     "personalised_all": "personalised_accuracy_all",
+    "worst_initial": "worst_initial",
+    "deviation_initial": "deviation_initial",
+    "worst_personalised": "worst_personalised",
+    "deviation_personalised": "deviation_personalised",
     "forgetting": "forgetting",
     "forgetting_degree": "forgetting_degree",
     "average_accuracy": "average_accuracy",
@@ -34,7 +38,8 @@ QUANTITIES = {
 
 FORMS = (
     "final, best, running_mean, ema0.995, last10, each with @50 if wanted, rounds_to 0.85 of one of them, "
-    "of initial, personalised, forgetting or forgetting_degree, of accuracy/<class> or forgetting_degree/<class>, "
+    "of initial, personalised, forgetting or forgetting_degree, of worst_initial, deviation_initial, "
+    "worst_personalised or deviation_personalised, of accuracy/<class> or forgetting_degree/<class>, "
     "of own_accuracy/<client>/<class> or forgetting_degree/<client>/<class>, "
     "of loss, perplexity, mae, r2, initial_mae or personalised_mae, exact_match, f1 or auc, "
     "or, of runs with tasks, of average_accuracy, average_forgetting, backward_transfer or forward_transfer, "
@@ -115,7 +120,7 @@ class Metric:
     @property
     def of_loss(self) -> bool:
         """Whether it reads a quantity of which less is better."""
-        return self.quantity.startswith(("forgetting", "average_forgetting")) or self.quantity in ERRORS
+        return self.quantity.startswith(("forgetting", "average_forgetting", "deviation")) or self.quantity in ERRORS
 
     def reached_by(self, value: float) -> bool:
         """Whether a value of its curve is what its target asks for: as much of a share, as little of an error."""

@@ -16,6 +16,7 @@ from fl_ddp.results.run_folder import FAILURE
 from launch.numbers.metric import Curve, of_client
 from launch.run.client_curves import client_curves
 from launch.run.reconstruction_curves import reconstruction_curves
+from launch.run.spread_curves import SPREADS, spread_curve
 from launch.run.task_curves import task_curves
 from launch.run.written_rows import written_rows
 
@@ -64,12 +65,14 @@ class Run:
         """What a metric reads: a column of metrics.csv, or one client's class's of forgetting.csv; empty if unknown.
 
         Raises:
-            ConfigError: forgetting.csv is not what a run writes.
+            ConfigError: forgetting.csv, or clients.csv, is not what a run writes.
         """
         of = of_client(quantity)
+        last = max((r for curve in self.curves.values() for r, _ in curve), default=0)
+        if quantity in SPREADS:
+            return [(r, value) for r, value in spread_curve(self.folder, quantity) if r <= last]
         if of is None:
             return self.curves.get(quantity, ())
-        last = max((r for curve in self.curves.values() for r, _ in curve), default=0)
         found = client_curves(self.folder, of.client).get(of.label, {}).get(of.column, ())
         return [(r, value) for r, value in found if r <= last]
 

@@ -44,5 +44,7 @@ CLIENTS: Mapping[str, Options] = {
     "stragglers of different work": of(
         "Scaffold", {"stragglers": 0.75, "local_epochs": 3.0, "client_work": "uniform(0.2,1)"}
     ),
-    "dropped stragglers": of("FedAvg", {"stragglers": 0.5, "drop_stragglers": True, "dropout_rate": 0.2}),
+    "dropped stragglers": of(
+        "FedAvg", {"stragglers": 0.5, "drop_stragglers": True, "dropout_rate": 0.2, "local_epochs": 2.0}
+    ),
 }  # fmt: skip

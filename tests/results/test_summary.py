@@ -35,7 +35,7 @@ def test_the_summary_says_what_metrics_csv_says(tmp_path: Path) -> None:
         "personalised_accuracy_all",
     ):  # fmt: skip
         assert summary[key] == float(rows[-1][key]), key
-    assert len({summary[key] for key in summary if "initial" in key or "personalised" in key}) == 4
+    assert len({summary[key] for key in summary if "initial" in key or "personalised" in key}) == 8
     assert summary["best_accuracy"] == max(accuracies)
     assert summary["running_mean_accuracy"] == float(rows[-1]["running_mean_accuracy"]) == pytest.approx(means[-1])
     for key in ("traffic_up_bytes", "traffic_down_bytes"):

@@ -11,11 +11,11 @@ import torch
 from fl_ddp.check.runs import SETTINGS, SOLO, play
 from fl_ddp.config.command_line import from_mapping
 from fl_ddp.engine.samples import Samples
-from fl_ddp.evaluation import evaluate_clients, own_accuracy
 from fl_ddp.federation import build_federation
 from fl_ddp.network.flat_model import FlatModel
 from fl_ddp.ranks.cohort import cohort
 from fl_ddp.ranks.outputs import BATCH
+from fl_ddp.ranks.own_tests import WIDTH, evaluate_clients, own_scores
 
 ROWS = 2 * BATCH + 300
 GENERATOR = torch.Generator().manual_seed(4)
@@ -37,13 +37,54 @@ def plain(
     return float((network.logits(theta, samples.x[rows]).argmax(1) == samples.y[rows]).double().mean())
 
 
+def loss(
+    network: FlatModel, theta: torch.Tensor, part: np.ndarray[tuple[int], np.dtype[np.int64]], samples: Samples
+) -> float:
+    rows = torch.from_numpy(part)
+    return float(torch.nn.functional.cross_entropy(network.logits(theta, samples.x[rows]).double(), samples.y[rows]))
+
+
+def test_a_clients_loss_has_the_same_bits_in_any_company() -> None:
+    """Its lane is tested in batches of one width, whatever the others have."""
+    network = model()
+    theta = torch.stack([network.init() + 0.3 * torch.randn(network.num_params, generator=GENERATOR) for _ in PARTS])
+    together = own_scores(network.logits, theta, SAMPLES, PARTS, network.dtype)
+    nothing = [np.zeros(0, np.int64)] * len(PARTS)
+    for lane, part in enumerate(PARTS):
+        found = own_scores(network.logits, theta, SAMPLES, [*nothing[:lane], part, *nothing[lane + 1 :]], network.dtype)
+        assert found.loss[lane] == together.loss[lane] and found.accuracy[lane] == together.accuracy[lane]
+
+
+def test_padding_may_have_a_label_that_is_not_of_the_task() -> None:
+    samples = SAMPLES._replace(y=torch.where(torch.arange(ROWS) == 0, -1, SAMPLES.y))
+    network, part = model(), np.array([4, 5])
+    theta = network.init()
+    found = own_scores(network.logits, theta[None], samples, [part], network.dtype)
+    assert found.loss.tolist() == pytest.approx([loss(network, theta, part, samples)], rel=1e-6)
+
+
+def test_own_tests_are_of_one_width() -> None:
+    """As kernels may sum in another order for another shape."""
+    network, widths = model(), set[int]()
+
+    def predict(theta: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+        widths.add(len(x))
+        return network.logits(theta, x)
+
+    for parts in ([PARTS[0]], [PARTS[2], PARTS[4]], [PARTS[3]]):
+        own_scores(predict, network.init().expand(len(parts), -1), SAMPLES, parts, network.dtype)
+    assert widths == {WIDTH}
+
+
 def test_each_client_tests_the_model_on_its_own_samples() -> None:
     network = model()
     theta = network.init()
     predict = lambda x: network.logits(theta, x)  # noqa: E731
     expected = [plain(network, theta, part) if len(part) else np.nan for part in PARTS]
     found = evaluate_clients(predict, SAMPLES, PARTS, torch.float32, SOLO)
-    assert found == pytest.approx(np.array(expected), abs=1e-15, nan_ok=True)
+    assert found.accuracy == pytest.approx(np.array(expected), abs=1e-15, nan_ok=True)
+    losses = [loss(network, theta, part, SAMPLES) if len(part) else np.nan for part in PARTS]
+    assert found.loss == pytest.approx(np.array(losses), rel=1e-6, nan_ok=True)
 
 
 def test_each_lane_is_tested_on_its_own_samples_with_its_own_model() -> None:
@@ -51,10 +92,12 @@ def test_each_lane_is_tested_on_its_own_samples_with_its_own_model() -> None:
     theta = torch.stack([network.init() + 0.3 * torch.randn(network.num_params, generator=GENERATOR) for _ in PARTS])
     # whatever a model takes the sample for that pads a part, it is right once
     for samples in (SAMPLES, *(SAMPLES._replace(y=torch.full_like(SAMPLES.y, label)) for label in range(3))):
-        accuracy = own_accuracy(network.logits, theta, samples, PARTS, network.dtype)
+        found = own_scores(network.logits, theta, samples, PARTS, network.dtype)
         pairs = zip(theta, PARTS, strict=True)
         expected = [plain(network, t, part, samples) if len(part) else 0.0 for t, part in pairs]
-        assert accuracy.tolist() == pytest.approx(expected, abs=1e-15)
+        assert found.accuracy.tolist() == pytest.approx(expected, abs=1e-15)
+        losses = [loss(network, t, part, samples) if len(part) else 0.0 for t, part in zip(theta, PARTS, strict=True)]
+        assert found.loss.tolist() == pytest.approx(losses, rel=1e-6)
 
 
 def test_a_run_reports_the_received_model_and_the_trained_ones() -> None:
@@ -65,7 +108,7 @@ def test_a_run_reports_the_received_model_and_the_trained_ones() -> None:
     train = federation.worlds.at(0).train
     expected = evaluate_clients(
         lambda x: federation.model.logits(after_one, x), train, federation.local_test, torch.float32, SOLO
-    )
+    ).accuracy
     first, second = kept.records
     ids = cohort(3, 1, np.arange(8), 6)
     assert len(ids) < len(expected)

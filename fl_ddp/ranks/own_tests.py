@@ -1,0 +1,102 @@
+"""How models do on clients' own test samples: one model on all clients', and each lane's on its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from fl_ddp.engine.samples import Samples
+from fl_ddp.protocol import Indices
+from fl_ddp.ranks.collectives import Ranks
+from fl_ddp.ranks.exact_sum import LIMIT, bins
+from fl_ddp.ranks.outputs import summed
+
+WIDTH = 32
+"""Samples of a lane per forward pass of clients' own models; fixed, so that company moves no bit of a loss."""
+
+
+class OfClients(NamedTuple):
+    """Accuracy [K] of a model on each client's own test samples, and mean cross-entropy [K]; nan without any."""
+
+    accuracy: npt.NDArray[np.float64]
+    loss: npt.NDArray[np.float64]
+
+
+class OfLanes(NamedTuple):
+    """Accuracy [G] of each lane's own model, and mean cross-entropy [G], float64; 0 where it has no test samples."""
+
+    accuracy: Tensor
+    loss: Tensor
+
+
+def evaluate_clients(
+    predict: Callable[[Tensor], Tensor],
+    samples: Samples,
+    parts: Sequence[Indices],
+    dtype: torch.dtype,
+    ranks: Ranks,
+) -> OfClients:
+    """How a model does with each client, on its own test samples.
+
+    Args:
+        predict: logits [B, C] of inputs [B, ...].
+        samples: that the parts are of.
+        parts: test samples of each client.
+        dtype: of the inputs.
+        ranks: to deal batches to.
+    """
+    owner = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
+    index, client = (torch.from_numpy(t).to(samples.y.device) for t in (np.concatenate(parts), owner))
+
+    def score(batch: slice) -> Tensor:
+        """Right predictions and the two bins of the loss by client."""
+        y = samples.y[index[batch]]
+        logits = predict(samples.inputs(samples.x[index[batch]], dtype))
+        nll = torch.nn.functional.cross_entropy(logits, y, reduction="none").double()
+        each = torch.stack([(logits.argmax(1) == y).double(), *bins(nll.clamp(max=LIMIT / len(owner)))])
+        return each.new_zeros(3, len(parts)).index_add_(1, client[batch], each).flatten()
+
+    right, *loss = summed(score, len(owner), 3 * len(parts), ranks).view(3, -1).numpy()
+    sizes = np.array([len(part) for part in parts], np.float64)
+    with np.errstate(invalid="ignore"):
+        return OfClients(right / sizes, np.add(*loss) / sizes)
+
+
+def own_scores(
+    predict: Callable[[Tensor, Tensor], Tensor],
+    theta: Tensor,
+    samples: Samples,
+    parts: Sequence[Indices],
+    dtype: torch.dtype,
+) -> OfLanes:
+    """How each lane's model does on its own samples, in batches of one width, so that company moves no bit of a loss.
+
+    Args:
+        predict: logits [B, C] of a model [V] for inputs [B, ...].
+        theta: [G, V].
+        samples: that the parts are of.
+        parts: test samples of each lane, one list a lane.
+        dtype: of the inputs.
+    """
+    device = samples.y.device
+    longest = max((len(part) for part in parts), default=0)
+    rows = torch.full((len(parts), -(-longest // WIDTH) * WIDTH), -1)
+    for lane, part in enumerate(parts):
+        rows[lane, : len(part)] = torch.from_numpy(part)
+    rows = rows.to(device)
+    right, loss = torch.zeros(2, len(parts), device=device, dtype=torch.float64)
+    with torch.no_grad():
+        for at in torch.split(rows, WIDTH, 1):
+            index = at.clamp_min(0)
+            y = samples.y[index].clamp_min(0)  # padding bears the first sample's, which may not be of the task
+            logits = torch.vmap(predict)(theta, samples.inputs(samples.x[index], dtype))
+            nll = torch.nn.functional.cross_entropy(logits.transpose(1, 2), y, reduction="none").double()
+            right += ((logits.argmax(2) == y) & (at >= 0)).sum(1)
+            loss += torch.where(at >= 0, nll.clamp(max=LIMIT), 0).sum(1)
+    size = (rows >= 0).sum(1).clamp_min(1)
+    return OfLanes(right / size, loss / size)

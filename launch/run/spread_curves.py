@@ -1,0 +1,35 @@
+"""What a run's clients.csv tells of how far clients differ, over rounds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from fl_ddp.results.client_table import spread
+from launch.numbers.metric import Curve
+from launch.run.written_rows import written_rows
+
+_MODELS = {"initial": "received", "personalised": "own"}
+SPREADS = tuple(f"{measure}_{of}" for of in _MODELS for measure in ("worst", "deviation"))
+"""Names of the curves."""
+
+
+def spread_curve(folder: Path, name: str) -> Curve:
+    """A curve of SPREADS; empty where no client was tested.
+
+    Args:
+        folder: of the run; a last row that is being written is left out.
+        name: of the curve.
+
+    Raises:
+        ConfigError: the file is not what a run writes.
+    """
+    measure, _, of = name.partition("_")
+    found: dict[int, list[float]] = {}
+    score = "accuracy"
+    with written_rows(folder / "clients.csv") as rows:
+        for row in rows:
+            score = "mae" if "own_mae" in row else "accuracy"
+            if value := row[f"{_MODELS[of]}_{score}"]:
+                found.setdefault(int(row["round"]), []).append(float(value))
+    each = ((finished, spread(values, errors=score == "mae")) for finished, values in found.items())
+    return [(finished, known.worst if measure == "worst" else known.deviation) for finished, known in each if known]
