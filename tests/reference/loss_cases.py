@@ -12,7 +12,7 @@ BCE: Options = {"loss": "bce", "lr": 1.0}
 LOSSES: Mapping[str, Options] = {
     "mse": of("FedAvg", {**SGD, **MSE}),
     "mse, single precision": of("FedAvg", {**MSE, "network": "Network32"}),
-    "mse, all clients are tested": of("FedAvg", {**NORMED, **MSE, "personalise": "all", "eval_every": 2}),
+    "mse, all clients are tested": of("FedAvg", {**NORMED, **MSE, "personalise": "all"}),
     "mse, merged": of("FedAvg", {**MSE, "data.merge": True, "division": "merged"}),
     "mse, own tests of the test set": of("FedAvg", {**MSE, "local_test_from": "test", "local_test": 0.5}),
     "mse, proximal": of("FedProx", MSE, mu=0.5),
