@@ -18,7 +18,7 @@ from fl_ddp.bounds import (
     UnitInterval,
     check_fields,
 )
-from fl_ddp.config.stop_at import StopAt, read_stop_at
+from fl_ddp.config.stop_at import NAMES, StopAt, read_stop_at
 from fl_ddp.engine.choices import Augmentation
 from fl_ddp.engine.schedule import Schedule, ScheduleName, ScheduleUnit
 from fl_ddp.errors import ConfigError
@@ -109,9 +109,9 @@ class Config:
         checkpoint_every: rounds between checkpoints; the last round is always saved.
         keep_checkpoints: number of newest checkpoints kept, beside the best one.
         targets: accuracies whose first round is reported.
-        stop_at: end with the first evaluation that reaches it: accuracy=0.9, or loss, initial_accuracy or
-            personalised_accuracy.
-        patience: end after so many evaluations in a row without a better accuracy, or what stop_at names.
+        stop_at: end with the first evaluation that reaches it: accuracy=0.9, or loss, initial_accuracy,
+            personalised_accuracy or a measure of the loss.
+        patience: end after so many evaluations in a row without a better accuracy (loss of mse), or what stop_at names.
         seed: of everything random in the run.
         name: of the run's folder; default data-method-seed-time.
         out: folder of all runs.
@@ -212,7 +212,12 @@ class Config:
     @property
     def good_enough(self) -> StopAt | None:
         """What ends the run before its last round; None where nothing does."""
-        return None if self.stop_at is None else read_stop_at(self.stop_at)
+        return None if self.stop_at is None else read_stop_at(self.stop_at, self.loss)
+
+    @property
+    def waited_for(self) -> str:
+        """The column of metrics.csv that tells whether a run gets better."""
+        return NAMES[self.loss][0] if self.good_enough is None else self.good_enough.name
 
     @property
     def depends_on_rounds(self) -> bool:
@@ -266,8 +271,8 @@ class Config:
         if self.good_enough is None and self.patience is None:
             return
         key = "--patience" if self.good_enough is None else "--stop_at"
-        name = "accuracy" if self.good_enough is None else self.good_enough.name
-        if name.endswith("_accuracy") and not self.local_test:
+        name = self.waited_for
+        if name.startswith(("initial_", "personalised_")) and not self.local_test:
             raise ConfigError(key, f"{name} is of the clients' own test samples; give --local_test, too")
         estimated = self.estimate_statistics and name in ("accuracy", "loss")
         if self.running_statistics == "local" and name != "personalised_accuracy" and not estimated:

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from fl_ddp.config.options import meant
 from fl_ddp.errors import ConfigError
 
-FALLING = ("loss",)
-NAMES = ("accuracy", "loss", "initial_accuracy", "personalised_accuracy")
-"""Columns of metrics.csv that an evaluation fills; of those in FALLING less is better."""
+_CLASSES = ("accuracy", "loss", "initial_accuracy", "personalised_accuracy")
+NAMES: Mapping[str, tuple[str, ...]] = {
+    "cross_entropy": _CLASSES,
+    "bce": (*_CLASSES, "exact_match", "f1", "auc"),
+    "mse": ("loss", "mae", "r2", "initial_mae", "personalised_mae"),
+}
+"""Columns of metrics.csv that an evaluation fills, by --loss; the first is what a run waits for if none is named."""
+FALLING = ("loss", "mae", "initial_mae", "personalised_mae")
+"""Those of which less is better."""
 
 
 class StopAt(NamedTuple):
@@ -24,15 +31,17 @@ class StopAt(NamedTuple):
         return value <= self.value if self.name in FALLING else value >= self.value
 
 
-def read_stop_at(text: str) -> StopAt:
-    """What --stop_at says.
+def read_stop_at(text: str, loss: str) -> StopAt:
+    """What --stop_at says in a run of a --loss.
 
     Raises:
         ConfigError: it is not of the form name=value, or the name is unknown.
     """
     name, _, value = (part.strip() for part in text.partition("="))
-    if name not in NAMES:
-        raise ConfigError("--stop_at", f"{text}: {name or 'nothing'} is unknown; {meant(name, NAMES)}", "accuracy=0.9")
+    names = NAMES[loss]
+    if name not in names:
+        what = f"{text}: {name or 'nothing'} is unknown with --loss {loss}; {meant(name, names)}"
+        raise ConfigError("--stop_at", what, f"{names[0]}=0.9")
     try:
         number = float(value)
     except ValueError:

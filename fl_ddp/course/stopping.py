@@ -21,9 +21,8 @@ def reason_to_stop(config: Config, evaluated: Sequence[Record]) -> str | None:
         config: its stop_at and its patience count.
         evaluated: records of the evaluated rounds, in their order.
     """
-    wanted = config.good_enough
-    name = wanted.name if wanted else "accuracy"
-    values = [value for record in evaluated if record.round and (value := getattr(record, name)) is not None]
+    wanted, name = config.good_enough, config.waited_for
+    values = [value for record in evaluated if record.round and (value := _value(record, name)) is not None]
     if not values:
         return None
     if wanted and wanted.reached_by(values[-1]):
@@ -33,3 +32,9 @@ def reason_to_stop(config: Config, evaluated: Sequence[Record]) -> str | None:
     if config.patience is not None and since >= config.patience:
         return f"{name} has not been better than {best:.4f} for {since} evaluations"
     return None
+
+
+def _value(record: Record, column: str) -> float | None:
+    """What an evaluation has in a column; where clients are measured by an error, a record has it for accuracy."""
+    value: float | None = getattr(record, column.replace("_mae", "_accuracy"), None)
+    return record.measures.get(column, value)

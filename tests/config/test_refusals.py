@@ -81,7 +81,7 @@ def test_a_mistake_gives_one_line_that_names_it(line: str, message: str) -> None
 def test_a_wrong_name_of_a_choice_lists_the_names() -> None:
     message = message_of("--data mnits")
     assert message.startswith("--data: mnits is unknown; did you mean MNIST? known: MNIST, ")
-    assert message.endswith("Folder, or an import path such as my_file.MyClass")
+    assert message.endswith(", or an import path such as my_file.MyClass")
     assert message_of("--method").startswith("--method: needs a name; known: Ditto, FedALA, FedAvg, ")
     assert message_of("--method 7").startswith("--method: 7 is unknown; known: ")
     assert message_of("--data ./no/folder").startswith("--data: ./no/folder is unknown; ")

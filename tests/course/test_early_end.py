@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 
 import pytest
-from launching import SMALL, finished, numbers, resumed, simulated
+from launching import SMALL, checkpoints, finished, numbers, resumed, simulated
 
 RUN = {**SMALL, "rounds": 8, "lr": 0.3}
 
@@ -41,6 +41,7 @@ def test_a_run_ends_where_it_has_reached_enough_and_goes_on_to_the_same_bits(
     assert len(rounds_of(run)) == first == summary_of(run)["rounds"]
     assert summary_of(run)["accuracy"] == course[first - 1]
     assert summary_of(run)["stopped"] == f"accuracy {course[first - 1]:.4f} has reached {enough:g}"
+    assert checkpoints(run)[-1] == f"round_{first:06}"
     assert f"ended after round {first}: accuracy" in capsys.readouterr().out
     resumed(run)
     assert len(rounds_of(run)) == first == summary_of(run)["rounds"], "the rule still holds"

@@ -9,9 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fl_ddp.config.settings import Config
+from fl_ddp.config.stop_at import NAMES
 from fl_ddp.course.stopping import reason_to_stop
 from fl_ddp.errors import ConfigError
-from fl_ddp.results.metrics import Record
+from fl_ddp.losses.choices import LossName
+from fl_ddp.losses.named import loss_named
+from fl_ddp.results.metrics import Columns, Record
 
 NOTHING = Record(0, 0, 0, 0, 0.0)
 
@@ -76,8 +79,19 @@ def test_a_run_that_goes_on_until_it_stops_stops_at_the_first_such_round(values:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"stop_at": "acuracy=0.9"}, "--stop_at: acuracy=0.9: acuracy is unknown; did you mean accuracy? known: "),
-        ({"stop_at": "=1"}, "--stop_at: =1: nothing is unknown; known: "),
+        (
+            {"stop_at": "acuracy=0.9"},
+            "--stop_at: acuracy=0.9: acuracy is unknown with --loss cross_entropy; did you mean accuracy? known: ",
+        ),
+        ({"stop_at": "=1"}, "--stop_at: =1: nothing is unknown with --loss cross_entropy; known: "),
+        (
+            {"stop_at": "accuracy=1", "loss": "mse"},
+            "--stop_at: accuracy=1: accuracy is unknown with --loss mse; known: ",
+        ),
+        (
+            {"stop_at": "initial_mae=1", "loss": "mse"},
+            "--stop_at: initial_mae is of the clients' own test samples; give ",
+        ),
         ({"stop_at": "loss"}, "--stop_at: loss: nothing is no number; accepted: loss=0.9"),
         ({"stop_at": "loss=nan"}, "--stop_at: loss=nan: nan is no number; accepted: loss=0.9"),
         ({"stop_at": "initial_accuracy=1"}, "--stop_at: initial_accuracy is of the clients' own test samples; give "),
@@ -98,3 +112,23 @@ def test_own_models_alone_can_be_waited_for() -> None:
     local: dict[str, object] = {"running_statistics": "local", "local_test": 0.2}
     assert Config().with_changes(**local, stop_at="personalised_accuracy=0.9").good_enough is not None
     assert Config().with_changes(**local, estimate_statistics=True, patience=2).patience == 2
+
+
+@pytest.mark.parametrize("loss", NAMES)
+def test_what_can_be_waited_for_are_columns_of_an_evaluation(loss: LossName) -> None:
+    criterion = loss_named(loss, 0.0)
+    columns = Columns((), (), score=criterion.score, measures=criterion.measures).names
+    told = {"loss", *criterion.measures, *(f"{of}{criterion.score}" for of in ("initial_", "personalised_"))}
+    assert set(NAMES[loss]) == told | {"accuracy"} & set(columns) and set(NAMES[loss]) <= set(columns)
+
+
+def test_a_regression_waits_for_small_errors() -> None:
+    config = Config(loss="mse", stop_at="mae=0.5", local_test=0.2)
+    told = [replace(NOTHING, round=i, loss=1.0, measures={"mae": mae}) for i, mae in enumerate((0.9, 0.6, 0.4), 1)]
+    assert reason_to_stop(config, told[:2]) is None
+    assert reason_to_stop(config, told) == "mae 0.4000 has reached 0.5"
+    own = replace(config, stop_at="initial_mae=0.5")
+    assert reason_to_stop(own, evaluations("initial_accuracy", 0.7)) is None
+    assert reason_to_stop(own, evaluations("initial_accuracy", 0.5)) == "initial_mae 0.5000 has reached 0.5"
+    assert reason_to_stop(Config(loss="mse", patience=1), evaluations("loss", 0.5, 0.4)) is None
+    assert reason_to_stop(Config(loss="mse", patience=1), evaluations("loss", 0.4, 0.5)) is not None

@@ -213,18 +213,19 @@ def test_what_lies_in_a_function_is_refused(tmp_path: Path) -> None:
 
 def test_callbacks_see_each_rounds_record_and_may_stop(tmp_path: Path) -> None:
     seen: list[Record] = []
-    whole = fl_ddp.simulate(SMALL, rounds=4, eval_every=3, out=str(tmp_path / "whole"), callbacks=[seen.append])
+    whole = fl_ddp.simulate(SMALL, rounds=4, eval_every=2, out=str(tmp_path / "whole"), callbacks=[seen.append])
     assert [record.round for record in seen] == [1, 2, 3, 4]
-    assert [record.accuracy is None for record in seen] == [True, True, False, False]
+    assert [record.accuracy is None for record in seen] == [True, False, True, False]
     assert seen[-1].accuracy == whole["accuracy"]
 
     def enough(record: Record) -> bool:
-        return record.round == 2
+        return record.round == 3
 
-    ours = {**SMALL, "rounds": 4, "eval_every": 3, "out": str(tmp_path / "part")}
+    ours = {**SMALL, "rounds": 4, "eval_every": 2, "out": str(tmp_path / "part")}
     part = fl_ddp.simulate(ours, callbacks=[seen.append, enough])
-    assert part["rounds"] == 2 and part["stopped"] == "a callback returned True"
-    assert isinstance(part["accuracy"], float), "what it ends with is evaluated"
+    assert part["rounds"] == 3 and part["stopped"] == "a callback returned True"
+    third = fl_ddp.simulate(SMALL, rounds=3, out=str(tmp_path / "third"))
+    assert part["accuracy"] == third["accuracy"] != seen[1].accuracy, "what it ends with is evaluated"
     gone_on = fl_ddp.simulate(resume=str(folder(part)))
     assert numbers(folder(gone_on)) == numbers(folder(whole))
 
