@@ -36,7 +36,7 @@ CLIENTS: Mapping[str, Options] = {
     "own rates and a proximal term": of("FedNova", {"client_lr": "factors.csv"}, mu=0.5),
     "own rates of heads": of("FedPAC", {"client_lr": "factors.csv"}),
     "own work": of("FedAvg", {**SGD, "client_work": "uniform(0.3,2.5)", "drop_last": True}),
-    "own steps": of("Scaffold", {**SGD, "client_work": "factors.csv", "local_steps": 4}),
+    "own steps": of("Scaffold", {**SGD, "client_work": "factors.csv", "local_steps": 3}),
     "own work and progress": of("FedNova", {"client_work": "loguniform(0.3,3)", "local_epochs": 2}, mu=0.5),
     "own work of heads and bodies": of("FedRep", {"client_work": "factors.csv", "local_epochs": 2}, head_epochs=1.5),
     "stragglers": of("FedProx", {"stragglers": 0.5, "local_epochs": 5.0, "personalise": "all"}, mu=0.5),
@@ -45,6 +45,6 @@ CLIENTS: Mapping[str, Options] = {
         "Scaffold", {"stragglers": 0.75, "local_epochs": 3.0, "client_work": "uniform(0.2,1)"}
     ),
     "dropped stragglers": of(
-        "FedAvg", {"stragglers": 0.5, "drop_stragglers": True, "dropout_rate": 0.2, "local_epochs": 2.0}
+        "FedAvg", {"stragglers": 0.5, "drop_stragglers": True, "dropout_rate": 0.5, "local_epochs": 2.0}
     ),
 }  # fmt: skip

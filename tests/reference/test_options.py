@@ -34,8 +34,8 @@ NOT_HERE = {
 GO_WITH = {
     "lr_schedule": ("lr_min", "lr_step", "lr_warmup", "lr_decay"),
     "running_statistics": ("estimate_statistics",),
-    "local_epochs": ("stragglers",),
-    "local_steps": ("stragglers",),
+    "local_epochs": ("stragglers", "drop_stragglers"),
+    "local_steps": ("stragglers", "drop_stragglers"),
     "stragglers": ("drop_stragglers",),
     "momentum": ("optimizer.keep", "optimizer.nesterov", "optimizer.dampening"),
     "data.mean": ("data.deviation",),
