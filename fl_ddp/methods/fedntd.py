@@ -36,10 +36,7 @@ class FedNTD(FedAvg):
 
     neutral: ClassVar[Mapping[str, float] | None] = {"beta": 0.0}
 
-    @property
-    def needs_classes(self) -> bool:
-        """See FedAvg."""
-        return True
+    needs_classes = True  # see FedAvg
 
     def loss(self, theta: Leaves, batch: Batch, server: Tensors, mine: Tensors) -> Tensor:
         """Eq. 4: cross-entropy + beta tau^2 KL(received || local) over the not-true classes."""

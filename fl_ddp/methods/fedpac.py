@@ -44,14 +44,11 @@ class FedPAC(FedAvg):
     neutral: ClassVar[Mapping[str, float] | None] = None
     keeps_optimizer: ClassVar[bool] = False
 
+    needs_classes = True  # see FedAvg
+
     def __post_init__(self) -> None:
         super().__post_init__()
         self.model.require_head("FedPAC")
-
-    @property
-    def needs_classes(self) -> bool:
-        """See FedAvg."""
-        return True
 
     def init(self) -> Tensors:
         """A head for every client [N, H]; no class mean [C, D] is known."""

@@ -35,14 +35,11 @@ class FedRoD(FedAvg):
     neutral: ClassVar[Mapping[str, float] | None] = {"gamma": 0.0}
     keeps_optimizer: ClassVar[bool] = False
 
+    needs_classes = True  # see FedAvg
+
     def __post_init__(self) -> None:
         super().__post_init__()
         self.model.require_features("FedRoD")
-
-    @property
-    def needs_classes(self) -> bool:
-        """See FedAvg."""
-        return True
 
     def init_client(self) -> Tensors:
         """A personal head phi, weight [C, D] and bias [C], that adds nothing."""

@@ -71,6 +71,8 @@ class FilVer(FedAvg):
     proxy: ClassVar[float] = 1.0
     proxy_whole: ClassVar[bool] = True
 
+    needs_classes = True  # see FedAvg
+
     def __post_init__(self) -> None:
         super().__post_init__()
         self.model.part("encoder")
@@ -84,11 +86,6 @@ class FilVer(FedAvg):
     def size(self) -> int:
         """D, of an embedding: inputs of the classifier's first layer."""
         return self.model.shapes[self.part[0]][1]
-
-    @property
-    def needs_classes(self) -> bool:
-        """See FedAvg."""
-        return True
 
     def init(self) -> Tensors:
         """The whole network, and an empty bank of what clients send."""

@@ -51,23 +51,17 @@ def asked(config: object, options: Mapping[str, object]) -> Asked:
         ConfigError: the configuration cannot be run, or an object cannot be spelled in one.
     """
     layers: list[Layer] = []
-    given = [_taken_apart(options)]
     if isinstance(config, Config):
         layers.append(mapping_layer(config))
-    elif isinstance(config, Mapping):
-        given.insert(0, _taken_apart(config))
-    elif config is not None:
+    elif not isinstance(config, Mapping) and config is not None:
         layers.append(layer(read_yaml(Path(str(config)))))
-    modules = [each.module for each in given if "model" in each.content]
-    arrays = next((each.arrays for each in reversed(given) if "data" in each.content), None)
-    layers += [mapping_layer(each.content) for each in given]
-    if arrays is None or not any("resume" in each for each in layers):
-        found = from_layers(layers)
-    else:
-        found = from_layers([{key: each for key, each in one.items() if key != "data"} for one in layers])
-    if arrays is not None:
-        found = _with_arrays(found, arrays)
-    return Asked(found, modules[-1] if modules else None)
+    given = _taken_apart({**config, **options} if isinstance(config, Mapping) else options)
+    layers.append(mapping_layer(given.content))
+    if given.arrays is None:
+        return Asked(from_layers(layers), given.module)
+    if any("resume" in each for each in layers):
+        layers = [{key: each for key, each in one.items() if key != "data"} for one in layers]
+    return Asked(_with_arrays(from_layers(layers), given.arrays), given.module)
 
 
 def _with_arrays(config: Config, arrays: GivenArrays) -> Config:

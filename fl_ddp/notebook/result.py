@@ -13,13 +13,13 @@ class Result(dict[str, object]):
     @property
     def history(self) -> Any:
         """The rows of metrics.csv: a pandas frame where pandas is there, else a list of dictionaries."""
-        path = Path(str(self["folder"])) / "metrics.csv"
+        with (Path(str(self["folder"])) / "metrics.csv").open(newline="", encoding="utf-8") as file:
+            rows = [{name: _number(text) for name, text in row.items()} for row in csv.DictReader(file)]
         try:
             import pandas  # type: ignore[import-untyped]
         except ImportError:
-            with path.open(newline="", encoding="utf-8") as file:
-                return [{name: _number(text) for name, text in row.items()} for row in csv.DictReader(file)]
-        return pandas.read_csv(path, float_precision="round_trip")
+            return rows
+        return pandas.DataFrame(rows).apply(pandas.to_numeric)
 
 
 def _number(text: str) -> float | None:

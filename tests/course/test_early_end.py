@@ -37,7 +37,7 @@ def test_a_run_ends_where_it_has_reached_enough_and_goes_on_to_the_same_bits(
     enough = sorted(course)[4]
     first = next(i for i, value in enumerate(course, 1) if value >= enough)
     assert 1 < first < 8
-    run = simulated({**RUN, "stop_at": f"accuracy={enough}", "checkpoint_every": 5}, tmp_path)
+    run = simulated({**RUN, "stop_at": f"accuracy={enough}", "checkpoint_every": 100}, tmp_path)
     assert len(rounds_of(run)) == first == summary_of(run)["rounds"]
     assert summary_of(run)["accuracy"] == course[first - 1]
     assert summary_of(run)["stopped"] == f"accuracy {course[first - 1]:.4f} has reached {enough:g}"

@@ -91,7 +91,7 @@ def test_a_regression_leaves_its_own_columns_and_no_accuracies(tmp_path: Path) -
         "round", "train_loss", "cohort", "traffic_up_bytes", "traffic_down_bytes", "mae", "r2", "loss", "initial_mae",
         "personalised_mae", "initial_mae_cohort", "personalised_mae_all",
     ]  # fmt: skip
-    assert list(rows_of(run, "clients.csv")[0])[-2:] == ["received_mae", "own_mae"]
+    assert list(rows_of(run, "clients.csv")[0])[-4:] == ["received_mae", "own_mae", "received_loss", "own_loss"]
     summary = json.loads((run / "summary.json").read_text())
     last = rows_of(run)[-1]
     for name in ("mae", "r2", "loss", "initial_mae", "personalised_mae", "personalised_mae_all"):

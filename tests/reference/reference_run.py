@@ -57,8 +57,10 @@ Division = tuple[Sequence[Sequence[int]], Sequence[Sequence[int]], str]
 def program_options(case: Options, folder: Path) -> dict[str, object]:
     """A case as options of the program, its samples in a folder."""
     options = {key: value for key, value in {**BASE, **case}.items() if value is not None}
+    samples = folder / f"{file_of(options)}.npz"
+    del options["samples"]
     return {
-        "data": str(folder / f"{file_of(options)}.npz"),
+        "data": str(samples),
         "partition": "FromFile",
         "partition.path": str(folder / f"{options.pop('division')}.json"),
         "model": f"{network.__file__}:{options.pop('network')}",

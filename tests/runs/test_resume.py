@@ -192,7 +192,7 @@ def test_going_on_with_other_numerics_is_warned_of(
     assert numerics.keys() == {"lanes", "device", "cpu", "torch", "compile", "precision", "reduction"}
     resumed(run, rounds=4)
     assert "the bits may differ" not in capsys.readouterr().out
-    monkeypatch.setattr("fl_ddp.run_files.cpu_model", lambda: "Am486DX")
+    monkeypatch.setattr("fl_ddp.results.provenance.cpu_model", lambda: "Am486DX")
     resumed(run, rounds=5)
     assert f"warning: cpu was {numerics['cpu']} and is Am486DX; the bits may differ" in capsys.readouterr().out
 
