@@ -53,7 +53,7 @@ def measure(reading: str, row_name: str, options: argparse.Namespace) -> dict[st
         "steps": steps,
         "lr": config.lr_in_round(options.rounds - 1),
         "omega_mean": float(omega.mean()),
-        "omega_max": float(omega.max()),
+        "omega_max": float(np.max(omega)),
         "pull_mean": float(pull.mean()),
         "pull_p99": float(np.quantile(pull, 0.99)),
         "largest_step": float(step.max()),

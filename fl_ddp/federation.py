@@ -229,7 +229,7 @@ def _names(owners: Owners, clients: Parts) -> tuple[str, ...]:
 
 def _remarks(config: Config, data: Arrays) -> Iterator[str]:
     """What may surprise in data that are none the less run on."""
-    if data.y_train.dtype == np.int64 and min(data.y_train.min(), data.y_test.min()) == 1:
+    if data.y_train.dtype == np.int64 and min(int(np.min(data.y_train)), int(np.min(data.y_test))) == 1:
         yield (
             f"warning: class {data.classes[0]} has no samples: labels seem to count from 1; the model has one output "
             "too many"

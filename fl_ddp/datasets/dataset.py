@@ -98,7 +98,7 @@ class Dataset(ABC):
         y = arrays.y_train
         if arrays.classes or y.dtype != np.int64:
             return arrays
-        highest = int(y.max(initial=-1))
+        highest = int(np.max(y, initial=-1))
         if highest >= max(len(y), 1):
             what = f"label {highest} among {len(y)} samples; labels count from 0 up, or the key classes names them all"
             raise ConfigError(self.origin("y_train"), what)
@@ -170,7 +170,7 @@ class Dataset(ABC):
             if owner.dtype != np.int64 or owner.shape != (size,):
                 what = f"{owner.dtype} of shape {list(owner.shape)} does not name the clients of {size} samples"
                 raise ConfigError(where, what)
-            if size and not -1 <= owner.min() <= owner.max() < num_clients:
+            if size and not -1 <= np.min(owner) <= np.max(owner) < num_clients:
                 raise ConfigError(where, f"a client is none of the {num_clients} that have names")
 
     def _check_numbers(self, y: Numbers, origin: str, width: int, *, binary: bool) -> None:

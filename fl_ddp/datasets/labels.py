@@ -23,7 +23,7 @@ def from_words(words: Sequence[str]) -> tuple[npt.NDArray[Any], tuple[str, ...]]
     if all(map(WHOLE.fullmatch, different)):
         value = {word: int(word.partition(".")[0]) for word in different}
         labels = np.array([value[word] for word in words], np.int64)
-        num_classes = int(labels.max(initial=-1)) + 1
+        num_classes = int(np.max(labels, initial=-1)) + 1
         return labels, tuple(map(str, range(num_classes))) if num_classes <= len(words) else ()
     if all(map(NUMBER.fullmatch, different)):
         return np.array([float(word) for word in words]), ()

@@ -49,7 +49,7 @@ class NamedArrays(Dataset):
         x_train, x_test = (self._inputs(raw[key], key) for key in ("x_train", "x_test"))
         y_train, y_test = (self._targets(raw[key], key) for key in ("y_train", "y_test"))
         classes, owners = self._classes(raw.get("classes")), self._owners(raw)
-        num_tokens = max(int(x.max(initial=-1)) + 1 for x in (x_train, x_test)) if x_train.dtype.kind == "i" else 0
+        num_tokens = max(int(np.max(x, initial=-1)) + 1 for x in (x_train, x_test)) if x_train.dtype.kind == "i" else 0
         return Arrays(x_train, y_train, x_test, y_test, classes, owners, num_tokens)
 
     def _inputs(self, x: npt.NDArray[np.generic], key: str) -> Inputs:

@@ -287,7 +287,7 @@ class Group:
         order_keys = keys(self._keys, Purpose.IMPORTANCE)
         n = self._counts
         order = shuffled(order_keys, n, 0)
-        most = int(n.max(initial=0))
+        most = int(np.max(n, initial=0))
         most = min(most, max_samples) if max_samples else most
         batches = np.full((self.lanes, -(-most // batch_size) * batch_size), -1, np.int64)
         for lane, samples in enumerate(self._samples):
@@ -301,7 +301,7 @@ class Group:
 
     def in_order(self, batch_size: int) -> Iterator[Drawn]:
         """Every sample of each lane once, as many batches as the largest of its clients needs, and at least one."""
-        padded = self._padded(max(-(-int(self._counts.max(initial=0)) // batch_size), 1) * batch_size)
+        padded = self._padded(max(-(-int(np.max(self._counts, initial=0)) // batch_size), 1) * batch_size)
         batches = padded.reshape(self.lanes, -1, batch_size).swapaxes(0, 1)
         return self._draws(batches, keys(self._keys, Purpose.SAMPLE))
 

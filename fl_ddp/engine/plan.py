@@ -82,11 +82,11 @@ class Plan:
         """
         n = np.array([len(s) for s in samples], np.int64)
         num_steps, per_epoch, size = self.num_steps(n), self._per_epoch(n), self.batch_size
-        out = np.full((len(samples), int(num_steps.max(initial=0)), size), -1, np.int64)
+        out = np.full((len(samples), int(np.max(num_steps, initial=0)), size), -1, np.int64)
         epochs = -(-num_steps // np.maximum(per_epoch, 1))
         partial = None if self.epochs is None else self._partial(n)
         whole_epochs = np.broadcast_to(np.floor(0 if self.epochs is None else self.epochs), n.shape)
-        for epoch in range(int(epochs.max(initial=0))):
+        for epoch in range(int(np.max(epochs, initial=0))):
             order = shuffled(order_keys, n, epoch)
             for lane in np.flatnonzero(epoch < epochs):
                 first = epoch * per_epoch[lane]

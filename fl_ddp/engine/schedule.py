@@ -51,7 +51,7 @@ class Schedule:
 
     def over_steps(self, steps: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
         """The learning rate [T, G] in each local step of clients with so many steps [G], 0 behind their last one."""
-        table = np.zeros((int(steps.max(initial=0)), len(steps)))
+        table = np.zeros((int(np.max(steps, initial=0)), len(steps)))
         for number in np.unique(steps):
             rates = np.array([self.at(index, int(number)) for index in range(int(number))])
             table[: int(number), steps == number] = rates[:, None]

@@ -99,7 +99,7 @@ def shuffled(order_keys: Keys, n: Counts, epoch: int) -> Indices:
         [G, max n] positions in the client's sample list; the first n of a row are a permutation that depends on the
         client's key, n and epoch alone, the rest is padding.
     """
-    position = np.arange(int(n.max(initial=0)))
+    position = np.arange(int(np.max(n, initial=0)))
     rank = keys(order_keys[:, None], epoch, position[None]) >> np.uint64(1)
     rank[position[None] >= n[:, None]] = np.iinfo(np.uint64).max
     return np.argsort(rank, axis=1)

@@ -26,8 +26,10 @@ def _of_torch() -> object:
 
 
 def _of_numpy() -> object:
-    name, words, *rest = np.random.get_state(legacy=True)
-    return name, words.tobytes(), *rest  # type: ignore[union-attr]
+    state = np.random.get_state(legacy=True)
+    assert isinstance(state, tuple)
+    name, words, *rest = state
+    return name, words.tobytes(), *rest
 
 
 STATES: Mapping[str, Callable[[], object]] = {"torch": _of_torch, "numpy": _of_numpy, "Python": random.getstate}

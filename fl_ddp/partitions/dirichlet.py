@@ -35,7 +35,7 @@ class Dirichlet(Partition):
         per_class = np.bincount(labels)
         for _ in range(1 + REDRAWS):
             counts = _draw(per_class, num_clients, self.alpha, rng)
-            if counts.sum(axis=0).min() >= self.min_size:
+            if np.min(counts.sum(axis=0)) >= self.min_size:
                 break
         else:
             _fill_up(counts, self.min_size)
@@ -70,7 +70,7 @@ def _fill_up(counts: Counts, min_size: int) -> None:
     for client in np.flatnonzero(sizes < min_size):
         while (missing := min_size - int(counts[:, client].sum())) > 0:
             size, donor = heapq.heappop(donors)
-            label = counts[:, donor].argmax()
+            label = np.argmax(counts[:, donor])
             moved = min(missing, int(counts[label, donor]), -size - min_size)
             counts[label, donor] -= moved
             counts[label, client] += moved

@@ -59,7 +59,7 @@ def drawn_like(
 
     Source: github.com/thu-media/FedCL, data/cifar_data.py (1,000 q_i test images beside 5,000 q_i for training).
     """
-    classes = [np.flatnonzero(test_labels == label) for label in range(int(labels.max()) + 1)]
+    classes = [np.flatnonzero(test_labels == label) for label in range(int(np.max(labels)) + 1)]
     parts = []
     for client in clients:
         wanted = np.rint(share * np.bincount(labels[client], minlength=len(classes))).astype(np.int64)
@@ -75,5 +75,5 @@ def _of_overlapping(
     aside = drawn < share
     for client in clients:
         if len(client) and aside[client].all():
-            aside[client[drawn[client].argmax()]] = False  # one training sample always stays
+            aside[client[np.argmax(drawn[client])]] = False  # one training sample always stays
     return [client[~aside[client]] for client in clients], [client[aside[client]] for client in clients]

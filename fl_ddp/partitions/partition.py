@@ -52,7 +52,7 @@ class Partition(ABC):
         parts = self.divide(labels, num_clients, rng)
         assert len(parts) == num_clients
         sizes = np.array([len(part) for part in parts])
-        smallest = int(sizes.argmin())
+        smallest = int(np.argmin(sizes))
         if sizes[smallest] < self.min_size:
             raise ConfigError(
                 "--partition.min_size",

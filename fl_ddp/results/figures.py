@@ -126,7 +126,7 @@ def _draw_sizes(axes: Axes, sizes: Counts) -> None:
 
 def _draw_bubbles(axes: Axes, counts: Counts, classes: Sequence[str], largest_area: float, every: int) -> None:
     """Bubbles for counts [clients, C]; what is too small to see is a dot of 1 point^2; every n-th class is named."""
-    largest = int(counts.max(initial=1))
+    largest = int(np.max(counts, initial=1))
     client, label = np.nonzero(counts)
     areas = largest_area * counts[client, label] / largest
     axes.scatter(client, label, s=np.maximum(areas, 1.0), color=INK, linewidths=0)

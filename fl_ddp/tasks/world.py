@@ -272,8 +272,8 @@ class Worlds:
             others = np.full_like(labels, -1)
             others[rows] = labels[rows]
             labels = others
-        if labels.max(initial=-1) >= len(self._data.classes):
-            what = f"{type(self._stream).__name__}.labels() gives {labels.max()} in task {task + 1}"
+        if np.max(labels, initial=-1) >= len(self._data.classes):
+            what = f"{type(self._stream).__name__}.labels() gives {np.max(labels)} in task {task + 1}"
             raise ConfigError("--stream", what, f"labels below {len(self._data.classes)}, the number of its classes()")
         return y if np.array_equal(labels, y) else labels
 

@@ -33,7 +33,7 @@ def test_digits_are_every_image_with_each_fifth_for_the_test() -> None:
     arrays = Digits().load()
     assert (arrays.x_train.shape, arrays.x_test.shape) == ((1437, 1, 8, 8), (360, 1, 8, 8))
     assert arrays.x_train.dtype == np.float32
-    assert (arrays.x_train.min(), arrays.x_train.max()) == (0, 1)
+    assert [float(np.min(arrays.x_train)), float(np.max(arrays.x_train))] == [0, 1]
     images, labels = load_digits(return_X_y=True)
     np.testing.assert_array_equal(arrays.x_test[1, 0] * 16, images[5].reshape(8, 8))
     np.testing.assert_array_equal(arrays.y_test, labels[::5])

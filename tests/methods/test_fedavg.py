@@ -49,8 +49,8 @@ def test_local_models_are_the_ends_of_gradient_descent() -> None:
 
 def test_two_rounds_are_the_means_weighted_by_data() -> None:
     """theta_1 = sum p_k theta^k from theta_0, theta_2 the same from theta_1."""
-    first = P @ local_models(THETA_0)
-    second = P @ local_models(first)
+    first = float(P @ local_models(THETA_0))
+    second = float(P @ local_models(first))
     assert [first, second] == approx([1.06009, 0.57054257605])
     rounds = Rounds(FedAvg(OneWeight()), quadratic(), epoch_of_single_samples())
     assert rounds.scalars(2) == approx([first, second])

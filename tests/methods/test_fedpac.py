@@ -32,7 +32,7 @@ def test_no_other_weights_are_better(size: int, rank: int, seed: int) -> None:
     root = generator.normal(size=(rank, size)) + 0.5
     form: Floats = root.T @ root
     w = least_on_simplex(form)
-    assert w.min() >= 0 and w.sum() == pytest.approx(1, abs=1e-12)
+    assert np.min(w) >= 0 and w.sum() == pytest.approx(1, abs=1e-12)
     # at the minimum the slope in no coordinate is less than the mean over those in use
     assert (form @ w >= w @ form @ w - 1e-8).all()
 

@@ -47,15 +47,16 @@ def test_rates_and_work_are_drawn_once_for_each_client_by_the_run_s_seed() -> No
     ids = np.arange(20)
     first = few.of(PLAN, 0, ids)
     lr, epochs = first.lr_factor, first.epochs
-    assert lr is not None and len(set(lr)) == len(set(np.asarray(epochs))) == 20
+    assert lr is not None and epochs is not None and len(set(lr)) == len(set(np.asarray(epochs))) == 20
     assert abs(np.corrcoef(lr, np.log(np.asarray(epochs, np.float64)))[0, 1]) < 0.6, "they are drawn apart"
     for again in (few.of(PLAN, 7, ids), many.of(PLAN, 0, ids)):
-        assert again.lr_factor is not None
-        assert np.array_equal(again.lr_factor, lr) and np.array_equal(again.epochs, epochs)  # type: ignore[arg-type]
-    assert not np.isin(other.of(PLAN, 0, ids).lr_factor, lr).any()  # type: ignore[arg-type]
+        assert again.lr_factor is not None and again.epochs is not None
+        assert np.array_equal(again.lr_factor, lr) and np.array_equal(again.epochs, epochs)
+    theirs = other.of(PLAN, 0, ids).lr_factor
+    assert theirs is not None and not np.isin(theirs, lr).any()
     some = few.of(PLAN, 0, np.array([4, 2, -1]))
     assert some.lr_factor is not None and some.lr_factor[:2].tolist() == lr[[4, 2]].tolist()
-    assert 1 < lr.min() < 1.4 and 2.6 < lr.max() < 3
+    assert 1 < np.min(lr) < 1.4 and 2.6 < np.max(lr) < 3
 
 
 def test_stragglers_are_a_share_of_the_cohort_and_do_whole_epochs_evenly() -> None:
