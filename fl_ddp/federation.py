@@ -155,6 +155,9 @@ def build_federation(config: Config, ranks: Ranks, module: torch.nn.Module | Non
     if isinstance(loss, ByOutput) and not isinstance(stream, Static):
         what = f"{config.stream.name} is of classes, and --loss {loss.name} has none"
         raise ConfigError("--stream", what, "Static")
+    if stream.num_tasks > 1 and (config.stop_at or config.patience):
+        what = f"of {stream.num_tasks} tasks each makes the numbers fall anew, so that none of them tells when to end"
+        raise ConfigError("--stop_at" if config.stop_at else "--patience", what, "one task, or --rounds")
     data = source.load(loss.targets)
     labels, test_labels, names = _labels(data, loss)
     classes = stream.classes(data.classes)

@@ -78,6 +78,8 @@ class Records:
         self.scores: Scores | None = None
         self.stopped: str | None = None
         self._callbacks = callbacks
+        watched = ranks.share("yes" if callbacks else "")  # rank 0 alone may have been given callbacks
+        self._may_end_early = bool(watched or config.stop_at or config.patience)
         self._asked_to_stop = False
         self._files: RunFiles | None = None
         self._folder = ranks.together(self._lock)
@@ -134,11 +136,11 @@ class Records:
         if self._files:
             self._files.round(record, clients, scores.of_tasks if scores else ())
             answers = [callback(record) for callback in self._callbacks]
-            self._asked_to_stop = any(answer is True for answer in answers)
+            self._asked_to_stop = any(isinstance(answer, bool | np.bool_) and bool(answer) for answer in answers)
 
     def ends_early(self) -> bool:
         """Whether the run ends before its last round; rank 0 decides for all."""
-        if self._config.stop_at is None and self._config.patience is None and not self._callbacks:
+        if not self._may_end_early:
             return False
         why = None
         if self._files:

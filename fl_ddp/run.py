@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 
 import torch
 
 from fl_ddp.config.settings import Config
 from fl_ddp.course.stopping import Callback
 from fl_ddp.errors import (
+    ConfigError,
     DivergedError,
     ElsewhereError,
     InterruptedRunError,
@@ -33,11 +35,16 @@ from fl_ddp.simulation import Simulation
 def simulate(config: object, callbacks: Sequence[Callback], options: Mapping[str, object]) -> dict[str, object]:
     """Run a simulation in this process; see fl_ddp.simulate."""
     given = asked(config, options)
+    callbacks = [callbacks] if callable(callbacks) else callbacks
+    for each in callbacks:
+        if not callable(each):
+            raise ConfigError("callbacks", f"{each!r} cannot be called", "functions of a Record")
     prepare()
     os.environ.update(rank_variables(os.environ))
     with listening(owns_process=False) as stop:
         ranks = join(given.config.device)
         try:
+            ranks.together(partial(_refuse_others, ranks.share(given.of_rank), given.of_rank))
             content = run(given.config, ranks, stop, callbacks, given.module)
         except RankLostError:
             raise  # a broken group cannot be left
@@ -46,6 +53,12 @@ def simulate(config: object, callbacks: Sequence[Callback], options: Mapping[str
             raise
         ranks.close()
         return content
+
+
+def _refuse_others(of_first: str, of_rank: str) -> None:
+    """Refuse a notebook's arrays or module that are not those of rank 0."""
+    if of_rank != of_first:
+        raise ConfigError("data and model", "are not the same on all ranks", "draws with the same seed on each")
 
 
 def run(

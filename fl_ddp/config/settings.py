@@ -274,10 +274,11 @@ class Config:
         name = self.waited_for
         if name.startswith(("initial_", "personalised_")) and not self.local_test:
             raise ConfigError(key, f"{name} is of the clients' own test samples; give --local_test, too")
-        estimated = self.estimate_statistics and name in ("accuracy", "loss")
-        if self.running_statistics == "local" and name != "personalised_accuracy" and not estimated:
+        estimated = self.estimate_statistics and not name.startswith("initial_")
+        if self.running_statistics == "local" and not name.startswith("personalised_") and not estimated:
             what = f"with --running_statistics local there is no {name}"
-            raise ConfigError(key, what, "personalised_accuracy, or accuracy with --estimate_statistics true")
+            own = next(each for each in NAMES[self.loss] if each.startswith("personalised_"))
+            raise ConfigError(key, what, f"{own}, or {NAMES[self.loss][0]} with --estimate_statistics true")
 
     def _refuse_what_no_schedule_has(self) -> None:
         """Refuse options of other schedules than the one that is chosen, and one without its own.

@@ -48,4 +48,8 @@ def read_stop_at(text: str, loss: str) -> StopAt:
         number = math.nan
     if not math.isfinite(number):
         raise ConfigError("--stop_at", f"{text}: {value or 'nothing'} is no number", f"{name}=0.9")
+    if name in FALLING and number < 0:
+        raise ConfigError("--stop_at", f"{text}: {name} is never below 0", f"{name}=0.1")
+    if (name not in FALLING and number > 1) or (number <= 0 and name not in (*FALLING, "r2")):
+        raise ConfigError("--stop_at", f"{text} is impossible or always so", f"{name}=0.9, above 0 and at most 1")
     return StopAt(name, number)

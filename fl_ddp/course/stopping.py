@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import isfinite, nan
 
 from fl_ddp.config.settings import Config
 from fl_ddp.config.stop_at import FALLING
@@ -16,13 +17,14 @@ def reason_to_stop(config: Config, evaluated: Sequence[Record]) -> str | None:
     """Why a run ends after its newest evaluation; None if it goes on.
 
     A function of the rounds in metrics.csv alone, so that a run that goes on decides as one that was never interrupted.
+    Rounds in which nobody trained, the initial model's among them, do not count.
 
     Args:
         config: its stop_at and its patience count.
         evaluated: records of the evaluated rounds, in their order.
     """
     wanted, name = config.good_enough, config.waited_for
-    values = [value for record in evaluated if record.round and (value := _value(record, name)) is not None]
+    values = [value for record in evaluated if record.cohort and isfinite(value := _value(record, name))]
     if not values:
         return None
     if wanted and wanted.reached_by(values[-1]):
@@ -34,7 +36,8 @@ def reason_to_stop(config: Config, evaluated: Sequence[Record]) -> str | None:
     return None
 
 
-def _value(record: Record, column: str) -> float | None:
-    """What an evaluation has in a column; where clients are measured by an error, a record has it for accuracy."""
+def _value(record: Record, column: str) -> float:
+    """What an evaluation has in a column, NaN if nothing; a record has clients' errors in the place of accuracies."""
     value: float | None = getattr(record, column.replace("_mae", "_accuracy"), None)
-    return record.measures.get(column, value)
+    found = record.measures.get(column, value)
+    return nan if found is None else found

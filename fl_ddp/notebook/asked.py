@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
+from inspect import isfunction
 from pathlib import Path
+from types import FunctionType
 from typing import NamedTuple
 
+import numpy as np
 from torch import nn
 
 from fl_ddp.config import registry
@@ -30,6 +33,11 @@ class Asked(NamedTuple):
 
     config: Config
     module: nn.Module | None
+
+    @property
+    def of_rank(self) -> str:
+        """What arrays and module are, which must be the same on all ranks."""
+        return f"{self.config.data.init_args.get('path')} {self.config.model.init_args.get('sha256')}"
 
 
 class _Given(NamedTuple):
@@ -73,15 +81,17 @@ def _with_arrays(config: Config, arrays: GivenArrays) -> Config:
     if config.resume is None:
         path = str(keep(arrays, Path(config.out)))
         return config.with_changes(data=replace(config.data, init_args={**config.data.init_args, "path": path}))
-    if Path(str(config.data.init_args.get("path"))).name != file_name(arrays):
+    stored = Path(str(config.data.init_args.get("path")))
+    if stored.name != file_name(arrays):
         raise ConfigError("data", f"are other arrays than {config.resume} began with", "the same, or none")
+    keep(arrays, stored.parent.parent)
     return config
 
 
 def _taken_apart(content: Mapping[str, object]) -> _Given:
     data, model = content.get("data"), content.get("model")
     arrays = as_arrays(data) if isinstance(data, Sequence) and not isinstance(data, str) else None
-    spelled = {key: _spelled(key, value) if key in KINDS else value for key, value in content.items()}
+    spelled = {key: _spelled(key, value) if key in KINDS else _own_type(value) for key, value in content.items()}
     if arrays is not None:
         spelled["data"] = "Npz"
     return _Given(spelled, model if isinstance(model, nn.Module) else None, arrays)
@@ -93,22 +103,27 @@ def _spelled(kind: str, value: object) -> object:
     Raises:
         ConfigError: there is no such path.
     """
-    if isinstance(value, type):
+    if isinstance(value, type) or isfunction(value):
         return _path(kind, value)
     if isinstance(value, Mapping):
-        return {key: _path(kind, each) if isinstance(each, type) else each for key, each in value.items()}
+        return {key: _path(kind, each) if isinstance(each, type) else _own_type(each) for key, each in value.items()}
     if isinstance(value, nn.Module) and kind == "model":
         path = f"{given_model.__module__}.{given_model.__name__}"
         return Choice(path, {"kind": type(value).__name__, "sha256": fingerprint(value)})
     if is_dataclass(value) and isinstance(value, registry.base(kind)):
         owner = type(value)
         names = registry.options(kind, owner).by_name
-        options = {each.name: getattr(value, each.name) for each in fields(value) if each.name in names}
+        options = {each.name: _own_type(getattr(value, each.name)) for each in fields(value) if each.name in names}
         return Choice(_path(kind, owner), options)
     return value
 
 
-def _path(kind: str, owner: type) -> str:
+def _own_type(value: object) -> object:
+    """A number of numpy's as Python's, which YAML can hold."""
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _path(kind: str, owner: type | FunctionType) -> str:
     """By which a class can be imported, now and when the run goes on."""
     if "." in owner.__qualname__:
         what = f"{owner.__qualname__} lies in a function or another class, where no run that goes on would find it"

@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 from fl_ddp.errors import ConfigError
+from fl_ddp.network.layers import require_sizes
 
 
 def given_model(*, given: nn.Module | None = None, kind: str = "", sha256: str = "") -> nn.Module:
@@ -29,7 +30,12 @@ def given_model(*, given: nn.Module | None = None, kind: str = "", sha256: str =
 
 
 def fingerprint(module: nn.Module) -> str:
-    """sha256 of a module's layers, parameters and buffers."""
+    """sha256 of a module's layers, parameters and buffers.
+
+    Raises:
+        ConfigError: it has layers without sizes.
+    """
+    require_sizes(module)
     found = hashlib.sha256(str(module).encode())
     for name, tensor in module.state_dict().items():
         found.update(f"{name} {tensor.dtype} {list(tensor.shape)}".encode())

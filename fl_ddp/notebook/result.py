@@ -13,6 +13,8 @@ class Result(dict[str, object]):
     @property
     def history(self) -> Any:
         """The rows of metrics.csv: a pandas frame where pandas is there, else a list of dictionaries."""
+        if "folder" not in self:
+            return []
         with (Path(str(self["folder"])) / "metrics.csv").open(newline="", encoding="utf-8") as file:
             rows = [{name: _number(text) for name, text in row.items()} for row in csv.DictReader(file)]
         try:

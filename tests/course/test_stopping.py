@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import nan
 
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fl_ddp.config.command_line import from_mapping
 from fl_ddp.config.settings import Config
 from fl_ddp.config.stop_at import NAMES
 from fl_ddp.course.stopping import reason_to_stop
 from fl_ddp.errors import ConfigError
+from fl_ddp.federation import build_federation
 from fl_ddp.losses.choices import LossName
 from fl_ddp.losses.named import loss_named
+from fl_ddp.ranks.collectives import Ranks
 from fl_ddp.results.metrics import Columns, Record
 
-NOTHING = Record(0, 0, 0, 0, 0.0)
+NOTHING = Record(0, 5, 0, 0, 0.0)
 
 
 def evaluations(name: str, *values: float | None, first: int = 1) -> list[Record]:
@@ -62,9 +67,13 @@ def test_patience_with_a_loss_waits_for_a_smaller_one() -> None:
     assert reason_to_stop(config, evaluations("loss", 0.7, 0.8, 0.9)) is not None
 
 
-def test_the_initial_model_does_not_count() -> None:
-    assert reason_to_stop(Config(patience=1), evaluations("accuracy", 0.9, 0.4, first=0)) is None
-    assert reason_to_stop(Config(stop_at="accuracy=0.5"), evaluations("accuracy", 0.9, first=0)) is None
+def test_rounds_in_which_nobody_trained_do_not_count_nor_do_numbers_that_are_none() -> None:
+    course = evaluations("accuracy", 0.9, 0.4, 0.3)
+    initial, deserted = replace(course[0], round=0, cohort=0), replace(course[2], cohort=0)
+    assert reason_to_stop(Config(patience=1), [initial, course[1], deserted]) is None
+    assert reason_to_stop(Config(patience=1), course[:2]) is not None
+    assert reason_to_stop(Config(stop_at="accuracy=0.5"), [initial]) is None
+    assert reason_to_stop(Config(patience=1), evaluations("accuracy", nan, nan, 0.4, nan)) is None
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=12), st.integers(1, 4))
@@ -95,6 +104,12 @@ def test_a_run_that_goes_on_until_it_stops_stops_at_the_first_such_round(values:
         ({"stop_at": "loss"}, "--stop_at: loss: nothing is no number; accepted: loss=0.9"),
         ({"stop_at": "loss=nan"}, "--stop_at: loss=nan: nan is no number; accepted: loss=0.9"),
         ({"stop_at": "initial_accuracy=1"}, "--stop_at: initial_accuracy is of the clients' own test samples; give "),
+        (
+            {"stop_at": "accuracy=90"},
+            "--stop_at: accuracy=90 is impossible or always so; accepted: accuracy=0.9, above",
+        ),
+        ({"stop_at": "accuracy=0"}, "--stop_at: accuracy=0 is impossible or always so; accepted: accuracy=0.9, above"),
+        ({"stop_at": "loss=-1"}, "--stop_at: loss=-1: loss is never below 0; accepted: loss=0.1"),
         ({"patience": 0}, "--patience: 0 is impossible; accepted: whole numbers from 1 up"),
         (
             {"patience": 3, "running_statistics": "local", "local_test": 0.2},
@@ -112,6 +127,14 @@ def test_own_models_alone_can_be_waited_for() -> None:
     local: dict[str, object] = {"running_statistics": "local", "local_test": 0.2}
     assert Config().with_changes(**local, stop_at="personalised_accuracy=0.9").good_enough is not None
     assert Config().with_changes(**local, estimate_statistics=True, patience=2).patience == 2
+    assert Config().with_changes(**local, loss="mse", stop_at="personalised_mae=0.1").good_enough is not None
+
+
+def test_tasks_are_not_waited_for() -> None:
+    tasks = {"stream": "ClassGroups", "stream.tasks": 5, "stream.size": 2, "partition": "IID", "compile": False}
+    for key, value in (("stop_at", "accuracy=0.5"), ("patience", 2)):
+        with pytest.raises(ConfigError, match=f"^--{key}: of 5 tasks each makes the numbers fall anew, .* --rounds$"):
+            build_federation(from_mapping({**tasks, key: value}), Ranks(0, 1, torch.device("cpu")))
 
 
 @pytest.mark.parametrize("loss", NAMES)

@@ -56,6 +56,11 @@ class Net(nn.Module):
         return logits
 
 
+def made(num_classes: int) -> nn.Module:
+    """A network by a function."""
+    return Net(num_classes)
+
+
 @dataclass(frozen=True)
 class Held(FedAvg):
     """FedProx by hand."""
@@ -228,6 +233,46 @@ def test_callbacks_see_each_rounds_record_and_may_stop(tmp_path: Path) -> None:
     assert part["accuracy"] == third["accuracy"] != seen[1].accuracy, "what it ends with is evaluated"
     gone_on = fl_ddp.simulate(resume=str(folder(part)))
     assert numbers(folder(gone_on)) == numbers(folder(whole))
+
+
+def test_numpys_true_stops_and_one_callback_needs_no_list(tmp_path: Path) -> None:
+    done = fl_ddp.simulate(SMALL, out=str(tmp_path / "a"), callbacks=lambda record: np.bool_(record.round == 2))  # type: ignore[arg-type]
+    assert done["rounds"] == 2
+    with pytest.raises(ConfigError, match=r"^callbacks: 3 cannot be called; accepted: functions of a Record$"):
+        fl_ddp.simulate(SMALL, out=str(tmp_path / "b"), callbacks=[3])  # type: ignore[list-item]
+    assert not (tmp_path / "b").exists()
+
+
+def test_numbers_of_numpys_are_numbers(tmp_path: Path) -> None:
+    ours = {**SHARED, "rounds": 1}
+    given = fl_ddp.simulate(
+        ours,
+        data="digits",
+        method=FedProx(mu=np.float64(0.3)),
+        lr=np.float64(0.2),
+        clients=np.int64(12),
+        out=str(tmp_path / "a"),
+    )
+    plain = fl_ddp.simulate(ours, data="digits", method=FedProx(mu=0.3), lr=0.2, clients=12, out=str(tmp_path / "b"))
+    assert numbers(folder(given)) == numbers(folder(plain))
+
+
+def test_a_function_makes_a_model_and_layers_without_sizes_are_refused(tmp_path: Path) -> None:
+    done = fl_ddp.simulate(SHARED, data=digits(), model=made, rounds=0, out=str(tmp_path))
+    assert done["parameters_sha256"]
+    with pytest.raises(ConfigError, match="LazyLinear"):
+        fl_ddp.simulate(SHARED, data=digits(), model=nn.LazyLinear(2), out=str(tmp_path / "lazy"))
+
+
+def test_arrays_in_hand_take_the_place_of_the_file_that_is_gone(tmp_path: Path) -> None:
+    part = fl_ddp.simulate(SHARED, data=digits(), out=str(tmp_path), rounds=1)
+    for file in (tmp_path / "arrays").glob("*.npz"):
+        file.unlink()
+    assert fl_ddp.simulate(resume=str(folder(part)), data=digits(), rounds=2)["rounds"] == 2
+
+
+def test_other_ranks_than_the_first_have_no_history() -> None:
+    assert Result().history == []
 
 
 def test_only_true_stops(tmp_path: Path) -> None:

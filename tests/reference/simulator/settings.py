@@ -92,7 +92,7 @@ class Settings:
         """Whether the newest evaluation reaches what it should, or no better one has come for long enough."""
         name, _, wanted = (self.stop_at or "accuracy").partition("=")
         sign = -1 if name == "loss" else 1
-        seen = [sign * row[name] for row in rows if name in row]
+        seen = [sign * row[name] for row in rows if name in row and row["cohort"]]
         if not seen:
             return False
         stale = len(seen) - 1 - seen.index(max(seen))

@@ -1,0 +1,49 @@
+"""Scripts that call simulate() on two ranks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from launching import launched
+
+SCRIPT = """
+import os, sys
+import numpy as np
+import fl_ddp
+
+rank, what = int(os.environ["RANK"]), sys.argv[1]
+random = np.random.default_rng(rank if what == "arrays" else 0)
+x = random.normal(size=(60, 5)).astype(np.float32)
+y = (x[:, 0] > 0).astype(np.int64)
+seen = []
+callbacks = [lambda record: seen.append(record.round) or record.round == 2] if rank == 0 else []
+try:
+    done = fl_ddp.simulate(data=(x, y, x, y), callbacks=callbacks, clients=4, partition="IID", rounds=4, compile=False,
+                           device="cpu", name="run", out="runs")
+except (fl_ddp.errors.ConfigError, fl_ddp.errors.ElsewhereError) as error:
+    print(error)
+else:
+    print(rank, seen, done.get("rounds"), len(done.history))
+"""
+
+
+def outcome(what: str, folder: Path) -> str:
+    """What two ranks print."""
+    script = folder / "script.py"
+    script.write_text(SCRIPT)
+    with launched([str(script), what], 2, folder) as launch:
+        ended = launch.ended()
+    assert ended.code == 0, ended.err[-3000:]
+    return ended.out
+
+
+def test_arrays_must_be_the_same_on_all_ranks(tmp_path: Path) -> None:
+    assert "data and model: are not the same on all ranks; accepted: draws with the same seed on each" in outcome(
+        "arrays", tmp_path
+    )
+    assert not (tmp_path / "runs" / "run").exists()
+
+
+def test_callbacks_of_the_first_rank_end_the_run_on_all(tmp_path: Path) -> None:
+    told = outcome("callbacks", tmp_path)
+    assert "0 [1, 2] 2 2" in told and "1 [] None 0" in told
