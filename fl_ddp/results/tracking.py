@@ -65,6 +65,12 @@ class History:
         return self.evaluations[-1] if self.evaluations else None
 
     @property
+    def clients_tested(self) -> Record | None:
+        """The newest of the evaluations in which clients were tested on their own samples; in some there was nobody."""
+        of_clients = (r for r in reversed(self.evaluations) if (r.initial_accuracy, r.personalised_accuracy) != (None, None))
+        return next(of_clients, None)
+
+    @property
     def padded_lanes(self) -> float:
         """Mean share of lanes without a client."""
         return self._padded_sum / max(self._trained_rounds, 1)

@@ -48,3 +48,15 @@ def test_the_summary_says_what_metrics_csv_says(tmp_path: Path) -> None:
         }
         assert summary["rounds_to_target"][name] == reached, name
     assert summary["rounds_to_target"]["accuracy"] != summary["rounds_to_target"]["running_mean"]
+
+
+def test_a_last_round_without_clients_leaves_what_is_known_of_them(tmp_path: Path) -> None:
+    (tmp_path / "away.csv").write_text("client,from,to\n" + "".join(f"{k},1,2\n" for k in range(12)))
+    away = {**SMALL, "local_test": 0.2, "availability": str(tmp_path / "away.csv")}
+    run = simulated({**away, "rounds": 3}, tmp_path / "runs")
+    with (run / "metrics.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert rows[2]["cohort"] == "0" and not rows[2]["initial_accuracy"]
+    summary = json.loads((run / "summary.json").read_text())
+    for key in ("initial_accuracy", "personalised_accuracy"):
+        assert summary[key] == float(rows[1][key]) and summary[f"{key}_worst"] is not None
