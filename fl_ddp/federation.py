@@ -308,6 +308,8 @@ def _refuse_idle(config: Config, stream: Stream, worlds: Worlds) -> None:
             in_task = f" in task {task + 1}" if stream.num_tasks > 1 else ""
             what = f"no client has a full batch of {config.batch_size}{in_task}, the largest has {largest}"
             instead = "a smaller --batch_size, or more --local_epochs"
+            if config.client_work is not None:
+                instead += f", of which clients do the parts --client_work {config.client_work}"
             raise ConfigError("--drop_last", f"{what} training samples", instead)
 
 

@@ -77,6 +77,15 @@ def test_drop_last_that_leaves_nobody_is_refused_after_the_local_test_split() ->
         founded(**settings, batch_size=140, local_test=0.5)
 
 
+def test_work_that_leaves_nobody_a_full_batch_is_named() -> None:
+    settings: Mapping[str, object] = {"partition": "IID", "clients": 10, "drop_last": True, "local_test": 0}
+    work = r"or more --local_epochs, of which clients do the parts --client_work uniform\(0\.1,0\.3\)$"
+    with pytest.raises(ConfigError, match=work):
+        founded(**settings, batch_size=100, client_work="uniform(0.1,0.3)")
+    with pytest.raises(ConfigError, match=r"or more --local_epochs$"):
+        founded(**settings, batch_size=150)
+
+
 def test_idle_clients_are_warned_of_in_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     settings = {**SMALL, "partition": "Quantity", "local_test": 0, "rounds": 0, "out": str(tmp_path)}
     simulate({**settings, "drop_last": True, "batch_size": 100})

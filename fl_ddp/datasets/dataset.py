@@ -131,7 +131,8 @@ class Dataset(ABC):
                 raise ConfigError(images, f"{x.dtype} of shape {list(x.shape)} is no input", wanted)
             if targets == "classes" and (y.dtype != np.int64 or y.ndim != 1):
                 what = f"{y.dtype} of shape {list(y.shape)} are no labels"
-                raise ConfigError(labels, what, "whole numbers from 0 up, [N]; --loss mse takes any numbers")
+                wanted = "whole numbers from 0 up, [N]; --loss mse takes any numbers, --loss bce [N, C] of 0 and 1"
+                raise ConfigError(labels, what, wanted)
             if len(x) != len(y):
                 raise ConfigError(labels, f"{len(y)} labels do not fit the {len(x)} samples of {images}")
             if x.size == 0:

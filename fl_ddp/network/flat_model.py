@@ -358,7 +358,8 @@ class FlatModel:
         except Exception as error:  # a user's module may raise anything
             name, reason = type(self._eval).__name__, one_line(error)
             given = f"tokens up to {self.num_tokens - 1}" if self.num_tokens else "an input"
-            raise ConfigError("--model", f"{name} fails on {given} {list(example.shape)}: {reason}") from error
+            instead = "a model of tokens, as whole numbers are; or features, given as floats" if self.num_tokens else ""
+            raise ConfigError("--model", f"{name} fails on {given} {list(example.shape)}: {reason}", instead) from error
         features_known = isinstance(out, tuple)
         logits = out[1] if features_known else out
         if not isinstance(logits, Tensor) or logits.shape != (1, self.num_classes):

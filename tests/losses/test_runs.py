@@ -181,7 +181,7 @@ def test_targets_that_are_no_numbers_are_refused_with_their_place(tmp_path: Path
     )
     for y_test, message in cases:
         assert refused({**REGRESSION, "data": write(tmp_path, y, y_test=y_test)}, tmp_path) == message
-    wanted = "accepted: whole numbers from 0 up, [N]; --loss mse takes any numbers"
+    wanted = "accepted: whole numbers from 0 up, [N]; --loss mse takes any numbers, --loss bce [N, C] of 0 and 1"
     line = refused({**SMALL, "data": write(tmp_path, y)}, tmp_path)
     assert line == f"{file}: y_train: float64 of shape [1437] are no labels; {wanted}"
 

@@ -56,3 +56,5 @@ def test_what_cannot_take_tokens_is_told_in_one_line(options: dict[str, object],
     with pytest.raises(ConfigError) as error:
         simulated({**own_model("Averaged"), "data": str(tmp_path / "tokens.npz"), **options}, tmp_path)
     assert str(error.value).startswith(message) and "\n" not in str(error.value)
+    advice = "; accepted: a model of tokens, as whole numbers are; or features, given as floats"
+    assert str(error.value).endswith(advice) == (" fails on tokens " in message)
