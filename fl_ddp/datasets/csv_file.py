@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -15,7 +15,7 @@ import numpy.typing as npt
 from fl_ddp.bounds import Seed
 from fl_ddp.datasets.dataset import Arrays, Dataset
 from fl_ddp.datasets.held_out import TestShare, held_out
-from fl_ddp.datasets.labels import from_words
+from fl_ddp.datasets.labels import from_words, no_number
 from fl_ddp.datasets.owners import owners_of
 from fl_ddp.errors import ConfigError, one_line
 from fl_ddp.protocol import Owners
@@ -32,12 +32,14 @@ class Table(NamedTuple):
         features: names of their columns.
         x: [N, features].
         labels: [N], as they are written.
+        lines: [N], where they stand.
         clients: [N], likewise; None without such a column.
     """
 
     features: tuple[str, ...]
     x: npt.NDArray[np.float32]
     labels: list[str]
+    lines: list[int]
     clients: list[str] | None
 
 
@@ -45,7 +47,8 @@ class Table(NamedTuple):
 class Csv(Dataset):
     """A CSV file with a header: a column of labels, and all other columns are features, numbers taken as they are.
 
-    Labels are whole numbers from 0 up, or words, whose classes are in the order of the alphabet.
+    Labels are whole numbers from 0 up, or words, whose classes are in the order of the alphabet; --loss mse and bce
+    take finite numbers alone.
 
     Attributes:
         path: the file.
@@ -75,11 +78,18 @@ class Csv(Dataset):
         Raises:
             ConfigError: one is missing or empty, has no such column, rows of unlike lengths, or a cell with no number.
         """
+        return self._arrays(self._table)
+
+    def read_numbers(self) -> Arrays:
+        """Read the file, or both, whose labels have to be numbers."""
+        return self._arrays(self._table_of_numbers)
+
+    def _arrays(self, table_of: Callable[[str, str], Table]) -> Arrays:
         if not self.path:
             raise ConfigError("--data.path", "no file is named", ACCEPTED)
-        table = self._table("--data.path", self.path)
+        table = table_of("--data.path", self.path)
         if self.test_path:
-            test = self._table("--data.test_path", self.test_path)
+            test = table_of("--data.test_path", self.test_path)
             if test.features != table.features:
                 what = f"has the columns {_listed(test.features)}, {self.path} has {_listed(table.features)}"
                 raise ConfigError(self.test_path, what, "the same features in the same order")
@@ -94,6 +104,13 @@ class Csv(Dataset):
             kinds = y.astype(np.int64) if classes else np.zeros(len(y), np.int64)
             aside = held_out(kinds, self.test_share, self.test_seed)
         return Arrays(x[~aside], y[~aside], x[aside], y[aside], classes, owners=_owners(clients, aside))
+
+    def _table_of_numbers(self, option: str, name: str) -> Table:
+        table = self._table(option, name)
+        if (place := no_number(table.labels)) is not None:
+            path, cell = Path(name).expanduser(), repr(table.labels[place])
+            raise self._no_number(path, table.lines[place], self.label, cell, "targets")
+        return table
 
     def _table(self, option: str, name: str) -> Table:
         path = Path(name).expanduser()
@@ -123,7 +140,8 @@ class Csv(Dataset):
         for row_number, column in np.argwhere(~np.isfinite(x))[:1]:
             value = values[row_number * len(features) + column]
             raise self._no_number(path, lines[row_number], header[features[column]], str(value))
-        return Table(tuple(header[i] for i in features), x, labels, clients if self.client is not None else None)
+        names = tuple(header[i] for i in features)
+        return Table(names, x, labels, lines, clients if self.client is not None else None)
 
     def _rows(self, option: str, path: Path) -> Iterator[tuple[int, list[str]]]:
         """Rows that are not empty, each with the number of its last line; the first one is the header."""
@@ -158,10 +176,8 @@ class Csv(Dataset):
             raise ConfigError(path, f"has no features beside {_listed(header)}")
         return features
 
-    def _no_number(self, path: Path, line: int, column: str, cell: str) -> ConfigError:
-        return ConfigError(
-            path, f"line {line}, column {column}: {cell} is no number", "features that are finite numbers"
-        )
+    def _no_number(self, path: Path, line: int, column: str, cell: str, of: str = "features") -> ConfigError:
+        return ConfigError(path, f"line {line}, column {column}: {cell} is no number", f"{of} that are finite numbers")
 
 
 def _owners(clients: list[str] | None, aside: npt.NDArray[np.bool_]) -> Owners | None:

@@ -76,8 +76,7 @@ class Dataset(ABC):
             ConfigError: it is missing, cut short or not what it should be; the message says what was looked for, where,
                 and how to get it.
         """
-        arrays = self.read()
-        arrays = self._with_names(arrays) if targets == "classes" else _with_numbers(arrays)
+        arrays = self._with_names(self.read()) if targets == "classes" else _with_numbers(self.read_numbers())
         self._check(arrays, targets)
         return _merged(arrays) if self.merge else arrays
 
@@ -88,6 +87,14 @@ class Dataset(ABC):
         Raises:
             ConfigError: as load does.
         """
+
+    def read_numbers(self) -> Arrays:
+        """Read the data where targets are numbers; a source whose labels may be words refuses those.
+
+        Raises:
+            ConfigError: as load does.
+        """
+        return self.read()
 
     def origin(self, part: str) -> str:
         """Where x_train, y_train, x_test or y_test comes from (a file, if there is one), for messages."""

@@ -11,8 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from fl_ddp.bounds import Count, Seed
+from fl_ddp.datasets.dataset import Arrays
 from fl_ddp.datasets.held_out import TestShare, held_out
-from fl_ddp.datasets.labels import from_words
+from fl_ddp.datasets.labels import from_numbers, from_words, no_number
 from fl_ddp.datasets.npz import NamedArrays
 from fl_ddp.datasets.pixels import pixels_of
 from fl_ddp.errors import ConfigError, one_line
@@ -61,13 +62,25 @@ class HuggingFace(NamedArrays):
 
     def raw(self) -> Mapping[str, Raw]:
         """Load the data set, from the library's cache where it was downloaded before."""
+        return self._raw(words=True)
+
+    def read_numbers(self) -> Arrays:
+        """Load the data set, whose labels have to be numbers."""
+        return self.arrays_of(self._raw(words=False))
+
+    def _raw(self, *, words: bool) -> dict[str, Raw]:
         train, test = self._splits(self._loaded())
         splits, columns = [train] if test is None else [train, test], self._features(train)
         x = np.concatenate([self._inputs_of(split, columns) for split in splits])
-        y = np.concatenate([self._column(split, self.label) for split in splits])
+        labels = [self._column(split, self.label) for split in splits]
+        if not words:
+            for part, column in zip(("y_train", "y_test"), labels, strict=False):
+                self._refuse_words(part, column)
+        y = np.concatenate(labels)
         classes = tuple(getattr(train.features[self.label], "names", None) or ())
         if not classes and y.ndim == 1:
-            y, classes = from_words([str(label) for label in y.tolist()])
+            plain = y.dtype.kind in ("iuf" if words else "iufb")
+            y, classes = from_numbers(y) if plain else from_words([str(label) for label in y.tolist()])
         if test is None:
             kinds = y.astype(np.int64) if classes else np.zeros(len(y), np.int64)
             aside = held_out(kinds, self.test_share, self.test_seed)
@@ -138,6 +151,12 @@ class HuggingFace(NamedArrays):
         if len(parts) == 1 and parts[0].ndim > 1:
             return parts[0]
         return np.concatenate([part.reshape(len(part), -1).astype(np.float32) for part in parts], axis=1)
+
+    def _refuse_words(self, part: str, labels: Raw) -> None:
+        """Refuse labels that are no finite numbers, where they are to be those."""
+        if labels.ndim == 1 and (place := no_number(labels.tolist())) is not None:
+            what = f"row {place}: {labels.tolist()[place]!r} is no number"
+            raise ConfigError(self.origin(part), what, "targets that are finite numbers")
 
     def _pixels(self, images: Any) -> Raw:
         """Pixels [N, H, W], or [N, H, W, 3] where one has colours."""

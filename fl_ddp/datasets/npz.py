@@ -45,7 +45,14 @@ class NamedArrays(Dataset):
         Raises:
             ConfigError: as raw does, or an array is of a kind not accepted.
         """
-        raw = self.raw()
+        return self.arrays_of(self.raw())
+
+    def arrays_of(self, raw: Mapping[str, npt.NDArray[np.generic]]) -> Arrays:
+        """The data set of such arrays.
+
+        Raises:
+            ConfigError: an array is of a kind not accepted.
+        """
         x_train, x_test = (self._inputs(raw[key], key) for key in ("x_train", "x_test"))
         y_train, y_test = (self._targets(raw[key], key) for key in ("y_train", "y_test"))
         classes, owners = self._classes(raw.get("classes")), self._owners(raw)

@@ -13,6 +13,7 @@ from fl_ddp.config.command_line import parse
 from fl_ddp.datasets.csv_file import Csv
 from fl_ddp.datasets.dataset import Arrays, Dataset
 from fl_ddp.errors import ConfigError
+from fl_ddp.protocol import Targets
 
 HEAD = "a,label,b\n"
 ROWS = "".join(f"{i},{i % 3},{-i / 2}\n" for i in range(20))
@@ -115,6 +116,26 @@ def test_samples_keep_their_clients_where_the_test_set_is_drawn(tmp_path: Path) 
 )
 def test_wrong_tables_are_refused_in_one_line(tmp_path: Path, content: str, message: str) -> None:
     assert message in refusal(Csv(path=written(tmp_path, content)))
+
+
+@pytest.mark.parametrize("cell", ["NA", "nan", "2,5", "inf", "1e39", "1_0"])
+@pytest.mark.parametrize("targets", ["numbers", "binary"])
+def test_targets_that_are_no_numbers_are_refused_with_their_place(tmp_path: Path, cell: str, targets: Targets) -> None:
+    good = "a;label\n1;0\n2;1\n\n3;1.0\n" + "4;0\n" * 9
+    path, bad = written(tmp_path, good), written(tmp_path, f"{good}7;{cell}\n8;0\n", "bad.csv")
+    expected = f"{bad}: line 15, column label: {cell!r} is no number; accepted: targets that are finite numbers"
+    for source in (Csv(path=bad, delimiter=";"), Csv(path=path, test_path=bad, delimiter=";")):
+        with pytest.raises(ConfigError) as error:
+            source.load(targets)
+        assert str(error.value) == expected
+    assert Csv(path=path, delimiter=";").load(targets).y_train.dtype == np.float32
+
+
+def test_targets_are_the_numbers_that_are_written(tmp_path: Path) -> None:
+    for cells in (["3", "10", "2"], ["2.5", "-1e-1", "7"]):
+        path = written(tmp_path, "a,label\n" + "".join(f"{cell},{cell}\n" for cell in cells))
+        arrays = Csv(path=path, test_path=path).load("numbers")
+        np.testing.assert_array_equal(arrays.y_train, np.array(cells, np.float32)[:, None])
 
 
 def test_what_options_name_must_be_there(tmp_path: Path) -> None:

@@ -118,6 +118,23 @@ def test_a_run_has_the_bits_of_one_on_the_same_npz(library: Any, tmp_path: Path)
     assert numbers(one) == numbers(other)
 
 
+def test_numbers_as_targets_keep_their_values_and_others_are_refused(library: Any, tmp_path: Path) -> None:
+    a = [1.0, 2.0, 3.0]
+    columns: list[list[Any]] = [[0.1, -2.5, 1e-7], [5, 300, 0], [1.0, 0.0, 2.0], ["2.5", "1", "0"], [True] * 3]
+    for index, label in enumerate(columns):
+        path = stored(library, tmp_path / str(index), train={"a": a, "label": label}, test={"a": a, "label": label})
+        arrays = HuggingFace(path=path).load("numbers")
+        assert arrays.y_train.tolist() == np.array(label, np.float32)[:, None].tolist()
+    wrong: list[tuple[list[Any], str]] = [([0.5, 1.0, np.nan], "nan"), (["2.5", "1", "NA"], "'NA'")]
+    for index, (label, cell) in enumerate(wrong):
+        good = {"a": a, "label": label[:2] + label[:1]}
+        path = stored(library, tmp_path / f"bad{index}", train=good, test={"a": a, "label": label})
+        with pytest.raises(ConfigError) as error:
+            HuggingFace(path=path).load("numbers")
+        place = f"{path}: test: label: row 2: {cell} is no number"
+        assert str(error.value) == f"{place}; accepted: targets that are finite numbers"
+
+
 def test_what_is_not_there_is_named(library: Any, tmp_path: Path) -> None:
     columns = {"a": [1.0, 2.0], "text": ["u", "v"], "label": [0, 1]}
     path = stored(library, tmp_path / "mine", train=columns, validation=columns)
