@@ -72,14 +72,15 @@ def _ahead(
     mode: str, x: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor, b_hh: Tensor, h0: Tensor, c0: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
     """H [L, T, B, H], the last c, and what is kept for the way back, for [L, ...] of each argument."""
-    if _is_onednns(mode, x):
-        lanes = zip(*(t.unbind() for t in (x, w_ih, w_hh, b_ih, b_hh, h0, c0)), strict=True)
-        h, c, kept = map(torch.stack, zip(*(_onednn(*lane) for lane in lanes), strict=True))
-        return h, c, kept
-    gates = torch.baddbmm(b_ih[:, None], x.flatten(1, 2), w_ih.mT).view(*x.shape[:3], b_ih.shape[-1])
-    h, kept = x.new_empty(*x.shape[:3], h0.shape[-1]), _kept(mode, x, h0)
-    c = _LOOPS[mode][0](mode, gates, w_hh.mT, b_hh[:, None], h0, c0, h, kept)
-    return h, c.clone(memory_format=torch.contiguous_format), kept
+    with _as_they_are(x):
+        if _is_onednns(mode, x):
+            lanes = zip(*(t.unbind() for t in (x, w_ih, w_hh, b_ih, b_hh, h0, c0)), strict=True)
+            h, c, kept = map(torch.stack, zip(*(_onednn(*lane) for lane in lanes), strict=True))
+            return h, c, kept
+        gates = torch.baddbmm(b_ih[:, None], x.flatten(1, 2), w_ih.mT).view(*x.shape[:3], b_ih.shape[-1])
+        h, kept = x.new_empty(*x.shape[:3], h0.shape[-1]), _kept(mode, x, h0)
+        c = _LOOPS[mode][0](mode, gates, w_hh.mT, b_hh[:, None], h0, c0, h, kept)
+        return h, c.clone(memory_format=torch.contiguous_format), kept
 
 
 @_ahead.register_fake
@@ -95,15 +96,16 @@ def _back(
     h: Tensor, c: Tensor, kept: Tensor, dh: Tensor, dc: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
     """Gradients in x, the weights, h0 and c0, for those in h and the last c."""
-    if _is_onednns(mode, x):
-        lanes = zip(*(t.unbind() for t in (x, w_ih, w_hh, b_ih, b_hh, h0, c0, h, c, kept, dh, dc)), strict=True)
-        each = zip(*(_onednn_back(*lane) for lane in lanes), strict=True)
-        return tuple(map(torch.stack, each))  # type: ignore[return-value]
-    before = torch.cat([h0[:, None], h[:, :-1]], 1)
-    ahead, across, dh0, dc0 = _LOOPS[mode][1](mode, w_hh, c0, h, before, kept, dh, dc)
-    d_ih, d_hh = ahead.flatten(1, 2), across.flatten(1, 2)
-    weights = d_ih.mT @ x.flatten(1, 2), d_hh.mT @ before.flatten(1, 2), d_ih.sum(1), d_hh.sum(1)
-    return (d_ih @ w_ih).view(x.shape), *weights, dh0, dc0.clone(memory_format=torch.contiguous_format)
+    with _as_they_are(x):
+        if _is_onednns(mode, x):
+            lanes = zip(*(t.unbind() for t in (x, w_ih, w_hh, b_ih, b_hh, h0, c0, h, c, kept, dh, dc)), strict=True)
+            each = zip(*(_onednn_back(*lane) for lane in lanes), strict=True)
+            return tuple(map(torch.stack, each))  # type: ignore[return-value]
+        before = torch.cat([h0[:, None], h[:, :-1]], 1)
+        ahead, across, dh0, dc0 = _LOOPS[mode][1](mode, w_hh, c0, h, before, kept, dh, dc)
+        d_ih, d_hh = ahead.flatten(1, 2), across.flatten(1, 2)
+        weights = d_ih.mT @ x.flatten(1, 2), d_hh.mT @ before.flatten(1, 2), d_ih.sum(1), d_hh.sum(1)
+        return (d_ih @ w_ih).view(x.shape), *weights, dh0, dc0.clone(memory_format=torch.contiguous_format)
 
 
 @_back.register_fake
@@ -126,6 +128,11 @@ def _of_lanes(operator: CustomOpDef) -> None:
 
 _of_lanes(_ahead)
 _of_lanes(_back)
+
+
+def _as_they_are(x: Tensor) -> torch.autocast:
+    """Leaves numbers in the precision they are given in: oneDNN's kept state and the loops' room are of x's."""
+    return torch.autocast(x.device.type, enabled=False)
 
 
 def _is_onednns(mode: str, x: Tensor) -> bool:

@@ -122,6 +122,17 @@ def test_an_lstm_in_single_precision_is_torchs(name: str) -> None:
         torch.testing.assert_close(ours, theirs)
 
 
+@EVERY
+def test_under_autocast_a_layer_is_in_single_precision(make: Callable[[], nn.RNNBase]) -> None:
+    _, found = pair(make)
+    given = [t.float() for t in inputs(found)]
+    expected = all_of(found.float(), *given)
+    with torch.autocast("cpu", torch.bfloat16):
+        under = all_of(found, *given)
+    for ours, plain in zip(under, expected, strict=True):
+        assert ours.dtype == torch.float32 and torch.equal(ours, plain)
+
+
 class Read(nn.Module):
     """The last hidden state decides."""
 
