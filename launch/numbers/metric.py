@@ -12,7 +12,10 @@ from typing import NamedTuple
 from fl_ddp.errors import ConfigError
 from launch.numbers.reading import Reading
 
-ERRORS = ("loss", "perplexity", "mae", "initial_mae", "personalised_mae", "initial_mae_cohort", "personalised_mae_all")
+ERRORS = (
+    "loss", "perplexity", "mae", "initial_mae", "personalised_mae", "initial_mae_cohort", "personalised_mae_all",
+    "worst_initial_mae", "deviation_initial_mae", "worst_personalised_mae", "deviation_personalised_mae",
+)  # fmt: skip
 """Quantities of which less is better, numbers of any size."""
 
 QUANTITIES = {
@@ -42,6 +45,7 @@ FORMS = (
     "worst_personalised or deviation_personalised, of accuracy/<class> or forgetting_degree/<class>, "
     "of own_accuracy/<client>/<class> or forgetting_degree/<client>/<class>, "
     "of loss, perplexity, mae, r2, initial_mae or personalised_mae, exact_match, f1 or auc, "
+    "of worst_initial_mae, deviation_initial_mae, worst_personalised_mae or deviation_personalised_mae, "
     "or, of runs with tasks, of average_accuracy, average_forgetting, backward_transfer or forward_transfer, "
     "or of task_accuracy/<task>, or, of those that launch.reconstruct has read, of psnr/<task> or psnr_of_mean/<task>"
 )

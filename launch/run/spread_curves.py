@@ -9,12 +9,14 @@ from launch.numbers.metric import Curve
 from launch.run.written_rows import written_rows
 
 _MODELS = {"initial": "received", "personalised": "own"}
-SPREADS = tuple(f"{measure}_{of}" for of in _MODELS for measure in ("worst", "deviation"))
-"""Names of the curves."""
+SPREADS = tuple(
+    f"{measure}_{of}{score}" for score in ("", "_mae") for of in _MODELS for measure in ("worst", "deviation")
+)
+"""Names of the curves; those of regressions are of errors."""
 
 
 def spread_curve(folder: Path, name: str) -> Curve:
-    """A curve of SPREADS; empty where no client was tested.
+    """A curve of SPREADS; empty where no client was tested, or not by such a score.
 
     Args:
         folder: of the run; a last row that is being written is left out.
@@ -23,13 +25,14 @@ def spread_curve(folder: Path, name: str) -> Curve:
     Raises:
         ConfigError: the file is not what a run writes.
     """
-    measure, _, of = name.partition("_")
+    measure, of, *errors = name.split("_")
+    score = "mae" if errors else "accuracy"
     found: dict[int, list[float]] = {}
-    score = "accuracy"
     with written_rows(folder / "clients.csv") as rows:
         for row in rows:
-            score = "mae" if "own_mae" in row else "accuracy"
+            if ("own_mae" in row) != bool(errors):
+                return []
             if value := row[f"{_MODELS[of]}_{score}"]:
                 found.setdefault(int(row["round"]), []).append(float(value))
-    each = ((finished, spread(values, errors=score == "mae")) for finished, values in found.items())
+    each = ((finished, spread(values, errors=bool(errors))) for finished, values in found.items())
     return [(finished, known.worst if measure == "worst" else known.deviation) for finished, known in each if known]
