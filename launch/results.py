@@ -44,7 +44,8 @@ class ResultsOptions:
     Attributes:
         folders: of a sweep, of a run, or of several of either.
         metric: final, best, running_mean, ema0.995, last10, each with @50 if wanted, rounds_to 0.85; of initial or of
-            personalised accuracy, of forgetting, loss, perplexity or, of regressions, mae: 'last10 of initial'.
+            personalised accuracy, of forgetting, loss, perplexity or, of regressions, mae: 'last10 of initial' [final,
+            or final of mae where all runs are regressions].
         classes: draw each class's accuracy over rounds, too, of the least seed of each setting.
         partitions: draw who holds what, too.
         tasks: draw the accuracy on each task over rounds and at the end, too.
@@ -56,7 +57,7 @@ class ResultsOptions:
     """
 
     folders: tuple[RunsFolder, ...]
-    metric: str = "final"
+    metric: str | None = None
     classes: bool = False
     partitions: bool = False
     tasks: bool = False
@@ -68,20 +69,22 @@ class ResultsOptions:
     def __post_init__(self) -> None:
         if self.of_class is not None and self.client is None:
             raise ConfigError("--of_class", f"{self.of_class}, but of which client?", "--client 3, say, beside it")
-        if self.shown.relative_to:
-            possible = self.metric.partition(" / ")[0]
-            raise ConfigError("--metric", f"{self.metric}: there are no rows to divide by", possible)
-        if self.shown.target_row:
-            raise ConfigError("--metric", f"{self.metric}: there is no row {self.shown.target_row}", "rounds_to 0.85")
+        if (shown := self.shown) is None:
+            return
+        if shown.relative_to:
+            possible = shown.text.partition(" / ")[0]
+            raise ConfigError("--metric", f"{shown.text}: there are no rows to divide by", possible)
+        if shown.target_row:
+            raise ConfigError("--metric", f"{shown.text}: there is no row {shown.target_row}", "rounds_to 0.85")
 
     @property
-    def shown(self) -> Metric:
-        """The metric.
+    def shown(self) -> Metric | None:
+        """The metric; None if that is left to the runs.
 
         Raises:
             ConfigError: it is none.
         """
-        return parse_metric(self.metric)
+        return None if self.metric is None else parse_metric(self.metric)
 
 
 def main(line: Sequence[str]) -> int:
@@ -108,8 +111,8 @@ def _answer(line: Sequence[str]) -> int:
 
 def _show(folders: Sequence[Path], options: ResultsOptions, out: Path, command: str) -> int:
     """Print the table, and leave it with its plots; the exit code."""
-    metric = options.shown
     finds = find_runs(folders)
+    metric = options.shown or _usual(finds)
     design = rows_of(finds.runs) if options.rows else design_of(finds.runs)
     metrics = (metric, *(each for each in _beside(finds) if each.text != metric.text))
     results = Results(", ".join(map(str, folders)), design, metrics, finds)
@@ -127,6 +130,12 @@ def _show(folders: Sequence[Path], options: ResultsOptions, out: Path, command: 
     for each in design.differing:
         print(f"results: error: {each}", file=sys.stderr, flush=True)
     return 1 if design.differing else 0
+
+
+def _usual(finds: Finds) -> Metric:
+    """What is shown unless another metric is asked for."""
+    regressions = [each.run.config.get("loss") == "mse" for each in finds.runs]
+    return parse_metric("final of mae" if regressions and all(regressions) else "final")
 
 
 def _beside(finds: Finds) -> list[Metric]:

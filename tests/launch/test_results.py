@@ -109,6 +109,17 @@ def test_running_stopped_and_waiting_runs_are_shown_with_what_they_have(show: Sh
     assert [row["seconds_mean"] for row in (first, second)] == ["5.0", "10.0"]
 
 
+def test_of_regressions_the_error_is_shown(show: Showing) -> None:
+    for lr, curve in ((0.1, [9.0, 8.0]), (0.2, [7.0, 6.0])):
+        file = Written({"lr": lr, "loss": "mse"}, curve).at(Path("runs", str(lr))) / "metrics.csv"
+        file.write_text(file.read_text().replace("accuracy", "mae"))
+    assert "*: best by final of mae" in show("runs")[1]
+    assert [row["final_of_mae_mean"] for row in table(Path("runs"))] == ["8.0", "6.0"]
+    Written({"lr": 0.2}, [0.5, 0.75]).at(Path("runs/other"))
+    show("runs")
+    assert sorted(row["final_mean"] for row in table(Path("runs"))) == ["", "", "75.0"]
+
+
 def test_rounds_to_a_target_are_averaged_once_every_seed_has_told(show: Showing) -> None:
     curves = {"a": [0.1, 0.6, 0.7], "b": [0.1], "c": [0.1, 0.2, 0.3]}
     for seed, (name, curve) in enumerate(curves.items()):
