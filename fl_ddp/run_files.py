@@ -37,6 +37,7 @@ from fl_ddp.results.run_folder import FAILURE
 from fl_ddp.results.summary import Summary, rounds_to_target, write_summary
 from fl_ddp.results.tracking import Tracker
 from fl_ddp.tasks.figure import task_figure
+from fl_ddp.tasks.kept_files import KeptFiles
 from fl_ddp.tasks.matrix import average_accuracy, average_forgetting, backward_transfer, forward_transfer
 from fl_ddp.tasks.table import TaskTable
 
@@ -83,14 +84,14 @@ class RunFiles:
             finished: number of rounds that the checkpoint knows; None where the run begins.
 
         Raises:
-            ConfigError: a resumed run was started with another division of the data, other enrolment or other tasks, or
+            ConfigError: a resumed run was started with another division of the data, other clients or other tasks, or
                 its metrics.csv was edited.
             RunError: a file cannot be written.
         """
         self._path, self._config, self._federation = path, config, federation
         self._numerics = numerics(config, federation.lanes, ranks)
         self._tasks_sha256 = federation.worlds.sha256
-        self._availability = federation.turnout.availability.text if federation.turnout.availability else ""
+        kept = KeptFiles(config, federation.worlds, federation.turnout, federation.pace)
         known: Mapping[str, Mapping[str, object]] = {}
         saved = SavedPartition(
             federation.clients,
@@ -113,17 +114,13 @@ class RunFiles:
                         "it was made from"
                     ),
                 )
-            self._refuse_another("enrolment", path / "enrolment.csv", federation.worlds.enrolment)
-            self._refuse_another("availability", path / "availability.csv", self._availability)
+            kept.refuse_others(path)
             known = checkpoint.load(path, finished).state  # type: ignore[assignment]
             self._refuse_other_tasks(known)
         (path / FAILURE).unlink(missing_ok=True)
         write_text(path / "config.yaml", to_yaml(with_absolute_paths(replace(config, resume=None))))
         write_partition(path / "partition.json", saved)
-        if enrolment := federation.worlds.enrolment:
-            write_text(path / "enrolment.csv", enrolment)
-        if self._availability:
-            write_text(path / "availability.csv", self._availability)
+        kept.write(path)
         tests = federation.worlds.num_tests
         loss, everybody = federation.model.criterion, config.personalise == "all"
         columns = Columns(
@@ -156,13 +153,6 @@ class RunFiles:
         logging.getLogger("fl_ddp").addHandler(self._log)
         logging.getLogger("fl_ddp").setLevel(logging.INFO)
         self._tell_what_begins(finished or 0, ranks)
-
-    def _refuse_another(self, of_clients: str, file: Path, now: str) -> None:
-        """Refuse to go on with other clients than the run began with, whose file was edited."""
-        if file.is_file() and file.read_text(encoding="utf-8") != now:
-            option = {"enrolment": "--stream.enrolment"}.get(of_clients, f"--{of_clients}")
-            what = f"the run was started with another {of_clients} of its clients; restore the file of {option}"
-            raise ConfigError(file, what)
 
     def _refuse_other_tasks(self, known: Mapping[str, object]) -> None:
         """Refuse to go on in other tasks than the run began with, whose file was edited; older runs cannot tell."""

@@ -39,6 +39,14 @@ def factors(option: str, text: str, draws: Factors) -> Factors:
     return low * np.exp(math.log(high / low) * draws)
 
 
+def as_text(found: Factors | None) -> str:
+    """The factors of all clients [K] as a file; empty if there are none."""
+    if found is None:
+        return ""
+    rows = [HEAD, *([str(client), repr(float(factor))] for client, factor in enumerate(found))]
+    return "".join(f"{','.join(row)}\n" for row in rows)
+
+
 def _of_file(option: str, path: str, num_clients: int) -> Factors:
     head, rows = read_rows(Path(path).expanduser(), lambda what: ConfigError(option, f"{path} {what}", FORM))
     if head != HEAD:

@@ -14,7 +14,7 @@ from fl_ddp.config.settings import Config
 from fl_ddp.engine.plan import Plan
 from fl_ddp.engine.seeds import Purpose, keys, unit
 from fl_ddp.protocol import Factors, Indices
-from fl_ddp.tasks.factors import factors
+from fl_ddp.tasks.factors import as_text, factors
 from fl_ddp.tasks.turnout import Turnout
 
 _DRAWN: Mapping[str, Purpose] = {"client_lr": Purpose.CLIENT_LR, "client_work": Purpose.CLIENT_WORK}
@@ -33,7 +33,11 @@ def factors_of(config: Config, option: str) -> Factors | None:
 
 
 class Pace:
-    """What is of each client in its plan of a round; a function of the configuration alone."""
+    """What is of each client in its plan of a round; a function of the configuration alone.
+
+    Attributes:
+        texts: the factors of all clients as files client,factor, by option; empty where all are alike.
+    """
 
     def __init__(self, config: Config, turnout: Turnout) -> None:
         """Of a run whose rounds these clients take part in.
@@ -43,6 +47,7 @@ class Pace:
         """
         self._config, self._turnout = config, turnout
         self._lr, self._work = factors_of(config, "client_lr"), factors_of(config, "client_work")
+        self.texts = {"client_lr": as_text(self._lr), "client_work": as_text(self._work)}
 
     def of(self, plan: Plan, index: int, clients: Indices) -> Plan:
         """A round's plan for some clients [G] side by side, -1 for a padded lane."""
