@@ -258,7 +258,7 @@ class RunFiles:
             self.tracker.figure("tasks", figure, finished)
         means, rounds = history.running_means, history.rounds
         matrix = self._tasks.matrix if self._tasks else {}
-        errors = self._federation.model.criterion.score != "accuracy"
+        tested, errors = history.clients_tested, self._federation.model.criterion.score != "accuracy"
         initial = spread((s.received for s in self._scores), errors=errors)
         personalised = spread((s.own for s in self._scores), errors=errors)
         summary = Summary(
@@ -270,10 +270,10 @@ class RunFiles:
             best_accuracy=history.standing.best,
             forgetting=history.standing.forgetting,
             loss=scores.loss if scores else None,
-            initial_accuracy=history.evaluated.initial_accuracy if history.evaluated else None,
-            personalised_accuracy=history.evaluated.personalised_accuracy if history.evaluated else None,
-            initial_accuracy_cohort=history.evaluated.initial_accuracy_cohort if history.evaluated else None,
-            personalised_accuracy_all=history.evaluated.personalised_accuracy_all if history.evaluated else None,
+            initial_accuracy=tested.initial_accuracy if tested else None,
+            personalised_accuracy=tested.personalised_accuracy if tested else None,
+            initial_accuracy_cohort=tested.initial_accuracy_cohort if tested else None,
+            personalised_accuracy_all=tested.personalised_accuracy_all if tested else None,
             initial_accuracy_deviation=initial.deviation if initial else None,
             initial_accuracy_worst=initial.worst if initial else None,
             personalised_accuracy_deviation=personalised.deviation if personalised else None,

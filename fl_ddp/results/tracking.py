@@ -67,7 +67,9 @@ class History:
     @property
     def clients_tested(self) -> Record | None:
         """The newest of the evaluations in which clients were tested on their own samples; in some there was nobody."""
-        of_clients = (r for r in reversed(self.evaluations) if (r.initial_accuracy, r.personalised_accuracy) != (None, None))
+        of_clients = (
+            r for r in reversed(self.evaluations) if (r.initial_accuracy, r.personalised_accuracy) != (None, None)
+        )
         return next(of_clients, None)
 
     @property
