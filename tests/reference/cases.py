@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from client_cases import CLIENTS
 from loss_cases import LOSSES
-from shared_options import ADAM, IDLE, KEPT, KEPT_ADAM, LOCAL, NORMED, SGD, WORDS, Options, of
+from shared_options import ADAM, IDLE, KEPT, KEPT_ADAM, LOCAL, NORMED, PICTURES, SGD, WORDS, Options, of
 from task_cases import FILVER, ONLINEEWC, STREAMS
 
 FEDAVG: Mapping[str, Options] = {
@@ -74,6 +74,9 @@ FEDAVG: Mapping[str, Options] = {
     ),
     "smoothed": of("FedAvg", {**SGD, "label_smoothing": 0.2}),
     "clipped": of("FedAvg", {**SGD, **NORMED, "clip_norm": 0.7}),
+    "shifted": of("FedAvg", {**PICTURES, "augment": ("crop",)}),
+    "mirrored": of("FedAvg", {**PICTURES, **IDLE, "augment": ("flip",)}),
+    "shifted and mirrored": of("FedAvg", {**PICTURES, **ADAM, "augment": ("crop", "flip"), "local_epochs": 2}),
     "clipped with a penalty": of("FedProx", {"clip_norm": 0.2}, mu=1.0),
     "words": of("FedAvg", {**WORDS, **SGD}),
     "words in order": of("FedAvg", {**WORDS, **SGD, "network": "Heard", "lr": 1.0}),

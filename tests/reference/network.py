@@ -107,6 +107,21 @@ class Pointed(Embedded):
     point = True
 
 
+class Pictured(nn.Module):
+    """Two layers on an image's pixels."""
+
+    dtype = torch.float64
+
+    def __init__(self, *, in_shape: tuple[int, ...], num_classes: int) -> None:
+        super().__init__()
+        pixels = in_shape[0] * in_shape[1] * in_shape[2]
+        self.hidden, self.out = (nn.Linear(*sizes, dtype=self.dtype) for sizes in ((pixels, 4), (4, num_classes)))
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        features = torch.tanh(self.hidden(x.flatten(1)))
+        return features, self.out(features)
+
+
 class Worded(nn.Module):
     """Embeddings of tokens, one of which many samples do not have, and a layer on each before their mean."""
 

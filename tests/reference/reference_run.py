@@ -34,7 +34,7 @@ from moon import MOON
 from onlineewc import OnlineEWC
 from optimizers import choice_of
 from round_loop import Data, Play, Round
-from samples import FEATURES, LENGTH, OUTPUTS, TOKENS, located
+from samples import FEATURES, IMAGE, LENGTH, OUTPUTS, TOKENS, located
 from scaffold import Scaffold
 from schedule import Schedule
 from settings import settings_of
@@ -94,7 +94,7 @@ def module_of(case: Options) -> nn.Module:
     make: type[nn.Module] = getattr(network, options["network"])
     with torch_seed(options["seed"], Purpose.MODEL):
         words = {"num_tokens": TOKENS} if options["samples"] == "words" else {}
-        shape = (LENGTH,) if words else (FEATURES,)
+        shape = {"words": (LENGTH,), "images": IMAGE}.get(options["samples"], (FEATURES,))
         return make(in_shape=shape, num_classes=num_classes(options, OUTPUTS[loss_of(options)]), **words)
 
 

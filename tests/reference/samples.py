@@ -13,6 +13,7 @@ import numpy.typing as npt
 CLASSES = 4
 TRAIN, TEST, FEATURES = 130, 36, 4
 TOKENS, LENGTH = 7, 5
+IMAGE = (1, 8, 16)
 SIZES = {"unlike": (27, 19, 14, 11, 8, 2), "one_large": (70, 19, 14, 11, 8, 2)}
 """Samples of each client, in two divisions; the rest belong to nobody. Of two none is kept aside for testing."""
 MERGED = (50, 30, 20, 19, 11, 8)
@@ -36,7 +37,7 @@ def located(options: Mapping[str, Any], folder: Path) -> dict[str, Any]:
 
 
 def write_samples(folder: Path) -> None:
-    """Write the samples of each loss, words.npz of tokens, a <division>.json for each division, and files of options.
+    """Write the samples of each loss, words.npz of tokens, images.npz, a <division>.json for each division, and files.
 
     In the place of a label values.npz has numbers and labels.npz several labels. Labels are skewed between clients. The
     last class has no test samples. The first feature is mostly 0.
@@ -66,6 +67,8 @@ def write_samples(folder: Path) -> None:
     has_train, has_test = (np.stack([z[:, 0] > 0, z[:, 1] > 1, z[:, 1] < -9], 1) for z in (z_train, z_test))
     has_train[::9, 2] = True
     np.savez(folder / "labels.npz", x_train=x_train, y_train=has_train, x_test=x_test, y_test=has_test)
+    images = [rng.normal(size=(len(y), *IMAGE)) + y[:, None, None, None] for y in (y_train, y_test)]
+    np.savez(folder / "images.npz", x_train=images[0], y_train=y_train, x_test=images[1], y_test=y_test)
 
 
 def _write(file: Path, clients: Sequence[npt.NDArray[np.int64]]) -> None:

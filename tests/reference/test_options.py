@@ -27,7 +27,7 @@ from fl_ddp.ranks.collectives import Ranks
 FAR = 1e-3
 """By what share of what moved an option must move something: a hundred times what single precision may be off by."""
 NOT_HERE = {
-    "data", "partition", "stream", "model", "method", "optimizer", "augment", "lanes", "compile", "precision", "device",
+    "data", "partition", "stream", "model", "method", "optimizer", "lanes", "compile", "precision", "device",
     "reduction", "checkpoint_every", "keep_checkpoints", "targets", "name", "out", "resume",
 }  # fmt: skip
 """Options of a run that the reference does not have: they choose its parts, or how fast and exactly it computes."""

@@ -17,6 +17,7 @@ BASE: Options = {
 """Two groups of three lanes, of which two are padded; the last batch of most clients is short."""
 SGD: Options = {"momentum": 0.5, "weight_decay": 0.1}
 WORDS: Options = {"network": "Worded", "samples": "words"}
+PICTURES: Options = {"network": "Pictured", "samples": "images", "batch_size": 6}
 NORMED: Options = {"network": "Normed"}
 LOCAL: Options = {**NORMED, "running_statistics": "local", "rounds": 4}
 KEPT: Options = {**SGD, "optimizer.keep": True, "cohort": 3, "rounds": 5, "lr": 0.1}

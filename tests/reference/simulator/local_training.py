@@ -141,6 +141,7 @@ class Client:
         orders: positions in n samples, for each local step of one of several trainings of the round; takes n, the
             training's number from 0 and its epochs, None for those of the round; with short=True short batches count.
         statistics: BatchNorm's running statistics, if they are its own.
+        views: images [b, ...] as a local step sees them; takes its number and the images.
         noises: [b, d] standard normal random numbers of a local step; takes its number, b and d.
         normals: [n, d] standard normal random numbers of the client's own in this round; takes a stream's number, n, d.
         task: of the round.
@@ -172,6 +173,7 @@ class Client:
     lr_factor: float = 1.0
     lr_at: Callable[[int, int], float] = lambda step, steps: 1.0
     held_out: Callable[[float], tuple[Sequence[int], Sequence[int]]] = lambda share: ([], [])
+    views: Callable[[int, Tensor], Tensor] = lambda step, x: x
     noises: Callable[[int, int, int], Tensor] = lambda step, b, d: torch.zeros(b, d)
     normals: Callable[[int, int, int], Tensor] = lambda stream, n, d: torch.zeros(n, d)
     task: int = 0
@@ -254,7 +256,7 @@ def local_sgd(
     walker = Walker(client.optimizer, theta.only(moving), lr, client.momentum, client.weight_decay, begin)
     these = client.batches if batches is None else batches
     for batch in these:
-        loss = objective(InTraining(theta), client.x[batch], client.y[batch])
+        loss = objective(InTraining(theta), client.views(len(losses), client.x[batch]), client.y[batch])
         gradient, running = client.model.gradient(loss), client.model.after
         g = gradient + pull(theta) if pull else gradient
         if client.clip_norm is not None:

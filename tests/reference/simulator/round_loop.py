@@ -262,7 +262,6 @@ class Play:
         lr_factor: float = 1.0,
     ) -> Client:
         settings = self.settings
-        noise, lr = partial(self.schedule.noise, t, k, len(y)), settings.lr_in(t) * lr_factor
         return Client(
             id=k,
             model=self.model,
@@ -270,8 +269,8 @@ class Play:
             y=y,
             batches=batches,
             once=once,
-            noise=noise,
-            lr=lr,
+            noise=partial(self.schedule.noise, t, k, len(y)),
+            lr=settings.lr_in(t) * lr_factor,
             lr_factor=lr_factor,
             momentum=settings.momentum,
             weight_decay=settings.weight_decay,
@@ -280,6 +279,7 @@ class Play:
             optimizer=self.optimizer,
             shared=self.shared(t),
             known=[i >= 0 for i in self.schedule.shared(t)],
+            views=partial(self.schedule.views, t, k),
             noises=partial(self.schedule.noises, t, k),
             normals=partial(self.schedule.normals, t, k),
             task=self.tasks.of_round(t),

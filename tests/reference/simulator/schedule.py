@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from settings import Settings
 from torch import Tensor
+from views import augmented
 
 from fl_ddp.config.command_line import from_mapping
 from fl_ddp.engine.plan import Plan
@@ -132,6 +133,13 @@ class Schedule:
         """[b, d] normal random numbers of a client's local step in round t."""
         key = keys(self._order_key(t, client), Purpose.NOISE, step) >> np.uint64(33)
         return normal(torch.tensor(int(key[0])), 0, [b, d])
+
+    def views(self, t: int, client: int, step: int, x: Tensor) -> Tensor:
+        """Images [b, ...] as a client's local step in round t sees them."""
+        if not self._settings.augment:
+            return x
+        key = keys(self._order_key(t, client), Purpose.NOISE, step) >> np.uint64(33)
+        return augmented(x, uniform(torch.tensor(int(key[0])), 2**20, [len(x), 3]), self._settings.augment)
 
     def server_draws(self, t: int, stream: int, n: int) -> Tensor:
         """[n] uniform random numbers that the server draws in round t."""

@@ -40,6 +40,7 @@ class Settings:
     momentum: float = 0.0
     weight_decay: float = 0.0
     clip_norm: float | None = None
+    augment: tuple[str, ...] = ()
     loss: str = "cross_entropy"
     label_smoothing: float = 0.0
     running_statistics: str = "average"
