@@ -1,7 +1,8 @@
 """FedDyn: Acar et al., Federated Learning Based on Dynamic Regularization, ICLR 2021 (arXiv 2111.04263), Algorithm 1.
 
 The official code scales alpha by the clients' sizes, clips gradients and reports the mean of all clients' last models;
-here alpha is one number, nothing is clipped and the server's model is reported, as in the paper.
+here alpha is one number, nothing is clipped and the server's model is reported, as in the paper. Any optimizer may make
+the local steps: g_k follows the model they end with, and the paper solves the local problem by none in particular.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 
 from fl_ddp.results.client_table import ClientScores, spread
 from fl_ddp.results.forgetting import average, forgetting
-from fl_ddp.results.metrics import Columns, Metrics, Record
+from fl_ddp.results.metrics import Columns, Metrics, Record, perplexity
 from fl_ddp.results.tensorboard import EventFile
 
 
@@ -141,7 +141,7 @@ class Tracker:
             self._metrics = Metrics(path, columns)
         else:
             self._metrics, records = Metrics.resume(path, columns, state)
-        self._classes, self._score = columns.classes, columns.score
+        self._classes, self._score, self._measures = columns.classes, columns.score, columns.measures
         self.history = History()
         self._events = EventFile(folder, columns, settings, records[0].wall if records else time.time())
         for record in records:
@@ -247,6 +247,7 @@ class Tracker:
             **self._by_class("forgetting_degree", record.class_degree or ()),
             **self._by_class("forgetting", standing.class_forgetting),
             "loss/test": record.loss,
+            "loss/perplexity": None if record.loss is None or self._measures else perplexity(record.loss),
             "loss/train": record.train_loss,
             "traffic/up": self.history.traffic_up_bytes,
             "traffic/down": self.history.traffic_down_bytes,

@@ -86,8 +86,10 @@ def test_tensorboard_shows_the_curves_of_the_design(tmp_path: Path) -> None:
         *("Results/accuracy", "Results/accuracy/best", "Results/accuracy/running_mean", "Results/forgetting"),
         *("accuracy/global", "accuracy/class/cat", 'accuracy/class/a "b", c'),
         *("forgetting/average", "forgetting/cat", 'forgetting/a "b", c'),
-        *("loss/test", "loss/train", "traffic/up", "traffic/down", "time/training"),
+        *("loss/test", "loss/perplexity", "loss/train", "traffic/up", "traffic/down", "time/training"),
     }
+    for (_, loss, _), (_, choices, _) in zip(shown["loss/test"], shown["loss/perplexity"], strict=True):
+        assert choices == pytest.approx(math.exp(loss), rel=1e-6)
     assert [step for step, _, _ in shown["accuracy/global"]] == [0, 2, 4]
     assert [value for _, value, _ in shown["traffic/up"]] == [1000, 2001, 3003, 4006, 5010]
     assert shown["loss/train"][3][2] == 1e9 + 1
