@@ -53,7 +53,7 @@ class FedNova(FedAvg):
         sums = self.average(group, server, trained)
         weight = group.n if self.weights == "data" else group.real
         sums["delta"] = Term(trained.theta, minus=server["theta"], weight=torch.where(a > 0, weight / a, 0))
-        sums["steps"] = Term(group.steps * group.lr_factor if self.mu > 0 else a, weight=weight)
+        sums["steps"] = Term((group.steps * group.lr_factor).to(group.n) if self.mu > 0 else a, weight=weight)
         return Upload(sums, trained.theta)
 
     def server_update(self, server: Tensors, total: Total, info: Info) -> Tensors:
