@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from command_lines import config_of, message_of, printed_by
 
+from fl_ddp.config import registry
 from fl_ddp.config.command_line import from_file, from_mapping, parse
 from fl_ddp.config.settings import Config
 from fl_ddp.errors import ConfigError
@@ -81,7 +82,8 @@ def test_a_mistake_gives_one_line_that_names_it(line: str, message: str) -> None
 def test_a_wrong_name_of_a_choice_lists_the_names() -> None:
     message = message_of("--data mnits")
     assert message.startswith("--data: mnits is unknown; did you mean MNIST? known: MNIST, ")
-    assert message.endswith(", or an import path such as my_file.MyClass")
+    names, _, rest = message.partition("known: ")[2].rpartition(", or an ")
+    assert rest == "import path such as my_file.MyClass" and set(names.split(", ")) == registry.known("data").keys()
     assert message_of("--method").startswith("--method: needs a name; known: Ditto, FedALA, FedAvg, ")
     assert message_of("--method 7").startswith("--method: 7 is unknown; known: ")
     assert message_of("--data ./no/folder").startswith("--data: ./no/folder is unknown; ")
