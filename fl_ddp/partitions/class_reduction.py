@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fl_ddp.errors import ConfigError
-from fl_ddp.partitions.counts_file import is_count, read_rows
+from fl_ddp.partitions.counts_file import is_count, rows_under
 from fl_ddp.protocol import Indices
 
 HEAD = ["client", "class", "round", "count"]
@@ -106,7 +106,4 @@ def read_reductions(text: str, classes: Sequence[str]) -> list[Reduction]:
 
 
 def _rows_of(path: Path) -> list[list[str]]:
-    head, rows = read_rows(path, lambda what: ConfigError(WHERE, f"{path} {what}", FORM))
-    if head != HEAD:
-        raise ConfigError(WHERE, f"{path} begins with {','.join(head)!r}", FORM)
-    return rows
+    return rows_under(path, HEAD, lambda what: ConfigError(WHERE, f"{path} {what}", FORM))

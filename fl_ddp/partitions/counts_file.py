@@ -19,6 +19,14 @@ def read_rows(path: Path, refused: Callable[[str], ConfigError]) -> tuple[list[s
     return head, rows
 
 
+def rows_under(path: Path, head: list[str], refused: Callable[[str], ConfigError]) -> list[list[str]]:
+    """The rows of a CSV file that has such a head; what is refused, an error says as of read_rows."""
+    found, rows = read_rows(path, refused)
+    if found != head:
+        raise refused(f"begins with {','.join(found)!r}")
+    return rows
+
+
 def is_count(word: str) -> bool:
     """Whether a text is a whole number from 0 up, below 10**9."""
     return word.isdecimal() and word.isascii() and len(word) < 10

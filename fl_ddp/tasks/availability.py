@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fl_ddp.errors import ConfigError
-from fl_ddp.partitions.counts_file import is_count, read_rows
+from fl_ddp.partitions.counts_file import is_count, rows_under
 from fl_ddp.protocol import Indices
 
 HEAD = ["client", "from", "to"]
@@ -52,9 +52,7 @@ def read_availability(path: str, num_clients: int) -> Availability:
     Raises:
         ConfigError: it cannot be read, or a row is no interval of a client.
     """
-    head, rows = read_rows(Path(path).expanduser(), lambda what: ConfigError(WHERE, f"{path} {what}", FORM))
-    if head != HEAD:
-        raise ConfigError(WHERE, f"{path} begins with {','.join(head)!r}", FORM)
+    rows = rows_under(Path(path).expanduser(), HEAD, lambda what: ConfigError(WHERE, f"{path} {what}", FORM))
     return Availability([_interval(path, row, num_clients) for row in rows], num_clients)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from fl_ddp.errors import ConfigError
-from fl_ddp.partitions.counts_file import is_count, read_rows
+from fl_ddp.partitions.counts_file import is_count, rows_under
 from fl_ddp.protocol import Factors
 
 HEAD = ["client", "factor"]
@@ -48,9 +48,7 @@ def as_text(found: Factors | None) -> str:
 
 
 def _of_file(option: str, path: str, num_clients: int) -> Factors:
-    head, rows = read_rows(Path(path).expanduser(), lambda what: ConfigError(option, f"{path} {what}", FORM))
-    if head != HEAD:
-        raise ConfigError(option, f"{path} begins with {','.join(head)!r}", FORM)
+    rows = rows_under(Path(path).expanduser(), HEAD, lambda what: ConfigError(option, f"{path} {what}", FORM))
     found: dict[int, float] = {}
     for row in ([word.strip() for word in row] for row in rows):
         text = f"{path}: {','.join(row)!r}"
