@@ -19,7 +19,7 @@ from fl_ddp.config.registry import KINDS
 from fl_ddp.config.settings import Choice, Config
 from fl_ddp.config.yaml_file import read_yaml
 from fl_ddp.errors import ConfigError
-from fl_ddp.notebook.given_arrays import GivenArrays, as_arrays, file_name, keep
+from fl_ddp.notebook.given_arrays import FOLDER, GivenArrays, as_arrays, file_name, keep
 from fl_ddp.notebook.given_model import fingerprint, given_model
 
 
@@ -78,13 +78,15 @@ def _with_arrays(config: Config, arrays: GivenArrays) -> Config:
     Raises:
         ConfigError: a run is to go on with other arrays than it began with, or the file cannot be written.
     """
+    name = file_name(arrays)
     if config.resume is None:
-        path = str(keep(arrays, Path(config.out)))
-        return config.with_changes(data=replace(config.data, init_args={**config.data.init_args, "path": path}))
-    stored = Path(str(config.data.init_args.get("path")))
-    if stored.name != file_name(arrays):
-        raise ConfigError("data", f"are other arrays than {config.resume} began with", "the same, or none")
-    keep(arrays, stored.parent.parent)
+        path = Path(config.out).expanduser() / FOLDER / name
+        config = config.with_changes(data=replace(config.data, init_args={**config.data.init_args, "path": str(path)}))
+    else:
+        path = Path(str(config.data.init_args.get("path")))
+        if path.name != name:
+            raise ConfigError("data", f"are other arrays than {config.resume} began with", "the same, or none")
+    keep(arrays, path)
     return config
 
 

@@ -18,7 +18,7 @@ GivenArrays = Mapping[str, npt.NDArray[np.generic]]
 """Arrays by their keys in a .npz file."""
 
 FOLDER = "arrays"
-"""Of the folder of runs: where the arrays are kept."""
+"""Of the folder of runs: where the arrays are kept, so that all runs of it that have them find them."""
 
 
 def as_arrays(given: Sequence[object]) -> GivenArrays:
@@ -47,17 +47,16 @@ def file_name(arrays: GivenArrays) -> str:
     found = hashlib.sha256()
     for key, array in arrays.items():
         found.update(f"{key} {array.dtype.str} {list(array.shape)}".encode())
-        found.update(array.tobytes())
+        found.update(array.reshape(-1).view(np.uint8).data)
     return f"{found.hexdigest()[:16]}.npz"
 
 
-def keep(arrays: GivenArrays, runs: Path) -> Path:
-    """Write arrays where all runs of a folder that have them find them; the file, which may be there already.
+def keep(arrays: GivenArrays, path: Path) -> None:
+    """Write arrays into their file, which may be there already.
 
     Raises:
         ConfigError: it cannot be written.
     """
-    path = runs.expanduser() / FOLDER / file_name(arrays)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with FileLock(path.with_suffix(".lock")):  # several ranks may have the same arrays
@@ -66,4 +65,3 @@ def keep(arrays: GivenArrays, runs: Path) -> Path:
                     np.savez(file, allow_pickle=False, **arrays)
     except OSError as error:
         raise ConfigError(path, f"cannot be written ({error.strerror or error})") from None
-    return path
