@@ -23,6 +23,8 @@ def reason_to_stop(config: Config, evaluated: Sequence[Record]) -> str | None:
         config: its stop_at and its patience count.
         evaluated: records of the evaluated rounds, in their order.
     """
+    if config.stop_at is None and config.patience is None:
+        return None
     wanted, name = config.good_enough, config.waited_for
     values = [value for record in evaluated if record.cohort and isfinite(value := _value(record, name))]
     if not values:

@@ -67,13 +67,13 @@ class Run:
         Raises:
             ConfigError: forgetting.csv, or clients.csv, is not what a run writes.
         """
-        of = of_client(quantity)
-        last = max((r for curve in self.curves.values() for r, _ in curve), default=0)
         if quantity in SPREADS:
-            return [(r, value) for r, value in spread_curve(self.folder, quantity) if r <= last]
-        if of is None:
+            found = spread_curve(self.folder, quantity)
+        elif of := of_client(quantity):
+            found = client_curves(self.folder, of.client).get(of.label, {}).get(of.column, ())
+        else:
             return self.curves.get(quantity, ())
-        found = client_curves(self.folder, of.client).get(of.label, {}).get(of.column, ())
+        last = max((r for curve in self.curves.values() for r, _ in curve), default=0)
         return [(r, value) for r, value in found if r <= last]
 
 
