@@ -31,12 +31,12 @@ from fl_ddp.optimizers.sgd import SGD
 from fl_ddp.partitions.class_reduction import ClassReduction, read_reductions
 from fl_ddp.partitions.local_split import drawn_like, local_split
 from fl_ddp.partitions.partition import Partition
-from fl_ddp.protocol import Indices, Inputs, Numbers, Origin, Owners, Tensors
+from fl_ddp.protocol import Factors, Indices, Inputs, Numbers, Origin, Owners, Tensors
 from fl_ddp.ranks.cohort import auto_lanes
 from fl_ddp.ranks.collectives import Ranks
 from fl_ddp.streams.static import Static
 from fl_ddp.streams.stream import Stream
-from fl_ddp.tasks.pace import Pace, factors_of
+from fl_ddp.tasks.pace import Pace
 from fl_ddp.tasks.turnout import Turnout
 from fl_ddp.tasks.world import Data, Parts, Worlds
 
@@ -200,13 +200,14 @@ def build_federation(config: Config, ranks: Ranks, module: torch.nn.Module | Non
     worlds = Worlds(
         whole, stream, method, config.seed, _reduction(config, stream, clients, data.classes, labels, partition_seed)
     )
-    _refuse_idle(config, stream, worlds)
     turnout = Turnout(config, worlds)
+    pace = Pace(config, turnout)
+    _refuse_idle(config, stream, worlds, pace.work)
     return Federation(
         stream=stream,
         worlds=worlds,
         turnout=turnout,
-        pace=Pace(config, turnout),
+        pace=pace,
         labels=labels,
         names=names,
         classes=classes,
@@ -299,12 +300,12 @@ def _reduction(
     return ClassReduction(reductions, clients, labels, partial(generator, seed, Purpose.REDUCTION))
 
 
-def _refuse_idle(config: Config, stream: Stream, worlds: Worlds) -> None:
+def _refuse_idle(config: Config, stream: Stream, worlds: Worlds, work: Factors | None) -> None:
     """Refuse a task in which nobody has a full batch, and --drop_last leaves out all else."""
     for task in range(stream.num_tasks):
         clients = worlds.clients_in(task)
         largest = max(map(len, clients))
-        if largest and num_idle(config, clients) == sum(1 for part in clients if len(part)):
+        if largest and num_idle(config, clients, work) == sum(1 for part in clients if len(part)):
             in_task = f" in task {task + 1}" if stream.num_tasks > 1 else ""
             what = f"no client has a full batch of {config.batch_size}{in_task}, the largest has {largest}"
             instead = "a smaller --batch_size, or more --local_epochs"
@@ -337,10 +338,16 @@ def _divide(
     return clients, test, seed
 
 
-def num_idle(config: Config, clients: Parts) -> int:
-    """Number of all clients that never train though they have samples, since --drop_last leaves out all they have."""
+def num_idle(config: Config, clients: Parts, work: Factors | None = None) -> int:
+    """Number of all clients that never train though they have samples, since --drop_last leaves out all they have.
+
+    Args:
+        config: the plan of a round.
+        clients: samples of each client [K].
+        work: what part of the plan each does [K]; all of it if None.
+    """
     plan = Plan(config.batch_size, config.epochs, config.local_steps, config.lr, drop_last=config.drop_last)
-    if (work := factors_of(config, "client_work")) is not None:
+    if work is not None:
         plan = plan.of_parts(work)
     n = np.array([len(samples) for samples in clients])
     return int(((plan.num_steps(n) == 0) & (n > 0)).sum())

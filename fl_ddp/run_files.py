@@ -339,7 +339,7 @@ class RunFiles:
             self.tell(f"warning: nobody is available in {_in_words(deserted)}: nothing is trained then")
         idle: dict[int, int] = {}
         for task in range(stream.task(max(config.rounds - 1, 0)) + 1):
-            if number := num_idle(config, self._federation.worlds.clients_in(task)):
+            if number := num_idle(config, self._federation.worlds.clients_in(task), self._federation.pace.work):
                 idle[task + 1] = number
         if idle and stream.num_tasks == 1:
             self._tell_who_idles(f"{idle[1]} of {config.clients} clients", "never train")

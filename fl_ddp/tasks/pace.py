@@ -36,6 +36,7 @@ class Pace:
     """What is of each client in its plan of a round; a function of the configuration alone.
 
     Attributes:
+        work: factors of the clients' work [K]; None where all do the same.
         texts: the factors of all clients as files client,factor, by option; empty where all are alike.
     """
 
@@ -46,16 +47,16 @@ class Pace:
             ConfigError: there are no such factors.
         """
         self._config, self._turnout = config, turnout
-        self._lr, self._work = factors_of(config, "client_lr"), factors_of(config, "client_work")
-        self.texts = {"client_lr": as_text(self._lr), "client_work": as_text(self._work)}
+        self._lr, self.work = factors_of(config, "client_lr"), factors_of(config, "client_work")
+        self.texts = {"client_lr": as_text(self._lr), "client_work": as_text(self.work)}
 
     def of(self, plan: Plan, index: int, clients: Indices) -> Plan:
         """A round's plan for some clients [G] side by side, -1 for a padded lane."""
         real = np.maximum(clients, 0)
         if self._lr is not None:
             plan = replace(plan, lr_factor=self._lr[real])
-        if self._work is not None:
-            plan = plan.of_parts(self._work[real])
+        if self.work is not None:
+            plan = plan.of_parts(self.work[real])
         if not self._config.stragglers:
             return plan
         late = np.isin(clients, self._turnout.stragglers(index))

@@ -13,6 +13,7 @@ from fl_ddp.check.runs import SOLO, play
 from fl_ddp.config.command_line import from_mapping
 from fl_ddp.engine.plan import Plan
 from fl_ddp.federation import Federation, build_federation, num_idle
+from fl_ddp.tasks.pace import factors_of
 
 CONFORMANCE = ("lanes", "padding", "order", "again", "shapes", "intact", "ranks", "resume")
 PLAN = Plan(10, 20.0, None, 0.1)
@@ -90,8 +91,9 @@ def test_stragglers_may_be_dropped() -> None:
 def test_clients_with_little_work_may_have_no_full_batch() -> None:
     """Of 10 clients with 143 or 144 samples, a hundredth of an epoch is one sample."""
     config = from_mapping({"clients": 10, "partition": "IID", "drop_last": True, "client_work": "uniform(0.01,0.01)"})
-    assert num_idle(config, [np.arange(143)] * 9 + [np.arange(0)]) == 9
-    assert num_idle(config.with_changes(client_work="uniform(0.1,0.1)"), [np.arange(143)] * 10) == 0
+    more = config.with_changes(client_work="uniform(0.1,0.1)")
+    assert num_idle(config, [np.arange(143)] * 9 + [np.arange(0)], factors_of(config, "client_work")) == 9
+    assert num_idle(more, [np.arange(143)] * 10, factors_of(more, "client_work")) == 0
 
 
 @pytest.mark.parametrize("method", ["FedNova", pytest.param("Scaffold", marks=pytest.mark.slow)])
