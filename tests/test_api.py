@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pytest
 from launching import SMALL, numbers, options, simulated
 
 import fl_ddp
@@ -85,6 +86,7 @@ def test_the_face_is_what_is_promised_and_has_it() -> None:
     assert all(getattr(api, name) is not None for name in api.__all__)
 
 
+@pytest.mark.slow
 def test_a_users_file_runs_outside_the_checkout_against_the_face_alone(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(MINE)
     given = {**SMALL, "data": "mine.py:Blobs", "partition": "mine.py:RoundRobin", "method": "mine.py:Held"}
@@ -103,6 +105,7 @@ def test_a_users_file_runs_outside_the_checkout_against_the_face_alone(tmp_path:
     assert division["local_test"][1] == list(np.arange(1, 60, 12))
 
 
+@pytest.mark.slow
 def test_the_example_of_contributing_is_fedprox(tmp_path: Path) -> None:
     """The code that CONTRIBUTING.md shows is run as it stands there, and ends with FedProx's bits."""
     page = (Path(fl_ddp.__file__).parents[1] / "CONTRIBUTING.md").read_text()

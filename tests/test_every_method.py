@@ -29,6 +29,8 @@ CHECKS = tuple(rule.name for rule in RULES)
 COMPILED = ("once", "compiled")
 COMPILED_AT_ONCE = ("FisherAvg",)
 """Methods that are compiled in the default suite, too: one with all kinds of compiled functions."""
+AT_ONCE = ("FedAvg", "FisherAvg", "FedCurv", "FedCL", "FedKA", "FilVer", "Scaffold", "FedRep")
+"""Methods that are checked in the default suite: the papers' own, and one of each other kind."""
 MODELS: Mapping[str, Mapping[str, object]] = {
     "FedBN": {"model": f"{own_models.__file__}:Normed"},
     "FilVer": {
@@ -89,7 +91,7 @@ def findings(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     ("name", "check"),
     [
         pytest.param(
-            name, check, marks=[pytest.mark.slow] if check in COMPILED and name not in COMPILED_AT_ONCE else []
+            name, check, marks=[pytest.mark.slow] * (name not in (COMPILED_AT_ONCE if check in COMPILED else AT_ONCE))
         )
         for name in METHODS
         for check in CHECKS

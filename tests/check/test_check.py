@@ -123,6 +123,7 @@ def test_what_cannot_be_run_is_told_in_one_line(
     assert re.fullmatch(f"fl_ddp: error: {message}.*\n", told.err) and not told.out, told.err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "body", "code", "message"),
     [
@@ -163,6 +164,7 @@ def test_a_method_that_cannot_run_at_all_is_told_as_a_run_tells_it(
     assert re.fullmatch(f"fl_ddp: error: {message}.*\n", told.err) and not told.out, told.err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "mistake", "reason"),
     [
@@ -194,6 +196,7 @@ def test_a_check_that_dies_takes_no_other_with_it(tmp_path: Path) -> None:
     assert shapes.verdict == "holds"
 
 
+@pytest.mark.slow
 def test_options_that_are_neutral_ask_for_no_effect(tmp_path: Path) -> None:
     neutral, effect = found(tmp_path, "FedProx", "neutral", "effect", mu=0.0)
     assert (neutral.verdict, effect.verdict) == ("holds", "not applicable")

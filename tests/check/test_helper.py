@@ -12,6 +12,7 @@ import pytest
 from fl_ddp.check.helper import Failure, Helper
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("handler", "request_", "limit", "line", "cause"),
     [

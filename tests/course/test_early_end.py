@@ -69,6 +69,7 @@ def test_the_model_that_a_run_ends_with_is_evaluated(whole: Path, tmp_path: Path
     assert last in (3, 6) and summary_of(run)["accuracy"] == course[last - 1]
 
 
+@pytest.mark.slow
 def test_two_ranks_end_alike(whole: Path, tmp_path: Path) -> None:
     course = [float(row["accuracy"]) for row in rounds_of(whole)]
     first = next(i for i, value in enumerate(course, 1) if value >= course[3])

@@ -114,6 +114,7 @@ def test_the_archive_is_fetched_and_unpacked(tmp_path: Path, monkeypatch: pytest
     assert len(arrays.x_train) > 500
 
 
+@pytest.mark.slow
 def test_each_speaker_trains_on_his_own_and_is_tested_on_it(tmp_path: Path) -> None:
     source(tmp_path)
     options: dict[str, object] = {

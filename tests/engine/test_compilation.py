@@ -19,6 +19,7 @@ from fl_ddp.errors import RunError
 G, ROWS, COLUMNS, BATCH = 3, 17, 29, 5
 
 
+@pytest.mark.slow
 def test_functions_of_one_closure_do_not_share_torchs_limit_of_graphs() -> None:
     def adding(n: int) -> Callable[[Tensor], Tensor]:
         return lambda x: x + n

@@ -137,6 +137,7 @@ def test_uniform_depends_on_the_position_alone() -> None:
     assert noise(9, 1).shape == (1000,) and len(set(noise(9, 1).tolist())) > 990
 
 
+@pytest.mark.slow
 def test_uniform_is_the_same_eager_vmapped_and_compiled() -> None:
     keys_ = torch.tensor([0, 3, 2**31 - 1])
 

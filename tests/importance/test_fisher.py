@@ -306,7 +306,10 @@ def test_threads_get_the_same_bits() -> None:
     assert all(torch.equal(a, f) for a, f in zip(alone, found, strict=True))
 
 
-@pytest.mark.parametrize(("make", "kind"), [(cnn, "exact"), pytest.param(partly_covered, "mc", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    ("make", "kind"),
+    [pytest.param(cnn, "exact", marks=pytest.mark.slow), pytest.param(partly_covered, "mc", marks=pytest.mark.slow)],
+)
 def test_a_compiled_pass_is_one_graph_and_equals_the_eager_one(make: Callable[[], nn.Module], kind: Label) -> None:
     fast, eager = (bench(make, SHAPE, SIZES, dtype=torch.float32, compile=c) for c in (True, False))
     theta = fast.theta(4)

@@ -28,6 +28,7 @@ from launch.reconstruct import main
 from launch.reproduce import main as reproduce
 from launch.run.stored import read_run
 
+pytestmark = pytest.mark.slow
 TINY: dict[str, object] = {
     "method": "FilVer", "model": f"{own_models.__file__}:Embedded", "method.sst": 40, "stream": "ClassGroups",
     "stream.tasks": 3, "stream.size": 3, "stream.scenario": "domain", "stream.task_rounds": 1, "rounds": 3,

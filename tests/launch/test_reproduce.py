@@ -134,6 +134,7 @@ def test_a_table_is_run_skipped_resumed_and_judged(table: str, capfd: pytest.Cap
     assert code == 1 and "digits-slow-seed0: holds another run (lr is 0.0001, not 0.5); remove it" in err
 
 
+@pytest.mark.slow
 def test_ctrl_c_saves_the_run_and_the_same_command_goes_on(table: str, tmp_path: Path) -> None:
     run = tmp_path / "reproduce" / "tiny" / "table1" / "digits-slow-seed0"
     words = ["-m", "launch.reproduce", table, "--row", "slow", "--seeds", "0..1", "--checkpoint_every", "1"]

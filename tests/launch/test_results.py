@@ -198,6 +198,7 @@ def test_a_run_that_failed_for_a_launcher_is_failed_without_a_sweep(show: Showin
     assert (code, err) == (1, "results: error: runs/a.log/x: cannot be written (Not a directory)\n")
 
 
+@pytest.mark.slow
 def test_a_crashed_run_is_failed_with_its_message_until_it_goes_on(show: Showing) -> None:
     settings = {**SMALL, "lr_decay": 1e15, "checkpoint_every": 1}
     with pytest.raises(RunError, match="round 2, client"):

@@ -164,6 +164,7 @@ def test_the_second_point_compiles_nothing(sweep: Sweeping, tmp_path: Path, monk
     assert set(cache.rglob("*.so")) == built
 
 
+@pytest.mark.slow
 def test_a_run_that_something_else_writes_is_left_alone(sweep: Sweeping) -> None:
     run = FOLDER / "seed=0"
     run.mkdir(parents=True)

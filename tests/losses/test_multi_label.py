@@ -93,6 +93,7 @@ def test_a_run_leaves_the_accuracy_of_each_label_and_its_measures(
     assert [value for _, value in stored.curve(f1.quantity)] == [float(row["f1"]) for row in rows_of(run)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["FedAvg", pytest.param("MOON", marks=pytest.mark.slow)])
 def test_a_multi_label_run_has_the_same_bits_wherever_it_runs(method: str, tmp_path: Path) -> None:
     own = {"loss": "bce", "data": write(tmp_path), "partition": "Quantity", "forgetting_every": 0}

@@ -116,6 +116,7 @@ def test_perplexity_of_any_loss_is_a_number_and_of_no_cross_entropy_there_is_non
     assert stored.summary["perplexity"] is None and not stored.curve("perplexity")
 
 
+@pytest.mark.slow
 def test_results_draw_and_list_a_regression(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for lr in (0.01, 0.03):
         simulated({**SMALL, "loss": "mse", "partition": "IID", "lr": lr, "name": f"lr={lr}"}, tmp_path / "sweep")

@@ -16,6 +16,7 @@ from __future__ import annotations
 import ast
 import shlex
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -55,12 +56,19 @@ class Mistake(NamedTuple):
         lines[places[0]] = before.replace(self.right, self.wrong)
         planted = "\n".join(lines) + "\n"
         try:
-            compile(planted, self.file, "exec")
+            tree = ast.parse(planted)
+            compile(tree, self.file, "exec")
         except SyntaxError as error:
             raise ValueError(f"{self.file} is no program with {self.what!r}: {error}") from error
-        if ast.dump(ast.parse(planted)) == ast.dump(ast.parse(source)):
+        if ast.dump(tree) == _dumped(source):
             raise ValueError(f"{self.file} is the same program with {self.what!r}")
         return planted
+
+
+@cache
+def _dumped(source: str) -> str:
+    """A program without its layout."""
+    return ast.dump(ast.parse(source))
 
 
 def known_mistakes(folder: Path) -> list[Mistake]:

@@ -112,12 +112,13 @@ def tested(copy: Path, words: Sequence[str]) -> Ended:
     os.chdir(copy)
     sys.path.insert(0, str(copy))  # before an installed one
     os.environ["PYTHONPATH"] = str(copy)  # for what tests start
+    named = ("-m", "") if any("::" in word for word in words) else ()  # a test that is named may be a slow one
     options = ("-x", "-q", "-n", "0", "-p", "no:cacheprovider", "--hypothesis-seed", "0", "--timeout", str(LONGEST))
     first = FirstFailure()
     with (copy / "output").open("w+", encoding="utf-8") as file:
         for stream in (sys.stdout, sys.stderr):
             os.dup2(file.fileno(), stream.fileno())
-        code = int(pytest.main([*options, *words], [first]))
+        code = int(pytest.main([*options, *named, *words], [first]))
         sys.stdout.flush()
         file.seek(0)
         output = file.read()

@@ -59,6 +59,8 @@ QUICK: list[tuple[Model, tuple[int, ...], Options]] = [
     (FilVerNet, SMALL, {"embedding": "ebr", "embedding_size": 6}),
     (ResNet18, SMALL, {"groups": 2}),
 ]
+AT_ONCE = (MLP, LeNet5)
+"""Models that are compiled in the default suite."""
 
 
 def name(value: object) -> str:
@@ -101,7 +103,11 @@ def test_logits_are_the_last_linear_layer_of_the_features(
     assert torch.equal(logits, last(features))
 
 
-@pytest.mark.parametrize(("model", "in_shape", "options"), QUICK, ids=name)
+@pytest.mark.parametrize(
+    ("model", "in_shape", "options"),
+    [each if each[0] in AT_ONCE else pytest.param(*each, marks=pytest.mark.slow) for each in QUICK],
+    ids=name,
+)
 def test_stacked_models_in_one_graph_under_vmap_equal_each_model_alone(
     model: Model, in_shape: tuple[int, ...], options: Options
 ) -> None:

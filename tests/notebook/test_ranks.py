@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from launching import launched
 
 SCRIPT = """
@@ -37,6 +38,7 @@ def outcome(what: str, folder: Path) -> str:
     return ended.out
 
 
+@pytest.mark.slow
 def test_arrays_must_be_the_same_on_all_ranks(tmp_path: Path) -> None:
     assert "data and model: are not the same on all ranks; accepted: draws with the same seed on each" in outcome(
         "arrays", tmp_path
@@ -44,6 +46,7 @@ def test_arrays_must_be_the_same_on_all_ranks(tmp_path: Path) -> None:
     assert not (tmp_path / "runs" / "run").exists()
 
 
+@pytest.mark.slow
 def test_callbacks_of_the_first_rank_end_the_run_on_all(tmp_path: Path) -> None:
     told = outcome("callbacks", tmp_path)
     assert "0 [1, 2] 2 2" in told and "1 [] None 0" in told

@@ -103,6 +103,7 @@ def test_arrays_are_the_same_file_to_the_last_bit(tmp_path: Path) -> None:
     assert len(list((tmp_path / "b" / "arrays").glob("*.npz"))) == 1, "the same arrays are kept once"
 
 
+@pytest.mark.slow
 def test_a_run_on_arrays_goes_on_by_its_folder_alone(tmp_path: Path) -> None:
     whole = fl_ddp.simulate(SHARED, data=digits(), out=str(tmp_path / "whole"))
     part = fl_ddp.simulate(SHARED, data=digits(), out=str(tmp_path / "part"), rounds=1)
@@ -150,6 +151,7 @@ def test_objects_and_classes_are_what_their_names_and_options_are(tmp_path: Path
     assert numbers(folder(named)) == numbers(folder(given))
 
 
+@pytest.mark.slow
 def test_a_users_method_and_data_are_objects_of_this_file(tmp_path: Path) -> None:
     ours = {**SHARED, "model.hidden": 8, "rounds": 2}
     own = fl_ddp.simulate(ours, data=Clouds(spread=2.0), method=Held(mu=0.5), out=str(tmp_path / "a"))
@@ -182,6 +184,7 @@ def test_a_module_is_where_the_run_begins_and_stays_as_it_is(tmp_path: Path) -> 
     assert by_class["parameters_sha256"] != untrained["parameters_sha256"]
 
 
+@pytest.mark.slow
 def test_a_run_of_a_module_goes_on_with_that_module_alone(tmp_path: Path) -> None:
     net, other = Net(), Net()
     whole = fl_ddp.simulate(SHARED, data=digits(), model=net, out=str(tmp_path / "whole"))
@@ -196,6 +199,7 @@ def test_a_run_of_a_module_goes_on_with_that_module_alone(tmp_path: Path) -> Non
     assert numbers(folder(fl_ddp.simulate(resume=str(run), rounds=3, model=net))) == numbers(folder(whole))
 
 
+@pytest.mark.slow
 def test_a_module_may_be_given_other_norms(tmp_path: Path) -> None:
     net = nn.Sequential(nn.Flatten(), nn.Linear(64, 12), nn.BatchNorm1d(12), nn.ReLU(), nn.Linear(12, 10))
     group = fl_ddp.simulate(
@@ -243,6 +247,7 @@ def test_numpys_true_stops_and_one_callback_needs_no_list(tmp_path: Path) -> Non
     assert not (tmp_path / "b").exists()
 
 
+@pytest.mark.slow
 def test_numbers_of_numpys_are_numbers(tmp_path: Path) -> None:
     ours = {**SHARED, "rounds": 1}
     given = fl_ddp.simulate(
@@ -264,6 +269,7 @@ def test_a_function_makes_a_model_and_layers_without_sizes_are_refused(tmp_path:
         fl_ddp.simulate(SHARED, data=digits(), model=nn.LazyLinear(2), out=str(tmp_path / "lazy"))
 
 
+@pytest.mark.slow
 def test_arrays_in_hand_take_the_place_of_the_file_that_is_gone(tmp_path: Path) -> None:
     part = fl_ddp.simulate(SHARED, data=digits(), out=str(tmp_path), rounds=1)
     for file in (tmp_path / "arrays").glob("*.npz"):
@@ -282,6 +288,7 @@ def test_only_true_stops(tmp_path: Path) -> None:
     assert done["rounds"] == SMALL["rounds"]
 
 
+@pytest.mark.slow
 def test_an_error_of_a_callback_is_the_users_and_nothing_is_lost(tmp_path: Path) -> None:
     def broken(record: Record) -> None:
         if record.round == 2:

@@ -109,6 +109,7 @@ def test_what_cannot_be_is_refused(reductions: list[Reduction], message: str) ->
         reduction(*reductions)
 
 
+@pytest.mark.slow
 def test_a_run_trains_on_what_is_left_and_goes_on_so(tmp_path: Path) -> None:
     given = {
         **SMALL, "clients": 4, "cohort": 4, "partition": "IID", "rounds": 4, "checkpoint_every": 1,

@@ -83,6 +83,7 @@ def test_a_run_leaves_the_names_of_its_clients(tmp_path: Path) -> None:
     assert again["clients"] == stored["clients"] and "names" not in again
 
 
+@pytest.mark.slow
 def test_ranks_and_a_resume_change_no_bits(tmp_path: Path) -> None:
     random = np.random.default_rng(0)
     rows = (f"{random.normal():.3f},{random.normal():.3f},{i % 3},u{i % 12}" for i in range(240))

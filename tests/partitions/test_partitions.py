@@ -241,6 +241,7 @@ def test_fedcurv_blocks_on_mnist_have_306_images_and_leave_out_1248() -> None:
     assert len(labels) - sum(len(part) for part in parts) == 1248
 
 
+@pytest.mark.slow
 def test_hundred_thousand_clients_share_a_million_samples() -> None:
     labels = balanced_labels(1_000_000)
     for partition in (IID(), Shards(), Quantity(), ClientDirichlet(overlap=False)):

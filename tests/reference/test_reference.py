@@ -22,20 +22,18 @@ def both(case: Options, folder: Path) -> tuple[list[Round], list[Round]]:
     return stored_rounds(run, start_of(case)), reference_rounds(case, folder, divided(run / "partition.json"))
 
 
-AGAIN = ("single precision", "batch norm", "kept momentum")
-"""Cases of every method, of which the default suite has those of AT_ONCE alone."""
+PLAIN = {case["method"]: name for name, case in list(CASES.items())[::-1] if "network" not in case}
+"""A case of each method."""
 AT_ONCE = {
-    *(f"{method}: {name}" for name in AGAIN[:2] for method in ("FedAvg", "FedAvgM")),
-    "FedKA: batch norm", "FedFomo: batch norm", "FedAvg: kept momentum", "FedALA: kept momentum",
+    *PLAIN.values(), *(f"{method}: batch norm" for method in ("FedAvg", "FedAvgM", "FedKA", "FedFomo")),
+    "FedAvg: single precision", "FedAvg: kept momentum", "FedALA: kept momentum",
 }  # fmt: skip
+"""What the default suite has of them."""
 
 
-def seldom(name: str) -> bool:
-    """Whether a case is left out of the default suite."""
-    return name.partition(": ")[2] in AGAIN and name not in AT_ONCE
-
-
-@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.slow] * seldom(name)) for name in CASES])
+@pytest.mark.parametrize(
+    "name", [name if name in AT_ONCE else pytest.param(name, marks=pytest.mark.slow) for name in CASES]
+)
 def test_every_number_is_the_references(name: str, tmp_path: Path) -> None:
     found, expected = both(CASES[name], tmp_path)
     assert differences(CASES[name], found, expected) == []
@@ -43,10 +41,6 @@ def test_every_number_is_the_references(name: str, tmp_path: Path) -> None:
     stored = final_parameters(tmp_path / "run")
     final = {name: own for name, own in stored.items() if not name.endswith("num_batches_tracked")}
     assert final.keys() == theta.keys() and all(own.equal(theta[name]) for name, own in final.items())
-
-
-PLAIN = {case["method"]: name for name, case in list(CASES.items())[::-1] if "network" not in case}
-"""A case of each method."""
 
 
 @pytest.mark.slow

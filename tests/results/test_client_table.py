@@ -59,6 +59,7 @@ def test_the_means_of_clients_are_those_of_metrics(tmp_path: Path, personalise: 
             assert right == pytest.approx(round(right), abs=1e-9)
 
 
+@pytest.mark.slow
 def test_the_cohort_s_rows_are_those_of_all(tmp_path: Path) -> None:
     cohort, everybody = (
         rows(simulated({**TESTED, "personalise": who, "name": who}, tmp_path)) for who in ("cohort", "all")
@@ -136,6 +137,7 @@ def test_a_run_of_other_columns_does_not_go_on(tmp_path: Path) -> None:
     assert str(error.value) == f"{file}: {what}" and state.exists()
 
 
+@pytest.mark.slow
 def test_a_resumed_run_cuts_what_its_checkpoint_does_not_know(tmp_path: Path) -> None:
     whole = simulated(TESTED, tmp_path / "whole")
     part = simulated({**TESTED, "rounds": 2}, tmp_path / "part")

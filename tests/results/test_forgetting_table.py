@@ -107,6 +107,7 @@ def test_tensorboard_has_the_degree_of_each_class_after_each_look(tmp_path: Path
         assert {event.step: event.value for event in events.Scalars(tag)} == pytest.approx(stored, rel=1e-6)
 
 
+@pytest.mark.slow
 def test_looking_changes_nothing_else(tmp_path: Path) -> None:
     looked, plain = (simulated({**LOOKED, "forgetting_every": every, "name": str(every)}, tmp_path) for every in (1, 0))
     for ours, theirs in zip(rows(looked, "metrics.csv"), rows(plain, "metrics.csv"), strict=True):
@@ -115,6 +116,7 @@ def test_looking_changes_nothing_else(tmp_path: Path) -> None:
     assert not (plain / "forgetting.csv").exists() and not (plain / "forgetting.png").exists()
 
 
+@pytest.mark.slow
 def test_a_resumed_run_s_table_is_that_of_one_that_never_stopped(tmp_path: Path) -> None:
     whole = simulated(LOOKED, tmp_path / "whole")
     part = simulated({**LOOKED, "rounds": 4}, tmp_path / "part")

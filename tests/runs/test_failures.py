@@ -149,6 +149,7 @@ def test_plain_python_exits_with_2_for_a_user_error(tmp_path: Path) -> None:
     assert ended.code == USER and ended.err.count("\n") == 1 and not ended.out
 
 
+@pytest.mark.slow
 def test_error_of_one_rank_ends_all_and_is_shown_once(tmp_path: Path) -> None:
     run, settings = tmp_path / "run", own_model("FailsOnRankOne")
     (tmp_path / "fail").write_text("1")
@@ -193,6 +194,7 @@ def test_machine_without_a_compiler_is_told_before_the_run_begins(tmp_path: Path
     assert "Traceback" not in ended.err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", [options(SMALL), ["--help"]], ids=["run", "help"])
 def test_a_reader_that_has_gone_away_stops_nothing(tmp_path: Path, words: list[str]) -> None:
     reader, writer = os.pipe()

@@ -27,6 +27,7 @@ TINY = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("method", "settings"),
     [pytest.param("MOON", KEPT, marks=pytest.mark.slow), ("FedAvg", KEPT), ("FedDyn", ADAM)],

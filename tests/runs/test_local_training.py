@@ -19,6 +19,7 @@ ALL: dict[str, object] = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["FedProx", pytest.param("FisherAvg", marks=pytest.mark.slow)])
 def test_all_options_together_leave_the_bits_the_same(method: str, tmp_path: Path) -> None:
     with Judge() as judge:

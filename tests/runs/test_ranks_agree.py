@@ -28,6 +28,7 @@ class Drifts(FedAvg):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("at", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_a_drift_of_one_coordinate_is_told_with_round_and_method_and_not_saved(tmp_path: Path, at: int) -> None:
     """In the middle of a run the next round's sum finds it, at the end the last checkpoint does."""

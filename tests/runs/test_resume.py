@@ -130,6 +130,7 @@ def test_more_rounds_equal_a_run_of_as_many(tmp_path: Path, short: Path) -> None
     assert numbers(run) == numbers(simulated({**SMALL, "rounds": 5}, tmp_path))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "method",
     [

@@ -32,6 +32,7 @@ COMPILED = ("once", "compiled")
 CONFORMANCE = ("lanes", "padding", "order", "again", "shapes", "intact", "ranks", "resume")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("method", "choice"),
     [

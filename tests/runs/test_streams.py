@@ -113,6 +113,7 @@ def test_tensorboard_shows_the_tasks_as_they_come(run: Path) -> None:
     assert (run / "tasks.png").stat().st_size > 5000
 
 
+@pytest.mark.slow
 def test_a_run_goes_on_in_the_middle_of_a_task(run: Path, tmp_path: Path) -> None:
     short = simulated({**TASKS, "rounds": 3}, tmp_path)
     assert numbers(resumed(short, rounds=6)).parameters == numbers(run).parameters
@@ -123,6 +124,7 @@ def test_a_run_goes_on_in_the_middle_of_a_task(run: Path, tmp_path: Path) -> Non
     assert [each.step for each in events.Scalars("task_accuracy/1")] == [2, 3, 4, 6]
 
 
+@pytest.mark.slow
 def test_a_round_without_clients_is_skipped_where_that_is_wanted(tmp_path: Path) -> None:
     who = tmp_path / "who.csv"
     who.write_text("1,0,1\n" * 12)
@@ -136,6 +138,7 @@ def test_a_round_without_clients_is_skipped_where_that_is_wanted(tmp_path: Path)
     assert states[4].unlike(states[3]) != ""
 
 
+@pytest.mark.slow
 def test_a_run_does_not_go_on_with_other_clients(tmp_path: Path) -> None:
     who = tmp_path / "who.csv"
     who.write_text("1,1,0\n" + "1,1,1\n" * 11)
@@ -148,6 +151,7 @@ def test_a_run_does_not_go_on_with_other_clients(tmp_path: Path) -> None:
     assert resumed(short, rounds=4) == short
 
 
+@pytest.mark.slow
 def test_a_run_does_not_go_on_in_other_tasks(tmp_path: Path) -> None:
     lists, tests = tmp_path / "tasks.json", [[*range(100)], [*range(100, 200)]]
     first, other = [*range(600)], [*range(500, 1100)]

@@ -25,6 +25,7 @@ OFTEN = (("FedAvg", "embedding"), ("FedAvg", "LSTM"))
 SELDOM = (("FisherAvg", "embedding"), ("FedKA", "LSTM"), ("FedAvg", "transformer"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("method", "model"), [*OFTEN, *(pytest.param(*case, marks=pytest.mark.slow) for case in SELDOM)]
 )

@@ -262,6 +262,7 @@ NOISY = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ranks", [2, pytest.param(3, marks=pytest.mark.slow)])
 def test_noise_of_keys_has_the_same_bits_on_any_ranks_and_after_a_resume(tmp_path: Path, ranks: int) -> None:
     (tmp_path / "noisy.py").write_text(NOISY)

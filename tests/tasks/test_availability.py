@@ -108,6 +108,7 @@ def test_all_that_is_always_there_changes_nothing(tmp_path: Path) -> None:
     assert not (plain / "availability.csv").exists()
 
 
+@pytest.mark.slow
 def test_a_run_does_not_go_on_with_another_availability(tmp_path: Path) -> None:
     who = tmp_path / "who.csv"
     who.write_text(HEAD + "3,2,\n")

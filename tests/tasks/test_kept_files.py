@@ -30,6 +30,7 @@ def test_a_run_does_not_go_on_with_other_factors(option: str, tmp_path: Path) ->
     assert resumed(run, rounds=2) == run, "the same factors, written in another way"
 
 
+@pytest.mark.slow
 def test_a_law_s_factors_are_kept(tmp_path: Path) -> None:
     run = simulated({**SMALL, "rounds": 1, "client_lr": "uniform(0.5,0.5)"}, tmp_path)
     assert (run / "client_lr.csv").read_text() == HEAD + "".join(f"{k},0.5\n" for k in range(12))

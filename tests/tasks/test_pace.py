@@ -96,6 +96,7 @@ def test_clients_with_little_work_may_have_no_full_batch() -> None:
     assert num_idle(more, [np.arange(143)] * 10, factors_of(more, "client_work")) == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["FedNova", pytest.param("Scaffold", marks=pytest.mark.slow)])
 def test_bits_are_the_same_in_any_groups_on_any_ranks_and_after_a_kill(method: str, tmp_path: Path) -> None:
     given = {"client_lr": "uniform(0.5,1.5)", "client_work": "uniform(0.5,2)", "stragglers": 0.5, "local_epochs": 2}

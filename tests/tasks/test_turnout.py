@@ -80,6 +80,7 @@ def test_a_client_that_fails_has_received_the_model_and_sends_nothing(tmp_path: 
     assert set(states[-1].memory["ids"].tolist()) == known
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["FedCurv", pytest.param("Scaffold", marks=pytest.mark.slow)])
 def test_bits_are_the_same_in_any_groups_on_any_ranks_and_after_a_kill(method: str, tmp_path: Path) -> None:
     (tmp_path / "who.csv").write_text("client,from,to\n0,3,\n1,1,1\n2,1,2\n")

@@ -22,6 +22,7 @@ from launch.plots.figure_style import paper_style
 from launch.plots.partition_figure import partition_figure
 from launch.results import main
 
+pytestmark = pytest.mark.slow
 TINY: dict[str, object] = {
     "partition": "Dirichlet", "partition.alpha": 0.3, "clients": 4, "rounds": 3, "model.hidden": 16, "compile": False,
     "forgetting_every": 1, "device": "cpu",

@@ -18,6 +18,7 @@ from launch.plots.figure_style import paper_style
 from launch.plots.task_figure import task_end_figure, task_figure
 from launch.results import main
 
+pytestmark = pytest.mark.slow
 TINY: dict[str, object] = {
     "stream": "ClassGroups", "stream.tasks": 2, "stream.size": 3, "stream.task_rounds": 2, "clients": 4, "rounds": 4,
     "partition": "IID", "model.hidden": 16, "compile": False, "device": "cpu",

@@ -55,9 +55,11 @@ def test_draws_that_are_all_noise_are_worth_the_mean_image() -> None:
     assert found.psnr == pytest.approx(found.psnr_of_mean, abs=0.5)
 
 
+@pytest.mark.slow
 def test_statistics_tell_the_mean_whatever_their_width() -> None:
     assert attacked(100.0, statistics=True).psnr == pytest.approx(attacked(0.0, statistics=True).psnr, abs=0.5)
 
 
+@pytest.mark.slow
 def test_the_scale_of_embeddings_is_no_hindrance() -> None:
     assert attacked(0.0, statistics=False, scale=1000).psnr > attacked(0.0, statistics=False).psnr - 1

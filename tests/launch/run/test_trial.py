@@ -32,6 +32,7 @@ def test_a_recipes_file_may_lie_in_another_checkout_if_it_holds_the_same(tmp_pat
             finished(file)
 
 
+@pytest.mark.slow
 def test_a_run_that_ended_early_is_finished_for_its_own_rule_alone(tmp_path: Path) -> None:
     given: dict[str, object] = {"partition": "IID", "clients": 3, "rounds": 3, "compile": False, "device": "cpu"}
     run = simulated({**given, "stop_at": "accuracy=0.01", "name": "run"}, tmp_path)
