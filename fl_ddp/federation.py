@@ -20,6 +20,7 @@ from fl_ddp.engine.samples import Normaliser, Samples, channel_statistics, of_ch
 from fl_ddp.engine.seeds import Purpose, generator, torch_seed
 from fl_ddp.errors import ConfigError
 from fl_ddp.guards.global_random import refuse_global_draws
+from fl_ddp.host.arithmetic import require_precision
 from fl_ddp.losses.criterion import ByOutput, Criterion
 from fl_ddp.losses.named import loss_named
 from fl_ddp.methods.fedavg import FedAvg
@@ -130,7 +131,7 @@ def build_federation(config: Config, ranks: Ranks, module: torch.nn.Module | Non
 
     Raises:
         ConfigError: the data are missing or broken, a part cannot work with another, a rank would have no
-            clients, or no compiler is there.
+            clients, no compiler is there, or the device has not this precision.
     """
     if ranks.size > config.cohort_size:
         raise ConfigError(
@@ -142,6 +143,7 @@ def build_federation(config: Config, ranks: Ranks, module: torch.nn.Module | Non
             ),
         )
     device = ranks.device
+    require_precision(config.precision, device)
     if config.compile and device.type == "cpu":
         require_compiler()
     source = registry.build(config.data)

@@ -22,6 +22,7 @@ from fl_ddp.errors import (
     in_one_line,
 )
 from fl_ddp.federation import build_federation
+from fl_ddp.host.arithmetic import repeatable
 from fl_ddp.host.environment import prepare
 from fl_ddp.host.interrupt import StopRequest, listening
 from fl_ddp.notebook.asked import asked
@@ -86,29 +87,31 @@ def run(
         RankLostError: another rank is gone.
         InterruptedRunError: a stop was asked for; what was finished is saved.
     """
-    federation = ranks.together(lambda: build_federation(config, ranks, module))
-    records = Records(config, ranks, federation, callbacks)
-    try:
-        if records.done:
-            records.tell(f"{records.path} is finished; a larger --rounds goes on with it")
-            return records.done
-        with one_torch_thread(ranks.device.type):
-            simulation = Simulation(config, ranks, stop, federation, records)
-            with _saved_whatever_comes(simulation, ranks, records):
-                for _ in simulation.rounds():
-                    pass
-                if records.stopped:
-                    records.tell(f"ended after round {simulation.finished}: {records.stopped}")
-                return records.close(simulation.finished, simulation.server["theta"], simulation.seconds_since_record())
-    except RankLostError as lost:
-        raise RankLostError(f"{lost}; go on with --resume {records.path}") from lost
-    except (InterruptedRunError, ElsewhereError):
-        raise
-    except Exception as error:
-        records.note_failure(in_one_line(error))
-        raise
-    finally:
-        records.release()
+    with repeatable(ranks.device.type, tf32=config.precision == "tf32"):
+        federation = ranks.together(lambda: build_federation(config, ranks, module))
+        records = Records(config, ranks, federation, callbacks)
+        try:
+            if records.done:
+                records.tell(f"{records.path} is finished; a larger --rounds goes on with it")
+                return records.done
+            with one_torch_thread(ranks.device.type):
+                simulation = Simulation(config, ranks, stop, federation, records)
+                with _saved_whatever_comes(simulation, ranks, records):
+                    for _ in simulation.rounds():
+                        pass
+                    if records.stopped:
+                        records.tell(f"ended after round {simulation.finished}: {records.stopped}")
+                    theta = simulation.server["theta"]
+                    return records.close(simulation.finished, theta, simulation.seconds_since_record())
+        except RankLostError as lost:
+            raise RankLostError(f"{lost}; go on with --resume {records.path}") from lost
+        except (InterruptedRunError, ElsewhereError):
+            raise
+        except Exception as error:
+            records.note_failure(in_one_line(error))
+            raise
+        finally:
+            records.release()
 
 
 @contextmanager

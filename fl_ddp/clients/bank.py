@@ -73,7 +73,8 @@ def balanced(bank: Tensors, noise: Tensor, num_classes: int) -> Tensors:
     real = bank["y"] >= 0
     kind = torch.where(real, bank["task"] * num_classes + bank["y"], 0)
     count = torch.zeros(int(kind.max()) + 1, device=kind.device, dtype=torch.float64).index_add(0, kind, real.double())
-    weight = torch.where(real, 1 / count[kind].clamp_min(1), 0.0).cumsum(0)
+    # CUDA has no running sum of floats that is the same on every call
+    weight = torch.where(real, 1 / count[kind].clamp_min(1), 0.0).cpu().cumsum(0).to(kind.device)
     place = torch.searchsorted(weight, noise.double() * weight[-1], right=True)
     return _rows(bank, place.clamp_max(len(weight) - 1))
 

@@ -26,7 +26,7 @@ from fl_ddp.losses.choices import LossName
 from fl_ddp.network.choices import RunningStatistics
 
 Device = Literal["auto", "cpu", "cuda"]
-Precision = Literal["float32", "bfloat16"]
+Precision = Literal["float32", "tf32", "bfloat16"]
 Reduction = Literal["exact", "fast"]
 Epochs = Annotated[float, Real(above=0, below=2**31)]
 
@@ -100,7 +100,8 @@ class Config:
         estimate_statistics: with local, test the global model too, on statistics of the cohort's training samples.
         lanes: clients side by side on a rank; auto is a function of cohort size and device type. Part of the numbers.
         compile: compile the local step; false is for debugging. Part of the numbers.
-        precision: of the clients' forward and backward pass; bfloat16 is autocast, parameters stay float32.
+        precision: of the clients' forward and backward pass: float32 is IEEE everywhere; tf32, of GPUs alone,
+            rounds factors of products to ten bits; bfloat16 is autocast, parameters stay float32. Part of the numbers.
         device: auto takes CUDA where there is a GPU.
         reduction: exact gives the same bits on any number of ranks, fast is a plain float32 sum.
         eval_every: rounds between evaluations of the global model; the last round is always evaluated.

@@ -101,15 +101,24 @@ def _told(what: str) -> Iterator[None]:
 
 
 def made_once(make: Callable[P, Made]) -> Callable[P, Made]:
-    """What a function makes of the same arguments is made once, whatever threads ask for it at a time."""
-    cached, lock = lru_cache(maxsize=64)(make), Lock()
+    """What a function makes of the same arguments, for the same arithmetic(), is made once, whoever asks."""
+    lock = Lock()
+
+    @lru_cache(maxsize=64)
+    def cached(_: Hashable, *args: P.args, **kwargs: P.kwargs) -> Made:
+        return make(*args, **kwargs)
 
     @wraps(make)
     def one_at_a_time(*args: P.args, **kwargs: P.kwargs) -> Made:
         with lock:
-            return cached(*args, **kwargs)  # type: ignore[arg-type]
+            return cached(arithmetic(), *args, **kwargs)  # type: ignore[arg-type]
 
     return one_at_a_time
+
+
+def arithmetic() -> Hashable:
+    """The settings of the process that compiled and recorded work has in it: under others it is another work."""
+    return torch.are_deterministic_algorithms_enabled(), torch.backends.cuda.matmul.fp32_precision
 
 
 class ByLayout(Generic[Made]):

@@ -8,8 +8,6 @@ import os
 import platform
 from pathlib import Path
 
-import torch
-
 _M_TRIM_THRESHOLD, _M_MMAP_MAX, _M_ARENA_MAX = -1, -4, -8
 
 
@@ -20,9 +18,10 @@ def prepare() -> None:
     than the arithmetic.
     """
     os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(Path.home() / ".cache" / "fl_ddp" / "compiled"))
-    # the same bits on every call, at little cost: cuBLAS and cuDNN otherwise choose by load and by trial
+    # the same bits on every call, at little cost: cuBLAS otherwise chooses by load
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
-    torch.backends.cudnn.deterministic = True
+    # a * b + c is rounded once, as all of Inductor's kernels have it; Triton 3.10 changes what it does unasked
+    os.environ.setdefault("TRITON_DEFAULT_FP_FUSION", "1")
     # a machine with CUDA's compiler but no GPU is no reason for a warning
     logging.getLogger("torch.utils.cpp_extension").setLevel(logging.ERROR)
     if platform.libc_ver()[0] == "glibc":

@@ -13,6 +13,7 @@ from pathlib import Path
 import torch
 
 from fl_ddp.config.settings import Config
+from fl_ddp.host.arithmetic import versions_on_gpu
 from fl_ddp.host.checkout import commit
 from fl_ddp.ranks.collectives import Ranks
 from fl_ddp.version import __version__
@@ -46,6 +47,7 @@ def numerics(config: Config, lanes: int, ranks: Ranks) -> dict[str, object]:
         "compile": config.compile,
         "precision": config.precision,
         "reduction": config.reduction,
+        **(versions_on_gpu() if ranks.device.type == "cuda" else {}),
     }
 
 

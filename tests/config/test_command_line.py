@@ -63,6 +63,7 @@ def test_no_options_are_the_defaults() -> None:
         ("--keep_checkpoints 3", {"keep_checkpoints": 3}),
         ("--device cpu", {"device": "cpu"}),
         ("--precision bfloat16", {"precision": "bfloat16"}),
+        ("--precision tf32", {"precision": "tf32"}),
         ("--reduction fast", {"reduction": "fast"}),
         ("--targets [0.85,0.93]", {"targets": (0.85, 0.93)}),
         ("--targets '[0.85, 0.93]'", {"targets": (0.85, 0.93)}),

@@ -35,6 +35,7 @@ REFUSED: Mapping[str, tuple[Mapping[str, object], str]] = {
     ),
     "both_cohorts": ({"participation": 0.5}, "participation and --cohort"),
     "unknown_method": ({"method": "FedAvgg"}, "method: .*FedAvg"),
+    "tf32_on_a_cpu": ({"precision": "tf32"}, "precision: tf32 .*CPU; accepted: float32 or bfloat16"),
     "missing_data": ({"data": "MNIST", "data.root": "nowhere"}, "MNIST.*nowhere.*--data.download true"),
     "missing_npz": ({"data": "no.npz"}, "no.npz"),
     "missing_run": ({"resume": "nowhere"}, "resume: nowhere"),
