@@ -36,6 +36,7 @@ from fl_ddp.engine.plan import Plan
 from fl_ddp.engine.samples import Normaliser, Samples
 from fl_ddp.engine.seeds import torch_seed
 from fl_ddp.engine.step import Drawn
+from fl_ddp.host.arithmetic import repeatable
 from fl_ddp.host.environment import prepare
 from fl_ddp.importance.coverage import coverage
 from fl_ddp.importance.fisher import chunk_size, fisher
@@ -220,11 +221,12 @@ def main() -> None:
         prepare()
         name = options.workloads[0]
         rounds = options.rounds or WORKLOADS[name].rounds
-        numbers = (
-            measure_memory(name, options.scale, options.device)
-            if options.scale
-            else measure_times(name, rounds, options.loop_samples, options.device)
-        )
+        with repeatable(options.device, tf32=False):
+            numbers = (
+                measure_memory(name, options.scale, options.device)
+                if options.scale
+                else measure_times(name, rounds, options.loop_samples, options.device)
+            )
         print(json.dumps(numbers))
         return
 

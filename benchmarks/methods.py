@@ -33,6 +33,7 @@ from fl_ddp.config import registry
 from fl_ddp.config.command_line import from_mapping
 from fl_ddp.config.registry import build
 from fl_ddp.federation import build_federation
+from fl_ddp.host.arithmetic import repeatable
 from fl_ddp.host.environment import prepare
 from fl_ddp.host.interrupt import StopRequest
 from fl_ddp.ranks.collectives import Ranks, join
@@ -153,7 +154,7 @@ def main() -> None:
     options = parser.parse_args()
     prepare()
     ranks = join(options.device)
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, repeatable(ranks.device.type, tf32=False):
         write_data(Path(folder))
         base: dict[str, object] = {
             "data": f"{folder}/data.npz", "partition": "FromFile", "partition.path": f"{folder}/parts.json",

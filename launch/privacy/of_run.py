@@ -20,6 +20,7 @@ from fl_ddp.engine.samples import Samples
 from fl_ddp.engine.seeds import Purpose, torch_seed
 from fl_ddp.errors import ConfigError
 from fl_ddp.federation import Federation, build_federation
+from fl_ddp.host.arithmetic import repeatable
 from fl_ddp.host.atomic_file import write_bytes, write_text
 from fl_ddp.host.checkout import commit
 from fl_ddp.host.environment import prepare
@@ -65,7 +66,7 @@ def attack(folder: Path, epochs: int) -> None:
     """
     refuse_others(folder)
     prepare()
-    config = replace(from_file(folder / "config.yaml"), compile=False, device="auto")
+    config = replace(from_file(folder / "config.yaml"), compile=False, device="auto", precision="float32")
     place = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     federation = build_federation(config, Ranks(0, 1, place))
     method = federation.method
@@ -78,7 +79,7 @@ def attack(folder: Path, epochs: int) -> None:
     low, high = _range(world.train.x)
     known = _seen(encoder, Samples(world.train.x[rows], world.train.y[rows], world.train.normaliser), low, high)
     others = [_seen(encoder, each, low, high) for each in tests]
-    with torch_seed(config.seed, Purpose.RECONSTRUCTION):
+    with repeatable(place.type, tf32=False), torch_seed(config.seed, Purpose.RECONSTRUCTION):
         found = reconstruct(known, others, statistics=method.share == "stats", epochs=epochs)
 
     made_by = commit()
