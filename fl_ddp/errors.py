@@ -65,6 +65,10 @@ class RankLostError(RunError):
     exit_code = 3
 
 
+class DeviceError(RunError):
+    """A GPU failed: nothing more can be computed on it in this process, nor saved from it."""
+
+
 class InterruptedRunError(Exception):
     """The user or the launcher asked the run to stop; the text says what is saved where."""
 

@@ -13,6 +13,7 @@ from fl_ddp.config.settings import Config
 from fl_ddp.course.stopping import Callback
 from fl_ddp.errors import (
     ConfigError,
+    DeviceError,
     DivergedError,
     ElsewhereError,
     InterruptedRunError,
@@ -23,6 +24,7 @@ from fl_ddp.errors import (
 )
 from fl_ddp.federation import build_federation
 from fl_ddp.host.arithmetic import repeatable
+from fl_ddp.host.device_errors import of_device
 from fl_ddp.host.environment import prepare
 from fl_ddp.host.interrupt import StopRequest, listening
 from fl_ddp.notebook.asked import asked
@@ -43,11 +45,11 @@ def simulate(config: object, callbacks: Sequence[Callback], options: Mapping[str
     prepare()
     os.environ.update(rank_variables(os.environ))
     with listening(owns_process=False) as stop:
-        ranks = join(given.config.device)
+        ranks = join(given.config.device, given.config.rank_timeout)
         try:
             ranks.together(partial(_refuse_others, ranks.share(given.of_rank), given.of_rank))
             content = run(given.config, ranks, stop, callbacks, given.module)
-        except RankLostError:
+        except (RankLostError, DeviceError):
             raise  # a broken group cannot be left
         except BaseException:
             ranks.close()
@@ -85,6 +87,7 @@ def run(
         ConfigError: the configuration cannot be run.
         RunError: the run failed; what was finished before is saved.
         RankLostError: another rank is gone.
+        DeviceError: a GPU failed; the last checkpoint is what there is.
         InterruptedRunError: a stop was asked for; what was finished is saved.
     """
     with repeatable(ranks.device.type, tf32=config.precision == "tf32"):
@@ -121,6 +124,8 @@ def _saved_whatever_comes(simulation: Simulation, ranks: Ranks, records: Records
         yield
     except RankLostError:
         raise
+    except DeviceError as failure:
+        raise failure.saying_more(f"; go on with --resume {records.path}") from failure
     except StatesDifferError as error:
         ranks.agree(error)
         raise
@@ -130,8 +135,11 @@ def _saved_whatever_comes(simulation: Simulation, ranks: Ranks, records: Records
         records.tell(stopped)
         raise InterruptedRunError(stopped) from None
     except Exception as error:
+        told = of_device(error, records.lanes)
+        if isinstance(told, DeviceError):
+            raise told.saying_more(f"; go on with --resume {records.path}") from error
         simulation.save()
-        ranks.agree(_with_way_out(error, simulation, records))
+        ranks.agree(_with_way_out(told or error, simulation, records))
         raise
 
 

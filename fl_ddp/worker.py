@@ -8,7 +8,7 @@ from contextlib import suppress
 
 from fl_ddp.config.command_line import parse
 from fl_ddp.config.settings import Config
-from fl_ddp.errors import ConfigError, ElsewhereError, InterruptedRunError, RankLostError, RunError, Told
+from fl_ddp.errors import ConfigError, DeviceError, ElsewhereError, InterruptedRunError, RankLostError, RunError, Told
 from fl_ddp.host.environment import prepare
 from fl_ddp.host.failure_note import leave_note
 from fl_ddp.host.interrupt import StopRequest
@@ -42,7 +42,10 @@ def work(argv: Sequence[str], stop: StopRequest) -> int:
     except Exception as failure:
         stop.nothing_to_save = False
         code = _say(failure)
-        with suppress(RankLostError):  # torchrun kills all ranks when the first exits: the message comes before that
+        if isinstance(failure, DeviceError):
+            return code  # nothing can be summed any more
+        # torchrun kills all ranks when the first exits: the message comes before that
+        with suppress(RankLostError, DeviceError):
             ranks.wait()
             ranks.close()
         return code
@@ -54,7 +57,7 @@ def _read(argv: Sequence[str]) -> tuple[Config | None, Ranks, Exception | None]:
     """Parse the command line and join the other ranks, over gloo if only to agree on an error."""
     try:
         config = parse(argv)
-        return config, join(config.device), None
+        return config, join(config.device, config.rank_timeout), None
     except ConfigError as error:
         return None, join("cpu"), error
 

@@ -19,7 +19,7 @@ from fl_ddp.errors import ConfigError
 from fl_ddp.host.stdout import say
 from fl_ddp.version import __version__
 
-FREE_ON_RESUME = ("rounds", "eval_every", "checkpoint_every", "keep_checkpoints", "stop_at", "patience")
+FREE_ON_RESUME = ("rounds", "eval_every", "checkpoint_every", "keep_checkpoints", "stop_at", "patience", "rank_timeout")
 """What may differ from the stored configuration when a run goes on."""
 
 

@@ -29,6 +29,7 @@ Device = Literal["auto", "cpu", "cuda"]
 Precision = Literal["float32", "tf32", "bfloat16"]
 Reduction = Literal["exact", "fast"]
 Epochs = Annotated[float, Real(above=0, below=2**31)]
+Seconds = Annotated[float, Real(above=0, below=2**31)]
 
 
 @dataclass(frozen=True)
@@ -103,6 +104,7 @@ class Config:
         precision: of the clients' forward and backward pass: float32 is IEEE everywhere; tf32, of GPUs alone,
             rounds factors of products to ten bits; bfloat16 is autocast, parameters stay float32. Part of the numbers.
         device: auto takes CUDA where there is a GPU.
+        rank_timeout: seconds that a rank waits in a sum for one that is silent, before the run ends.
         reduction: exact gives the same bits on any number of ranks, fast is a plain float32 sum.
         eval_every: rounds between evaluations of the global model; the last round is always evaluated.
         forgetting_every: rounds between looks at each class's accuracy before and after each client's local training; 0
@@ -162,6 +164,7 @@ class Config:
     compile: bool = True
     precision: Precision = "float32"
     device: Device = "auto"
+    rank_timeout: Seconds = 600.0
     reduction: Reduction = "exact"
     eval_every: Count = 1
     forgetting_every: CountOrZero = 0

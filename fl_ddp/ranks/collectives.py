@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from datetime import timedelta
 from functools import cache
 from itertools import count
+from threading import Thread
 from typing import TypeVar, cast
 
 import torch
@@ -15,14 +18,18 @@ from torch import Tensor
 from torch.distributed import distributed_c10d  # noqa: TID251
 from torch.distributed.rendezvous import rendezvous  # noqa: TID251
 
-from fl_ddp.config.settings import Device
+from fl_ddp.config.settings import Config, Device
 from fl_ddp.errors import ConfigError, ElsewhereError, InterruptedRunError, RankLostError, RunError
+from fl_ddp.host.device_errors import gpu_failure
+from fl_ddp.ranks.waiting import GONE, Done, on_gpu, on_host, wait
 
 Result = TypeVar("Result")
 
 _TEXT = 4096
 _FINE, _STOPPED, _FAULT, _USER_ERROR = range(4)
 _MEETINGS = count()
+_LEAST_TIMEOUT = 1800.0
+_FOR_EVER = timedelta(days=365)
 
 
 @dataclass(frozen=True)
@@ -34,12 +41,16 @@ class Ranks:
         size: number of ranks.
         device: where this rank trains.
         store: small values of all ranks, kept by the launcher, so that it outlives a lost rank; None for a single rank.
+        limit: seconds that the others may be silent for.
+        lifeline: tells of lost ranks where the backend does not.
     """
 
     index: int
     size: int
     device: torch.device
     store: distributed_c10d.Store | None = None
+    limit: float = Config.rank_timeout
+    lifeline: Lifeline | None = None
 
     @property
     def is_main(self) -> bool:
@@ -50,14 +61,22 @@ class Ranks:
         """The sum of all ranks' buffers; the given one may be overwritten.
 
         Raises:
-            RankLostError: another rank is gone.
+            RankLostError: another rank is gone, or silent for longer than the limit.
+            DeviceError: this rank's GPU has failed.
         """
         if self.size > 1:
             try:
-                dist.all_reduce(buffer)
+                work = dist.all_reduce(buffer, async_op=True)
+                assert work is not None
+                wait(_queued(work) if buffer.is_cuda else on_host(work), self.limit, self._lost)
             except RuntimeError as error:
-                raise RankLostError("another rank is gone (killed, out of memory, or its machine lost)") from error
+                if (failure := gpu_failure(error)) is not None:
+                    raise failure from error
+                raise RankLostError(GONE) from error
         return buffer
+
+    def _lost(self) -> bool:
+        return self.lifeline is not None and self.lifeline.broken
 
     def add_common(self, buffer: Tensor, mark: Sequence[int]) -> tuple[Tensor, bool]:
         """The sum of all ranks' buffers, and whether all of them gave the same mark, in one sum.
@@ -135,6 +154,8 @@ class Ranks:
 
     def close(self) -> None:
         """Leave the process group."""
+        if self.lifeline is not None:
+            self.lifeline.let_go()
         if self.size > 1:
             dist.destroy_process_group()
 
@@ -147,8 +168,63 @@ def _code(error: Exception | None) -> int:
     return _USER_ERROR if isinstance(error, ConfigError) else _FAULT
 
 
-def join(device: Device) -> Ranks:
+def _queued(work: dist.Work) -> Done:
+    work.wait()  # of NCCL: the GPU's queue waits, this thread does not
+    event = torch.cuda.Event()  # type: ignore[no-untyped-call]
+    event.record()
+    return on_gpu(work, event)
+
+
+class Lifeline:
+    """Tells of a lost rank while NCCL waits for it in silence: each rank holds a connection of gloo's to the next.
+
+    Its end breaks when the process ends, however it does; whoever holds the other tells all in the store.
+    """
+
+    def __init__(self, index: int, size: int, store: distributed_c10d.Store) -> None:
+        """Connect with the neighbours; all ranks do at the same time."""
+        self._next, self._before, self._store = (index + 1) % size, (index - 1) % size, store
+        group = dist.new_group(backend="gloo", timeout=_FOR_EVER)
+        assert isinstance(group, dist.ProcessGroup)
+        self._group = group
+        self._over = self._broken = False
+        self._thread = Thread(target=self._hold, daemon=True)
+        self._thread.start()
+
+    @property
+    def broken(self) -> bool:
+        """Whether any rank knows of a lost one."""
+        try:
+            return self._broken or self._store.check(["lost"])
+        except RuntimeError:
+            return True  # the launcher is gone with its store
+
+    def let_go(self, patience: float = 5.0) -> None:
+        """Tell the neighbour that this rank leaves in order, and wait so many seconds for the other one's word."""
+        self._over = True
+        with suppress(RuntimeError):
+            dist.send(torch.zeros(1), self._before, group=self._group)
+        self._thread.join(patience)
+
+    def _hold(self) -> None:
+        try:
+            dist.recv(torch.zeros(1), self._next, group=self._group)
+        except RuntimeError:
+            self._broken = not self._over
+            if self._broken:
+                with suppress(RuntimeError):
+                    self._store.set("lost", str(self._next))
+
+
+def join(device: Device, rank_timeout: float = Config.rank_timeout) -> Ranks:
     """Join the other ranks that torchrun or Slurm started: NCCL with one GPU per rank, else gloo.
+
+    Time limits of the backends are out of the way of ours: gloo's is longer, and NCCL's watchdog, which counts the work
+    that is queued before a sum, ends no process (TORCH_NCCL_ASYNC_ERROR_HANDLING=0).
+
+    Args:
+        device: asked for.
+        rank_timeout: seconds that the others may be silent for.
 
     Raises:
         ConfigError: the device is not there, or there are more ranks than GPUs.
@@ -179,10 +255,16 @@ def join(device: Device) -> Ranks:
         place_to_meet = ":".join(os.environ.get(key, "") for key in ("MASTER_ADDR", "MASTER_PORT"))
         why = str(error).partition("\n")[0]
         raise RunError(f"the ranks do not meet at MASTER_ADDR:MASTER_PORT, {place_to_meet} ({why})") from error
+    os.environ.setdefault("TORCH_NCCL_ASYNC_ERROR_HANDLING", "0")
     dist.init_process_group(
-        "nccl" if gpus else "gloo", store=store, rank=index, world_size=size, device_id=place if gpus else None
+        "nccl" if gpus else "gloo",
+        timeout=_FOR_EVER if gpus else timedelta(seconds=max(2 * rank_timeout, _LEAST_TIMEOUT)),
+        store=store,
+        rank=index,
+        world_size=size,
+        device_id=place if gpus else None,
     )
-    return Ranks(index, size, place, store)
+    return Ranks(index, size, place, store, rank_timeout, Lifeline(index, size, store) if gpus else None)
 
 
 class MeetingPlace:

@@ -66,8 +66,8 @@ def test_a_job_has_the_options_of_its_submission_whatever_becomes_of_the_files()
     folder, first, free, _ = rank.__reduce__()[1]
     assert folder == str(Path("runs/a").absolute()) and before.lr == 0.5
     assert with_absolute_paths(parse(first)) == before
-    never_early = ("--stop_at=null", "--patience=null")
-    assert free == ("--rounds=100", "--eval_every=1", "--checkpoint_every=10", "--keep_checkpoints=2", *never_early)
+    others = ("--stop_at=null", "--patience=null", "--rank_timeout=600.0")
+    assert free == ("--rounds=100", "--eval_every=1", "--checkpoint_every=10", "--keep_checkpoints=2", *others)
 
 
 @pytest.mark.parametrize("pickle", [RANK_OF_AN_EARLIER_VERSION, b"claunch.job\nRank\n."])

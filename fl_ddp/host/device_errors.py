@@ -1,0 +1,61 @@
+"""What torch says of a GPU or of memory, in a run's own words."""
+
+from __future__ import annotations
+
+import re
+
+import torch
+
+from fl_ddp.errors import DeviceError, RunError, one_line
+
+_FAILED = ("CUDA error", "unhandled cuda error", "CUDA driver error")
+_HOST_MEMORY = ("DefaultCPUAllocator", "not enough memory")
+
+
+def gpu_failure(error: BaseException) -> DeviceError | None:
+    """The failure of a GPU that an error tells of, if it does: torch's kind of error is that of NCCL's others, too."""
+    if isinstance(error, DeviceError):
+        return error
+    if out_of_memory(error) or not isinstance(error, RuntimeError):
+        return None
+    text = str(error)
+    if not isinstance(error, torch.AcceleratorError) and not any(words in text for words in _FAILED):
+        return None
+    line = next((line for line in text.splitlines() if any(words in line for words in _FAILED)), text)
+    return DeviceError(f"this rank's GPU failed: {one_line(line)}")
+
+
+def out_of_memory(error: BaseException) -> bool:
+    """Whether a GPU's or the machine's memory was too small for what was asked of it."""
+    if isinstance(error, torch.OutOfMemoryError | MemoryError):
+        return True
+    return isinstance(error, RuntimeError) and any(words in str(error) for words in _HOST_MEMORY)
+
+
+def of_device(error: BaseException, lanes: int) -> RunError | None:
+    """What to say of an error that comes of the device and not of a line of code; None of any other.
+
+    Args:
+        error: torch's or Python's.
+        lanes: clients side by side in the run.
+    """
+    if out_of_memory(error):
+        whose = "the GPU's" if isinstance(error, torch.OutOfMemoryError) else "this machine's"
+        return RunError(f"{whose} memory is too small for {_asked(error)}; {_less(lanes)}")
+    if isinstance(error, RuntimeError) and (found := re.match(r"(\w+) does not have a deterministic impl", str(error))):
+        what = f"{found[1]}, which the model or the method needs, has no form on a GPU that gives the same bits twice"
+        return RunError(f"{what}; use another layer, or --device cpu")
+    return gpu_failure(error)
+
+
+def _asked(error: BaseException) -> str:
+    """What did not fit any more."""
+    found = re.search(r"[Tt]ri(?:ed|es) to allocate ([\d.]+ (?:[KMGT]i?B|bytes))", str(error))
+    return f"{found[1]} more" if found else "what the run needs"
+
+
+def _less(lanes: int) -> str:
+    """What needs less."""
+    if lanes == 1:
+        return "there is one client at a time already (--lanes 1); a smaller --batch_size or --model needs less"
+    return f"a new run with --lanes {lanes // 2} instead of {lanes} needs about half"

@@ -1,0 +1,102 @@
+"""How a rank waits for a sum over all ranks: in short turns, so that it hears signals, lost ranks and a limit."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Protocol
+
+from fl_ddp.errors import RankLostError
+
+TURN = 0.2
+"""Seconds after which a waiting rank looks around; Python hears signals only then."""
+GONE = "another rank is gone (killed, out of memory, or its machine lost)"
+_LONGEST_PAUSE = 1e-3
+_BROKEN_AFTER = 5.0
+"""Seconds after which a sum that NCCL calls over, and the GPU not, is none: its communicator has failed."""
+
+
+class Work(Protocol):
+    """A sum under way."""
+
+    def is_completed(self) -> bool:
+        """Whether it is over, well or not."""
+
+    def wait(self, timeout: timedelta = ...) -> bool:
+        """Wait so long for it; an error if it failed or takes longer."""
+
+
+class Event(Protocol):
+    """A place in a GPU's queue."""
+
+    def query(self) -> bool:
+        """Whether the GPU has come there."""
+
+
+Done = Callable[[float], bool]
+"""Whether a sum is over: at once if so, else after about so many seconds."""
+
+
+def on_host(work: Work) -> Done:
+    """When a sum of gloo's is over."""
+
+    def done(seconds: float) -> bool:
+        if not work.is_completed():
+            try:
+                work.wait(timedelta(seconds=seconds))
+            except RuntimeError:
+                if not work.is_completed():
+                    return False
+        work.wait()
+        return True
+
+    return done
+
+
+def on_gpu(work: Work, event: Event) -> Done:
+    """When a sum of NCCL's is over, whose call returns at once.
+
+    Args:
+        work: NCCL's, which knows whether its communicator has failed.
+        event: in the GPU's queue behind it.
+    """
+    failed_since: list[float] = []
+
+    def done(seconds: float) -> bool:
+        start = time.perf_counter()
+        while not event.query():
+            waited = time.perf_counter() - start
+            if waited > seconds:
+                break
+            time.sleep(min(waited / 50, _LONGEST_PAUSE))
+        else:
+            return True
+        if work.is_completed():
+            failed_since.append(time.monotonic())
+            if time.monotonic() - failed_since[0] > _BROKEN_AFTER:
+                raise RankLostError(GONE)
+        return False
+
+    return done
+
+
+def wait(done: Done, limit: float, lost: Callable[[], bool]) -> None:
+    """Wait until a sum is over; a signal's handler may end the process meanwhile.
+
+    Args:
+        done: whether it is.
+        limit: seconds that other ranks may be silent for; time in which this process was stopped does not count.
+        lost: whether another rank is known to be gone.
+
+    Raises:
+        RankLostError: a rank is gone, or silent for longer.
+    """
+    waited, last = 0.0, time.monotonic()
+    while not done(TURN):
+        if lost():
+            raise RankLostError(GONE)
+        now = time.monotonic()
+        waited, last = waited + min(now - last, 5 * TURN), now
+        if waited > limit:
+            raise RankLostError(f"another rank is silent for longer than --rank_timeout {limit:g} seconds")
