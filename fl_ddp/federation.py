@@ -20,6 +20,7 @@ from fl_ddp.engine.samples import Normaliser, Samples, channel_statistics, of_ch
 from fl_ddp.engine.seeds import Purpose, generator, torch_seed
 from fl_ddp.errors import ConfigError
 from fl_ddp.guards.global_random import refuse_global_draws
+from fl_ddp.guards.room import activation_bytes, lanes_with_room, memory_of, need, with_room
 from fl_ddp.host.arithmetic import require_precision
 from fl_ddp.losses.criterion import ByOutput, Criterion
 from fl_ddp.losses.named import loss_named
@@ -144,8 +145,8 @@ def build_federation(config: Config, ranks: Ranks, module: torch.nn.Module | Non
         )
     device = ranks.device
     require_precision(config.precision, device)
-    if config.compile and device.type == "cpu":
-        require_compiler()
+    if config.compile:
+        require_compiler(device.type)
     source = registry.build(config.data)
     assert isinstance(source, Dataset)
     if source.merge and (config.local_test == 0 or config.local_test_from == "test"):
@@ -175,13 +176,14 @@ def build_federation(config: Config, ranks: Ranks, module: torch.nn.Module | Non
             return registry.build(config.model, **known)
 
     with _keyed(config, "constructor", "from torch's generator, which the run seeds for it", make):
-        network = make()
+        network = with_room(make, config.model.name, config.model.init_args, device)
     assert isinstance(network, torch.nn.Module)
     dtype = next((p.dtype for p in network.parameters()), torch.float32)
     train, test = _on_device(data, source, device, dtype)
     example = test.inputs(test.x[:1], dtype)
     if data.num_tokens:
         example = torch.full_like(example, data.num_tokens - 1)  # that a table too short for it be told now
+    activations = activation_bytes(network, example) if device.type == "cuda" else 0
     model = FlatModel(network, num_classes, example, loss)
     try_once = partial(try_gradient, model, example, test.y[:1], config.model.name)
     with _keyed(config, "forward", "by torch.nn.Dropout layers, whose keys are the run's", try_once):
@@ -205,6 +207,15 @@ def build_federation(config: Config, ranks: Ranks, module: torch.nn.Module | Non
     turnout = Turnout(config, worlds)
     pace = Pace(config, turnout)
     _refuse_idle(config, stream, worlds, pace.work)
+    statistics = Statistics(model, config.running_statistics)
+    momentum = config.momentum > 0
+    lanes = auto_lanes(config.cohort_size, device.type) if config.lanes == "auto" else config.lanes
+    if config.lanes == "auto" and device.type == "cuda":
+        slots, samples = len(optimizer.remembers(momentum=momentum)), min(config.batch_size, worlds.largest_client)
+        remembered = statistics.first_memory(method.init_client())
+        data_bytes = sum(each.x.nbytes + each.y.nbytes for each in (train, test))
+        needed = need(model.init(), slots, activations * samples, remembered, data_bytes)
+        lanes = lanes_with_room(lanes, needed, memory_of(device))
     return Federation(
         stream=stream,
         worlds=worlds,
@@ -219,11 +230,11 @@ def build_federation(config: Config, ranks: Ranks, module: torch.nn.Module | Non
         local_test_from=config.local_test_from,
         partition_seed=partition_seed,
         model=model,
-        statistics=Statistics(model, config.running_statistics),
+        statistics=statistics,
         optimizer=optimizer,
-        remembered=first_state(model, optimizer, momentum=config.momentum > 0) if optimizer.keep else {},
+        remembered=first_state(model, optimizer, momentum=momentum) if optimizer.keep else {},
         method=method,
-        lanes=auto_lanes(config.cohort_size, device.type) if config.lanes == "auto" else config.lanes,
+        lanes=lanes,
         remarks=tuple(_remarks(config, data)),
     )
 

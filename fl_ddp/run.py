@@ -22,7 +22,7 @@ from fl_ddp.errors import (
     StatesDifferError,
     in_one_line,
 )
-from fl_ddp.federation import build_federation
+from fl_ddp.federation import Federation, build_federation
 from fl_ddp.host.arithmetic import repeatable
 from fl_ddp.host.device_errors import of_device
 from fl_ddp.host.environment import prepare
@@ -91,7 +91,7 @@ def run(
         InterruptedRunError: a stop was asked for; what was finished is saved.
     """
     with repeatable(ranks.device.type, tf32=config.precision == "tf32"):
-        federation = ranks.together(lambda: build_federation(config, ranks, module))
+        federation = ranks.together(partial(_built, config, ranks, module))
         records = Records(config, ranks, federation, callbacks)
         try:
             if records.done:
@@ -115,6 +115,15 @@ def run(
             raise
         finally:
             records.release()
+
+
+def _built(config: Config, ranks: Ranks, module: torch.nn.Module | None) -> Federation:
+    try:
+        return build_federation(config, ranks, module)
+    except (RuntimeError, MemoryError) as error:
+        if (told := of_device(error, None)) is not None:
+            raise told from error
+        raise
 
 
 @contextmanager

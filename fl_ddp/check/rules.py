@@ -197,7 +197,7 @@ def _is_fedavg(it: Candidate) -> str:
 
 def _no_compiler(_: Candidate) -> str:
     try:
-        require_compiler()
+        require_compiler("cpu")
     except ConfigError:
         return "there is no C++ compiler here"
     return ""

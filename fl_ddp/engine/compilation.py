@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import logging
+import os
+import shutil
+import sysconfig
 import time
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache, wraps
+from pathlib import Path
 from threading import Lock, Timer
 from types import FunctionType
 from typing import Generic, ParamSpec, TypeVar, cast
@@ -136,12 +140,37 @@ class ByLayout(Generic[Made]):
         return self._made
 
 
-def require_compiler() -> None:
-    """Refuse a machine without the C++ compiler that torch would use on a CPU.
+def require_compiler(device_type: str) -> None:
+    """Refuse a machine without what torch compiles with: a C++ compiler for a CPU, Triton for a GPU.
 
     Raises:
-        ConfigError: there is none.
+        ConfigError: it is not there, or something that it needs.
     """
+    if device_type == "cuda":
+        _require_triton()
+    else:
+        _require_cpp()
+
+
+def _require_triton() -> None:
+    from torch.utils import _triton  # as above
+
+    scheme = sysconfig.get_default_scheme()
+    header = Path(sysconfig.get_paths("posix_prefix" if scheme == "posix_local" else scheme)["include"], "Python.h")
+    compiler = os.environ.get("CC")
+    if not _triton.has_triton_package():
+        lacks, install = "Triton, which this build of torch came without", "pip install triton"
+    elif not any(map(shutil.which, [compiler] if compiler else ["gcc", "clang"])):
+        looked_for = f"{compiler} (the environment variable CC names it)" if compiler else "gcc or clang"
+        lacks, install = f"a C compiler for Triton, and {looked_for} is not here", "install gcc"
+    elif not header.is_file():
+        lacks, install = f"Python's headers for Triton, and {header} is not here", "install python3-dev or the like"
+    else:
+        return
+    raise ConfigError("--compile", f"true needs {lacks}; {install}, or give --compile false")
+
+
+def _require_cpp() -> None:
     from torch._inductor import config  # as above
     from torch._inductor.cpp_builder import get_cpp_compiler
     from torch._inductor.exc import InvalidCxxCompiler

@@ -32,12 +32,12 @@ def out_of_memory(error: BaseException) -> bool:
     return isinstance(error, RuntimeError) and any(words in str(error) for words in _HOST_MEMORY)
 
 
-def of_device(error: BaseException, lanes: int) -> RunError | None:
+def of_device(error: BaseException, lanes: int | None) -> RunError | None:
     """What to say of an error that comes of the device and not of a line of code; None of any other.
 
     Args:
         error: torch's or Python's.
-        lanes: clients side by side in the run.
+        lanes: clients side by side in the run; None where none has begun to train.
     """
     if out_of_memory(error):
         whose = "the GPU's" if isinstance(error, torch.OutOfMemoryError) else "this machine's"
@@ -54,8 +54,10 @@ def _asked(error: BaseException) -> str:
     return f"{found[1]} more" if found else "what the run needs"
 
 
-def _less(lanes: int) -> str:
+def _less(lanes: int | None) -> str:
     """What needs less."""
+    if lanes is None:
+        return "the data and one model alone do not fit"
     if lanes == 1:
         return "there is one client at a time already (--lanes 1); a smaller --batch_size or --model needs less"
-    return f"a new run with --lanes {lanes // 2} instead of {lanes} needs about half"
+    return f"a new run with --lanes {lanes // 2} instead of {lanes} needs less"

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import sysconfig
 import threading
 from collections import Counter
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 import torch
 from torch import Tensor, fx
 from torch.profiler import ProfilerActivity, profile
+from torch.utils import _triton
 
 from fl_ddp.engine import compilation
-from fl_ddp.engine.compilation import FUSES_UPDATES, compiled, layout
+from fl_ddp.engine.compilation import FUSES_UPDATES, compiled, layout, require_compiler
 from fl_ddp.engine.fused_update import FuseUpdate
-from fl_ddp.errors import RunError
+from fl_ddp.errors import ConfigError, RunError
 
 G, ROWS, COLUMNS, BATCH = 3, 17, 29, 5
 
@@ -138,3 +141,26 @@ def test_what_cannot_be_compiled_says_so_and_what_fails_by_itself_fails_as_it_do
 
     with pytest.raises(KeyError, match="b"):
         compiled(fails, "the step")(torch.ones(3))
+
+
+def test_what_triton_needs_is_asked_for_before_a_run_on_a_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(words: str) -> None:
+        with pytest.raises(ConfigError, match=rf"--compile: true needs {words}.*, or give --compile false"):
+            require_compiler("cuda")
+
+    for name in ("gcc", "Python.h"):
+        (tmp_path / name).touch(0o755)
+    monkeypatch.setattr(_triton, "has_triton_package", lambda: True)
+    monkeypatch.setattr(sysconfig, "get_paths", lambda _: {"include": str(tmp_path)})
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("CC", raising=False)
+    require_compiler("cuda")
+    monkeypatch.setenv("CC", "no-such-cc")
+    refused("a C compiler for Triton, and no-such-cc .* install gcc")
+    monkeypatch.delenv("CC")
+    (tmp_path / "Python.h").unlink()
+    refused("Python's headers for Triton, .*Python.h is not here; install python3-dev")
+    (tmp_path / "gcc").unlink()
+    refused("a C compiler for Triton, and gcc or clang is not here")
+    monkeypatch.setattr(_triton, "has_triton_package", lambda: False)
+    refused("Triton, which this build of torch came without; pip install triton")

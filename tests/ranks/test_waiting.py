@@ -157,8 +157,10 @@ def test_a_sum_on_a_gpu_is_over_when_its_queue_has_come_there() -> None:
 
 def test_a_sum_on_a_gpu_that_never_ends_ends_at_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(waiting, "TURN", 0.02)
+    start = time.monotonic()
     with pytest.raises(RankLostError, match="--rank_timeout"):
         wait(on_gpu(Sum([False] * 10**4), Place(float("inf"))), 0.1, lambda: False)
+    assert time.monotonic() - start < 8
     looks = iter([False, False, True])
     with pytest.raises(RankLostError, match="another rank is gone"):
         wait(on_gpu(Sum([False] * 10**4), Place(float("inf"))), 600, lambda: next(looks))

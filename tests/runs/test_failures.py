@@ -40,6 +40,7 @@ REFUSED: Mapping[str, tuple[Mapping[str, object], str]] = {
     "missing_npz": ({"data": "no.npz"}, "no.npz"),
     "missing_run": ({"resume": "nowhere"}, "resume: nowhere"),
     "missing_yaml": ({"config": "no.yaml"}, "no.yaml"),
+    "more_than_memory": ({"model.hidden": 10**9}, "model: MLP with hidden 1000000000 needs .* GiB .* this machine has"),
     "refused_model": ({"model": "torch.nn.BatchNorm2d", "model.num_features": 1}, "GroupNorm"),
 }
 

@@ -1,0 +1,116 @@
+"""Whether a model and its lanes fit a device's memory, all of which counts: what is free decides nothing."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from fl_ddp.errors import ConfigError
+from fl_ddp.guards.allocations import AtMost, NewBytes
+from fl_ddp.host.device_errors import out_of_memory
+from fl_ddp.protocol import Tensors
+
+_CPU = torch.device("cpu")
+_GIB = 2**30
+_COPIES = 5
+"""Of a model that the smallest run holds: the module's, the server's state, a client's start, place and gradient."""
+_SHARE = 0.8
+"""Of a GPU's memory; the rest is torch's, of what is not counted here, and lost between blocks."""
+
+
+class Need(NamedTuple):
+    """Bytes of a run on a rank.
+
+    Attributes:
+        fixed: whatever the number of lanes.
+        lane: of each client in a group.
+    """
+
+    fixed: int
+    lane: int
+
+
+def memory_of(device: torch.device) -> int:
+    """Bytes of a GPU, in whole GiB as of all of its kind, or that this process may have of the machine."""
+    if device.type == "cuda":
+        total: int = torch.cuda.get_device_properties(device).total_memory
+        return total // _GIB * _GIB
+    machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    given = Path("/sys/fs/cgroup/memory.max")
+    text = given.read_text().strip() if given.exists() else ""
+    return min(machine, int(text)) if text.isdigit() else machine
+
+
+def with_room(make: Callable[[], object], name: str, options: Mapping[str, object], device: torch.device) -> object:
+    """A model, if the device holds what the smallest run needs of it.
+
+    Args:
+        make: makes it, on the host.
+        name: of its class, for the message.
+        options: given to it, for the message.
+        device: to train on.
+
+    Raises:
+        ConfigError: it does not, or the machine does not hold the module, which is told before its memory is taken.
+    """
+    host = memory_of(_CPU)
+    try:
+        with AtMost(host) as asked:
+            module = make()
+    except (MemoryError, RuntimeError) as error:
+        if not out_of_memory(error):
+            raise
+        raise _too_large(name, options, asked.bytes, _CPU, host) from error
+    if isinstance(module, nn.Module):
+        parameters = sum(p.nbytes for p in module.parameters() if not nn.parameter.is_lazy(p))
+        memory = memory_of(device)
+        if _COPIES * parameters > memory:
+            raise _too_large(name, options, _COPIES * parameters, device, memory)
+    return module
+
+
+def _too_large(name: str, options: Mapping[str, object], asked: int, device: torch.device, memory: int) -> ConfigError:
+    sizes = ", ".join(f"{key} {value}" for key, value in options.items() if isinstance(value, int | list | tuple))
+    whose = "the GPU" if device.type == "cuda" else "this machine"
+    needs = f"needs {_gib(asked)} of memory or more, and {whose} has {_gib(memory)}"
+    return ConfigError("--model", f"{name}{f' with {sizes}' if sizes else ''} {needs}", "a smaller one")
+
+
+def activation_bytes(module: nn.Module, example: Tensor) -> int:
+    """What one input [1, ...] leaves behind on its way through a module, which is still on the host."""
+    trains = module.training
+    with torch.no_grad(), NewBytes() as new:
+        module.eval()(example.cpu())
+    module.train(trains)
+    return int(new.count)
+
+
+def need(theta: Tensor, slots: int, activations: int, remembered: Tensors, data: int) -> Need:
+    """What a run needs.
+
+    Args:
+        theta: [P] the model.
+        slots: vectors like it that the optimizer remembers.
+        activations: bytes that the samples of a step leave behind.
+        remembered: by a client between rounds.
+        data: bytes of all samples.
+    """
+    # start, place, gradient, update; and what is summed, in float64 and its two bins
+    vectors = (4 + slots) * theta.nbytes + 3 * 8 * theta.numel()
+    memory = sum(each.nbytes for each in remembered.values())
+    return Need(_COPIES * theta.nbytes + data, vectors + 2 * activations + 2 * memory)
+
+
+def lanes_with_room(lanes: int, need: Need, memory: int) -> int:
+    """As many lanes as asked for, or fewer that a GPU's memory holds; at least one, which may try."""
+    return max(min(lanes, int(_SHARE * memory - need.fixed) // need.lane), 1)
+
+
+def _gib(size: int) -> str:
+    """A number of bytes as people read it."""
+    return f"{size / _GIB:.3g} GiB"

@@ -1,0 +1,60 @@
+"""What torch says of a GPU or of memory is told in one line, and its failures are no lost ranks."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from fl_ddp.errors import DeviceError, RankLostError, RunError
+from fl_ddp.host.device_errors import gpu_failure, of_device
+
+ASKED = "CUDA out of memory. Tried to allocate 20.00 GiB. GPU 0 has a total capacity of 139.72 GiB of which 3.1 GiB ..."
+ILLEGAL = "CUDA error: an illegal memory access was encountered\nCompile with `TORCH_USE_CUDA_DSA` to enable ..."
+OF_NCCL = "NCCL error in: NCCLUtils.cpp:94, unhandled cuda error (run with NCCL_DEBUG=INFO), NCCL version 2.27\nnccl"
+
+
+@pytest.mark.parametrize(("lanes", "advice"), [
+    (10, "a new run with --lanes 5 instead of 10 needs less"),
+    (3, "a new run with --lanes 1 instead of 3 needs less"),
+    (1, r"there is one client at a time already \(--lanes 1\); a smaller --batch_size or --model needs less"),
+    (None, "the data and one model alone do not fit"),
+])  # fmt: skip
+def test_too_little_memory_of_a_gpu_names_the_next_smaller_number_of_lanes(lanes: int | None, advice: str) -> None:
+    told = of_device(torch.OutOfMemoryError(ASKED), lanes)
+    assert isinstance(told, RunError) and not isinstance(told, DeviceError)
+    with pytest.raises(RunError, match=rf"the GPU's memory is too small for 20.00 GiB more; {advice}"):
+        raise told
+
+
+def test_too_little_memory_of_the_machine_is_told_alike() -> None:
+    text = "[enforce fail at alloc_cpu.cpp:127] data. DefaultCPUAllocator: can't allocate memory: you tried ..."
+    assert str(of_device(RuntimeError(text), 4)).startswith("this machine's memory is too small for what the run needs")
+    assert str(of_device(MemoryError(), 4)).endswith("--lanes 2 instead of 4 needs less")
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (torch.AcceleratorError(ILLEGAL), "CUDA error: an illegal memory access was encountered"),
+        (RuntimeError(f"NCCL communicator was aborted\n{ILLEGAL}"), "CUDA error: an illegal memory access"),
+        (RuntimeError(OF_NCCL), "unhandled cuda error"),
+    ],
+)
+def test_a_failure_of_a_gpu_is_told_as_one(error: RuntimeError, words: str) -> None:
+    told = gpu_failure(error)
+    assert told is not None and told.exit_code == 1 and not isinstance(told, RankLostError)
+    assert str(told).startswith("this rank's GPU failed: ") and words in str(told) and "\n" not in str(told)
+    assert gpu_failure(told) is told is of_device(told, 3)
+
+
+def test_a_layer_without_a_repeatable_form_is_named() -> None:
+    text = "adaptive_avg_pool2d_backward_cuda does not have a deterministic implementation, but you set 'torch.use_det"
+    told = str(of_device(RuntimeError(text), 3))
+    assert told.startswith("adaptive_avg_pool2d_backward_cuda, ") and told.endswith("or --device cpu")
+
+
+@pytest.mark.parametrize("error", [
+    RuntimeError("Connection closed by peer"), ValueError("CUDA error"), RuntimeError("mat1 and mat2 shapes"),
+])  # fmt: skip
+def test_other_errors_are_none_of_the_devices(error: Exception) -> None:
+    assert gpu_failure(error) is None and of_device(error, 3) is None
