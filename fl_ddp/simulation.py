@@ -62,7 +62,7 @@ class Simulation:
             self._remembered = method.init_client()
         memory = federation.first_memory(self._remembered)
         self._memory = ClientMemory(memory, ranks.device, start.memory if start else None)
-        self._watch = Stopwatch()
+        self._watch = Stopwatch(ranks.device.type)
         self._exchange = Exchange(config, ranks, stop, self._hooks, self._watch, records.lanes)
         self._evaluation = Evaluation(federation, self._world, ranks)
 

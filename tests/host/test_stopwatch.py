@@ -1,0 +1,117 @@
+"""Phases are timed by the clock of whoever does the work, and nothing waits for it."""
+
+from __future__ import annotations
+
+import time
+from typing import Self
+
+import pytest
+import torch
+
+from fl_ddp.host.stopwatch import PHASES, Stopwatch
+
+
+class Queue:
+    """A GPU's: work is put in at once and done later.
+
+    Attributes:
+        put: seconds of work put in so far.
+        done: seconds of it that are done.
+    """
+
+    def __init__(self) -> None:
+        self.put, self.done = 0.0, 0.0
+
+    def mark(self) -> Place:
+        return Place(self)
+
+
+class Place:
+    """A place in it."""
+
+    def __init__(self, queue: Queue) -> None:
+        self._queue, self._at = queue, queue.put
+
+    def reached(self) -> bool:
+        return self._queue.done >= self._at
+
+    def seconds_to(self, later: Self) -> float:
+        assert self.reached() and later.reached(), "not timed yet: a real event would raise"
+        return later._at - self._at
+
+
+def test_on_a_gpu_a_phase_has_the_time_of_its_work_and_not_of_its_call() -> None:
+    queue = Queue()
+    watch = Stopwatch(mark=queue.mark)
+    for name, seconds in (("training", 3.0), ("summing", 0.5), ("training", 2.0)):
+        with watch.phase(name):
+            queue.put += seconds
+    queue.done = queue.put
+    lap = watch.lap()
+    assert (lap["training"], lap["summing"], lap["other"]) == (5.0, 0.5, 0.0)
+    assert watch.lap()["training"] == 0.0
+
+
+def test_what_the_gpu_has_not_come_to_is_the_next_laps() -> None:
+    queue = Queue()
+    watch = Stopwatch(mark=queue.mark)
+    with watch.phase("training"):
+        queue.put += 3.0
+    with watch.phase("server"):
+        queue.put += 1.0
+    queue.done = 3.5
+    first = watch.lap()
+    queue.done = queue.put
+    second = watch.lap()
+    assert (first["training"], first["server"]) == (3.0, 0.0)
+    assert (second["training"], second["server"]) == (0.0, 1.0)
+
+
+def test_a_part_is_taken_from_the_phase_around_it() -> None:
+    queue = Queue()
+    watch = Stopwatch(mark=queue.mark)
+    with watch.phase("training"):
+        queue.put += 3.0
+        with watch.part_of("training", "forgetting", 1):
+            queue.put += 1.0
+    queue.done = queue.put
+    seconds = watch.lap()
+    assert (seconds["training"], seconds["forgetting"]) == (3.0, 1.0)
+
+
+def test_on_a_cpu_phases_and_the_rest_are_all_the_time_there_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = iter([0.0, 1.0, 4.0, 6.0, 7.0, 10.0])
+    monkeypatch.setattr(time, "perf_counter", lambda: next(clock))
+    watch = Stopwatch()
+    with watch.phase("training"):
+        pass
+    with watch.phase("checkpoint"):
+        pass
+    seconds = watch.lap()
+    assert seconds == {**dict.fromkeys(PHASES, 0.0), "training": 3.0, "checkpoint": 1.0, "other": 6.0}
+
+
+def test_the_clock_is_the_devices(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Event:
+        def __init__(self, enable_timing: bool) -> None:
+            assert enable_timing
+
+        def record(self) -> None:
+            asked.append("record")
+
+        def query(self) -> bool:
+            asked.append("query")
+            return True
+
+        def elapsed_time(self, later: Event) -> float:
+            assert later is not self
+            return 2500.0
+
+    asked: list[str] = []
+    monkeypatch.setattr(torch.cuda, "Event", Event)
+    watch = Stopwatch("cuda")
+    with watch.phase("training"):
+        assert asked == ["record"]
+    assert watch.lap()["training"] == 2.5 and asked == ["record", "record", "query"]
+    with Stopwatch("cpu").phase("training"):
+        assert len(asked) == 3
