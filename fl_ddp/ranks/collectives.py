@@ -10,7 +10,7 @@ from datetime import timedelta
 from functools import cache
 from itertools import count
 from threading import Thread
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import torch
 import torch.distributed as dist  # noqa: TID251
@@ -184,9 +184,8 @@ class Lifeline:
     def __init__(self, index: int, size: int, store: distributed_c10d.Store) -> None:
         """Connect with the neighbours; all ranks do at the same time."""
         self._next, self._before, self._store = (index + 1) % size, (index - 1) % size, store
-        group = dist.new_group(backend="gloo", timeout=_FOR_EVER)
-        assert isinstance(group, dist.ProcessGroup)
-        self._group = group
+        own = distributed_c10d.PrefixStore("lifeline", store)
+        self._group: Any = distributed_c10d.ProcessGroupGloo(own, index, size, _FOR_EVER)
         self._over = self._broken = False
         self._thread = Thread(target=self._hold, daemon=True)
         self._thread.start()
@@ -203,12 +202,12 @@ class Lifeline:
         """Tell the neighbour that this rank leaves in order, and wait so many seconds for the other one's word."""
         self._over = True
         with suppress(RuntimeError):
-            dist.send(torch.zeros(1), self._before, group=self._group)
+            self._group.send([torch.zeros(1)], self._before, 0).wait()
         self._thread.join(patience)
 
     def _hold(self) -> None:
         try:
-            dist.recv(torch.zeros(1), self._next, group=self._group)
+            self._group.recv([torch.zeros(1)], self._next, 0).wait()
         except RuntimeError:
             self._broken = not self._over
             if self._broken:

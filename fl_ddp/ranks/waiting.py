@@ -61,9 +61,10 @@ def on_gpu(work: Work, event: Event) -> Done:
         work: NCCL's, which knows whether its communicator has failed.
         event: in the GPU's queue behind it.
     """
-    failed_since: list[float] = []
+    called_over: float | None = None
 
     def done(seconds: float) -> bool:
+        nonlocal called_over
         start = time.perf_counter()
         while not event.query():
             waited = time.perf_counter() - start
@@ -73,8 +74,8 @@ def on_gpu(work: Work, event: Event) -> Done:
         else:
             return True
         if work.is_completed():
-            failed_since.append(time.monotonic())
-            if time.monotonic() - failed_since[0] > _BROKEN_AFTER:
+            called_over = called_over or time.monotonic()
+            if time.monotonic() - called_over > _BROKEN_AFTER:
                 raise RankLostError(GONE)
         return False
 
