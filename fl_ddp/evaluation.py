@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from fl_ddp.engine.samples import Samples
+from fl_ddp.engine.transfer import upload
 from fl_ddp.federation import Federation
 from fl_ddp.losses.criterion import ByOutput
 from fl_ddp.losses.cross_entropy import among, one_hot
@@ -134,7 +135,7 @@ class Evaluation:
         if not own:
             return []
         place = {int(i): k for k, i in enumerate(trained)}
-        after = (own["own_accuracy"].tolist(), own["own_loss"].tolist())
+        after = torch.stack([own["own_accuracy"], own["own_loss"]]).tolist()
         listed = trained if received.each is None else np.union1d(world.present, trained)
         of_received, found = (received.each, received.losses), list[ClientScores]()
         for i in map(int, listed):
@@ -186,7 +187,7 @@ class Evaluation:
         predict = _among(federation.method.predict, world.allowed)
         find = self._own_scores if self._by_output else own_scores
         accuracy, loss = find(predict, theta, world.own_samples, parts, federation.model.dtype)
-        tested = torch.tensor([float(len(part) > 0) for part in parts], device=accuracy.device)
+        tested = upload(torch.tensor([float(len(part) > 0) for part in parts]), accuracy.device)
         sums = {"own_accuracy": Term(accuracy, weight=tested), "tested": Term(tested)}
         return sums, {"own_accuracy": accuracy, "own_loss": loss}
 
@@ -212,7 +213,7 @@ class Evaluation:
         longest = max(map(len, self._world.local_test))
         each = of_lanes(predict, theta, samples, parts, longest, dtype)
         found = [self._score(*own) if len(own[0]) else (0.0, 0.0) for own in each]
-        return OfLanes(*torch.tensor(found, dtype=torch.float64, device=theta.device).T)
+        return OfLanes(*upload(torch.tensor(found, dtype=torch.float64), theta.device).T)
 
     def _score(self, outputs: Tensor, y: Tensor) -> tuple[float, float]:
         """Score and mean loss of a client's own test samples; nan for one without any."""
@@ -240,9 +241,10 @@ def evaluate(
         """Counts by label and prediction, then the two bins of the loss."""
         label = samples.y[batch]
         logits = predict(samples.inputs(samples.x[batch], dtype))
-        counts = torch.bincount(label * num_classes + logits.argmax(1), minlength=num_classes**2)
+        ones = torch.ones(len(label), dtype=torch.float64, device=label.device)
+        counts = ones.new_zeros(num_classes**2).index_add_(0, label * num_classes + logits.argmax(1), ones)
         nll = torch.nn.functional.cross_entropy(logits, label, reduction="none")
-        return torch.cat([counts.double(), exact_total(nll.double().clamp(max=LIMIT / size))])
+        return torch.cat([counts, exact_total(nll.double().clamp(max=LIMIT / size))])
 
     total = summed(score, size, num_classes**2 + 2, ranks)
     confusion = total[:-2].view(num_classes, num_classes)

@@ -147,14 +147,16 @@ class Total(NamedTuple):
     Attributes:
         sums: over the cohort, float64.
         rows: of its clients [cohort, ...], in the order of Info.cohort.
+        numbers: the sums that are numbers [], on the host.
     """
 
     sums: Tensors
     rows: Mapping[str, Tensor] = MappingProxyType({})
+    numbers: Mapping[str, float] = MappingProxyType({})
 
     def ratio(self, over: str, under: str) -> float | None:
         """One sum [] divided by another; None where there is none to divide, or nothing to divide by."""
-        return float(self.sums[over] / self.sums[under]) if over in self.sums and self.sums[under] > 0 else None
+        return self.numbers[over] / self.numbers[under] if over in self.numbers and self.numbers[under] > 0 else None
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from fl_ddp.config.settings import Config
 from fl_ddp.engine.group import Carried, Group, Workplace
 from fl_ddp.engine.plan import Plan
 from fl_ddp.engine.seeds import Purpose, noise_key
+from fl_ddp.engine.transfer import upload as uploaded
 from fl_ddp.evaluation import Evaluation, Personal, Received, Scores
 from fl_ddp.federation import Federation
 from fl_ddp.guards.hooks import Hooks, finite
@@ -278,17 +279,18 @@ class Simulation:
         of_others, _ = self._exchange.sum(
             mine, Work("client_update", f"round {index + 1}, client", others, train), server
         )
-        both = {name: total.sums[name] + of_others.sums[name] for name in ("own_accuracy", "tested")}
+        both = {name: total.numbers[name] + of_others.numbers[name] for name in ("own_accuracy", "tested")}
         everybody = np.concatenate([ids, others])
         own = {name: torch.cat([row, of_others.rows[name]]) for name, row in own.items()}
         each = self._evaluation.of_clients(everybody, initial, own)
-        return Personal(Total(both).ratio("own_accuracy", "tested"), each)
+        return Personal(Total({}, numbers=both).ratio("own_accuracy", "tested"), each)
 
     def _update(self, index: int, ids: Indices, server: Tensors, total: Total, kept: Sequence[Kept]) -> None:
         """The server's step; the round is finished, and what clients remember of it is kept."""
         with self._watch.phase("server"):
-            key = noise_key(self._config.seed, index, Purpose.SERVER)[0].to(self._ranks.device)
-            info = Info(index, torch.from_numpy(ids), self._config.clients, key, self._world.task)
+            key = uploaded(noise_key(self._config.seed, index, Purpose.SERVER), self._ranks.device)[0]
+            cohort = uploaded(torch.from_numpy(ids), self._ranks.device)
+            info = Info(index, cohort, self._config.clients, key, self._world.task)
             update = partial(self._federation.method.server_update, server, total, info)
 
             def finite_update() -> Tensors:

@@ -16,9 +16,10 @@ from fl_ddp.engine.plan import Plan
 from fl_ddp.engine.samples import Samples
 from fl_ddp.engine.seeds import Keys, Purpose, keys, noise_key, shuffled
 from fl_ddp.engine.step import Drawn, Objective, Split, State, StepKind, Walk, local_step
+from fl_ddp.engine.transfer import upload
 from fl_ddp.errors import ConfigError
 from fl_ddp.optimizers.rule import Rates
-from fl_ddp.protocol import Indices, Leaves, Tensors, Trained
+from fl_ddp.protocol import Counts, Factors, Indices, Leaves, Tensors, Trained
 
 STEPS = "steps"
 """Among what is carried of an optimizer, the number of its steps."""
@@ -108,9 +109,9 @@ class Group:
         self._keys = keys(seed, round_index, Purpose.ORDER, self.client)
         device = workplace.samples.x.device
         self._counts = np.array([len(own) for own in self._samples], np.int64)
-        self.keys = noise_key(seed, round_index, Purpose.METHOD, self.client).to(device)
-        self.n = torch.from_numpy(self._counts).to(device, workplace.dtype)
-        self.real = torch.from_numpy(self.client >= 0).to(device, workplace.dtype)
+        self.keys = upload(noise_key(seed, round_index, Purpose.METHOD, self.client), device)
+        self.n = upload(torch.from_numpy(self._counts), device, workplace.dtype)
+        self.real = upload(torch.from_numpy(self.client >= 0), device, workplace.dtype)
         self.steps = self._steps(plan)
         self.carried = Carried()
         self.ends_task, self.previous = False, round_index - 1
@@ -123,7 +124,7 @@ class Group:
     @cached_property
     def task_keys(self) -> Tensor:
         """[G] of what a method draws for a client, the same in all rounds of the task."""
-        return noise_key(self._seed, self.task, Purpose.TASK, self.client).to(self.n.device)
+        return upload(noise_key(self._seed, self.task, Purpose.TASK, self.client), self.n.device)
 
     @property
     def task(self) -> int:
@@ -144,7 +145,7 @@ class Group:
     def lr_factor(self) -> Tensor:
         """What the plan's learning rate is multiplied by for each client [G], float64."""
         own = self.plan.lr_factor
-        return torch.ones_like(self.n, dtype=torch.float64) if own is None else torch.from_numpy(own).to(self.n.device)
+        return torch.ones_like(self.n, dtype=torch.float64) if own is None else self._up(own, torch.float64)
 
     def train(
         self,
@@ -183,7 +184,7 @@ class Group:
                 leaf.copy_(kept.view_as(leaf))
         rates = Rates(*map(self._scalar, (plan.lr, plan.momentum, plan.weight_decay, plan.clip_norm or 0.0)))
         if plan.lr_factor is not None:
-            rates = rates._replace(lr=torch.from_numpy(plan.lr * plan.lr_factor).to(self.n))
+            rates = rates._replace(lr=self._up(plan.lr * plan.lr_factor))
         lr = self._lr_over_steps(plan)
         received, remembered = _split(server, objective, width), _split(memory, objective, width)
         steps = ByLayout(partial(local_step, objective, kind))
@@ -206,10 +207,14 @@ class Group:
         table = plan.lr * plan.over_steps.over_steps(plan.num_steps(self._counts))
         if plan.lr_factor is not None:
             table = plan.lr_factor * table
-        return torch.from_numpy(table).to(self.n)
+        return self._up(table)
 
     def _steps(self, plan: Plan) -> Tensor:
-        return torch.from_numpy(plan.num_steps(self._counts)).to(self.n)
+        return self._up(plan.num_steps(self._counts))
+
+    def _up(self, numbers: Factors | Counts, dtype: torch.dtype | None = None) -> Tensor:
+        """Numbers of the host, in the parameters' type unless another is given."""
+        return upload(torch.from_numpy(numbers), self.n.device, dtype or self.workplace.dtype)
 
     def split(self, share: float) -> tuple[Group, Group]:
         """The same clients with a share of their samples, the same ones in every round, and with the others.
@@ -275,7 +280,7 @@ class Group:
         return State(walk, torch.zeros_like(self.n), counted)
 
     def _scalar(self, value: float) -> Tensor:
-        return torch.tensor(value, dtype=self.workplace.dtype, device=self.n.device)
+        return torch.full((), value, dtype=self.workplace.dtype, device=self.n.device)
 
     def once(self, batch_size: int, max_samples: int = 0) -> Iterator[Drawn]:
         """Every sample of each lane once, in a random order of the client's in this round.
@@ -297,7 +302,7 @@ class Group:
     @cached_property
     def positions(self) -> Tensor:
         """Each client's samples [G, N] in the training set, -1 behind its last one; N is the same for all groups."""
-        return torch.from_numpy(self._padded(self.workplace.largest)).to(self.n.device)
+        return upload(torch.from_numpy(self._padded(self.workplace.largest)), self.n.device)
 
     def in_order(self, batch_size: int) -> Iterator[Drawn]:
         """Every sample of each lane once, as many batches as the largest of its clients needs, and at least one."""
@@ -320,9 +325,9 @@ class Group:
             lane_keys: [G] of the noise.
         """
         samples, device = self.workplace.samples, self.n.device
-        batches = torch.from_numpy(np.ascontiguousarray(indices)).to(device, non_blocking=True)
+        batches = upload(torch.from_numpy(np.ascontiguousarray(indices)), device)
         noise_keys = noise_key(lane_keys[None], Purpose.NOISE, np.arange(len(batches))[:, None])
-        noise_keys = noise_keys.to(device, non_blocking=True)
+        noise_keys = upload(noise_keys, device)
         mask, index = (batches >= 0).to(self.workplace.dtype), batches.clamp_min(0)
         number = torch.arange(len(batches), device=device)
         targets = samples.y[index]

@@ -87,9 +87,9 @@ def finite(server: Tensors, index: int) -> Tensors:
     Raises:
         DivergedError: one is not.
     """
-    for t in server.values():
-        if t.is_floating_point() and not bool(torch.stack(t.aminmax()).isfinite().all()):
-            raise DivergedError(f"round {index + 1}: the server's state is not finite")
+    ends = [torch.stack(t.aminmax()).isfinite().all() for t in server.values() if t.is_floating_point()]
+    if not bool(torch.stack(ends).all()):
+        raise DivergedError(f"round {index + 1}: the server's state is not finite")
     return server
 
 

@@ -16,6 +16,7 @@ from fl_ddp.bounds import Count, NonNegative, Real, UnitInterval
 from fl_ddp.clients.own_samples import sum_over
 from fl_ddp.engine.group import Group
 from fl_ddp.engine.seeds import uniform
+from fl_ddp.engine.transfer import upload
 from fl_ddp.losses.cross_entropy import one_hot
 from fl_ddp.methods.fedavg import FedAvg
 from fl_ddp.protocol import Batch, Info, Tensors, Total, Upload
@@ -105,7 +106,7 @@ class FedFomo(FedAvg):
 
     def chosen(self, group: Group, server: Tensors) -> Tensor:
         """Ids [G, M]: the client itself, then the others of the highest affinity, or any at random."""
-        own = torch.from_numpy(group.client).to(server["known"].device).clamp_min(0)
+        own = upload(torch.from_numpy(group.client), server["known"].device).clamp_min(0)
         noise = uniform(group.keys, 0, [self.num_clients + 1])
         explores = noise[:, :1] < self.epsilon - self.decay * group.round
         score = torch.where(explores, noise[:, 1:].to(server["affinity"]), server["affinity"][own])
@@ -115,10 +116,9 @@ class FedFomo(FedAvg):
 
     def server_update(self, server: Tensors, total: Total, info: Info) -> Tensors:
         """Keep the cohort's models and what it said; theta is the plain average, the generic model."""
-        at = info.cohort.to(server["known"].device)
         kept = {
-            "models": server["models"].index_copy(0, at, total.rows["model"]),
-            "known": server["known"].index_fill(0, at, 1),
-            "affinity": server["affinity"].index_add(0, at, total.rows["gains"]),
+            "models": server["models"].index_copy(0, info.cohort, total.rows["model"]),
+            "known": server["known"].index_fill(0, info.cohort, 1),
+            "affinity": server["affinity"].index_add(0, info.cohort, total.rows["gains"]),
         }
         return super().server_update(server, total, info) | kept

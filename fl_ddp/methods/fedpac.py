@@ -16,6 +16,7 @@ from fl_ddp.bounds import BelowOne, Count, NonNegative, Positive
 from fl_ddp.clients.own_samples import sum_over
 from fl_ddp.clients.simplex import least_on_simplex
 from fl_ddp.engine.group import Group
+from fl_ddp.engine.transfer import upload
 from fl_ddp.losses.criterion import mean_over
 from fl_ddp.losses.cross_entropy import one_hot
 from fl_ddp.methods.fedavg import FedAvg
@@ -80,10 +81,11 @@ class FedPAC(FedAvg):
         own = seen["z"] / seen["count"].clamp_min(1)[..., None]
         means = {"means": torch.where(server["known"][:, None] > 0, server["means"], own)}
         of_head = self.model.mask(head)
-        start = self.model.put(theta, head, server["heads"][group.client.clip(0)])
+        who = upload(torch.from_numpy(group.client.clip(0)), theta.device)
+        start = self.model.put(theta, head, server["heads"][who])
         plan = replace(group.plan, epochs=self.head_epochs, steps=None, lr=self.head_lr)
         first = group.train(start, self, {"free": of_head, "pull": theta.new_zeros(())}, means, plan=plan)
-        pull = theta.new_tensor(self.lam if group.round else 0.0)
+        pull = theta.new_full((), self.lam if group.round else 0.0)
         trained = group.train(first.theta, self, {"free": 1 - of_head, "pull": pull}, means, draw=1)
         after = sum_over(group, self.features_by_class, trained.theta)
         sums = self.average(group, server, trained) | {"count": after["count"], "z": after["z"]}
@@ -99,10 +101,10 @@ class FedPAC(FedAvg):
 
     def server_update(self, server: Tensors, total: Total, info: Info) -> Tensors:
         """FedAvg, the class means, and for each client of the cohort the best mixture of its heads (Eq. 10-11)."""
-        count, at = total.sums["count"], info.cohort.to(server["heads"].device)
+        count = total.sums["count"]
         means = (total.sums["z"] / count.clamp_min(1)[:, None]).to(server["means"].dtype)
         kept = {
-            "heads": server["heads"].index_copy(0, at, self.mixed(total.rows)),
+            "heads": server["heads"].index_copy(0, info.cohort, self.mixed(total.rows)),
             "means": torch.where(count[:, None] > 0, means, server["means"]),
             "known": torch.maximum(server["known"], (count > 0).to(server["known"])),
         }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zlib
 from functools import cache
+from itertools import islice
 
 import torch
 from torch import Tensor
@@ -26,7 +27,7 @@ def checksum(tensors: Tensors) -> list[int]:
     their places, mixed, so that a changed sign shows in lower bits, too, and summed by two modulo 2^64: what differs
     has another sum, but for a chance that is beyond noticing.
     """
-    total = 0
+    total, heads, sums = 0, list[int](), list[list[Tensor]]()
     for name, tensor in tensors.items():
         raw = tensor.detach().contiguous().reshape(-1).view(torch.uint8)
         full, whole = len(raw) // (4 * _WIDTH) * 4 * _WIDTH, len(raw) // 8 * 8
@@ -35,10 +36,14 @@ def checksum(tensors: Tensors) -> list[int]:
             parts.append(raw[full:whole].view(torch.int32)[None])
         if len(raw) > whole:
             parts.append(F.pad(raw[whole:].int(), (0, len(raw) % 2))[None])
-        total = 31 * total + zlib.crc32(f"{name} {tensor.dtype} {list(tensor.shape)}".encode())
-        for part in parts:
-            for row in _row_sums(part).tolist():
-                total = 31 * total + row & _WORD
+        heads.append(zlib.crc32(f"{name} {tensor.dtype} {list(tensor.shape)}".encode()))
+        sums.append([_row_sums(part) for part in parts])
+    # all are read at once, as each copy to the host waits for the device
+    found = iter(torch.cat([row for rows in sums for row in rows]).tolist() if any(sums) else [])
+    for head, rows in zip(heads, sums, strict=True):
+        total = 31 * total + head
+        for row in islice(found, sum(map(len, rows))):
+            total = 31 * total + row & _WORD
     return [total >> _BITS * piece & 2**_BITS - 1 for piece in range(_PIECES)]
 
 

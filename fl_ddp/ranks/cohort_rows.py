@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from math import prod
 
 import torch
 from torch import Tensor
 
+from fl_ddp.engine.transfer import Readings, upload
 from fl_ddp.errors import DivergedError
 from fl_ddp.protocol import Indices, Tensors
 
@@ -19,13 +21,15 @@ class CohortRows:
     becomes a positive one on each.
     """
 
-    def __init__(self, cohort: Indices, dtype: torch.dtype) -> None:
+    def __init__(self, cohort: Indices, dtype: torch.dtype, readings: Readings | None = None) -> None:
         """Begin with nothing.
 
         Args:
             cohort: [cohort] ids, in the order of the rows.
             dtype: of the buffer; float64 holds float32 and whole numbers up to 2^53 exactly.
+            readings: by which it is heard whether rows are finite; at once if None.
         """
+        self._readings = readings or Readings()
         self._place = {int(client): place for place, client in enumerate(cohort)}
         self._dtype = dtype
         self._of: dict[str, Tensor] = {}
@@ -43,16 +47,20 @@ class CohortRows:
             DivergedError: a client's row is not finite.
         """
         lanes = [lane for lane, client in enumerate(clients) if client >= 0]
+        if not rows:
+            return
+        device = next(iter(rows.values())).device
         places = [self._place[int(clients[lane])] for lane in lanes]
+        here, there = upload(torch.tensor([lanes, places], dtype=torch.int64), device)
+        told = [names[lane] for lane in lanes]
         for name, t in rows.items():
             if name not in self._of:
                 self._of[name] = t.new_zeros(len(self._place), *t.shape[1:], dtype=self._dtype)
                 self._type_of[name] = t.dtype
-            mine = t[lanes].to(self._dtype) + 0.0
+            mine = t[here].to(self._dtype) + 0.0
             finite = mine.isfinite().view(len(lanes), prod(mine.shape[1:])).all(1)
-            if not bool(finite.all()):
-                raise DivergedError(f"{names[lanes[int(finite.int().argmin())]]}: {name!r} is not finite")
-            self._of[name][places] = mine
+            self._of[name][there] = mine
+            self._readings.ask(finite, partial(_judge, name, told))
 
     def added_to(self, buffer: Tensor) -> Tensor:
         """A flat vector with all rows behind it, to be added over the ranks."""
@@ -65,3 +73,9 @@ class CohortRows:
             name: total.view(t.shape).to(self._type_of[name])
             for (name, t), total in zip(self._of.items(), sums, strict=True)
         }
+
+
+def _judge(name: str, clients: Sequence[str], finite: list[float]) -> None:
+    """Hear which clients' rows are finite."""
+    if not all(finite):
+        raise DivergedError(f"{clients[finite.index(False)]}: {name!r} is not finite")

@@ -7,13 +7,14 @@ and Nguyen 2013). Sums of either are exact in float64, so free of order, up to 2
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from fl_ddp.engine.compilation import compiled, layout
+from fl_ddp.engine.transfer import Readings
 from fl_ddp.errors import DivergedError, RunError
 from fl_ddp.protocol import Term
 
@@ -59,11 +60,14 @@ def _compiled(layout: Hashable, threads: int) -> _GroupBins:
 
 
 class _Sum(NamedTuple):
-    """A sum: its bins [S], or one part [S] of a fast sum, a bound of its magnitude [], and its shape."""
+    """A sum: its bins [S], or one part [S] of a fast sum, and its shape."""
 
     parts: tuple[Tensor, ...]
-    largest: Tensor
     shape: torch.Size
+
+
+_Flat = tuple[Tensor, Tensor | None, Tensor | None]
+"""A term as value [G, S], minus [S] or [G, S], weight [G, 1] or [G, S]."""
 
 
 class CohortSum:
@@ -71,15 +75,22 @@ class CohortSum:
 
     Attributes:
         exact: two float64 bins a number; otherwise one plain float32 sum, whose bits depend on the number of ranks.
+        numbers: the totals that are numbers [], on the host, once they are read.
     """
 
-    def __init__(self, exact: bool, compile: bool, num_ranks: int = 1, threads: int = 1) -> None:
+    def __init__(
+        self, exact: bool, compile: bool, num_ranks: int = 1, threads: int = 1, readings: Readings | None = None
+    ) -> None:
+        """Begin with nothing; whether sums are in range is asked of the device by readings, or at once."""
         self.exact, self._compile, self._threads = exact, compile, threads
         self._limit = min(LIMIT, _EXACT_UP_TO / num_ranks)
         self._of: dict[str, _Sum] = {}
+        self._bounds: dict[str, float] = {}
+        self._readings = readings or Readings()
+        self.numbers: dict[str, float] = {}
 
     def add(self, sums: Mapping[str, Tensor | Term], real: Tensor, names: Sequence[str]) -> None:
-        """Add a group's summands.
+        """Add a group's summands; that they are sound is heard with the readings.
 
         Args:
             sums: summands by name, [G, ...].
@@ -99,16 +110,16 @@ class CohortSum:
             else:
                 parts = [_summands(*flat, real).float().sum(0)]
                 largest = parts[0].abs().amax()
-            if not bool(largest < LIMIT):
-                raise _blame(name, _summands(*flat, real), names)
-            self._add(name, _Sum(tuple(parts), largest, term.value.shape[1:]))
+            self._add(name, _Sum(tuple(parts), term.value.shape[1:]))
+            held = sum(t.nbytes for t in flat if t is not None)
+            self._readings.ask(largest.view(1), partial(self._judge, name, flat, real, names), held)
 
     def buffer(self) -> Tensor:
         """All sums as one flat vector, to be added over the ranks."""
         return torch.cat([part for group in self._of.values() for part in group.parts])
 
     def totals(self, buffer: Tensor) -> dict[str, Tensor]:
-        """Read the sums, float64, from a vector shaped like buffer().
+        """The sums, float64, from a vector shaped like buffer(); that they are in range is heard with the readings.
 
         Raises:
             RunError: a sum over all ranks is out of range.
@@ -118,9 +129,7 @@ class CohortSum:
         out = {}
         for name, group in self._of.items():
             total = next(parts) + next(parts) if self.exact else next(parts).double()
-            least, most = total.aminmax()
-            if not bool((least > -LIMIT) & (most < LIMIT)):
-                raise _too_large(name, LIMIT)
+            self._readings.ask(torch.stack(total.aminmax()), partial(self._judge_total, name))
             out[name] = total.view(group.shape)
         return out
 
@@ -128,15 +137,28 @@ class CohortSum:
         old = self._of.get(name)
         if old:
             parts = tuple(a.add_(b) for a, b in zip(old.parts, more.parts, strict=True))
-            more = _Sum(parts, old.largest + more.largest, old.shape)
-        # an upper bound of all that was reached on the way, so that no partial sum was inexact
-        if not bool(more.largest < self._limit):
-            raise _too_large(name, self._limit)
+            more = _Sum(parts, old.shape)
         self._of[name] = more
 
+    def _judge(self, name: str, flat: _Flat, real: Tensor, names: Sequence[str], found: list[float]) -> None:
+        """Hear the largest magnitude of a group's sum."""
+        if not found[0] < LIMIT:
+            raise _blame(name, _summands(*flat, real), names)
+        # an upper bound of all that was reached on the way, so that no partial sum was inexact
+        self._bounds[name] = self._bounds.get(name, 0.0) + found[0]
+        if not self._bounds[name] < self._limit:
+            raise _too_large(name, self._limit)
 
-def _flatten(term: Term) -> tuple[Tensor, Tensor | None, Tensor | None]:
-    """A term as value [G, S], minus [S] or [G, S], weight [G, 1] or [G, S]."""
+    def _judge_total(self, name: str, found: list[float]) -> None:
+        """Hear the least and the largest number of a total."""
+        least, most = found
+        if not (least > -LIMIT and most < LIMIT):
+            raise _too_large(name, LIMIT)
+        if not self._of[name].shape:
+            self.numbers[name] = least
+
+
+def _flatten(term: Term) -> _Flat:
     lanes, shape = term.value.shape[0], term.value.shape[1:]
     minus, weight = term.minus, term.weight
     if minus is not None:

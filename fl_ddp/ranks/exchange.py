@@ -11,8 +11,9 @@ from torch import Tensor
 
 from fl_ddp.config.settings import Config
 from fl_ddp.engine.group import Group
+from fl_ddp.engine.transfer import Readings
 from fl_ddp.errors import StatesDifferError
-from fl_ddp.guards.hooks import Hooks
+from fl_ddp.guards.hooks import REPORTED, Hooks
 from fl_ddp.host.interrupt import StopRequest
 from fl_ddp.host.stopwatch import Stopwatch
 from fl_ddp.protocol import Indices, Tensors, Total, Upload
@@ -80,11 +81,15 @@ class Exchange:
             hand: this rank's clients.
             work: what a group of them does.
             server: the state they start from, which must be the same on all ranks.
+
+        Returns:
+            the total, of whose rows those that are only reported are on the host; and what stays.
         """
         watch, config = self._watch, self._config
         exact = config.reduction == "exact"
-        sums = CohortSum(exact, config.compile, self._ranks.size, self._workers.size)
-        rows = CohortRows(work.order, torch.float64 if exact else torch.float32)
+        readings = Readings(self._ranks.device.type)
+        sums = CohortSum(exact, config.compile, self._ranks.size, self._workers.size, readings)
+        rows = CohortRows(work.order, torch.float64 if exact else torch.float32, readings)
         kept: list[Kept] = []
         error, self.late = self.late, None
         try:
@@ -98,13 +103,22 @@ class Exchange:
                         sums.add(upload.sums, group.real, names)
                         rows.add(upload.rows, group.client, names)
                         kept.append(Kept(group.client, upload.memory, bytes_up(upload)))
+            if self._ranks.size > 1:  # a rank on its own hears all when it has the totals
+                with watch.phase("summing"):
+                    readings.read()
         except Exception as failure:
             error = error or failure
         with watch.phase("summing"):
             self._ranks.agree(error)
             buffer = sums.buffer()
             summed, gathered = self._added(rows.added_to(buffer), server).tensor_split([len(buffer)])
-            return Total(sums.totals(summed), rows.totals(gathered)), kept
+            total = Total(sums.totals(summed), rows.totals(gathered), sums.numbers)
+            reported = {name: t for name, t in total.rows.items() if name in REPORTED}
+            on_host = {name: torch.empty_like(t, device="cpu") for name, t in reported.items()}
+            for name, t in reported.items():
+                readings.ask(t.flatten(), partial(_fill, on_host[name]))
+            readings.read()
+            return total._replace(rows={**total.rows, **on_host}), kept
 
     def refuse_unlike(self, server: Tensors) -> None:
         """Compare the ranks' states.
@@ -133,3 +147,8 @@ class Exchange:
                 "on every rank, with random numbers from keys alone"
             )
         return total
+
+
+def _fill(t: Tensor, numbers: list[float]) -> None:
+    """Write numbers into a tensor of the host."""
+    t.view(-1).copy_(torch.tensor(numbers, dtype=torch.float64))

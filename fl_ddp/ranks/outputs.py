@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from fl_ddp.engine.samples import Samples
+from fl_ddp.engine.transfer import upload
 from fl_ddp.protocol import Indices
 from fl_ddp.ranks.collectives import Ranks
 from fl_ddp.ranks.threads import workers_on
@@ -31,7 +32,7 @@ def gathered(
         dtype: of the inputs.
         ranks: to deal batches to.
     """
-    index = torch.from_numpy(rows).to(samples.y.device)
+    index = upload(torch.from_numpy(rows), samples.y.device)
 
     def of_batch(start: int) -> Tensor:
         with torch.no_grad():
@@ -43,7 +44,8 @@ def gathered(
     outputs = torch.zeros_like(y)
     for start, some in zip(mine, found, strict=True):
         outputs[start : start + BATCH] = some
-    return ranks.add(outputs).cpu(), y.cpu()  # what others have is 0 here, so that the sum is what they have
+    # what others have is 0 here, so that the sum is what they have
+    return _on_host(ranks.add(outputs), y)
 
 
 def of_lanes(
@@ -68,13 +70,13 @@ def of_lanes(
     index = torch.zeros(len(parts), -(-longest // width) * width, dtype=torch.int64)
     for lane, part in enumerate(parts):
         index[lane, : len(part)] = torch.from_numpy(part)
-    index = index.to(samples.y.device)
+    index = upload(index, samples.y.device)
     with torch.no_grad():
         found = [
             torch.vmap(predict)(theta, samples.inputs(samples.x[at], dtype)).double()
             for at in torch.split(index, width, 1)
         ]
-    outputs, targets = torch.cat(found, 1).cpu(), samples.y[index].double().cpu()
+    outputs, targets = _on_host(torch.cat(found, 1), samples.y[index].double())
     for lane, part in enumerate(parts):
         yield outputs[lane, : len(part)], targets[lane, : len(part)]
 
@@ -97,3 +99,11 @@ def summed(score: Callable[[slice], Tensor], size: int, width: int, ranks: Ranks
     batches = ranks.together(lambda: workers_on(ranks.device.type).map(of_batch, mine))
     nothing = torch.zeros(width, dtype=torch.float64, device=ranks.device)
     return ranks.add(torch.stack([nothing, *batches]).sum(0)).cpu()
+
+
+def _on_host(outputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+    """Both, of one shape, in one copy: each waits for the device."""
+    if outputs.device.type == "cpu":
+        return outputs, targets
+    both = torch.stack([outputs, targets]).cpu()
+    return both[0], both[1]

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from fl_ddp.engine.samples import Samples
+from fl_ddp.engine.transfer import upload
 from fl_ddp.protocol import Indices
 from fl_ddp.ranks.collectives import Ranks
 from fl_ddp.ranks.exact_sum import LIMIT, bins
@@ -51,7 +52,7 @@ def evaluate_clients(
         ranks: to deal batches to.
     """
     owner = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
-    index, client = (torch.from_numpy(t).to(samples.y.device) for t in (np.concatenate(parts), owner))
+    index, client = (upload(torch.from_numpy(t), samples.y.device) for t in (np.concatenate(parts), owner))
 
     def score(batch: slice) -> Tensor:
         """Right predictions and the two bins of the loss by client."""
@@ -88,7 +89,7 @@ def own_scores(
     rows = torch.full((len(parts), -(-longest // WIDTH) * WIDTH), -1)
     for lane, part in enumerate(parts):
         rows[lane, : len(part)] = torch.from_numpy(part)
-    rows = rows.to(device)
+    rows = upload(rows, device)
     right, loss = torch.zeros(2, len(parts), device=device, dtype=torch.float64)
     with torch.no_grad():
         for at in torch.split(rows, WIDTH, 1):

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
+from fl_ddp.engine.transfer import Readings
 from fl_ddp.errors import RunError
 from fl_ddp.protocol import Term
 from fl_ddp.ranks.exact_sum import LIMIT, CohortSum, bins, exact_total
@@ -254,3 +255,20 @@ def test_compiled_sums_are_the_eager_ones_bit_for_bit(size: int, kind: str) -> N
         compiled, eager = (add(add(CohortSum(True, c), sums, real), sums, real) for c in (True, False))
     assert torch.equal(compiled.buffer(), eager.buffer())
     assert compiled.buffer().any()
+
+
+def test_questions_are_answered_in_order_by_one_reading() -> None:
+    readings = Readings("cuda")
+    total = CohortSum(True, False, readings=readings)
+    each = torch.tensor([[1.0], [math.nan]])
+    add(total, {"n": torch.tensor([1.0, 2.0]), "a": each, "b": each})
+    add(total, {"n": torch.ones(1), "a": torch.full((1, 1), math.inf)})
+    with pytest.raises(RunError, match="client 31: 'a' is not finite"):
+        readings.read()
+    total = CohortSum(True, False, readings=readings)
+    for _ in "12":
+        add(total, {"n": torch.tensor([1.0, 2.0]), "a": torch.ones(2, 3)})
+    found = total.totals(total.buffer())
+    assert total.numbers == {}
+    readings.read()
+    assert total.numbers == {"n": 6.0} and found["a"].tolist() == [4, 4, 4]

@@ -1,0 +1,56 @@
+"""What crosses between host and device, where the host need not wait for what the device does meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+_MOST_HELD = 2**31
+"""Bytes on the device that questions may keep from being freed before they are answered."""
+
+
+def upload(t: Tensor, device: torch.device, dtype: torch.dtype | None = None) -> Tensor:
+    """A tensor of the host on a device, through pinned memory where that is a GPU: a copy from other memory waits."""
+    t = t if dtype is None else t.to(dtype)
+    return (t.pin_memory() if device.type == "cuda" else t).to(device, non_blocking=True)
+
+
+class Readings:
+    """Numbers of the device that the host asks for, all read in one copy; on a CPU each at once, as it costs nothing.
+
+    Answers are heard in the order of the questions, so that of several errors the first one counts.
+    """
+
+    def __init__(self, device_type: str = "cpu") -> None:
+        """Nothing is asked so far."""
+        self._at_once = device_type == "cpu"
+        self._asked: list[tuple[Tensor, Callable[[list[float]], None]]] = []
+        self._held = 0
+
+    def ask(self, numbers: Tensor, hear: Callable[[list[float]], None], held: int = 0) -> None:
+        """Ask for numbers [n].
+
+        Args:
+            numbers: of any type that float64 holds exactly.
+            hear: is given them once they are read.
+            held: bytes of the tensors on the device that hear() needs.
+        """
+        if self._at_once:
+            hear(numbers.tolist())
+            return
+        self._asked.append((numbers, hear))
+        self._held += held
+        if self._held > _MOST_HELD:
+            self.read()
+
+    def read(self) -> None:
+        """Wait for all that was asked, and hear it."""
+        asked, self._asked, self._held = self._asked, [], 0
+        if not asked:
+            return
+        found = torch.cat([numbers.double() for numbers, _ in asked]).tolist()
+        for numbers, hear in asked:
+            own, found = found[: len(numbers)], found[len(numbers) :]
+            hear(own)

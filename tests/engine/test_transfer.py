@@ -1,0 +1,80 @@
+"""What the host asks of the device is read once, in the order of the questions."""
+
+from __future__ import annotations
+
+import pretend_device
+import pytest
+import torch
+from pretend_device import DEVICE, pretending
+from torch import Tensor
+
+from fl_ddp.engine import transfer
+from fl_ddp.engine.transfer import Readings, upload
+
+
+def asked(readings: Readings, *questions: Tensor, held: int = 0) -> list[list[float]]:
+    heard: list[list[float]] = []
+    for numbers in questions:
+        readings.ask(numbers, heard.append, held)
+    return heard
+
+
+def test_a_cpu_answers_at_once_and_others_when_they_are_read() -> None:
+    questions = (torch.tensor([1.5, 2.0]), torch.tensor([True]), torch.tensor([2**50], dtype=torch.int64))
+    for device_type in ("cpu", "cuda"):
+        readings = Readings(device_type)
+        heard = asked(readings, *questions)
+        assert bool(heard) == (device_type == "cpu")
+        readings.read()
+        assert heard == [[1.5, 2], [1], [2**50]]
+        readings.read()
+        assert len(heard) == 3
+
+
+def test_what_is_held_for_answers_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transfer, "_MOST_HELD", 100)
+    heard = asked(Readings("cuda"), *torch.ones(5, 1), held=40)
+    assert len(heard) == 3, "the third question has 120 bytes held, so that it and those before it are answered"
+
+
+def test_an_error_in_an_answer_is_the_first_one_and_is_told_once() -> None:
+    def refuse(numbers: list[float]) -> None:
+        raise ValueError(str(numbers))
+
+    readings = Readings("cuda")
+    heard = asked(readings, torch.ones(1))
+    for number in (2.0, 3.0):
+        readings.ask(torch.tensor([number]), refuse)
+    with pytest.raises(ValueError, match=r"^\[2.0\]$"):
+        readings.read()
+    assert heard == [[1.0]]
+    readings.read()
+
+
+@pretend_device.needed
+def test_many_questions_are_one_wait_and_uploads_are_none() -> None:
+    with pretending() as seen:
+        up = [upload(torch.arange(3), DEVICE), upload(torch.arange(2), DEVICE, torch.float64)]
+        readings = Readings(DEVICE.type)
+        heard = asked(readings, *up)
+        assert (seen.waits(), up[1].dtype) == (0, torch.float64)
+        readings.read()
+        assert seen.waits() == 1 and heard == [[0, 1, 2], [0, 1]]
+
+
+def test_uploads_to_a_gpu_are_pinned(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[str] = []
+
+    def pin(t: Tensor) -> Tensor:
+        told.append("pinned")
+        return t
+
+    def to(t: Tensor, device: torch.device, **how: object) -> Tensor:
+        told.append(f"{device} {how}")
+        return t
+
+    monkeypatch.setattr(Tensor, "pin_memory", pin)
+    monkeypatch.setattr(Tensor, "to", to)
+    for device in ("cpu", "cuda"):
+        upload(torch.ones(1), torch.device(device))
+    assert told == ["cpu {'non_blocking': True}", "pinned", "cuda {'non_blocking': True}"]
