@@ -62,7 +62,8 @@ class Simulation:
         with self._hooks.keyed("init_client", "group.keys in client_update", method.init_client):
             self._remembered = method.init_client()
         memory = federation.first_memory(self._remembered)
-        self._memory = ClientMemory(memory, ranks.device, start.memory if start else None)
+        own = len(range(ranks.index, config.clients, ranks.size))
+        self._memory = ClientMemory(memory, ranks.device, start.memory if start else None, own)
         self._watch = Stopwatch(ranks.device.type)
         self._exchange = Exchange(config, ranks, stop, self._hooks, self._watch, records.lanes)
         self._evaluation = Evaluation(federation, self._world, ranks)

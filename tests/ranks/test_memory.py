@@ -1,10 +1,16 @@
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
 import numpy as np
+import pytest
 import torch
 from torch import Tensor
 
-from fl_ddp.ranks.memory import ClientMemory
+from fl_ddp.protocol import Tensors
+from fl_ddp.ranks import memory as memory_module
+from fl_ddp.ranks.memory import Beside, ClientMemory, OnDevice, OnHost
 
 CPU = torch.device("cpu")
 
@@ -79,3 +85,67 @@ def test_a_method_without_memory_has_none() -> None:
     assert memory.take(ids(1, 2)) == {}
     assert set(memory.stacked()) == {"ids"}
     assert fresh().stacked()["ids"].tolist() == []
+
+
+class Copies(Beside):
+    """Copies of the host alone, which are told."""
+
+    def __init__(self) -> None:
+        self.told: list[str] = []
+
+    def pinned(self, shape: Sequence[int], dtype: torch.dtype) -> Tensor:
+        self.told.append(f"pinned {list(shape)}")
+        return torch.empty(*shape, dtype=dtype)
+
+    @contextmanager
+    def taking(self) -> Iterator[Tensors]:
+        self.told.append("taken")
+        yield {}
+
+    @contextmanager
+    def putting(self, memory: Tensors) -> Iterator[None]:
+        self.told.append("put")
+        yield
+
+    def finish(self) -> None:
+        self.told.append("finished")
+
+
+INITIAL = {"c": torch.full((3,), 0.5), "rounds": torch.tensor(0)}
+
+
+@pytest.mark.parametrize("place", [OnDevice(INITIAL, CPU, 40), OnHost(INITIAL, CPU, Copies())])
+def test_other_places_remember_the_same(place: OnDevice | OnHost) -> None:
+    usual, random = OnHost(INITIAL, CPU), np.random.default_rng(3)
+    for _ in range(12):
+        clients = random.choice(40, 5, replace=False).tolist()
+        lanes = random.permutation(7)[:5].tolist()
+        memory = {"c": torch.from_numpy(random.normal(size=(7, 3))).float(), "rounds": torch.arange(7)}
+        for each in (usual, place):
+            each.put(clients, lanes, {name: t.clone() for name, t in memory.items()})
+        asked = [*random.choice(40, 4).tolist(), -1]
+        expected, found = usual.take(asked), place.take(asked)
+        assert all(torch.equal(found[name], t) for name, t in expected.items())
+        found["c"].fill_(9)
+    assert place.clients() == usual.clients()
+    ids = usual.clients()
+    assert all(torch.equal(place.stacked(ids)[name], t) for name, t in usual.stacked(ids).items())
+
+
+def test_copies_beside_the_training_go_to_slabs_and_a_checkpoint_waits_for_them() -> None:
+    copies = Copies()
+    memory = OnHost(INITIAL, CPU, copies)
+    for first in (0, 2):
+        memory.put(range(first, first + 33), range(33), rows(*range(33)))
+    memory.take([1])
+    assert memory.stacked([1, 2])["c"][:, 0].tolist() == [1, 0]
+    slab = ["pinned [32, 3]", "pinned [32]"]
+    assert copies.told == ["put", *slab, *slab, "put", "taken", "finished"]
+
+
+def test_clients_memory_stays_on_a_device_that_has_room_for_all_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    device = torch.device("meta")
+    for room, place in ((5 * 20, OnDevice), (5 * 20 - 1, OnHost)):
+        monkeypatch.setattr(memory_module, "room_on", lambda _, room=room: room)
+        assert isinstance(ClientMemory(INITIAL, device, most=4)._kept, place)
+    assert isinstance(ClientMemory(INITIAL, CPU, most=4)._kept, OnHost)

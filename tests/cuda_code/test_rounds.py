@@ -1,0 +1,90 @@
+"""Whole rounds on the pretended device: no mixed devices, the bits of a CPU, and hardly a wait."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import device_cases
+import pretend_device
+import pytest
+import torch
+from on_device import CPU, Settings, played
+from pretend_device import DEVICE, pretending
+
+from fl_ddp.check.runs import SETTINGS
+from fl_ddp.config.command_line import from_mapping
+from fl_ddp.host.interrupt import StopRequest
+from fl_ddp.network.flat_model import FlatModel
+from fl_ddp.ranks.collectives import Ranks
+from fl_ddp.run import run
+
+pytestmark = pretend_device.needed
+QUICK = ("FedAvg", "Scaffold")
+"""Cases of the default suite."""
+MOST_WAITS = 3
+"""A round, and two more where it is evaluated."""
+CASES: Mapping[str, Settings] = {**device_cases.METHODS, **device_cases.SETTINGS}
+
+
+@pytest.mark.parametrize(
+    "name", [name if name in QUICK else pytest.param(name, marks=pytest.mark.cuda_code) for name in CASES]
+)
+def test_a_run_has_the_bits_of_a_cpu_and_seldom_waits(name: str, tmp_path: Path) -> None:
+    settings = {**device_cases.SHORT, **device_cases.with_data(CASES[name], tmp_path)}
+    there = played(settings)
+    assert name in device_cases.OTHER_BITS or there.unlike(played(settings, CPU)) == []
+    _, plain, evaluated, _ = there.rounds  # what is made once a run is made in the first one
+    more = device_cases.MORE_WAITS.get(name, 0)
+    assert plain.waits <= MOST_WAITS + more, plain.told
+    assert evaluated.waits <= MOST_WAITS + 2 + more, evaluated.told
+
+
+def test_local_steps_never_wait() -> None:
+    rounds = [played({**device_cases.SHORT, "local_steps": steps}).rounds[1] for steps in (1, 9)]
+    assert rounds[0].waits == rounds[1].waits
+    assert "step.py" not in rounds[1].told
+
+
+def test_groups_of_clients_add_no_wait() -> None:
+    rounds = [played({**device_cases.SHORT, "lanes": lanes}).rounds[1] for lanes in (6, 1)]
+    assert rounds[0].waits == rounds[1].waits <= 2
+
+
+class FirstOfTwo(Ranks):
+    """Rank 0 of two, of which the other one adds nothing but the same mark."""
+
+    def add(self, buffer: torch.Tensor) -> torch.Tensor:
+        return buffer
+
+    def add_common(self, buffer: torch.Tensor, mark: Sequence[int]) -> tuple[torch.Tensor, bool]:
+        return super().add_common(buffer, mark)[0], True
+
+
+@pytest.mark.cuda_code
+def test_two_ranks_wait_for_their_sums_and_verdicts_alone() -> None:
+    rounds = played({**device_cases.SHORT, "cohort": 8}, ranks=FirstOfTwo(0, 2, DEVICE)).rounds
+    assert rounds[1].waits <= 8, rounds[1].told
+
+
+@pytest.mark.cuda_code
+def test_a_run_with_files_goes_on_after_its_end(tmp_path: Path) -> None:
+    settings = {**SETTINGS, **device_cases.SHORT, "method": "Scaffold", "rounds": 2, "out": str(tmp_path)}
+    with pretending():
+        ended = run(from_mapping({**settings, "name": "there"}), Ranks(0, 1, DEVICE), StopRequest())
+        again = {"resume": str(tmp_path / "there"), "rounds": 4}
+        resumed = run(from_mapping(again), Ranks(0, 1, DEVICE), StopRequest())
+    whole = run(from_mapping({**settings, "name": "here", "rounds": 4}), Ranks(0, 1, CPU), StopRequest())
+    assert ended["parameters_sha256"] != resumed["parameters_sha256"] == whole["parameters_sha256"]
+
+
+def test_a_planted_mistake_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A model that adds a tensor of the host to its logits."""
+    logits = FlatModel.logits
+
+    def planted(self: FlatModel, *args: object) -> torch.Tensor:
+        return logits(self, *args) + torch.zeros(self.num_classes)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(FlatModel, "logits", planted)
+    with pytest.raises(Exception, match=r"device .* and host"):
+        played(device_cases.SHORT)
