@@ -209,7 +209,7 @@ def build_federation(config: Config, ranks: Ranks, module: torch.nn.Module | Non
     _refuse_idle(config, stream, worlds, pace.work)
     statistics = Statistics(model, config.running_statistics)
     momentum = config.momentum > 0
-    lanes = auto_lanes(config.cohort_size, device.type) if config.lanes == "auto" else config.lanes
+    lanes = auto_lanes(config.cohort_size, device.type, model.num_params) if config.lanes == "auto" else config.lanes
     if config.lanes == "auto" and device.type == "cuda":
         slots, samples = len(optimizer.remembers(momentum=momentum)), min(config.batch_size, worlds.largest_client)
         remembered = statistics.first_memory(method.init_client())

@@ -99,7 +99,7 @@ class Config:
         running_statistics: of BatchNorm after a round: the mean of the cohort's (average), that of the first round for
             good (first), or each client's own (local), so that the clients' own models alone are tested.
         estimate_statistics: with local, test the global model too, on statistics of the cohort's training samples.
-        lanes: clients side by side on a rank; auto is a function of cohort size and device type. Part of the numbers.
+        lanes: clients side by side on a rank; auto is a function of cohort, model and device type. Part of the numbers.
         compile: compile the local step; false is for debugging. Part of the numbers.
         precision: of the clients' forward and backward pass: float32 is IEEE everywhere; tf32, of GPUs alone,
             rounds factors of products to ten bits; bfloat16 is autocast, parameters stay float32. Part of the numbers.

@@ -10,9 +10,12 @@ import numpy as np
 from fl_ddp.engine.seeds import Purpose, generator
 from fl_ddp.protocol import Counts, Indices
 
-_MOST_LANES = {"cpu": 16, "cuda": 64}
-# what a group costs beside its lanes, in lanes: Python, launches and guards
-_GROUP_COST = {"cpu": 1, "cuda": 16}
+_MOST_ON_CPU, _MOST_ON_GPU = 16, 64
+# what a group costs beside its lanes, in lanes: Python and guards
+_GROUP_ON_CPU = 1
+# on a GPU launches, and reading what lanes share: by the number of parameters up to which that holds; estimates
+_GROUP_ON_GPU = ((300_000, 40), (1_000_000, 8), (4_000_000, 2))
+_GROUP_OF_LARGE_MODELS = 1
 
 
 def cohort(seed: int, round_index: int, present: Indices, size: int) -> Indices:
@@ -55,17 +58,31 @@ def deal(ids: Indices, cost: Counts, num_ranks: int) -> list[Indices]:
     return [np.array(hand, np.int64) for hand in hands]
 
 
-def auto_lanes(cohort_size: int, device_type: str) -> int:
-    """Lanes that pad little on 1, 2 and 4 ranks; a function of cohort size and device type alone.
+def auto_lanes(cohort_size: int, device_type: str, num_params: int) -> int:
+    """Lanes that pad little on 1, 2 and 4 ranks, or on 1 to 8 GPUs; a function of cohort, model and device type alone.
 
-    The number of lanes is part of a run's numbers, so it must not depend on ranks or load.
+    The number of lanes is part of a run's numbers, so it must not depend on ranks or load. On GPUs it is the one whose
+    time on each number of ranks, next to the least possible there, is least on average.
     """
+    on_cpu = device_type == "cpu"
+    group = _GROUP_ON_CPU if on_cpu else group_cost(num_params)
+    choices = range(1, min(cohort_size, _MOST_ON_CPU if on_cpu else _MOST_ON_GPU) + 1)
 
-    def cost(lanes: int) -> int:
-        groups = (ceil(ceil(cohort_size / ranks) / lanes) for ranks in (1, 2, 4))
-        return sum(g * (lanes + _GROUP_COST[device_type]) for g in groups)
+    def cost(ranks: int, lanes: int) -> int:
+        return ceil(ceil(cohort_size / ranks) / lanes) * (lanes + group)
 
-    return min(range(1, min(cohort_size, _MOST_LANES[device_type]) + 1), key=lambda lanes: (cost(lanes), -lanes))
+    def total(lanes: int) -> float:
+        if on_cpu:
+            return sum(cost(ranks, lanes) for ranks in (1, 2, 4))
+        possible = (ranks for ranks in (1, 2, 4, 8) if ranks <= cohort_size)
+        return sum(cost(ranks, lanes) / min(cost(ranks, each) for each in choices) for ranks in possible)
+
+    return min(choices, key=lambda lanes: (total(lanes), -lanes))
+
+
+def group_cost(num_params: int) -> int:
+    """What a group of clients costs on a GPU beside its lanes, in lanes: the smaller the model, the more."""
+    return next((cost for most, cost in _GROUP_ON_GPU if num_params <= most), _GROUP_OF_LARGE_MODELS)
 
 
 def padded_lanes(hands: Sequence[Indices], lanes: int) -> float:

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+from math import ceil
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fl_ddp.ranks.cohort import auto_lanes, cohort, deal, owner
+from fl_ddp.ranks.cohort import auto_lanes, cohort, deal, group_cost, owner
 
 
 def padded_share(size: int, lanes: int, num_ranks: int) -> float:
@@ -89,13 +91,13 @@ def test_owners_are_ranks_with_like_numbers_of_clients() -> None:
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
 def test_lanes_are_at_most_the_cohort(device: str) -> None:
     for size in range(1, 201):
-        lanes = auto_lanes(size, device)
+        lanes = auto_lanes(size, device, 10_000)
         assert 1 <= lanes <= size
 
 
 def test_lanes_of_a_cpu_pad_few_on_one_two_and_four_ranks() -> None:
     shares = {
-        size: np.mean([padded_share(size, auto_lanes(size, "cpu"), num_ranks) for num_ranks in (1, 2, 4)])
+        size: np.mean([padded_share(size, auto_lanes(size, "cpu", 10_000), num_ranks) for num_ranks in (1, 2, 4)])
         for size in range(1, 201)
     }
     assert np.mean([*shares.values()]) < 0.06
@@ -104,6 +106,25 @@ def test_lanes_of_a_cpu_pad_few_on_one_two_and_four_ranks() -> None:
     assert max(share for size, share in shares.items() if size > 26) < 0.15
 
 
-def test_ten_clients_on_a_cpu_take_five_lanes() -> None:
-    assert auto_lanes(10, "cpu") == 5
-    assert auto_lanes(1, "cpu") == auto_lanes(1, "cuda") == 1
+def test_ten_clients_on_a_cpu_take_five_lanes_whatever_the_model() -> None:
+    assert {auto_lanes(10, "cpu", size) for size in (100, 10**6, 10**8)} == {5}
+    assert auto_lanes(1, "cpu", 100) == auto_lanes(1, "cuda", 100) == 1
+
+
+@pytest.mark.parametrize("size", [8, 10, 20, 50, 100, 200, 500])
+@pytest.mark.parametrize("num_params", [159_010, 500_000, 1_626_442, 11_000_000])
+def test_lanes_of_a_gpu_take_no_number_of_ranks_twice_its_least_time(size: int, num_params: int) -> None:
+    group = group_cost(num_params)
+
+    def seconds(lanes: int, num_ranks: int) -> int:
+        return ceil(ceil(size / num_ranks) / lanes) * (group + lanes)
+
+    lanes = auto_lanes(size, "cuda", num_params)
+    ratios = [seconds(lanes, n) / min(seconds(each, n) for each in range(1, 65)) for n in (1, 2, 4, 8)]
+    assert max(ratios) < 2
+    assert np.mean(ratios) < 1.4
+
+
+def test_large_models_pad_little_on_eight_gpus_and_small_ones_launch_seldom() -> None:
+    assert auto_lanes(50, "cuda", 1_626_442) == 7  # 50 clients on 8 ranks are 7 or 6 on each
+    assert auto_lanes(50, "cuda", 159_010) == 25
