@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import replace
 from typing import NamedTuple
@@ -57,8 +57,13 @@ class Kept(Unwritten):
         self.memory = memory
 
 
-def played(settings: Settings, device: torch.device = DEVICE, ranks: Ranks | None = None) -> Played:
-    """Run on one rank, without files, each round watched."""
+def played(
+    settings: Settings,
+    device: torch.device = DEVICE,
+    ranks: Ranks | None = None,
+    between: Callable[[], object] = lambda: None,
+) -> Played:
+    """Run on one rank, without files, each round watched; something may be done before the first and after each."""
     pretends = device != CPU
     with pretending() if pretends else nullcontext(Seen("", strict=False)) as seen, one_torch_thread("cpu"):
         given = {**SETTINGS, **settings}
@@ -66,8 +71,10 @@ def played(settings: Settings, device: torch.device = DEVICE, ranks: Ranks | Non
         federation = build_federation(config, ranks or Ranks(0, 1, device))
         kept, rounds = Kept(federation), list[Round]()
         simulation = Simulation(config, ranks or Ranks(0, 1, device), StopRequest(), federation, kept)
+        between()
         seen.clear()
         for _ in simulation.rounds():
+            between()
             rounds.append(Round(seen.waits(), sum(seen.launches.values()), seen.table()))
             seen.clear()
         memory = kept.memory.stacked()
