@@ -20,7 +20,7 @@ from fl_ddp.ranks.collectives import Ranks
 from fl_ddp.run import run
 
 pytestmark = pretend_device.needed
-QUICK = ("FedAvg", "Scaffold")
+QUICK = ("FedAvg",)
 """Cases of the default suite."""
 MOST_WAITS = 3
 """A round, and two more where it is evaluated."""
@@ -40,6 +40,7 @@ def test_a_run_has_the_bits_of_a_cpu_and_seldom_waits(name: str, tmp_path: Path)
     assert evaluated.waits <= MOST_WAITS + 2 + more, evaluated.told
 
 
+@pytest.mark.cuda_code
 def test_local_steps_never_wait_and_little_is_launched_beside_them() -> None:
     (_, one, evaluated, _), (_, nine, *_) = (
         played({**device_cases.SHORT, "local_steps": steps}).rounds for steps in (1, 9)
