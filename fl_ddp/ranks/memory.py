@@ -15,7 +15,7 @@ from fl_ddp.protocol import Indices, Tensors
 _SHARE = 0.4
 """Of a GPU's memory that clients' may take; training needs the rest."""
 _SLAB = 32
-"""Clients whose memory is pinned at once: the allocator of pinned memory rounds up to powers of two."""
+"""Clients whose memory is pinned, or read for a checkpoint, at once; pinned memory is rounded up to powers of two."""
 
 
 class ClientMemory:
@@ -109,7 +109,11 @@ class OnDevice:
 
     def stacked(self, ids: Sequence[int]) -> Tensors:
         """Memory [clients, ...] on the host."""
-        return {name: t.cpu() for name, t in self.take(ids).items()}
+        host = {name: t.new_empty(len(ids), *t.shape[1:], device="cpu") for name, t in self._rows.items()}
+        for first in range(0, len(ids), _SLAB):  # no second copy of all of it on the device
+            for name, t in self.take(ids[first : first + _SLAB]).items():
+                host[name][first : first + _SLAB] = t
+        return host
 
     def _index(self, places: Sequence[int]) -> Tensor:
         return upload(torch.tensor(places, dtype=torch.int64), self._device)

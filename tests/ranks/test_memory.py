@@ -117,7 +117,7 @@ INITIAL = {"c": torch.full((3,), 0.5), "rounds": torch.tensor(0)}
 @pytest.mark.parametrize("place", [OnDevice(INITIAL, CPU, 40), OnHost(INITIAL, CPU, Copies())])
 def test_other_places_remember_the_same(place: OnDevice | OnHost) -> None:
     usual, random = OnHost(INITIAL, CPU), np.random.default_rng(3)
-    for _ in range(12):
+    for _ in range(30):
         clients = random.choice(40, 5, replace=False).tolist()
         lanes = random.permutation(7)[:5].tolist()
         memory = {"c": torch.from_numpy(random.normal(size=(7, 3))).float(), "rounds": torch.arange(7)}
@@ -129,6 +129,7 @@ def test_other_places_remember_the_same(place: OnDevice | OnHost) -> None:
         found["c"].fill_(9)
     assert place.clients() == usual.clients()
     ids = usual.clients()
+    assert len(ids) > 32, "more than a slab"
     assert all(torch.equal(place.stacked(ids)[name], t) for name, t in usual.stacked(ids).items())
 
 
