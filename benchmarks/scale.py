@@ -5,7 +5,8 @@
 
 Padding, collectives with their bytes, and waits of the host are those of whole rounds of rank 0, which has the longest
 hand: its process group is torch's fake one, in which sums come back as they are, and its device a pretended one
-(tests/support/pretend_device.py). Seconds are predicted by the constants of MODEL, which no measurement has confirmed.
+(tests/support/pretend_device.py). Seconds are predicted by the constants of MODEL, which no measurement has confirmed:
+training by lanes with what a group costs beside them, a ring's bytes over NVLink or the network, hops and waits.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil, log2
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import torch.distributed as dist  # noqa: TID251
@@ -32,7 +34,9 @@ from on_device import played
 from pretend_device import DEVICE, on_host
 
 RANKS = tuple(2**k for k in range(11))
-COHORT, STEPS, HIDDEN = 1024, 20, 200
+COHORT, STEPS = 1024, 20
+PARAMETERS = 159_010
+"""Of an MLP of 784, 200 and 10 units."""
 MODEL = {
     "lane_seconds": 1.2e-6,  # of a client's local step among many: 60 us for 10 lanes with what a group costs
     "node": 8,  # GPUs that NVLink joins
@@ -54,7 +58,7 @@ class Counting(Ranks):
 
     def add(self, buffer: Tensor) -> Tensor:
         """As it comes."""
-        super().add(on_host(buffer))
+        dist.all_reduce(on_host(buffer))
         self.sent[0].append(buffer.nbytes)
         return buffer
 
@@ -63,58 +67,67 @@ class Counting(Ranks):
         return super().add_common(buffer, mark)[0], True
 
 
-def measure(size: int, cohort: int, folder: Path) -> Numbers:
-    """One number of ranks."""
-    store = FakeStore()
-    dist.init_process_group("fake", store=store, rank=0, world_size=size)
+class Seen(NamedTuple):
+    """A round that is not evaluated: bytes of each of its collectives, waits of the host, and the padded share."""
+
+    parameters: int
+    sent: list[int]
+    waits: int
+    padding: float
+
+
+def seen(size: int, cohort: int, hidden: int, lanes: int, folder: Path) -> Seen:
+    """A round of rank 0 of so many."""
+    sent, marks = list[int](), list[int]()
+    dist.init_process_group("fake", store=FakeStore(), rank=0, world_size=size)
     try:
-        given = settings(cohort, folder)
-        lanes = int(str(given["lanes"]))
-        sent, marks = list[int](), list[int]()
-        ranks = Counting(0, size, DEVICE, None, (sent,))
-        run = played(given, ranks=ranks, between=lambda: marks.append(len(sent)))
+        given = {**settings(cohort, folder), "model.hidden": hidden, "lanes": lanes}
+        run = played(given, ranks=Counting(0, size, DEVICE, sent=(sent,)), between=lambda: marks.append(len(sent)))
     finally:
         dist.destroy_process_group()
+    padding = float(run.records[1].padded_lanes or 0.0)
+    return Seen(run.server["theta"].numel(), sent[marks[1] : marks[2]], run.rounds[1].waits, padding)
+
+
+def measure(size: int, cohort: int, folder: Path) -> Numbers:
+    """One number of ranks; what a large model sends follows from two small ones, as bytes are linear in its size."""
+    lanes = auto_lanes(cohort, "cuda", PARAMETERS)
+    small, larger = (seen(size, cohort, hidden, lanes, folder) for hidden in (2, 4))
+    calls, of_small = len(small.sent), sum(small.sent)
+    a_parameter = (sum(larger.sent) - of_small) / (larger.parameters - small.parameters)
+    wire = of_small + a_parameter * (PARAMETERS - small.parameters)
     groups = ceil(ceil(cohort / size) / lanes)
-    parameters = run.server["theta"].numel()
-    of_round = sent[marks[1] : marks[2]]  # the second one, which is not evaluated
-    calls, wire = len(of_round), sum(of_round)
-    training = groups * STEPS * (lanes + group_cost(parameters)) * MODEL["lane_seconds"]
+    training = groups * STEPS * (lanes + group_cost(PARAMETERS)) * MODEL["lane_seconds"]
     speed = MODEL["node_bytes_a_second"] if size <= MODEL["node"] else MODEL["wire_bytes_a_second"]
     ring = 2 * (size - 1) / size
     sums = (wire * ring / speed + calls * log2(size) * MODEL["hop_seconds"]) if size > 1 else 0.0
-    waits = run.rounds[1].waits
-    total = training + sums + waits * MODEL["wait_seconds"]
+    total = training + sums + small.waits * MODEL["wait_seconds"]
     return {
-        "ranks": size, "lanes": lanes, "groups": groups, "parameters": parameters,
-        "padding": float(run.records[1].padded_lanes or 0.0), "collectives": calls, "megabytes": wire / 1e6,
-        "waits": waits, "training_seconds": training, "sum_seconds": sums, "predicted_seconds": total,
+        "ranks": size, "lanes": lanes, "groups": groups, "padded_percent": 100 * small.padding, "collectives": calls,
+        "megabytes": wire / 1e6, "waits": small.waits, "training_ms": 1e3 * training, "sums_ms": 1e3 * sums,
+        "predicted_ms": 1e3 * total,
     }  # fmt: skip
 
 
 def settings(cohort: int, folder: Path) -> dict[str, object]:
-    """A run whose lanes are those of GPUs; steps add no byte and no wait, so that one is enough."""
-    given: dict[str, object] = {
+    """A run in which all clients train; steps add no byte and no wait, so that one is enough."""
+    return {
         "data": str(folder / "data.npz"), "partition": "IID", "partition.alpha": None, "clients": cohort,
-        "cohort": cohort, "model": "MLP", "model.hidden": HIDDEN, "local_steps": 1, "batch_size": 2, "local_test": 0.0,
+        "cohort": cohort, "model": "MLP", "local_steps": 1, "batch_size": 2, "local_test": 0.0,
         "forgetting_every": 0, "rounds": 3, "eval_every": 3, "checkpoint_every": 3, "momentum": 0.0,
     }  # fmt: skip
-    parameters = 784 * HIDDEN + HIDDEN + (HIDDEN + 1) * 10
-    return given | {"lanes": auto_lanes(cohort, "cuda", parameters)}
 
 
 def table(all_numbers: Sequence[Numbers]) -> str:
     """Results as text."""
     lines = [
         f"{'ranks':>6}{'lanes':>7}{'groups':>8}{'padded':>8}{'sums':>6}{'MB a rank':>11}{'waits':>7}{'training ms':>13}"
-        f"{'sums ms':>9}{'predicted ms':>14}{'efficiency':>12}"
+        f"{'sums ms':>9}{'predicted ms':>14}"
     ]
-    first = all_numbers[0]["predicted_seconds"] * all_numbers[0]["ranks"]
     for n in all_numbers:
         lines.append(
-            f"{n['ranks']:6.0f}{n['lanes']:7.0f}{n['groups']:8.0f}{n['padding']:8.1%}{n['collectives']:6.0f}"
-            f"{n['megabytes']:11.2f}{n['waits']:7.0f}{1e3 * n['training_seconds']:13.2f}{1e3 * n['sum_seconds']:9.2f}"
-            f"{1e3 * n['predicted_seconds']:14.2f}{first / n['ranks'] / n['predicted_seconds']:12.0%}"
+            f"{n['ranks']:6.0f}{n['lanes']:7.0f}{n['groups']:8.0f}{n['padded_percent']:7.1f}%{n['collectives']:6.0f}"
+            f"{n['megabytes']:11.2f}{n['waits']:7.0f}{n['training_ms']:13.2f}{n['sums_ms']:9.2f}{n['predicted_ms']:14.2f}"
         )
     return "\n".join(lines)
 
@@ -137,7 +150,7 @@ def main() -> None:
     print(table(numbers))
     print("predicted by", ", ".join(f"{name} {value:g}" for name, value in MODEL.items()))
     if options.out:
-        results = {"cohort": options.cohort, "steps": STEPS, "model": MODEL}
+        results = {"cohort": options.cohort, "steps": STEPS, "parameters": PARAMETERS, "model": MODEL}
         write_results(options.out, results | {"ranks": {f"{n['ranks']:.0f}": n for n in numbers}})
 
 
