@@ -1,8 +1,9 @@
-"""A compiler pass for CPUs: the matrix product adds a plain SGD step of a linear layer to its weights itself.
+"""A compiler pass: a matrix product is added in place to the matrix that it would be stored beside, to be added.
 
-Written as theta - lr * (d^T x), a step stores the gradient, a whole model per lane, only to read it once. BLAS can add
-a product to a matrix in place, so the pass turns theta <- where(active, theta - lr * (a @ b), theta) into
-theta += (-lr * active * a) @ b. Whatever does not look like that (momentum, penalties, convolutions) is left alone.
+Written as theta - lr * (d^T x), a plain SGD step of a linear layer stores the gradient, a whole model per lane, only to
+read it once. BLAS can add a product to a matrix, so the pass turns theta <- where(active, theta - lr * (a @ b), theta)
+into theta += (-lr * active * a) @ b, and on a GPU total <- total + a @ b into total += a @ b, which sums of squared
+gradients are. Whatever does not look like that (momentum, penalties, convolutions) is left alone.
 """
 
 from __future__ import annotations
@@ -18,11 +19,12 @@ _library.define("add_product_(Tensor(a!) theta, Tensor a, Tensor b) -> ()")  # t
 
 
 def _add_product(theta: Tensor, a: Tensor, b: Tensor) -> None:
-    """Add a @ b to theta, all [G, ., .], in place."""
+    """Add a @ b to theta, all [G, ., .], in place; in the precision of other products on the device."""
     theta.baddbmm_(a, b)
 
 
-_library.impl("add_product_", _add_product, "CPU")  # type: ignore[no-untyped-call]
+for _device in ("CPU", "CUDA"):
+    _library.impl("add_product_", _add_product, _device)  # type: ignore[no-untyped-call]
 
 
 class FuseUpdate(CustomGraphPass):
@@ -32,14 +34,19 @@ class FuseUpdate(CustomGraphPass):
         """Rewrite a graph in place."""
         for copy in graph.find_nodes(op="call_function", target=_aten.copy_.default):
             theta, new = copy.args
-            found = _match(theta, new)
-            if found:
-                active, lr, a, b = found
-                with graph.inserting_before(copy):
+            if not (isinstance(theta, fx.Node) and theta.op == "placeholder"):
+                continue
+            with graph.inserting_before(copy):
+                if found := _step(theta, new):
+                    active, lr, a, b = found
                     step = graph.call_function(_aten.mul.Tensor, (a, graph.call_function(_aten.neg.default, (lr,))))
                     scaled = graph.call_function(_aten.where.ScalarOther, (active, step, 0.0))
                     graph.call_function(torch.ops.fl_ddp.add_product_.default, (theta, scaled, b))
-                graph.erase_node(copy)
+                elif product := _summand(theta, new):
+                    graph.call_function(torch.ops.fl_ddp.add_product_.default, (theta, *product))
+                else:
+                    continue
+            graph.erase_node(copy)
         graph.eliminate_dead_code()
         graph.lint()
 
@@ -48,10 +55,8 @@ class FuseUpdate(CustomGraphPass):
         return get_hash_for_files((__file__,))
 
 
-def _match(theta: object, new: object) -> tuple[fx.Node, fx.Node, fx.Node, fx.Node] | None:
+def _step(theta: fx.Node, new: object) -> tuple[fx.Node, fx.Node, fx.Node, fx.Node] | None:
     """The parts active, lr, a, b of theta <- where(active, theta - lr * (a @ b), theta); None if it is not that."""
-    if not (isinstance(theta, fx.Node) and theta.op == "placeholder" and theta.meta["val"].device.type == "cpu"):
-        return None
     active, moved, kept = _arguments(new, _aten.where.self) or (None, None, None)
     before, change = _arguments(moved, _aten.sub.Tensor) or (None, None)
     lr, product = _arguments(change, _aten.mul.Tensor) or (None, None)
@@ -60,6 +65,15 @@ def _match(theta: object, new: object) -> tuple[fx.Node, fx.Node, fx.Node, fx.No
     if kept is not theta or before is not theta or len(nodes) < 4 or nodes[1].meta["val"].ndim > 0:
         return None
     return nodes[0], nodes[1], nodes[2], nodes[3]
+
+
+def _summand(total: fx.Node, new: object) -> tuple[fx.Node, fx.Node] | None:
+    """The matrices of total <- total + a @ b on a GPU; None if it is not that. A CPU's bits are those of a sum."""
+    before, added = _arguments(new, _aten.add.Tensor) or (None, None)
+    a, b = _arguments(added, _aten.bmm.default) or (None, None)
+    if before is not total or total.meta["val"].device.type == "cpu":
+        return None
+    return (a, b) if isinstance(a, fx.Node) and isinstance(b, fx.Node) else None
 
 
 def _arguments(node: object, target: object) -> tuple[object, ...] | None:

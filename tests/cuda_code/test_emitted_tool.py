@@ -1,0 +1,87 @@
+"""The tool that shows emitted code sees what it should; and what the pass of fused_update.py makes of a GPU's code."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib.util import find_spec
+
+import pytest
+import torch
+from emitted import Emitted, emitted
+from torch import Tensor
+from torch.func import grad
+from torch.nn import functional as F
+
+from fl_ddp.engine.compilation import FUSES_UPDATES, compiled
+
+pytestmark = [
+    pytest.mark.cuda_code,
+    pytest.mark.skipif(find_spec("triton") is None, reason="this build of torch has no Triton"),
+    pytest.mark.skipif(not FUSES_UPDATES, reason="the tool knows torch from 2.15 on"),
+]
+LANES, ROWS, COLUMNS, BATCH = 3, 64, 32, 10
+
+
+def code_of(function: Callable[..., None], *given: Tensor, deterministic: bool = True) -> Emitted:
+    return emitted(lambda: compiled(function, "it")(*given), deterministic=deterministic)
+
+
+def doubled(out: Tensor, x: Tensor) -> None:
+    out.copy_(2 * x)
+
+
+def test_bytes_are_those_of_what_is_read_and_written() -> None:
+    code = code_of(doubled, torch.zeros(1000), torch.zeros(1000))
+    assert code.bytes == 12000  # what is written in place counts as read, too
+    assert code.launches == {"triton": 1} and code.temporaries == ()
+
+
+def multiplied_twice(out: Tensor, x: Tensor, w: Tensor) -> None:
+    out.copy_(((x @ w).relu() @ w).relu())
+
+
+def test_launches_are_kernels_and_library_calls() -> None:
+    code = code_of(multiplied_twice, torch.zeros(32, 32), torch.zeros(32, 32), torch.zeros(32, 32))
+    assert code.launches == {"triton": 2, "mm": 2}
+    assert max(code.temporaries) == 32 * 32
+
+
+def pooled(out: Tensor, x: Tensor) -> None:
+    out.copy_(grad(lambda x: F.max_pool2d(x, 3, 2, 1).square().sum())(x))
+
+
+@pytest.mark.parametrize("deterministic", [False, True])
+def test_overlapping_pools_are_atomic_unless_torch_is_told_to_be_deterministic(deterministic: bool) -> None:
+    code = code_of(pooled, torch.zeros(2, 3, 16, 16), torch.zeros(2, 3, 16, 16), deterministic=deterministic)
+    assert bool(code.atomics) is not deterministic
+
+
+def summed(out: Tensor, x: Tensor) -> None:
+    out.copy_(x.exp().sum(0))
+
+
+@pytest.mark.parametrize("deterministic", [False, True])
+def test_reductions_are_chosen_by_timing_unless_torch_is_told_to_be_deterministic(deterministic: bool) -> None:
+    code = code_of(summed, torch.zeros(200), torch.zeros(10, 200), deterministic=deterministic)
+    (configurations,) = code.configurations().values()
+    assert (configurations > 1) is not deterministic
+
+
+def step(theta: Tensor, d: Tensor, x: Tensor, active: Tensor, lr: Tensor) -> None:
+    theta.copy_(torch.where(active[:, None, None], theta - lr * (d.mT @ x), theta))
+
+
+def with_momentum(theta: Tensor, d: Tensor, x: Tensor, active: Tensor, lr: Tensor) -> None:
+    theta.copy_(torch.where(active[:, None, None], theta - lr * (d.mT @ x + 0.9 * theta), theta))
+
+
+def total(out: Tensor, d: Tensor, x: Tensor, active: Tensor, lr: Tensor) -> None:
+    out.add_(d.square().mT @ x.square())
+
+
+@pytest.mark.parametrize(("function", "in_place"), [(step, True), (total, True), (with_momentum, False)])
+def test_products_are_added_in_place_and_stored_nowhere(function: Callable[..., None], in_place: bool) -> None:
+    given = torch.zeros(LANES, BATCH, ROWS), torch.zeros(LANES, BATCH, COLUMNS), torch.ones(LANES) > 0
+    code = code_of(function, torch.zeros(LANES, ROWS, COLUMNS), *given, torch.tensor(0.1))
+    assert (code.launches["add_product_"] == 1) is in_place
+    assert (LANES * ROWS * COLUMNS in code.temporaries) is not in_place
