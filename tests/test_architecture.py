@@ -72,7 +72,8 @@ def test_no_files_import_each_other() -> None:
 
 
 def test_what_is_imported_is_installed_with_the_package() -> None:
-    assert foreign(IMPORTS, {"fl_ddp"} | importable(PACKAGE.parent / "setup.cfg")) == []
+    # triton comes with builds of torch that know GPUs
+    assert foreign(IMPORTS, {"fl_ddp", "triton"} | importable(PACKAGE.parent / "setup.cfg")) == []
 
 
 def test_what_may_be_missing_is_imported_where_it_is_used() -> None:

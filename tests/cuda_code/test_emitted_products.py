@@ -1,0 +1,51 @@
+"""The Fisher's kernel: right in Triton's interpreter, and what ptxas makes of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+from cubin import cubin
+
+SUPPORT = Path(__file__).parents[1] / "support"
+CASES = ("plain", "padded", "same", "strided", "exact", "absolute", "linear", "linear exact")
+pytestmark = [
+    pytest.mark.cuda_code,
+    pytest.mark.skipif(find_spec("triton") is None, reason="this build of torch has no Triton"),
+]
+
+
+@cache
+def errors() -> dict[str, float]:
+    """Of the kernel in Triton's interpreter beside a CPU in float64, by case."""
+    paths = os.pathsep.join([str(SUPPORT), str(SUPPORT / "devices"), str(SUPPORT.parents[1])])
+    environment = os.environ | {"TRITON_INTERPRET": "1", "PYTHONPATH": paths}
+    command = [sys.executable, str(SUPPORT / "devices" / "interpreted_products.py")]
+    done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True)
+    found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_kernel_sums_the_powers_that_a_cpu_does(case: str) -> None:
+    assert set(errors()) == set(CASES)
+    assert errors()[case] < 1e-6
+
+
+@pytest.mark.parametrize("precision", ["ieee", "tf32"])
+def test_kernel_keeps_to_its_registers_and_adds_nothing_by_atomics(precision: str) -> None:
+    from fl_ddp.importance.products_kernel import BLOCKS, STAGES, WARPS, powers
+
+    constants = {"kernel_h": 3, "kernel_w": 3, "square": True, "precision": precision, **BLOCKS}
+    found = cubin(powers, {"x", "d", "out"}, constants, WARPS, STAGES)
+    assert found.stack == 0 and found.shared <= 232448
+    assert {name: found.instructions[name] for name in ("LDL", "STL", "RED", "ATOM")} == dict.fromkeys(
+        ("LDL", "STL", "RED", "ATOM"), 0
+    )
+    assert (found.instructions["HGMMA"] > 0) is (precision == "tf32")

@@ -1,0 +1,74 @@
+"""A Fisher pass whose products are a GPU's kernel, in Triton's interpreter, beside a CPU's in float64; one JSON line.
+
+`TRITON_INTERPRET=1 python tests/support/devices/interpreted_products.py`; Triton reads the variable when imported.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from unittest import mock
+
+import torch
+from importance_bench import bench
+from torch import Tensor, nn
+
+from fl_ddp.importance import products, products_kernel, taps
+from fl_ddp.importance.fisher import importance_sum
+from fl_ddp.importance.sensitivity import Sensitivity
+
+SMALL = {"block_o": 16, "block_n": 16, "block_p": 16}
+"""Blocks that small layers fill more than one of."""
+
+
+def _convolution(**options: object) -> Callable[[], nn.Module]:
+    def make() -> nn.Module:
+        layer = nn.Conv2d(2, 18, **options)  # type: ignore[arg-type]
+        features = layer(torch.zeros(1, 2, 7, 6)).numel()
+        return nn.Sequential(layer, nn.Tanh(), nn.Flatten(), nn.Linear(features, 3))
+
+    return make
+
+
+def _linear() -> nn.Module:
+    return nn.Sequential(nn.Linear(6, 5), nn.Tanh(), nn.Linear(5, 3, bias=False), nn.Flatten(), nn.Linear(42, 3))
+
+
+CASES: dict[str, tuple[Callable[[], nn.Module], Sensitivity]] = {
+    "plain": (_convolution(kernel_size=3), Sensitivity()),
+    "padded": (_convolution(kernel_size=(3, 2), padding=(1, 2)), Sensitivity()),
+    "same": (_convolution(kernel_size=(2, 4), padding="same"), Sensitivity()),
+    "strided": (_convolution(kernel_size=(2, 3), stride=(2, 1), dilation=(1, 2), bias=False), Sensitivity()),
+    "exact": (_convolution(kernel_size=2), Sensitivity("exact")),
+    "absolute": (_convolution(kernel_size=2, padding=1), Sensitivity(of="norm", power="absolute")),
+    "linear": (_linear, Sensitivity()),
+    "linear exact": (_linear, Sensitivity("exact")),
+}
+
+
+def errors() -> dict[str, float]:
+    """The largest error of each case, as a part of the largest number."""
+    products._products.register_kernel("cpu")(_interpreted)
+    found = {}
+    for name, (make, sensitivity) in CASES.items():
+        sums = []
+        for dtype in (torch.float64, torch.float32):
+            b = bench(make, (2, 7, 6), (3, 2), dtype=dtype)
+            with (
+                mock.patch.object(taps, "on_gpu", lambda x: x.dtype == torch.float32),
+                mock.patch.object(products_kernel, "launch", mock.Mock(wraps=products_kernel.launch)) as launched,
+            ):
+                sums.append(importance_sum(b.group([0, 1], 3), b.theta(3).to(dtype), b.model, sensitivity)[0].double())
+            assert launched.called is (dtype == torch.float32), name
+        right, ours = sums
+        found[name] = float((ours - right).abs().max() / right.abs().max())
+    return found
+
+
+def _interpreted(d: Tensor, x: Tensor, kernel: Sequence[int], geometry: Sequence[int], power: str) -> Tensor:
+    with mock.patch.object(products_kernel, "BLOCKS", SMALL):
+        return products_kernel.launch(d, x, kernel, geometry, power)
+
+
+if __name__ == "__main__":
+    print(json.dumps(errors()))
