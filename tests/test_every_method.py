@@ -12,8 +12,8 @@ from functools import cache
 from pathlib import Path
 
 import broken_methods
-import own_models
 import pytest
+from method_settings import FOR_METHODS
 
 from fl_ddp.check.candidate import Case
 from fl_ddp.check.handlers import Finding
@@ -31,17 +31,6 @@ COMPILED_AT_ONCE = ("FisherAvg",)
 """Methods that are compiled in the default suite, too: one with all kinds of compiled functions."""
 AT_ONCE = ("FedAvg", "FisherAvg", "FedCurv", "FedCL", "FedKA", "FilVer", "Scaffold", "FedRep")
 """Methods that are checked in the default suite: the papers' own, and one of each other kind."""
-MODELS: Mapping[str, Mapping[str, object]] = {
-    "FedBN": {"model": f"{own_models.__file__}:Normed"},
-    "FilVer": {
-        "model": f"{own_models.__file__}:Embedded", "method.sst": 30, "method.send": 5, "method.remember": 20,
-        "method.store": 60, "stream": "ClassGroups", "stream.tasks": 2, "stream.size": 5, "stream.task_rounds": 1,
-    },
-    "OnlineEWC": {
-        "stream": "ClassGroups", "stream.tasks": 2, "stream.size": 5, "stream.task_rounds": 1, "method.lam": 10.0,
-    },
-}  # fmt: skip
-"""For methods that the checks' own settings do not do for."""
 MOST_LINES = 110
 """Lines of code in a method's file, docstrings, comments and blank lines aside."""
 
@@ -81,7 +70,7 @@ def findings(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
         @cache
         def found(name: str) -> Mapping[str, Finding]:
             owner = METHODS.get(name) or getattr(broken_methods, name)
-            case = Case(name, {"method": f"{owner.__module__}.{name}", **MODELS.get(name, {})}, folder)
+            case = Case(name, {"method": f"{owner.__module__}.{name}", **FOR_METHODS.get(name, {})}, folder)
             return {each.rule: each for each in judge.findings(case, wanted[name])}
 
         yield found

@@ -73,7 +73,7 @@ def differences(ours: Tensors, theirs: Tensors) -> list[str]:
     """The tensors that are not the same, bit for bit."""
     lines = [f"{name} is only on one side" for name in sorted(ours.keys() ^ theirs.keys())]
     for name in sorted(ours.keys() & theirs.keys()):
-        a, b = ours[name], theirs[name]
+        a, b = ours[name].cpu(), theirs[name].cpu()
         if (a.shape, a.dtype) != (b.shape, b.dtype):
             lines.append(f"{name} is {a.dtype} {list(a.shape)} or {b.dtype} {list(b.shape)}")
         elif not torch.equal(a, b):
@@ -142,7 +142,7 @@ class Unwritten(Records):
 
 
 def _copied(tensors: Tensors) -> Tensors:
-    return {name: t.clone() for name, t in tensors.items()}
+    return {name: t.cpu().clone() for name, t in tensors.items()}
 
 
 class Regrouped(Simulation):

@@ -33,12 +33,12 @@ class Bench(NamedTuple):
     def theta(self, lanes: int) -> Tensor:
         """Parameters [lanes, P], other ones in each lane."""
         noise = torch.randn(lanes, self.model.num_params, generator=torch.Generator().manual_seed(2)).to(
-            self.work.dtype
+            self.model.init()
         )
         return self.model.init() + 0.05 * noise
 
     def inputs(self, client: int) -> tuple[Tensor, Tensor]:
-        samples, index = self.work.samples, torch.from_numpy(self.clients[client])
+        samples, index = self.work.samples, torch.from_numpy(self.clients[client]).to(self.work.samples.x.device)
         return samples.inputs(samples.x[index], self.work.dtype), samples.y[index]
 
 
@@ -52,13 +52,16 @@ def bench(
     compile: bool = False,
     bfloat16: bool = False,
     check: Callable[[], None] = lambda: None,
+    device: str = "cpu",
 ) -> Bench:
     random = np.random.default_rng(1)
     x = torch.from_numpy(random.integers(0, 256, (sum(sizes), *in_shape)).astype(np.uint8))
     y = torch.from_numpy(random.integers(0, classes, sum(sizes)))
-    samples = Samples(x, y, Normaliser(torch.full((), 0.4, dtype=dtype), torch.full((), 0.6, dtype=dtype)))
+    x, y = x.to(device), y.to(device)
+    normaliser = Normaliser(*(torch.full((), value, dtype=dtype, device=device) for value in (0.4, 0.6)))
+    samples = Samples(x, y, normaliser)
     with torch_seed(4):
-        model = FlatModel(make(), classes, samples.inputs(x[:1], dtype))
+        model = FlatModel(make().to(device), classes, samples.inputs(x[:1], dtype))
     clients = np.split(np.arange(sum(sizes)), np.cumsum(sizes)[:-1])
     return Bench(Workplace(samples, dtype, bfloat16, compile, check, max(sizes)), clients, model)
 

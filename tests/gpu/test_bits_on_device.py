@@ -1,0 +1,52 @@
+"""The same bits on a GPU: every method, any company, after a resume, with cold caches, on two ranks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from method_settings import FOR_METHODS
+from on_device import DEVICES, GPU, SLOW_DEVICES, alone_on, gaps, hash_with_cold_caches, run_two_ranks
+from on_device import unlike_after_resume as unlike
+
+from fl_ddp.check.candidate import Candidate, Case
+from fl_ddp.check.runs import unlike_runs
+from fl_ddp.config import registry
+from fl_ddp.methods.fedavg import FedAvg
+
+METHODS = {name: owner for name, owner in registry.known("method").items() if issubclass(owner, FedAvg)}
+
+
+@pytest.mark.parametrize("device", [GPU])
+@pytest.mark.parametrize("name", METHODS)
+def test_every_method_passes_the_checks_of_one_rank(name: str, device: str, tmp_path: Path) -> None:
+    assert gaps(name, {"method": name, **FOR_METHODS.get(name, {})}, device, tmp_path) == {}
+
+
+@pytest.mark.slow
+def test_the_checks_of_one_rank_work_on_a_cpu(tmp_path: Path) -> None:
+    assert gaps("FedProx", {"method": "FedProx"}, "cpu", tmp_path) == {}
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("method", ["FedAvg", "Scaffold"])
+def test_a_resumed_run_ends_as_one_that_was_not_killed(method: str, device: str, tmp_path: Path) -> None:
+    assert unlike({"method": method}, device, tmp_path) == ""
+
+
+@pytest.mark.parametrize("device", SLOW_DEVICES)
+@pytest.mark.parametrize("model", ["MLP", "FedCLMNIST"])
+def test_two_processes_with_cold_caches_end_with_the_same_bits(model: str, device: str, tmp_path: Path) -> None:
+    given = {"model": model} | ({"model.variant": "code"} if model == "FedCLMNIST" else {})
+    hashes = []
+    for name in ("first", "second"):
+        (tmp_path / name).mkdir()
+        hashes.append(hash_with_cold_caches(given, device, tmp_path / name))
+    assert hashes[0] == hashes[1]
+
+
+@pytest.mark.parametrize("device", SLOW_DEVICES)
+def test_two_gloo_ranks_that_share_a_device_end_as_one(device: str, tmp_path: Path) -> None:
+    with alone_on(device):
+        alone = Candidate(Case("one", {"method": "FedCurv", "device": device}, tmp_path)).alone
+    assert unlike_runs(alone, run_two_ranks({"method": "FedCurv"}, device, tmp_path)) == ""

@@ -1,0 +1,37 @@
+"""A GPU's numbers beside a CPU's in float64, and its sums of float64 over ranks."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.distributed as dist  # noqa: TID251
+from on_device import DEVICES, MODELS, trained
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("model", MODELS)
+def test_local_steps_and_fisher_in_float64_are_a_cpus(model: str, device: str) -> None:
+    for right, found in zip(trained(model, "cpu", torch.float64), trained(model, device, torch.float64), strict=True):
+        torch.testing.assert_close(found, right, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("model", MODELS)
+def test_local_steps_and_fisher_in_float32_are_near_them(model: str, device: str) -> None:
+    for right, found in zip(trained(model, "cpu", torch.float64), trained(model, device, torch.float32), strict=True):
+        assert float((found - right).norm() / right.norm()) < 1e-4
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_one_rank_of_the_devices_own_backend_sums_float64_exactly(device: str) -> None:
+    place = torch.device("cuda", 0) if device == "cuda" else torch.device("cpu")
+    backend = "nccl" if device == "cuda" else "gloo"
+    store = dist.HashStore()  # type: ignore[attr-defined]
+    dist.init_process_group(backend, store=store, rank=0, world_size=1, device_id=place if place.index == 0 else None)
+    try:
+        given = torch.linspace(-1, 1, 1001, dtype=torch.float64, device=place)
+        total = given.clone()
+        dist.all_reduce(total)
+        assert torch.equal(total, given)
+    finally:
+        dist.destroy_process_group()
