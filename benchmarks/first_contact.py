@@ -1,0 +1,325 @@
+"""The first minutes on a GPU: what the machine can do, and what a local step does on it.
+
+    python benchmarks/first_contact.py                     all stages
+    python benchmarks/first_contact.py conv                one of them
+    python benchmarks/first_contact.py --device cpu --tiny without a GPU: does this script work?
+
+What each stage decides is in docs/gpu.md. Nothing here is compared with a limit; a stage that fails is told, and the
+next one begins.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import statistics
+import sys
+import sysconfig
+import time
+import traceback
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+from unittest import mock
+
+import numpy as np
+import torch
+from torch import nn
+from torch.profiler import ProfilerActivity, profile
+from written import write_results
+
+from fl_ddp.engine import group as group_module
+from fl_ddp.engine.group import Group, Workplace
+from fl_ddp.engine.plan import Plan
+from fl_ddp.engine.samples import Samples
+from fl_ddp.engine.seeds import torch_seed
+from fl_ddp.engine.step import Objective, State, Step, StepKind, local_step
+from fl_ddp.host.environment import prepare
+from fl_ddp.methods.fedavg import FedAvg
+from fl_ddp.models.cnn import LeNet5, PflCNN
+from fl_ddp.models.mlp import MLP
+from fl_ddp.network.flat_model import FlatModel
+
+Numbers = dict[str, float]
+BATCH = 10
+
+
+class Place(NamedTuple):
+    """Where it is measured, and whether only to see that it works."""
+
+    device: torch.device
+    tiny: bool
+
+    @property
+    def on_gpu(self) -> bool:
+        """Whether it is a GPU."""
+        return self.device.type == "cuda"
+
+    def wait(self) -> None:
+        """For the device."""
+        if self.on_gpu:
+            torch.cuda.synchronize()
+
+    def milliseconds(self, work: Callable[[], object], repeat: int = 20, inner: int = 1) -> float:
+        """Median of a call; `inner` calls are queued before the device is waited for."""
+        for _ in range(3):
+            work()
+        found = []
+        for _ in range(3 if self.tiny else repeat):
+            self.wait()
+            began = time.perf_counter()
+            for _ in range(inner):
+                work()
+            self.wait()
+            found.append(1e3 * (time.perf_counter() - began) / inner)
+        return statistics.median(found)
+
+
+@contextmanager
+def tf32(on: bool) -> Iterator[None]:
+    """Round the factors of products and convolutions to TF32, or not."""
+    places = (torch.backends.cuda.matmul, torch.backends.cudnn.conv)  # type: ignore[attr-defined]
+    before = [place.fp32_precision for place in places]
+    for place in places:
+        place.fp32_precision = "tf32" if on else "ieee"
+    try:
+        yield
+    finally:
+        for place, precision in zip(places, before, strict=True):
+            place.fp32_precision = precision
+
+
+def versions(place: Place) -> Numbers:
+    """What is installed, and what Triton needs to start."""
+    print("python", sys.version.split()[0], "torch", torch.__version__, "cuda", torch.version.cuda)
+    if place.on_gpu:
+        p = torch.cuda.get_device_properties(0)
+        print(p.name, f"{p.total_memory / 2**30:.0f} GiB,", p.multi_processor_count, "multiprocessors")
+        print("cudnn", torch.backends.cudnn.version(), "nccl", torch.cuda.nccl.version())  # type: ignore[no-untyped-call]
+    header = Path(sysconfig.get_paths()["include"]) / "Python.h"
+    print("C compiler:", shutil.which("gcc") or shutil.which("cc") or "none: Triton cannot start")
+    print("Python.h:", header if header.is_file() else "none: Triton cannot start")
+    return {}
+
+
+def ceilings(place: Place) -> Numbers:
+    """Bandwidth, the 12544 x 128 layer of PflCNN with its update in place and not, launches, waits, uploads."""
+    found: Numbers = {}
+    size = 2**20 if place.tiny else 2**31
+    large = torch.zeros(2, size, dtype=torch.uint8, device=place.device)
+    found["copy_tb_per_s"] = 2e-9 * size / place.milliseconds(lambda: large[0].copy_(large[1]), 10)
+    lanes, out, into = (2, 8, 64) if place.tiny else (50, 128, 12544)
+    w, x = torch.randn(lanes, out, into, device=place.device), torch.randn(lanes, BATCH, into, device=place.device)
+    d, gradient = torch.randn(lanes, BATCH, out, device=place.device), torch.empty_like(w)
+    small = torch.zeros(1, device=place.device)
+    for name in ("ieee", "tf32") if place.on_gpu else ("ieee",):
+        with tf32(name == "tf32"):
+            found[f"forward_{name}_ms"] = place.milliseconds(lambda: torch.bmm(x, w.mT))
+            found[f"input_{name}_ms"] = place.milliseconds(lambda: torch.bmm(d, w))
+            found[f"weight_{name}_ms"] = place.milliseconds(lambda: torch.bmm(d.mT, x, out=gradient))
+            found[f"weight_in_place_{name}_ms"] = place.milliseconds(lambda: w.baddbmm_(d.mT, x))
+    found["update_alone_ms"] = place.milliseconds(lambda: torch.sub(w, gradient, alpha=0.1, out=w))
+    found["launch_us"] = 1e3 * place.milliseconds(lambda: small.add_(1), inner=1000)
+    found["item_us"] = 1e3 * place.milliseconds(small.item, inner=100)
+    row = torch.zeros(1_626_442)
+    found["upload_6.5mb_pageable_ms"] = place.milliseconds(lambda: row.to(place.device))
+    if place.on_gpu:
+        pinned = row.pin_memory()
+        found["upload_6.5mb_pinned_ms"] = place.milliseconds(lambda: pinned.to(place.device, non_blocking=True))
+        replay = _recorded(lambda: [small.add_(1) for _ in range(20)])
+        found["graph_of_20_launches_us"] = 1e3 * place.milliseconds(replay, inner=50)
+    return found
+
+
+def conv(place: Place) -> Numbers:
+    """Convolutions of lanes, forward, input and weight: cuDNN's groups, products on patches, a loop in a graph."""
+    found: Numbers = {}
+    for lanes in (2,) if place.tiny else (50, 25, 7):
+        for name, channels, out, side in (("conv1", 3, 32, 32), ("conv2", 32, 64, 30)):
+            for precision in ("ieee", "tf32") if place.on_gpu else ("ieee",):
+                with tf32(precision == "tf32"):
+                    times = _of_convolution(place, lanes, channels, out, side)
+                found |= {f"{way}_{name}_{lanes}_{precision}_ms": time for way, time in times.items()}
+    return found
+
+
+def _of_convolution(place: Place, lanes: int, channels: int, out: int, side: int) -> Numbers:
+    """Milliseconds of a 3 x 3 convolution of images of a side, by the way it is made."""
+    back = torch.ops.aten.convolution_backward
+    rest = (None, [1, 1], [0, 0], [1, 1], False, [0, 0], lanes)
+    x = torch.randn(BATCH, lanes * channels, side, side, device=place.device)
+    w = torch.randn(lanes * out, channels, 3, 3, device=place.device)
+    dy = torch.randn(BATCH, lanes * out, side - 2, side - 2, device=place.device)
+    patches = torch.randn(lanes * BATCH, channels * 9, (side - 2) ** 2, device=place.device)
+    rows = torch.randn(lanes * BATCH, out, channels * 9, device=place.device)
+    images = x.view(BATCH, lanes, channels, side, side).unbind(1)
+    weights = w.view(lanes, out, channels, 3, 3).unbind(0)
+
+    def loop() -> None:
+        for image, weight in zip(images, weights, strict=True):
+            nn.functional.conv2d(image, weight)
+
+    ways: dict[str, Callable[[], object]] = {
+        "groups_forward": lambda: torch.ops.aten.convolution(x, w, *rest),
+        "groups_input": lambda: back(dy, x, w, *rest, [True, False, False]),
+        "groups_weight": lambda: back(dy, x, w, *rest, [False, True, False]),
+        "product_forward": lambda: torch.bmm(rows, patches),
+        "loop_forward": _recorded(loop) if place.on_gpu else loop,
+    }
+    return {way: place.milliseconds(work, 5) for way, work in ways.items()}
+
+
+STEPS: Mapping[str, tuple[type[nn.Module], tuple[int, int, int], int]] = {
+    "mlp": (MLP, (1, 28, 28), 10),
+    "pfl25": (PflCNN, (3, 32, 32), 25),
+    "pfl50": (PflCNN, (3, 32, 32), 50),
+}
+TINY: Mapping[str, tuple[type[nn.Module], tuple[int, int, int], int]] = {
+    "mlp": (MLP, (1, 8, 8), 2),
+    "lenet": (LeNet5, (3, 16, 16), 2),
+}
+
+
+def step(place: Place) -> Numbers:
+    """The compiled local step: compile time, host and device time, its kernels, the same recorded as a CUDA graph."""
+    found: Numbers = {}
+    for name, (model, in_shape, lanes) in (TINY if place.tiny else STEPS).items():
+        began = time.perf_counter()
+        run, state = caught_step(place, model, in_shape, lanes)
+        place.wait()
+        found[f"{name}_first_seconds"] = time.perf_counter() - began
+        count = 3 if place.tiny else 200
+        began = time.perf_counter()
+        for _ in range(count):
+            run()
+        found[f"{name}_host_us"] = 1e6 * (time.perf_counter() - began) / count
+        place.wait()
+        found[f"{name}_us"] = 1e6 * (time.perf_counter() - began) / count
+        activity = ProfilerActivity.CUDA if place.on_gpu else ProfilerActivity.CPU
+        with profile(activities=[activity]) as seen:
+            for _ in range(10):
+                run()
+            place.wait()
+        kernels = [each for each in seen.key_averages() if place.on_gpu and each.self_device_time_total > 0]
+        for each in sorted(kernels, key=lambda each: -each.self_device_time_total)[:12]:
+            print(f"  {each.self_device_time_total / 10:9.1f} us {each.count / 10:5.1f} x {each.key[:100]}")
+        if place.on_gpu:
+            found[f"{name}_kernels"] = sum(each.count for each in kernels) / 10
+            found[f"{name}_busy_us"] = sum(each.self_device_time_total for each in kernels) / 10
+            found |= {f"{name}_{key}": value for key, value in replayed(place, run, state).items()}
+    return found
+
+
+def caught_step(
+    place: Place, model: type[nn.Module], in_shape: tuple[int, int, int], lanes: int
+) -> tuple[Callable[[], None], State]:
+    """A local step of FedAvg with what it was last given, and the state that it changes."""
+    random = np.random.default_rng(0)
+    x = torch.from_numpy(random.integers(0, 256, (lanes * BATCH, *in_shape), np.uint8)).to(place.device)
+    y = torch.from_numpy(random.integers(0, 10, lanes * BATCH)).to(place.device)
+    data = Samples(x, y)
+    with torch_seed(0):
+        module = model(in_shape=in_shape, num_classes=10).to(place.device)
+    flat = FlatModel(module, 10, data.inputs(x[:1], torch.float32))
+    work = Workplace(data, torch.float32, False, True, lambda: None, BATCH)
+    own = np.split(np.arange(lanes * BATCH), lanes)
+    group = Group(work, Plan(BATCH, 1.0, None, 0.01), np.arange(lanes), own, lanes, 0, 0)
+    caught: list[tuple[Step, tuple[object, ...]]] = []
+
+    def catching(objective: Objective, kind: StepKind, shapes: object) -> Step:
+        run = local_step(objective, kind, shapes)
+
+        def call(*given: object) -> None:
+            caught.append((run, given))
+            run(*given)  # type: ignore[arg-type]
+
+        return call
+
+    with mock.patch.object(group_module, "local_step", catching):
+        group.train(flat.init(), FedAvg(flat), {}, {})
+    run, given = caught[-1]
+    state = given[0]
+    assert isinstance(state, State)
+
+    def once() -> None:
+        with torch.no_grad():
+            run(*given)  # type: ignore[arg-type]
+
+    return once, state
+
+
+def replayed(place: Place, run: Callable[[], None], state: State) -> Numbers:
+    """A step recorded as a CUDA graph: microseconds, and whether its bits are those of calls (1 or 0)."""
+    tensors = [*state.walk.tensors, state.loss]
+    before = [t.clone() for t in tensors]
+
+    def restore() -> None:
+        for t, b in zip(tensors, before, strict=True):
+            t.copy_(b)
+
+    for _ in range(3):
+        run()
+    right = [t.clone() for t in tensors]
+    replay = _recorded(run)
+    restore()
+    for _ in range(3):
+        replay()
+    same = all(torch.equal(a, b) for a, b in zip(right, tensors, strict=True))
+    return {"replay_same_bits": float(same), "replay_us": 1e3 * place.milliseconds(replay, inner=50)}
+
+
+def _recorded(work: Callable[[], object]) -> Callable[[], None]:
+    """Some work as a CUDA graph."""
+    side = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        work()
+    torch.cuda.current_stream().wait_stream(side)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        work()
+    replay: Callable[[], None] = graph.replay
+    return replay
+
+
+STAGES: Mapping[str, Callable[[Place], Numbers]] = {
+    "versions": versions,
+    "ceilings": ceilings,
+    "conv": conv,
+    "step": step,
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("stages", nargs="*", metavar="STAGE", help=f"of {', '.join(STAGES)}; all if none is given")
+    parser.add_argument("--device", default="cuda", choices=["cpu", "cuda"])
+    parser.add_argument("--tiny", action="store_true", help="small sizes, a few repetitions: does it run?")
+    parser.add_argument("--out", type=Path, help="JSON file for the results")
+    options = parser.parse_args()
+    if unknown := set(options.stages) - STAGES.keys():
+        parser.error(f"no stage {', '.join(sorted(unknown))}; there are {', '.join(STAGES)}")
+    prepare()
+    place = Place(torch.device("cuda", 0) if options.device == "cuda" else torch.device("cpu"), options.tiny)
+    torch.use_deterministic_algorithms(place.on_gpu)
+    results: dict[str, Numbers] = {}
+    for name in options.stages or STAGES:
+        print(f"== {name}", flush=True)
+        began = time.perf_counter()
+        try:
+            results[name] = STAGES[name](place)
+        except (RuntimeError, ValueError, AttributeError):
+            traceback.print_exc(file=sys.stdout)
+            results[name] = {"failed": 1.0}
+        for key, value in results[name].items():
+            print(f"  {key:40} {value:12.3f}")
+        print(f"-- {time.perf_counter() - began:.0f} s", flush=True)
+        if options.out:
+            write_results(options.out, results)
+    if not place.on_gpu and any("failed" in found for found in results.values()):
+        raise SystemExit(1)
+
+
+if __name__ == "__main__":
+    main()
