@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from device_runs import DEVICES, GPU, SLOW_DEVICES, alone_on, gaps, hash_with_cold_caches, run_two_ranks
+from device_runs import unlike_after_resume as unlike
 from method_settings import FOR_METHODS
-from on_device import DEVICES, GPU, SLOW_DEVICES, alone_on, gaps, hash_with_cold_caches, run_two_ranks
-from on_device import unlike_after_resume as unlike
 
 from fl_ddp.check.candidate import Candidate, Case
 from fl_ddp.check.runs import unlike_runs

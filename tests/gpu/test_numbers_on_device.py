@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 import torch.distributed as dist  # noqa: TID251
-from on_device import DEVICES, MODELS, trained
+from device_runs import DEVICES, MODELS, trained
 
 
 @pytest.mark.parametrize("device", DEVICES)
