@@ -1,0 +1,40 @@
+"""What would run on a GPU of each shipped model's local step and Fisher pass."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+import pytest
+from emitted import Emitted
+from emitted_models import MODELS, MOST, VERSION, kept, numbers, of_fisher, of_step
+
+from fl_ddp.engine.compilation import FUSES_UPDATES
+
+KEPT = kept()
+pytestmark = [
+    pytest.mark.cuda_code,
+    pytest.mark.skipif(find_spec("triton") is None, reason="this build of torch has no Triton"),
+    pytest.mark.skipif(not FUSES_UPDATES, reason="the tool knows torch from 2.15 on"),
+]
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_local_step_is_repeatable_and_moves_no_more_than_it_did(name: str) -> None:
+    code = of_step(name)
+    check(name, "step", code)
+    assert sum(code.launches.values()) <= MOST.get(name, 1000)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_fisher_pass_is_repeatable_and_stores_no_gradients_of_samples(name: str) -> None:
+    check(name, "fisher", of_fisher(name))
+
+
+def check(name: str, what: str, code: Emitted) -> None:
+    """Same bits whatever the machine does, and as few launches and bytes as are kept."""
+    assert code.atomics == []
+    assert set(code.configurations().values()) <= {1}
+    if name not in KEPT or what not in KEPT[name]:
+        pytest.skip(f"emitted.json has no numbers of it with torch {VERSION}: emitted_models.py writes them")
+    found, most = numbers(code), KEPT[name][what]
+    assert all(ours <= theirs for ours, theirs in zip(found, most, strict=True)), (found, most)

@@ -1,0 +1,137 @@
+"""What is emitted for a GPU of each shipped model's local step and Fisher pass, and what of it is kept in emitted.json.
+
+`python tests/support/devices/emitted_models.py [NAME ...]` writes the numbers of this version of torch
+anew; the changelog says why.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import NamedTuple
+from unittest import mock
+
+import numpy as np
+import torch
+from emitted import Emitted, emitted
+from torch import nn
+
+from fl_ddp.engine.group import Group, Workplace
+from fl_ddp.engine.plan import Plan
+from fl_ddp.engine.samples import Normaliser, Samples
+from fl_ddp.engine.seeds import torch_seed
+from fl_ddp.importance import taps
+from fl_ddp.importance.fisher import fisher
+from fl_ddp.methods.fedavg import FedAvg
+from fl_ddp.models.cnn import FedCLCIFAR, FedCLMNIST, FedCurvCNN, FedKACNN, ImportanceCNN, LeNet5, PflCNN
+from fl_ddp.models.filver import FilVerNet
+from fl_ddp.models.lstm import CharLSTM
+from fl_ddp.models.mlp import MLP
+from fl_ddp.models.resnet import ResNet18
+from fl_ddp.network import recurrence
+from fl_ddp.network.flat_model import FlatModel
+
+FILE = Path(__file__).parents[2] / "cuda_code" / "emitted.json"
+BATCH, FISHER, CLASSES, TOKENS = 10, 50, 10, 80
+"""Samples of a client: one batch of a local step, one chunk of a Fisher pass."""
+VERSION = torch.__version__.partition("+")[0]
+
+
+class Shipped(NamedTuple):
+    """A model, its samples and how many lanes of it are emitted."""
+
+    model: Callable[..., nn.Module]
+    in_shape: tuple[int, ...]
+    lanes: int = 5
+    options: Mapping[str, object] = {}
+
+
+MODELS = {
+    "MLP": Shipped(MLP, (1, 28, 28), 10),
+    "ImportanceCNN": Shipped(ImportanceCNN, (1, 28, 28)),
+    "LeNet5": Shipped(LeNet5, (3, 32, 32)),
+    "FedCurvCNN": Shipped(FedCurvCNN, (1, 28, 28)),
+    "FedKACNN": Shipped(FedKACNN, (1, 28, 28)),
+    "PflCNN": Shipped(PflCNN, (3, 32, 32)),
+    "FedCLMNIST": Shipped(FedCLMNIST, (1, 28, 28)),
+    "FedCLMNIST code": Shipped(FedCLMNIST, (1, 28, 28), 5, {"variant": "code"}),
+    "FedCLCIFAR": Shipped(FedCLCIFAR, (3, 32, 32)),
+    "FilVerNet": Shipped(FilVerNet, (1, 28, 28), 2),
+    "CharLSTM": Shipped(CharLSTM, (8,), 2, {"num_tokens": TOKENS}),
+    "ResNet18": Shipped(ResNet18, (3, 32, 32), 2),
+}
+MOST = {"MLP": 13, "PflCNN": 30}
+"""Launches of a local step that are allowed with any version of torch."""
+
+
+class Numbers(NamedTuple):
+    """Of one compiled function: launches, bytes that they must move, numbers in its largest buffer."""
+
+    launches: int
+    bytes: int
+    largest: int
+
+
+def of_step(name: str, *, deterministic: bool = True) -> Emitted:
+    """The local step of a model under FedAvg; a recurrent layer is one call, whose own launches are not seen."""
+    model, group = _federation(MODELS[name], BATCH)
+    with mock.patch.object(recurrence, "_is_onednns", lambda *_: False):
+        return emitted(lambda: group.train(model.init(), FedAvg(model), {}, {}), deterministic=deterministic)
+
+
+def of_fisher(name: str) -> Emitted:
+    """A chunk of the per-sample Fisher of a model."""
+    model, group = _federation(MODELS[name], FISHER)
+    with (
+        mock.patch.object(taps, "on_gpu", lambda x: x.dtype == torch.float32),
+        mock.patch.object(recurrence, "_is_onednns", lambda *_: False),
+    ):
+        return emitted(lambda: fisher(group, model.init(), model))
+
+
+def numbers(code: Emitted) -> Numbers:
+    """What is kept of it."""
+    return Numbers(sum(code.launches.values()), code.bytes, max(code.temporaries, default=0))
+
+
+def _federation(shipped: Shipped, samples: int) -> tuple[FlatModel, Group]:
+    random, size = np.random.default_rng(0), shipped.lanes * samples
+    tokens = "num_tokens" in shipped.options
+    x = torch.from_numpy(random.integers(0, TOKENS if tokens else 256, (size, *shipped.in_shape)))
+    y = torch.from_numpy(random.integers(0, CLASSES, size))
+    normaliser = Normaliser() if tokens else Normaliser(torch.tensor(0.4), torch.tensor(0.6))
+    data = Samples(x.to(torch.int32 if tokens else torch.uint8), y, normaliser)
+    with torch_seed(0):
+        module = shipped.model(in_shape=shipped.in_shape, num_classes=CLASSES, **shipped.options)
+    example = torch.full((1, *shipped.in_shape), TOKENS - 1) if tokens else data.inputs(data.x[:1], torch.float32)
+    model = FlatModel(module, CLASSES, example)
+    work = Workplace(data, torch.float32, False, True, lambda: None, samples)
+    own = np.split(np.arange(size), shipped.lanes)
+    plan = Plan(BATCH, 1.0, None, 0.1)
+    return model, Group(work, plan, np.arange(shipped.lanes), own, shipped.lanes, 0, 0)
+
+
+def kept() -> dict[str, dict[str, Numbers]]:
+    """The numbers of this version of torch by model, of its "step" and "fisher"; none where it was never looked at."""
+    stored = json.loads(FILE.read_text()) if FILE.exists() else {}
+    of_version = stored.get(VERSION, {})
+    return {model: {what: Numbers(*n) for what, n in each.items()} for model, each in of_version.items()}
+
+
+def main(names: list[str]) -> None:
+    """Write the numbers of some models, or all."""
+    found = {model: {what: list(n) for what, n in each.items()} for model, each in kept().items()}
+    for name in names or MODELS:
+        found[name] = {"step": list(numbers(of_step(name))), "fisher": list(numbers(of_fisher(name)))}
+        print(name, found[name], flush=True)
+        stored = json.loads(FILE.read_text()) if FILE.exists() else {}
+        lines = [f'  "{model}": {json.dumps(each)}' for model, each in sorted(found.items())]
+        versions = {version: json.dumps(each) for version, each in stored.items() if version != VERSION}
+        versions[VERSION] = "{\n" + ",\n".join(lines) + "\n }"
+        FILE.write_text("{\n" + ",\n".join(f' "{v}": {text}' for v, text in sorted(versions.items())) + "\n}\n")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
