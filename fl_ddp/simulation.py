@@ -14,6 +14,7 @@ from torch import Tensor
 from fl_ddp.clients.kept_optimizer import kept_state, taken_state
 from fl_ddp.clients.own_samples import batch_statistics
 from fl_ddp.config.settings import Config
+from fl_ddp.engine.graphed import recordings_on
 from fl_ddp.engine.group import Carried, Group, Workplace
 from fl_ddp.engine.plan import Plan
 from fl_ddp.engine.seeds import Purpose, noise_key
@@ -89,6 +90,7 @@ class Simulation:
             world.task,
             world.allowed,
             self._config.batch_size,
+            recordings=recordings_on(self._ranks.device, compile=self._config.compile),
         )
 
     @property

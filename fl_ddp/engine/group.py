@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from fl_ddp.engine.compilation import ByLayout
+from fl_ddp.engine.graphed import Recordings, Steps, Training
 from fl_ddp.engine.plan import Plan
 from fl_ddp.engine.samples import Samples
 from fl_ddp.engine.seeds import Keys, Purpose, keys, noise_key, shuffled
@@ -44,6 +45,7 @@ class Workplace:
         allowed: [C] bool, labels among which they are classified; None for all.
         batch_size: of the run, of samples of a method's making.
         kept: what functions gave for a client's samples, by a name and the client, as long as the task goes on.
+        recordings: of the groups' local steps, on these samples alone; None where Python takes them one by one.
     """
 
     samples: Samples
@@ -57,6 +59,7 @@ class Workplace:
     allowed: Tensor | None = None
     batch_size: int = 1
     kept: dict[tuple[str, int], Tensors] = field(default_factory=dict)
+    recordings: Recordings | None = None
 
 
 @dataclass
@@ -185,15 +188,17 @@ class Group:
         rates = Rates(*map(self._scalar, (plan.lr, plan.momentum, plan.weight_decay, plan.clip_norm or 0.0)))
         if plan.lr_factor is not None:
             rates = rates._replace(lr=self._up(plan.lr * plan.lr_factor))
-        lr = self._lr_over_steps(plan)
         received, remembered = _split(server, objective, width), _split(memory, objective, width)
-        steps = ByLayout(partial(local_step, objective, kind))
+        lr, training = self._lr_over_steps(plan), Training(state, received, remembered, rates, work.allowed)
+        steps = self._steps_of(plan.batches(order, self._samples), order)._replace(lr=lr)
+        step = ByLayout(partial(local_step, objective, kind))
         with torch.no_grad():
-            for index, drawn in enumerate(self._draws(plan.batches(order, self._samples), order)):
+            done = work.recordings and work.recordings.train(objective, kind, training, steps, work.samples, work.check)
+            for index, drawn in enumerate(() if done else self._draws(steps)):
                 work.check()
                 rates = rates if lr is None else rates._replace(lr=lr[index])
                 given = (state, drawn, work.samples.normaliser, received, remembered, rates, work.allowed)
-                steps.of(given)(*given)
+                step.of(given)(*given)
         if earlier is not None:
             after = {name: _joined(leaves) for name, leaves in state.walk.optimizer.items()}
             self.carried.optimizer = after | {STEPS: earlier[STEPS] + number.to(earlier[STEPS])}
@@ -238,7 +243,7 @@ class Group:
         own = [row[real] for row, real in zip(places, (y >= 0).cpu().numpy(), strict=True)]
         samples = Samples(x.flatten(0, 1), y.flatten())
         shared = torch.zeros(0, dtype=torch.int64, device=y.device)
-        work = replace(self.workplace, samples=samples, largest=y.shape[1], shared=shared, kept={})
+        work = replace(self.workplace, samples=samples, largest=y.shape[1], shared=shared, kept={}, recordings=None)
         group = self._with(own, work)
         # the plan's batches are as wide as the clients' own samples at most
         group.plan = replace(self.plan, batch_size=min(work.batch_size, max(y.shape[1], 1)), augment=())
@@ -297,7 +302,7 @@ class Group:
         batches = np.full((self.lanes, -(-most // batch_size) * batch_size), -1, np.int64)
         for lane, samples in enumerate(self._samples):
             batches[lane, : min(len(samples), most)] = samples[order[lane, : min(len(samples), most)]]
-        return self._draws(batches.reshape(self.lanes, -1, batch_size).swapaxes(0, 1), order_keys)
+        return self._draws(self._steps_of(batches.reshape(self.lanes, -1, batch_size).swapaxes(0, 1), order_keys))
 
     @cached_property
     def positions(self) -> Tensor:
@@ -308,7 +313,7 @@ class Group:
         """Every sample of each lane once, as many batches as the largest of its clients needs, and at least one."""
         padded = self._padded(max(-(-int(np.max(self._counts, initial=0)) // batch_size), 1) * batch_size)
         batches = padded.reshape(self.lanes, -1, batch_size).swapaxes(0, 1)
-        return self._draws(batches, keys(self._keys, Purpose.SAMPLE))
+        return self._draws(self._steps_of(batches, keys(self._keys, Purpose.SAMPLE)))
 
     def _padded(self, length: int) -> Indices:
         """Each client's samples [G, length], -1 behind its last one."""
@@ -317,23 +322,21 @@ class Group:
             out[lane, : len(samples)] = samples
         return out
 
-    def _draws(self, indices: Indices, lane_keys: Keys) -> Iterator[Drawn]:
-        """The samples of every step; images are copied row by row, which beats a compiled gather of single bytes.
+    def _steps_of(self, indices: Indices, lane_keys: Keys) -> Steps:
+        """Steps by indices [steps, G, B] of their samples, -1 where padded, and keys [G] of the lanes' noise."""
+        noise_keys = noise_key(lane_keys[None], Purpose.NOISE, np.arange(len(indices))[:, None])
+        rows, device = torch.from_numpy(np.ascontiguousarray(indices)), self.n.device
+        return Steps(upload(rows, device), upload(noise_keys, device))
 
-        Args:
-            indices: [steps, G, B] of the samples, -1 where padded.
-            lane_keys: [G] of the noise.
-        """
-        samples, device = self.workplace.samples, self.n.device
-        batches = upload(torch.from_numpy(np.ascontiguousarray(indices)), device)
-        noise_keys = noise_key(lane_keys[None], Purpose.NOISE, np.arange(len(batches))[:, None])
-        noise_keys = upload(noise_keys, device)
+    def _draws(self, taken: Steps) -> Iterator[Drawn]:
+        """The samples of every step; images are copied row by row, which beats a compiled gather of single bytes."""
+        samples, batches = self.workplace.samples, taken.rows
         mask, index = (batches >= 0).to(self.workplace.dtype), batches.clamp_min(0)
-        number = torch.arange(len(batches), device=device)
+        number = torch.arange(len(batches), device=batches.device)
         targets = samples.y[index]
         if not targets.is_floating_point():
             targets = targets.clamp_min(0)  # padding bears the first sample's label, which may not be of the task
-        steps = zip(targets.unbind(), mask.unbind(), noise_keys.unbind(), number.unbind(), strict=True)
+        steps = zip(targets.unbind(), mask.unbind(), taken.key.unbind(), number.unbind(), strict=True)
         shape = (*batches.shape[1:], *samples.x.shape[1:])
         at_once = max(1, _AT_ONCE // (prod(shape) * samples.x.element_size()))
         for rows in torch.split(index, at_once):

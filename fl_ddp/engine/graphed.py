@@ -1,0 +1,227 @@
+"""Local steps that find their own samples by a counter on the device: recorded once as a CUDA graph, then replayed.
+
+A training is then: copy its state and what it is given into tensors that stay where they are, the samples of its steps,
+too, replay as often as it has steps, copy the state back. Between a step's kernels there is no Python, and no wait.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Hashable
+from functools import partial
+from threading import Lock
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from torch.utils._pytree import tree_leaves, tree_map_only
+
+from fl_ddp.engine.compilation import compiled, layout, made_once
+from fl_ddp.engine.samples import Samples
+from fl_ddp.engine.step import Drawn, Objective, Split, State, StepKind, local_step
+from fl_ddp.errors import first_line
+from fl_ddp.optimizers.rule import Rates
+
+ROWS = 64
+"""Steps whose samples lie ready at a time; they are part of what is compiled, so a longer training fills them again."""
+MOST = 4
+"""Recordings at a time: of a method's one to three trainings in a round, and of its server's."""
+
+Record = Callable[[Callable[[], None]], Callable[[], object]]
+"""Makes of a function of tensors that stay where they are what does the same to them again."""
+
+_log = logging.getLogger(__name__)
+
+
+class Training(NamedTuple):
+    """What all steps of a training are given: state, written in place; server's and clients' tensors; rates; labels."""
+
+    state: State
+    server: Split
+    mine: Split
+    rates: Rates
+    allowed: Tensor | None
+
+
+class Steps(NamedTuple):
+    """What each step of a training is given: rows [S, G, B] of samples, -1 where padded, and key [S, G] of its noise.
+
+    Beside them its learning rates [S, G], where they change from step to step.
+    """
+
+    rows: Tensor
+    key: Tensor
+    lr: Tensor | None = None
+
+
+class Ready(NamedTuple):
+    """The next steps, ROWS of them, and the number [1] of the next one, whose remainder says which of them it is."""
+
+    steps: Steps
+    number: Tensor
+
+
+Tick = Callable[[Training, Ready, Samples], None]
+
+
+@made_once
+def tick(objective: Objective, kind: StepKind, shapes: Hashable) -> Tick:
+    """The next step of a training; its state and the number of the next one are written in place.
+
+    Args:
+        objective: loss and its changes.
+        kind: numerics.
+        shapes: of all that is given, as in local_step().
+    """
+    step = local_step(objective, kind._replace(compile=False), shapes)
+
+    def one(training: Training, ready: Ready, samples: Samples) -> None:
+        place = ready.number.remainder(ROWS)
+        rows, key, lr = (None if part is None else part.index_select(0, place)[0] for part in ready.steps)
+        assert rows is not None and key is not None
+        at = rows.clamp_min(0)
+        y = samples.y[at]
+        if not y.is_floating_point():
+            y = y.clamp_min(0)  # padding bears the first sample's label, which may not be of the task
+        drawn = Drawn(samples.x[at], y, (rows >= 0).to(kind.dtype), key, ready.number[0])
+        rates = training.rates if lr is None else training.rates._replace(lr=lr)
+        step(training.state, drawn, samples.normaliser, training.server, training.mine, rates, training.allowed)
+        ready.number.add_(1)
+
+    return compiled(one, "the local step") if kind.compile else one
+
+
+class Recording:
+    """A tick recorded on tensors of its own, for all trainings that look alike."""
+
+    def __init__(
+        self,
+        objective: Objective,
+        kind: StepKind,
+        training: Training,
+        steps: Steps,
+        samples: Samples,
+        record: Record,
+    ) -> None:
+        """Record it.
+
+        Args:
+            objective: loss and its changes.
+            kind: numerics.
+            training: one of them, which is left as it is.
+            steps: of it.
+            samples: of all of them.
+            record: what does it.
+        """
+        self._training = tree_map_only(Tensor, torch.clone, training)
+        empty = tree_map_only(Tensor, lambda t: t.new_zeros(ROWS, *t.shape[1:]), steps)
+        empty.rows.fill_(-1)  # what runs before it is recorded looks at no samples
+        self._ready = Ready(empty, torch.zeros(1, dtype=torch.int64, device=empty.rows.device))
+        given = (self._training, self._ready, samples)
+        self._again = record(partial(tick(objective, kind, layout(given)), *given))
+
+    def run(self, training: Training, steps: Steps, check: Callable[[], None]) -> None:
+        """Take all steps of a training, whose state is written at the end, with a check before each."""
+        _copy(self._training, training)
+        self._ready.number.zero_()
+        for first in range(0, len(steps.rows), ROWS):
+            for ready, part in zip(_tensors(self._ready.steps), _tensors(steps), strict=True):
+                few = part[first : first + ROWS]
+                ready[: len(few)].copy_(few)
+            for _ in range(min(ROWS, len(steps.rows) - first)):
+                check()
+                self._again()
+        _copy(training.state, self._training.state)
+
+
+class Recordings:
+    """The recordings of a run's trainings, by what their steps are made of.
+
+    Each holds a state of its own, a copy of what it is given, and the memory in which a step computes; so there are
+    only some, and the one that was used longest ago gives way. All threads' trainings pass through one after another.
+    """
+
+    def __init__(self, record: Record, most: int = MOST) -> None:
+        """Remember how to record, and how many recordings there are at most."""
+        self._record, self._most = record, most
+        self._made: dict[Hashable, Recording] = {}
+        self._refused: set[Hashable] = set()
+        self._lock = Lock()
+
+    def train(
+        self,
+        objective: Objective,
+        kind: StepKind,
+        training: Training,
+        steps: Steps,
+        samples: Samples,
+        check: Callable[[], None],
+    ) -> bool:
+        """Take all steps of a training; False, and nothing is done, where its steps cannot be recorded.
+
+        Args:
+            objective: loss and its changes.
+            kind: numerics.
+            training: what all steps are given.
+            steps: what each of them is given.
+            samples: that stay where they are.
+            check: called before each step.
+        """
+        shapes = tuple(None if part is None else (part.shape[1:], part.dtype) for part in steps)
+        key = (objective, kind, layout(training), shapes, layout(samples))
+        with self._lock:
+            made = self._recorded(key, objective, kind, training, steps, samples)
+            if made is not None:
+                made.run(training, steps, check)
+        return made is not None
+
+    def _recorded(
+        self, key: Hashable, objective: Objective, kind: StepKind, training: Training, steps: Steps, samples: Samples
+    ) -> Recording | None:
+        """What was recorded for trainings of this key, or is now; None where it cannot be."""
+        if key in self._refused:
+            return None
+        made = self._made.pop(key, None)
+        if made is None:
+            while len(self._made) >= self._most:
+                del self._made[next(iter(self._made))]
+            try:
+                made = Recording(objective, kind, training, steps, samples, self._record)
+            except RuntimeError as error:  # of CUDA, also where its memory does not hold a recording
+                _log.info("the local step cannot be recorded (%s); its kernels are launched singly", first_line(error))
+                self._refused.add(key)
+                return None
+        self._made[key] = made
+        return made
+
+
+def recordings_on(device: torch.device, *, compile: bool) -> Recordings | None:
+    """Where the steps of a device are recorded; None where they are not, and Python takes them one by one."""
+    return Recordings(as_cuda_graph) if device.type == "cuda" and compile else None
+
+
+def as_cuda_graph(function: Callable[[], None]) -> Callable[[], object]:
+    """A function recorded as a CUDA graph: what replays it on the same tensors.
+
+    Before that it runs twice, which compiles it and makes the libraries' handles; neither may happen while recording.
+    """
+    stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        for _ in range(2):
+            function()
+    torch.cuda.current_stream().wait_stream(stream)
+    graph = torch.cuda.CUDAGraph()
+    # other threads, such as NCCL's, may go on with what they do
+    with torch.cuda.graph(graph, stream=stream, capture_error_mode="thread_local"):
+        function()
+    return graph.replay
+
+
+def _copy(to: object, given: object) -> None:
+    """Write all tensors of a nest into those of another one that looks alike."""
+    torch._foreach_copy_(_tensors(to), _tensors(given))
+
+
+def _tensors(given: object) -> list[Tensor]:
+    return [leaf for leaf in tree_leaves(given) if isinstance(leaf, Tensor)]

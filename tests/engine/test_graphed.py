@@ -1,0 +1,296 @@
+"""Steps that are recorded once and replayed: a stand-in for CUDA's graph runs the recorded function again."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+import torch
+from step_bench import PLANS, ROUND, SIZES, Bench, Penalised, bench, mlp
+from torch import Tensor, nn
+
+from fl_ddp.engine import graphed
+from fl_ddp.engine.graphed import MOST, Recordings, as_cuda_graph, recordings_on
+from fl_ddp.engine.group import STEPS
+from fl_ddp.engine.plan import Plan
+from fl_ddp.engine.samples import Samples
+from fl_ddp.engine.schedule import Schedule
+from fl_ddp.engine.seeds import torch_seed
+from fl_ddp.errors import InterruptedRunError
+from fl_ddp.losses.mse import MSE
+from fl_ddp.methods.fedavg import FedAvg
+from fl_ddp.network.flat_model import FlatModel
+from fl_ddp.optimizers.adam import Adam
+from fl_ddp.protocol import Tensors, Trained
+
+LANES = 4
+GROUPS: tuple[list[int], ...] = ([0, 1, 3], [2, 1], [], [4, 0])
+"""Of clients with few samples after some with many, and the other way round."""
+PLAN = PLANS["momentum"]
+
+
+class Recorded:
+    """In place of a CUDA graph; counts."""
+
+    def __init__(self) -> None:
+        self.made, self.steps = 0, 0
+
+    def __call__(self, function: Callable[[], None]) -> Callable[[], object]:
+        for _ in range(2):  # as before a CUDA graph is recorded
+            function()
+        self.made += 1
+
+        def again() -> None:
+            self.steps += 1
+            function()
+
+        return again
+
+
+def replayed(b: Bench, record: Callable[[Callable[[], None]], Callable[[], object]] | None = None) -> Bench:
+    """The same bench, whose steps are recorded."""
+    return b._replace(work=replace(b.work, recordings=Recordings(record or Recorded())))
+
+
+def on_few_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let longer trainings than of three steps fill them again."""
+    monkeypatch.setattr(graphed, "ROWS", 3)
+
+
+def trainings(b: Bench, plan: Plan) -> list[Trained]:
+    """Of groups in rounds, with other rates, states and memory in each."""
+    found = []
+    for number, ids in enumerate(GROUPS):
+        factor = None if plan.lr_factor is None else plan.lr_factor * (1 + number)
+        later = replace(plan, lr=plan.lr / (1 + number), weight_decay=plan.weight_decay * 2**number, lr_factor=factor)
+        server, memory = ({name: t * (1 + number / 8) for name, t in of.items()} for of in (b.server, b.memory))
+        found.append(b._replace(server=server, memory=memory).train(later, ids, LANES, ROUND + number))
+    return found
+
+
+def check_same_bits(found: list[Trained], expected: list[Trained]) -> None:
+    assert all(torch.equal(one.theta, other.theta) for one, other in zip(found, expected, strict=True))
+    assert all(torch.equal(one.loss, other.loss) for one, other in zip(found, expected, strict=True))
+
+
+FACTORS = np.linspace(0.5, 2, LANES)
+LR_OF_LANES = {
+    "lr of lanes": replace(PLAN, lr_factor=FACTORS),
+    "lr of lanes over steps": replace(PLAN, lr_factor=FACTORS, over_steps=Schedule("cosine", 1.0, least=0.1)),
+}
+
+
+OFTEN = ("clipped Adam", "momentum and weight decay", "augmented", "lr of lanes", "lr of lanes over steps")
+SELDOM = (pytest.param(name, marks=pytest.mark.slow) for name in PLANS | LR_OF_LANES if name not in OFTEN)
+
+
+@pytest.mark.parametrize("name", [*OFTEN, *SELDOM])
+def test_replayed_steps_have_the_bits_of_single_ones(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    on_few_rows(monkeypatch)
+    plain, record, plan = bench(lambda: mlp(0.4), Penalised, torch.float32), Recorded(), (PLANS | LR_OF_LANES)[name]
+    check_same_bits(trainings(replayed(plain, record), plan), trainings(plain, plan))
+    assert record.made == 1
+    assert record.steps == sum(int(plain.group(plan, ids, LANES).steps.max()) for ids in GROUPS) > 0
+
+
+def test_a_training_may_be_longer_than_the_rows_that_lie_ready() -> None:
+    plain, plan = bench(method=Penalised), replace(PLANS["batch of one"], epochs=None, steps=70)
+    assert graphed.ROWS < plain.group(plan, [4]).steps.max() < 2 * graphed.ROWS
+    check_same_bits([replayed(plain).train(plan, [4])], [plain.train(plan, [4])])
+
+
+@pytest.mark.slow
+def test_compiled_steps_have_the_same_bits_replayed() -> None:
+    plain = bench(lambda: mlp(0.4), Penalised, torch.float32, compile=True)
+    check_same_bits(trainings(replayed(plain), PLAN), trainings(plain, PLAN))
+
+
+@dataclass(frozen=True)
+class Tracked(Penalised):
+    """Traces a path and the last step's number."""
+
+    def track(self, trace: Tensors, old: Tensor, new: Tensor, g: Tensor, step: Tensor) -> Tensors:
+        return {"path": trace["path"] - g * (new - old), "last": torch.zeros_like(g) + step}
+
+
+def test_traces_and_what_optimizers_carry_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    on_few_rows(monkeypatch)
+    plan, found = replace(PLANS["Adam"], optimizer=Adam(keep=True)), []
+    for b in (plain := bench(method=Tracked), replayed(plain)):
+        carried: Tensors = {name: torch.zeros_like(b.memory["c"][:LANES]) for name in ("exp_avg", "exp_avg_sq")}
+        carried[STEPS] = torch.zeros(LANES, dtype=torch.float64)
+        for number in range(3):
+            group = b.group(plan, [0, 1, 3], LANES, number)
+            group.carried.optimizer = carried
+            trace = {"path": b.server["c"], "last": b.server["c"]}
+            trained = group.train(b.server["theta"], b.method, b.server, {"c": b.memory["c"][:LANES]}, trace)
+            carried = group.carried.optimizer
+        found.append([trained.theta, trained.loss, *trained.trace.values(), *carried.values()])
+    assert len(found[0]) == 7 and found[0][3].max() > 0
+    assert all(torch.equal(one, other) for one, other in zip(*found, strict=True))
+
+
+class Normed(nn.Module):
+    """A network whose running statistics are among its parameters."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(nn.Flatten(), nn.Linear(32, 6), nn.BatchNorm1d(6), nn.ReLU(), nn.Linear(6, 3))
+
+    def forward(self, x: Tensor) -> Tensor:
+        out: Tensor = self.layers(x)
+        return out
+
+
+class Tokens(nn.Module):
+    """Averages what three tokens out of five are embedded as."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embedding, self.head = nn.Embedding(5, 4), nn.Linear(4, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        out: Tensor = self.head(self.embedding(x).mean(1))
+        return out
+
+
+def of_inputs(b: Bench, x: Tensor, y: Tensor, module: nn.Module, model: FlatModel) -> Bench:
+    """A bench on other samples with a model for them."""
+    work, server = replace(b.work, samples=Samples(x, y)), {"theta": model.init()}
+    return b._replace(method=FedAvg(model), module=module, work=work, server=server, memory={})
+
+
+@pytest.mark.parametrize("kind", ["running statistics", "tokens", "numbers", "labels of a task"])
+def test_samples_of_all_kinds_are_found(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    on_few_rows(monkeypatch)
+    plain, random, count = bench(dtype=torch.float32), np.random.default_rng(1), sum(SIZES)
+    x = torch.from_numpy(random.normal(size=(count, 32)).astype(np.float32))
+    if kind == "running statistics":
+        plain = bench(Normed, dtype=torch.float32)
+    elif kind == "tokens":
+        with torch_seed(4):
+            tokens = Tokens()
+        x = torch.from_numpy(random.integers(0, 5, (count, 3)).astype(np.int16))
+        model = FlatModel(tokens, 3, torch.full((1, 3), 4))
+        plain = of_inputs(plain, x, plain.work.samples.y, tokens, model)
+    elif kind == "numbers":
+        with torch_seed(4):
+            linear = nn.Linear(32, 2)
+        y = torch.from_numpy(random.normal(size=(count, 2)).astype(np.float32))
+        plain = of_inputs(plain, x, y, linear, FlatModel(linear, 2, x[:1], MSE()))
+    else:
+        # a label of another task beside the real ones, which padding bears
+        y = plain.work.samples.y.clamp_max(1)
+        y[0] = -1
+        clients = [own[own > 0] for own in plain.clients]
+        allowed = torch.tensor([True, True, False])
+        samples = plain.work.samples._replace(y=y)
+        plain = plain._replace(clients=clients, work=replace(plain.work, samples=samples, allowed=allowed))
+    expected = trainings(plain, PLAN)
+    check_same_bits(trainings(replayed(plain), PLAN), expected)
+    assert expected[0].theta.isfinite().all() and expected[0].loss[:3].all()
+
+
+def test_few_recordings_stay_and_what_gave_way_is_recorded_again() -> None:
+    plain, record = bench(method=Penalised), Recorded()
+    b, names = replayed(plain, record), ["momentum", "one epoch", "Adam", "AdamW", "clipped", "RMSprop"]
+    assert len(names) > MOST
+    for name in names:
+        b.train(PLANS[name], [0, 1])
+    b.train(PLANS[names[-MOST]], [0, 1])
+    assert record.made == len(names)
+    # the last names without the one that was just used again give way first
+    b.train(PLANS[names[0]], [0, 1])
+    b.train(PLANS[names[-MOST]], [0, 1])
+    assert record.made == len(names) + 1
+    b.train(PLANS[names[-MOST + 1]], [0, 1])
+    assert record.made == len(names) + 2
+    found = b.train(PLANS[names[0]], [0, 1])
+    check_same_bits([found], [plain.train(PLANS[names[0]], [0, 1])])
+
+
+def test_other_shapes_are_recorded_anew() -> None:
+    plain, record = bench(method=Penalised), Recorded()
+    b = replayed(plain, record)
+    check_same_bits([b.train(PLAN, [0, 1], 2)], [plain.train(PLAN, [0, 1], 2)])
+    check_same_bits([b.train(PLAN, [0, 1], 3)], [plain.train(PLAN, [0, 1], 3)])
+    small = replace(PLAN, batch_size=3)
+    check_same_bits([b.train(small, [0, 1], 3)], [plain.train(small, [0, 1], 3)])
+    assert record.made == 3
+
+
+def test_what_cannot_be_recorded_is_told_once_and_trains_all_the_same(caplog: pytest.LogCaptureFixture) -> None:
+    tried = 0
+
+    def refuse(function: Callable[[], None]) -> Callable[[], object]:
+        nonlocal tried
+        tried += 1
+        function()
+        raise RuntimeError("operation not permitted when stream is capturing\nmore of it")
+
+    plain = bench(method=Penalised)
+    with caplog.at_level(logging.INFO):
+        check_same_bits(trainings(replayed(plain, refuse), PLAN), trainings(plain, PLAN))
+    assert tried == 1
+    assert [record.getMessage() for record in caplog.records] == [
+        "the local step cannot be recorded (RuntimeError: operation not permitted when stream is capturing); "
+        "its kernels are launched singly"
+    ]
+
+
+def test_a_stop_is_heard_between_steps_and_leaves_the_next_training_alone() -> None:
+    calls, last = 0, 2
+
+    def check() -> None:
+        nonlocal calls
+        calls += 1
+        if calls > last:
+            raise InterruptedRunError
+
+    plain, record = bench(method=Penalised), Recorded()
+    b = replayed(plain, record)
+    b = b._replace(work=replace(b.work, check=check))
+    start = plain.server["theta"].clone()
+    with pytest.raises(InterruptedRunError):
+        b.train(PLANS["fixed steps"], [0, 4])
+    assert record.steps == last and torch.equal(plain.server["theta"], start)
+    calls, last = 0, 6
+    check_same_bits([b.train(PLANS["fixed steps"], [1, 3])], [plain.train(PLANS["fixed steps"], [1, 3])])
+    assert calls == record.steps - 2 == 6
+
+
+def test_samples_of_a_methods_making_are_no_part_of_a_recording() -> None:
+    record = Recorded()
+    b = replayed(bench(method=Penalised), record)
+    x, y = torch.rand(2, 7, 2, 4, 4, dtype=torch.float64), torch.ones(2, 7, dtype=torch.int64)
+    group = b.group(PLAN, [0, 1]).over(x, y)
+    group.train(b.server["theta"], b.method, b.server, {"c": b.memory["c"][:2]})
+    assert record.made == 0
+
+
+def test_compiled_steps_on_cuda_are_recorded() -> None:
+    cpu, cuda = torch.device("cpu"), torch.device("cuda", 0)
+    assert recordings_on(cpu, compile=True) is recordings_on(cuda, compile=False) is None
+    assert recordings_on(cuda, compile=True) is not None
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
+@pytest.mark.parametrize(
+    "name", ["momentum", "AdamW that decays fast", "cosine over steps", "augmented", "batch of one"]
+)
+def test_a_real_graph_has_the_bits_of_single_steps(name: str) -> None:
+    plain = bench(lambda: mlp(0.4), Penalised, torch.float32, compile=True, device="cuda")
+    made = 0
+
+    def counted(function: Callable[[], None]) -> Callable[[], object]:
+        nonlocal made
+        again = as_cuda_graph(function)
+        made += 1
+        return again
+
+    check_same_bits(trainings(replayed(plain, counted), PLANS[name]), trainings(plain, PLANS[name]))
+    assert made == 1
