@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Hashable
-from functools import partial
+from functools import cache, partial
 from threading import Lock
 from typing import NamedTuple
 
@@ -205,7 +205,7 @@ def as_cuda_graph(function: Callable[[], None]) -> Callable[[], object]:
 
     Before that it runs twice, which compiles it and makes the libraries' handles; neither may happen while recording.
     """
-    stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+    stream = _side_stream()
     stream.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(stream):
         for _ in range(2):
@@ -216,6 +216,12 @@ def as_cuda_graph(function: Callable[[], None]) -> Callable[[], object]:
     with torch.cuda.graph(graph, stream=stream, capture_error_mode="thread_local"):
         function()
     return graph.replay
+
+
+@cache
+def _side_stream() -> torch.cuda.Stream:
+    """That of all recordings, since cuBLAS keeps some memory for each stream that it has seen."""
+    return torch.cuda.Stream()  # type: ignore[no-untyped-call]
 
 
 def _copy(to: object, given: object) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -275,6 +276,46 @@ def test_compiled_steps_on_cuda_are_recorded() -> None:
     cpu, cuda = torch.device("cpu"), torch.device("cuda", 0)
     assert recordings_on(cpu, compile=True) is recordings_on(cuda, compile=False) is None
     assert recordings_on(cuda, compile=True) is not None
+
+
+def test_a_cuda_graph_is_recorded_after_two_runs_on_its_stream(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a stand-in of torch.cuda, where there is none: what is recorded in the midst of compiling fails."""
+    seen: list[str] = []
+
+    class Stream:
+        def wait_stream(self, other: Stream) -> None:
+            seen.append("wait")
+
+    class Graph:
+        def replay(self) -> None:
+            seen.append("replay")
+
+    @contextmanager
+    def on(stream: Stream) -> Iterator[None]:
+        assert stream is side
+        seen.append("side")
+        yield
+        seen.append("back")
+
+    @contextmanager
+    def recording(graph: Graph, *, stream: Stream, capture_error_mode: str) -> Iterator[None]:
+        assert stream is side and capture_error_mode == "thread_local"
+        seen.append("record")
+        yield
+        seen.append("recorded")
+
+    side, current = Stream(), Stream()
+    for name, instead in {
+        "current_stream": lambda: current,
+        "stream": on,
+        "CUDAGraph": Graph,
+        "graph": recording,
+    }.items():
+        monkeypatch.setattr(torch.cuda, name, instead)
+    monkeypatch.setattr(graphed, "_side_stream", lambda: side)
+    as_cuda_graph(lambda: seen.append("run"))()
+    runs = ["wait", "side", "run", "run", "back", "wait"]
+    assert seen == [*runs, "record", "run", "recorded", "replay"]
 
 
 @pytest.mark.gpu
