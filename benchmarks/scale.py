@@ -5,7 +5,7 @@
 
 Padding, collectives with their bytes, and waits of the host are those of whole rounds of rank 0, which has the longest
 hand: its process group is torch's fake one, in which sums come back as they are, and its device a pretended one
-(tests/support/device/pretend_device.py). Seconds are predicted by the constants of MODEL, which no measurement has
+(tests/support/devices/pretend_device.py). Seconds are predicted by the constants of MODEL, which no measurement has
 confirmed: training by lanes with what a group costs beside them, a ring's bytes on NVLink or a network, hops, waits.
 """
 
@@ -29,7 +29,7 @@ from written import write_results
 from fl_ddp.ranks.cohort import auto_lanes, group_cost
 from fl_ddp.ranks.collectives import Ranks
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support" / "device"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support" / "devices"))
 from on_device import played
 from pretend_device import DEVICE, on_host
 

@@ -72,7 +72,7 @@ class Pair(NamedTuple):
 def pairs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pairs]:
     folder, environment = tmp_path_factory.mktemp("pairs"), {**os.environ, "OMP_NUM_THREADS": "1"}
     with subprocess.Popen(
-        [sys.executable, str(SUPPORT / "waiting_ranks.py")],
+        [sys.executable, str(SUPPORT / "launchers" / "waiting_ranks.py")],
         cwd=folder, env=environment, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
     ) as server:  # fmt: skip
         yield Pairs(server, folder)
