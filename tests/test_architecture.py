@@ -55,7 +55,7 @@ FLOORS = (
     ("importance", "clients"),
     ("network",),
     ("engine", "datasets", "models", "partitions", "streams"),
-    ("guards", "losses", "optimizers"),
+    ("convolutions", "guards", "losses", "optimizers"),
     ("protocol", "host"),
     ("bounds",),
     ("errors", "version"),
@@ -98,7 +98,7 @@ def rooms_below(folder: str) -> set[str]:
 
 
 def test_the_engine_knows_the_protocol_alone() -> None:
-    assert rooms_below("engine") == {"errors", "protocol", "optimizers"}
+    assert rooms_below("engine") == {"convolutions", "errors", "protocol", "optimizers"}
     assert rooms_below("network") == {"errors", "protocol", "engine", "losses"}
     for room in ("importance", "clients"):
         assert rooms_below(room) <= {"errors", "protocol", "engine", "network", "losses", "optimizers"}

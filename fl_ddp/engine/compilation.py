@@ -35,19 +35,21 @@ SILENCE = 5.0
 _log = logging.getLogger(__name__)
 
 
-def compiled(function: F, what: str, threads: int = 1) -> F:
+def compiled(function: F, what: str, threads: int = 1, *, choose_forms: bool = False) -> F:
     """Compile a function into one graph per call of this, with a cache of its own; it uses so many threads on a CPU.
 
     Args:
         function: of tensors.
         what: it is, for messages.
         threads: on a CPU.
+        choose_forms: whether lanes' convolutions take the form that is fastest.
 
     Returns:
         the compiled function, which must be called with tensors of one layout only, and never with one tensor twice: it
         checks neither.
     """
     # imports the compiler, which takes a second that eager runs can spare
+    from fl_ddp.convolutions.choice import ChooseForms
     from fl_ddp.engine.fused_update import FuseUpdate
 
     assert isinstance(function, FunctionType)
@@ -67,6 +69,8 @@ def compiled(function: F, what: str, threads: int = 1) -> F:
     }
     if FUSES_UPDATES:
         options["post_grad_custom_post_pass"] = FuseUpdate()
+    if choose_forms:
+        options["post_grad_custom_pre_pass"] = ChooseForms()
     run = torch.compile(own, dynamic=False, fullgraph=True, options=options)
     lock, ready = Lock(), False
 

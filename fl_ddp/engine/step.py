@@ -232,4 +232,4 @@ def local_step(objective: Objective, kind: StepKind, shapes: Hashable) -> Step:
             old.copy_(new)
         state.loss.add_(loss)
 
-    return compiled(step, "the local step") if kind.compile else step
+    return compiled(step, "the local step", choose_forms=True) if kind.compile else step

@@ -1,0 +1,1 @@
+"""Convolutions of lanes, each of which has weights of its own: their forms, and the compiler pass that chooses."""
