@@ -147,6 +147,8 @@ def build_federation(config: Config, ranks: Ranks, module: torch.nn.Module | Non
     require_precision(config.precision, device)
     if config.compile:
         require_compiler(device.type)
+    if config.convolution != "auto" and ranks.device.type == "cpu":
+        raise ConfigError("--convolution", f"{config.convolution} is of GPUs, and this run is on a CPU", "auto")
     source = registry.build(config.data)
     assert isinstance(source, Dataset)
     if source.merge and (config.local_test == 0 or config.local_test_from == "test"):

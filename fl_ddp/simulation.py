@@ -91,6 +91,7 @@ class Simulation:
             world.allowed,
             self._config.batch_size,
             recordings=recordings_on(self._ranks.device, compile=self._config.compile),
+            convolution=self._config.convolution,
         )
 
     @property

@@ -35,6 +35,8 @@ TREES = sources(PACKAGE)
 IMPORTS = imports(TREES)
 KEPT = {"datasets/dataset.py", "partitions/partition.py", "streams/stream.py"}
 """Files of base classes, which users' files of before api.py import."""
+KERNELS = {"convolutions/in_triton.py"}
+"""Files of Triton's kernels, which import Triton at once and are themselves imported where they are used."""
 FLOORS = (
     ("api", "main", "check"),
     ("__init__",),
@@ -78,9 +80,18 @@ def test_what_is_imported_is_installed_with_the_package() -> None:
 
 def test_what_may_be_missing_is_imported_where_it_is_used() -> None:
     optional = extras(PACKAGE.parent / "setup.cfg")
-    at_once = {name for tree in TREES.values() for node in tree.body for name in imported(ast.Module([node], []))
-               if isinstance(node, ast.Import | ast.ImportFrom)}  # fmt: skip
-    assert optional and not {name for name in at_once if name.partition(".")[0] in optional}
+    tops = [(file, node) for file, tree in TREES.items() for node in tree.body]
+    imports = [(file, node) for file, node in tops if isinstance(node, ast.Import | ast.ImportFrom)]
+    at_once = {(file, name) for file, node in imports for name in imported(ast.Module([node], []))}
+    assert optional
+    assert {file for file, name in at_once if name.partition(".")[0] in optional} == KERNELS
+    kernels = [f"fl_ddp.{_module(file)}" for file in KERNELS]
+    assert not {name for _, name in at_once if any(reaches(name, kernel) for kernel in kernels)}
+
+
+def _module(file: str) -> str:
+    """The name of a file's module in the package."""
+    return file.removesuffix(".py").replace("/", ".")
 
 
 def test_only_names_of_classes_are_imported_by_name() -> None:

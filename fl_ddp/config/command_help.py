@@ -28,7 +28,7 @@ GROUPS = {
         "momentum", "weight_decay", "clip_norm", "loss", "label_smoothing", "augment", "seed",
         "running_statistics", "estimate_statistics",
     ),
-    "speed and numbers": ("lanes", "compile", "precision", "device", "rank_timeout", "reduction"),
+    "speed and numbers": ("lanes", "compile", "precision", "convolution", "device", "rank_timeout", "reduction"),
     "results": (
         "eval_every", "forgetting_every", "targets", "stop_at", "patience", "checkpoint_every", "keep_checkpoints",
         "name", "out", "resume",

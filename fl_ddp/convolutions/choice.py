@@ -39,44 +39,60 @@ class _Found(NamedTuple):
 
 
 class ChooseForms(CustomGraphPass):
-    """The pass, as Inductor's post-grad hook takes it."""
+    """The pass, as Inductor's post-grad hook takes it.
+
+    Attributes:
+        in_triton: whether convolutions on CUDA, in float32, are those of in_triton; cuDNN's grouped ones if not.
+    """
+
+    def __init__(self, *, in_triton: bool = False) -> None:
+        self.in_triton = in_triton
+        if in_triton:
+            from fl_ddp.convolutions.in_triton import register  # needs Triton, which a CPU's build of torch lacks
+
+            register()
 
     def __call__(self, graph: fx.Graph) -> None:
         """Rewrite a graph in place."""
         for node in graph.find_nodes(op="call_function", target=_aten.convolution.default):
             x, w, bias, *rest = node.args
-            if bias is None and (found := _slow(x, w, *rest)):
+            if bias is None and (found := self._slow(x, w, *rest)):
                 _replace_forward(graph, node, found)
         for node in graph.find_nodes(op="call_function", target=_aten.convolution_backward.default):
             dy, x, w, _, *rest, mask = node.args
-            if not mask[2] and (found := _slow(x, w, *rest)):
+            if not mask[2] and (found := self._slow(x, w, *rest)):
                 _replace_backward(graph, node, dy, found)
         graph.eliminate_dead_code()
         graph.lint()
 
     def uuid(self) -> bytes:
         """What compiled graphs are cached by, beside the graph itself."""
-        return get_hash_for_files(tuple(str(file) for file in sorted(Path(__file__).parent.glob("*.py"))))
+        files = tuple(str(file) for file in sorted(Path(__file__).parent.glob("*.py")))
+        return get_hash_for_files(files, str(self.in_triton))
 
-
-def _slow(
-    x: fx.Node,
-    w: fx.Node,
-    stride: Sequence[int],
-    padding: Sequence[int],
-    dilation: Sequence[int],
-    transposed: bool,
-    _: Sequence[int],
-    groups: int,
-) -> _Found | None:
-    """A convolution, if it is of images, of several lanes, and better in another form than vmap's."""
-    images, filters = x.meta["val"], w.meta["val"]
-    if groups == 1 or transposed or images.ndim != 4 or images.device.type != "cpu":
-        return None
-    geometry = Geometry(*((each[0], each[-1]) for each in (stride, padding, dilation)))
-    x_lanes = images.reshape(len(images), groups, -1, *images.shape[2:]).transpose(0, 1)
-    w_lanes = filters.reshape(groups, -1, *filters.shape[1:])
-    return None if form(x_lanes, w_lanes, geometry) == "grouped" else _Found(x, w, geometry, groups)
+    def _slow(
+        self,
+        x: fx.Node,
+        w: fx.Node,
+        stride: Sequence[int],
+        padding: Sequence[int],
+        dilation: Sequence[int],
+        transposed: bool,
+        _: Sequence[int],
+        groups: int,
+    ) -> _Found | None:
+        """A convolution, if it is of images, of several lanes, and better in another form than vmap's."""
+        images, filters = x.meta["val"], w.meta["val"]
+        if groups == 1 or transposed or images.ndim != 4:
+            return None
+        geometry = Geometry(*((each[0], each[-1]) for each in (stride, padding, dilation)))
+        x_lanes = images.reshape(len(images), groups, -1, *images.shape[2:]).transpose(0, 1)
+        w_lanes = filters.reshape(groups, -1, *filters.shape[1:])
+        if images.device.type == "cpu":
+            ours = form(x_lanes, w_lanes, geometry) != "grouped"
+        else:
+            ours = self.in_triton and images.device.type == "cuda" and images.dtype == torch.float32
+        return _Found(x, w, geometry, groups) if ours else None
 
 
 class _Writer:

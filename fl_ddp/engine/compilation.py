@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 from torch.torch_version import TorchVersion
 
+from fl_ddp.engine.choices import Convolution
 from fl_ddp.errors import ConfigError, RunError, first_line
 
 F = TypeVar("F", bound=Callable[..., object])
@@ -35,14 +36,14 @@ SILENCE = 5.0
 _log = logging.getLogger(__name__)
 
 
-def compiled(function: F, what: str, threads: int = 1, *, choose_forms: bool = False) -> F:
+def compiled(function: F, what: str, threads: int = 1, convolution: Convolution | None = None) -> F:
     """Compile a function into one graph per call of this, with a cache of its own; it uses so many threads on a CPU.
 
     Args:
         function: of tensors.
         what: it is, for messages.
         threads: on a CPU.
-        choose_forms: whether lanes' convolutions take the form that is fastest.
+        convolution: how lanes are convolved; None as torch does it.
 
     Returns:
         the compiled function, which must be called with tensors of one layout only, and never with one tensor twice: it
@@ -69,8 +70,8 @@ def compiled(function: F, what: str, threads: int = 1, *, choose_forms: bool = F
     }
     if FUSES_UPDATES:
         options["post_grad_custom_post_pass"] = FuseUpdate()
-    if choose_forms:
-        options["post_grad_custom_pre_pass"] = ChooseForms()
+    if convolution:
+        options["post_grad_custom_pre_pass"] = ChooseForms(in_triton=convolution == "lanes")
     run = torch.compile(own, dynamic=False, fullgraph=True, options=options)
     lock, ready = Lock(), False
 

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from fl_ddp.engine.choices import Convolution
 from fl_ddp.engine.compilation import ByLayout
 from fl_ddp.engine.graphed import Recordings, Steps, Training
 from fl_ddp.engine.plan import Plan
@@ -46,6 +47,7 @@ class Workplace:
         batch_size: of the run, of samples of a method's making.
         kept: what functions gave for a client's samples, by a name and the client, as long as the task goes on.
         recordings: of the groups' local steps, on these samples alone; None where Python takes them one by one.
+        convolution: how lanes are convolved in local steps.
     """
 
     samples: Samples
@@ -60,6 +62,7 @@ class Workplace:
     batch_size: int = 1
     kept: dict[tuple[str, int], Tensors] = field(default_factory=dict)
     recordings: Recordings | None = None
+    convolution: Convolution = "auto"
 
 
 @dataclass
@@ -358,6 +361,7 @@ def _kind(plan: Plan, work: Workplace, *, goes_on: bool) -> StepKind:
         bfloat16=work.bfloat16,
         compile=work.compile,
         goes_on=goes_on,
+        convolution=work.convolution,
     )
 
 

@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.func import grad, vmap
 
 from fl_ddp.engine.augmentation import augmented
-from fl_ddp.engine.choices import Augmentation
+from fl_ddp.engine.choices import Augmentation, Convolution
 from fl_ddp.engine.compilation import compiled, made_once
 from fl_ddp.engine.samples import Normaliser
 from fl_ddp.errors import RunError, place_of_code
@@ -68,6 +68,7 @@ class StepKind(NamedTuple):
     bfloat16: bool
     compile: bool
     goes_on: bool = False
+    convolution: Convolution = "auto"
 
 
 class Drawn(NamedTuple):
@@ -232,4 +233,4 @@ def local_step(objective: Objective, kind: StepKind, shapes: Hashable) -> Step:
             old.copy_(new)
         state.loss.add_(loss)
 
-    return compiled(step, "the local step", choose_forms=True) if kind.compile else step
+    return compiled(step, "the local step", convolution=kind.convolution) if kind.compile else step

@@ -46,6 +46,7 @@ def numerics(config: Config, lanes: int, ranks: Ranks) -> dict[str, object]:
         "torch": torch.__version__,
         "compile": config.compile,
         "precision": config.precision,
+        **({"convolution": config.convolution} if ranks.device.type == "cuda" else {}),
         "reduction": config.reduction,
         **(versions_on_gpu() if ranks.device.type == "cuda" else {}),
     }

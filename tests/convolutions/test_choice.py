@@ -8,8 +8,10 @@ from collections.abc import Callable
 import pytest
 import torch
 from torch import Tensor, fx, nn
+from torch._subclasses import FakeTensorMode
 from torch.func import functional_call, grad, vmap
 from torch.fx.experimental.proxy_tensor import make_fx
+from torch.nn import functional as F
 
 from fl_ddp.convolutions.choice import ChooseForms
 from fl_ddp.convolutions.forms import Form, Geometry, form
@@ -92,5 +94,25 @@ def test_small_models_keep_their_form_and_large_ones_take_another() -> None:
     assert Counter(resnet) == {"onednn": 13, "product": 7}
 
 
-def test_graphs_are_cached_by_the_rule() -> None:
+def on_cuda(dtype: torch.dtype, *, in_triton: bool) -> Counter[str]:
+    """What the pass makes of a lanes' convolution of a GPU that is not there."""
+    with FakeTensorMode():
+        x, w = (torch.empty(*shape, dtype=dtype, device="cuda") for shape in ((B, G, 8, 8), (G, 1, 3, 3)))
+        module = make_fx(lambda x, w: F.conv2d(x, w, None, 1, 1, 1, G))(x, w)
+    ChooseForms(in_triton=in_triton)(module.graph)
+    return called(module)
+
+
+@pytest.mark.cuda_code
+def test_a_gpus_convolutions_are_cudnns_unless_lanes_are_asked_for() -> None:
+    pytest.importorskip("triton", reason="this installation of torch is without Triton")
+    assert on_cuda(torch.float32, in_triton=False) == {}
+    assert on_cuda(torch.float32, in_triton=True) == {"convolve": 1}
+    assert on_cuda(torch.bfloat16, in_triton=True) == {}
+    names = [f"fl_ddp::{name}" for name in OURS]
+    assert all(torch._C._dispatch_has_kernel_for_dispatch_key(name, "CUDA") for name in names)
+    assert ChooseForms().uuid() != ChooseForms(in_triton=True).uuid()
+
+
+def test_the_compilers_cache_tells_graphs_of_the_same_rule_alike() -> None:
     assert ChooseForms().uuid() == ChooseForms().uuid()
