@@ -1,7 +1,8 @@
 """The vectorised engine against a plain eager loop over clients, in one run.
 
-    python benchmarks/rounds.py                      all workloads, one rank, then two ranks of one thread each
+    python benchmarks/rounds.py                      the paper's workloads, one rank, then two ranks of one thread each
     python benchmarks/rounds.py --workloads mlp      one of them
+    python benchmarks/rounds.py --workloads all --ranks 1 --rounds 4 --samples 40      every shipped model of images
     python benchmarks/rounds.py --device cuda --ranks 1
 
 The workload is the importance paper's: 10 of 100 clients a round, 600 samples of 28 x 28 pixels each, batch 10, one
@@ -42,10 +43,25 @@ from fl_ddp.records import Records
 from fl_ddp.results.metrics import is_of_phase
 from fl_ddp.simulation import Simulation
 
-CLIENTS, COHORT, SAMPLES, BATCH = 100, 10, 600, 10
-STEPS = SAMPLES // BATCH
-WORKLOADS = {"mlp": "MLP", "cnn": "FedKACNN", "cnn_padded": "ImportanceCNN"}
-"""The 5x5 CNN without padding (582,026 parameters) and as the recipes have it (padding 2, 1,663,370)."""
+CLIENTS, COHORT, BATCH = 100, 10, 10
+GREY, COLOURS = (1, 28, 28), (3, 32, 32)
+PAPERS = ["mlp", "cnn", "cnn_padded"]
+"""The 5x5 CNN is there without padding (582,026 parameters) and as the recipes have it (padding 2, 1,663,370)."""
+WORKLOADS = {
+    "mlp": ("MLP", GREY),
+    "cnn": ("FedKACNN", GREY),
+    "cnn_padded": ("ImportanceCNN", GREY),
+    "fedcurv_cnn": ("FedCurvCNN", GREY),
+    "fedcl_mnist": ("FedCLMNIST", GREY),
+    "filver": ("FilVerNet", GREY),
+    "lenet5": ("LeNet5", COLOURS),
+    "fedka_cnn": ("FedKACNN", COLOURS),
+    "pfl_cnn": ("PflCNN", COLOURS),
+    "fedcl_cifar": ("FedCLCIFAR", COLOURS),
+    "resnet18": ("ResNet18", COLOURS),
+    "resnet50": ("ResNet50", COLOURS),
+}
+"""All models of images that are shipped, and the images."""
 
 Numbers = dict[str, float]
 
@@ -60,13 +76,16 @@ def eager_client(module: nn.Module, x: torch.Tensor, y: torch.Tensor, steps: int
         optimizer.step()
 
 
-def measure(workload: str, rounds: int, eager_steps: int, ranks: Ranks, folder: Path, device: str) -> Numbers:
+def measure(
+    workload: str, rounds: int, eager_steps: int, samples: int, ranks: Ranks, folder: Path, device: str
+) -> Numbers:
     """Times of one workload on this rank, microseconds per client step of all ranks together."""
+    name, shape = WORKLOADS[workload]
     config = from_mapping(
         {
-            "data": str(folder / "data.npz"),
+            "data": str(data_file(folder, shape)),
             "partition": "IID",
-            "model": WORKLOADS[workload],
+            "model": name,
             "clients": CLIENTS,
             "cohort": COHORT,
             "batch_size": BATCH,
@@ -78,11 +97,11 @@ def measure(workload: str, rounds: int, eager_steps: int, ranks: Ranks, folder: 
         }
     )
     federation = build_federation(config, ranks)
-    module = build(config.model, in_shape=(1, 28, 28), num_classes=10)
+    module = build(config.model, in_shape=shape, num_classes=10)
     assert isinstance(module, nn.Module)
     module.to(ranks.device)
     train = federation.worlds.at(0).train
-    x, y = train.x[:SAMPLES].float() / 255, train.y[:SAMPLES]
+    x, y = train.x[:samples].float() / 255, train.y[:samples]
     records = Records(config, ranks, federation)
     simulation = Simulation(config, ranks, StopRequest(), federation, records)
     left = simulation.rounds()
@@ -106,7 +125,7 @@ def measure(workload: str, rounds: int, eager_steps: int, ranks: Ranks, folder: 
     records.release()
     if not ranks.is_main:
         return {}
-    numbers = summarise(records.path, eager, whole, first_round, federation)
+    numbers = summarise(records.path, eager, whole, first_round, federation, samples // BATCH)
     # one rank has nobody to compare with
     compared = checksum_seconds(simulation.server, ranks) if ranks.size > 1 else 0.0
     return numbers | {"checksum_share": compared / (whole / rounds)}
@@ -123,12 +142,14 @@ def checksum_seconds(server: Tensors, ranks: Ranks) -> float:
     return statistics.median(seconds)
 
 
-def summarise(run: Path, eager: list[float], whole: float, first_round: float, federation: Federation) -> Numbers:
+def summarise(
+    run: Path, eager: list[float], whole: float, first_round: float, federation: Federation, steps: int
+) -> Numbers:
     """Numbers of a workload from its metrics.csv and the seconds of all rounds but the first, which compiles."""
     with (run / "metrics.csv").open() as file:
         rows = list(csv.DictReader(file))[1:]
     phases = {name: [float(row[name]) for row in rows] for name in rows[0] if is_of_phase(name)}
-    train = [seconds / COHORT / STEPS * 1e6 for seconds in phases["time_training"]]
+    train = [seconds / COHORT / steps * 1e6 for seconds in phases["time_training"]]
     outside = whole - sum(phases["time_training"]) - sum(phases["time_evaluation"])
     cuda = federation.model.device.type == "cuda"
     peak = torch.cuda.max_memory_allocated() if cuda else resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
@@ -156,14 +177,19 @@ def synchronize(ranks: Ranks) -> None:
         torch.cuda.synchronize()
 
 
-def write_data(folder: Path) -> None:
-    """Random pixels in the shape of MNIST."""
+def data_file(folder: Path, shape: tuple[int, int, int]) -> Path:
+    """Where the images of a shape are."""
+    return folder / f"{shape[0]}_{shape[1]}.npz"
+
+
+def write_data(file: Path, shape: tuple[int, int, int], samples: int) -> None:
+    """Random pixels, so many for each client."""
     rng = np.random.default_rng(0)
-    pixels = rng.integers(0, 256, (CLIENTS * SAMPLES + 10_000, 28, 28), np.uint8)
+    pixels = rng.integers(0, 256, (CLIENTS * samples + samples * CLIENTS // 6, *shape), np.uint8)
     labels = rng.integers(0, 10, len(pixels))
-    split = CLIENTS * SAMPLES
+    split = CLIENTS * samples
     np.savez(
-        folder / "data.npz",
+        file,
         x_train=pixels[:split],
         y_train=labels[:split],
         x_test=pixels[split:],
@@ -176,7 +202,7 @@ def worker(options: argparse.Namespace) -> None:
     prepare()
     ranks = join(options.device)
     found_numbers = {
-        name: measure(name, options.rounds, options.eager_steps, ranks, options.folder, options.device)
+        name: measure(name, options.rounds, options.eager_steps, options.samples, ranks, options.folder, options.device)
         for name in options.workloads
     }
     if ranks.is_main:
@@ -200,27 +226,39 @@ def table(results: dict[str, dict[str, Numbers]]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--workloads", nargs="+", choices=WORKLOADS, default=list(WORKLOADS))
+    parser.add_argument("--workloads", nargs="+", choices=[*WORKLOADS, "all"], default=PAPERS)
     parser.add_argument("--ranks", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--device", default="auto", choices=["auto", "cpu", "cuda"])
     parser.add_argument("--rounds", type=int, default=40)
-    parser.add_argument("--eager-steps", type=int, default=STEPS, help="steps of each eager block")
+    parser.add_argument("--samples", type=int, default=600, help="of a client")
+    parser.add_argument("--eager-steps", type=int, help="steps of each eager block; default a client's")
     parser.add_argument("--smoke", action="store_true", help="a few rounds of the MLP: does it run?")
     parser.add_argument("--out", type=Path, help="JSON file for the results")
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.smoke:
         options.workloads, options.rounds, options.eager_steps = ["mlp"], 3, 10
+    if "all" in options.workloads:
+        options.workloads = list(WORKLOADS)
+    options.eager_steps = min(options.eager_steps or options.samples, options.samples // BATCH)
     if options.folder:
         worker(options)
         return
     results = {}
     with tempfile.TemporaryDirectory() as folder:
-        write_data(Path(folder))
+        for shape in {WORKLOADS[name][1] for name in options.workloads}:
+            write_data(data_file(Path(folder), shape), shape, options.samples)
         for ranks in options.ranks:
             launcher = ["torch.distributed.run", "--standalone", f"--nproc_per_node={ranks}"] if ranks > 1 else []
             given = ["--folder", folder, "--device", options.device, "--rounds", str(options.rounds)]
-            given += ["--eager-steps", str(options.eager_steps), "--workloads", *options.workloads]
+            given += [
+                "--eager-steps",
+                str(options.eager_steps),
+                "--samples",
+                str(options.samples),
+                "--workloads",
+                *options.workloads,
+            ]
             module = [sys.executable] + (["-m", *launcher] if launcher else []) + [__file__, *given]
             environment = os.environ | ({"OMP_NUM_THREADS": "1"} if ranks > 1 else {})
             subprocess.run(module, check=True, env=environment, stdout=subprocess.DEVNULL)
