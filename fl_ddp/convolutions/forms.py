@@ -2,7 +2,7 @@
 
 vmap makes one convolution with a group for each lane of theirs. That is the fastest form of small convolutions, and for
 one channel the only one that is not slow. Large ones are as fast when each lane passes through the cache by itself, and
-what stands between them is then twice as fast: the compiler puts channels last around convolutions of its own. Those
+what stands between them is faster then: the compiler puts channels last around convolutions of its own. Those
 with many filters for few pixels, or of single pixels, are matrix products, which need not bring the filters into
 oneDNN's order first. Measured with one thread for the layers of the shipped models, batches of 4 and 10.
 """
