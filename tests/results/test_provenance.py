@@ -26,5 +26,7 @@ def test_versions_of_cuda_are_numerics_of_a_gpu_alone(monkeypatch: pytest.Monkey
     on_cpu = numerics(config, 5, Ranks(0, 1, torch.device("cpu")))
     with repeatable("cuda", tf32=True):
         on_gpu = numerics(config, 5, Ranks(0, 1, torch.device("cuda")))
-    assert on_gpu.keys() - on_cpu.keys() == {"deterministic", "cuda", "cudnn", "triton", "fp_fusion"}
+    assert on_gpu.keys() - on_cpu.keys() == {
+        "deterministic", "cuda", "cudnn", "triton", "fp_fusion", "convolution",
+    }  # fmt: skip
     assert (on_gpu["device"], on_gpu["precision"], on_gpu["deterministic"]) == ("a GPU", "tf32", True)
