@@ -5,8 +5,7 @@ from __future__ import annotations
 from importlib.util import find_spec
 
 import pytest
-from emitted import Emitted
-from emitted_models import MODELS, MOST, VERSION, kept, numbers, of_fisher, of_step
+from emitted_models import MODELS, MOST, VERSION, Seen, kept, seen_apart
 
 from fl_ddp.engine.compilation import FUSES_UPDATES
 
@@ -20,21 +19,21 @@ pytestmark = [
 
 @pytest.mark.parametrize("name", MODELS)
 def test_local_step_is_repeatable_and_moves_no_more_than_it_did(name: str) -> None:
-    code = of_step(name)
+    code = seen_apart(name, "step")
     check(name, "step", code)
-    assert sum(code.launches.values()) <= MOST.get(name, 1000)
+    assert code.numbers.launches <= MOST.get(name, 1000)
 
 
 @pytest.mark.parametrize("name", MODELS)
 def test_fisher_pass_is_repeatable_and_stores_no_gradients_of_samples(name: str) -> None:
-    check(name, "fisher", of_fisher(name))
+    check(name, "fisher", seen_apart(name, "fisher"))
 
 
-def check(name: str, what: str, code: Emitted) -> None:
+def check(name: str, what: str, code: Seen) -> None:
     """Same bits whatever the machine does, and as few launches and bytes as are kept."""
     assert code.atomics == []
-    assert set(code.configurations().values()) <= {1}
+    assert code.configurations <= {1}
     if name not in KEPT or what not in KEPT[name]:
         pytest.skip(f"emitted.json has no numbers of it with torch {VERSION}: emitted_models.py writes them")
-    found, most = numbers(code), KEPT[name][what]
-    assert all(ours <= theirs for ours, theirs in zip(found, most, strict=True)), (found, most)
+    most = KEPT[name][what]
+    assert all(ours <= theirs for ours, theirs in zip(code.numbers, most, strict=True)), (code.numbers, most)

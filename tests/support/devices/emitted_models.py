@@ -9,6 +9,8 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Mapping
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 from typing import NamedTuple
 from unittest import mock
@@ -111,6 +113,26 @@ def _federation(shipped: Shipped, samples: int) -> tuple[FlatModel, Group]:
     own = np.split(np.arange(size), shipped.lanes)
     plan = Plan(BATCH, 1.0, None, 0.1)
     return model, Group(work, plan, np.arange(shipped.lanes), own, shipped.lanes, 0, 0)
+
+
+class Seen(NamedTuple):
+    """What is to be seen in a compiled function's code: atomics on floats, reductions' configurations, numbers."""
+
+    atomics: list[str]
+    configurations: set[int]
+    numbers: Numbers
+
+
+def seen(name: str, what: str) -> Seen:
+    """What is to be seen in a model's "step" or "fisher"."""
+    code = of_step(name) if what == "step" else of_fisher(name)
+    return Seen(code.atomics, set(code.configurations().values()), numbers(code))
+
+
+def seen_apart(name: str, what: str) -> Seen:
+    """The same, in a process of its own: behind some graphs torch asks for a real GPU, behind none it does not."""
+    with ProcessPoolExecutor(1, get_context("spawn")) as pool:
+        return pool.submit(seen, name, what).result()
 
 
 def kept() -> dict[str, dict[str, Numbers]]:
