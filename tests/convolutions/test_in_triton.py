@@ -30,6 +30,7 @@ def test_outputs_and_gradients_of_small_convolutions() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1800)
 def test_outputs_and_gradients_of_the_layers_of_shipped_models() -> None:
     interpreted("-m", "slow")
 
