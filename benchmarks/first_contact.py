@@ -17,8 +17,7 @@ import sys
 import sysconfig
 import time
 import traceback
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 from unittest import mock
@@ -35,6 +34,7 @@ from fl_ddp.engine.plan import Plan
 from fl_ddp.engine.samples import Samples
 from fl_ddp.engine.seeds import torch_seed
 from fl_ddp.engine.step import Objective, State, Step, StepKind, local_step
+from fl_ddp.host.arithmetic import repeatable
 from fl_ddp.host.environment import prepare
 from fl_ddp.methods.fedavg import FedAvg
 from fl_ddp.models.cnn import LeNet5, PflCNN
@@ -76,20 +76,6 @@ class Place(NamedTuple):
         return statistics.median(found)
 
 
-@contextmanager
-def tf32(on: bool) -> Iterator[None]:
-    """Round the factors of products and convolutions to TF32, or not."""
-    places = (torch.backends.cuda.matmul, torch.backends.cudnn.conv)  # type: ignore[attr-defined]
-    before = [place.fp32_precision for place in places]
-    for place in places:
-        place.fp32_precision = "tf32" if on else "ieee"
-    try:
-        yield
-    finally:
-        for place, precision in zip(places, before, strict=True):
-            place.fp32_precision = precision
-
-
 def versions(place: Place) -> Numbers:
     """What is installed, and what Triton needs to start."""
     print("python", sys.version.split()[0], "torch", torch.__version__, "cuda", torch.version.cuda)
@@ -114,7 +100,7 @@ def ceilings(place: Place) -> Numbers:
     d, gradient = torch.randn(lanes, BATCH, out, device=place.device), torch.empty_like(w)
     small = torch.zeros(1, device=place.device)
     for name in ("ieee", "tf32") if place.on_gpu else ("ieee",):
-        with tf32(name == "tf32"):
+        with repeatable(place.device.type, tf32=name == "tf32"):
             found[f"forward_{name}_ms"] = place.milliseconds(lambda: torch.bmm(x, w.mT))
             found[f"input_{name}_ms"] = place.milliseconds(lambda: torch.bmm(d, w))
             found[f"weight_{name}_ms"] = place.milliseconds(lambda: torch.bmm(d.mT, x, out=gradient))
@@ -138,7 +124,7 @@ def conv(place: Place) -> Numbers:
     for lanes in (2,) if place.tiny else (50, 25, 7):
         for name, channels, out, side in (("conv1", 3, 32, 32), ("conv2", 32, 64, 30)):
             for precision in ("ieee", "tf32") if place.on_gpu else ("ieee",):
-                with tf32(precision == "tf32"):
+                with repeatable(place.device.type, tf32=precision == "tf32"):
                     times = _of_convolution(place, lanes, channels, out, side)
                 found |= {f"{way}_{name}_{lanes}_{precision}_ms": time for way, time in times.items()}
     return found
@@ -302,13 +288,13 @@ def main() -> None:
         parser.error(f"no stage {', '.join(sorted(unknown))}; there are {', '.join(STAGES)}")
     prepare()
     place = Place(torch.device("cuda", 0) if options.device == "cuda" else torch.device("cpu"), options.tiny)
-    torch.use_deterministic_algorithms(place.on_gpu)
     results: dict[str, Numbers] = {}
     for name in options.stages or STAGES:
         print(f"== {name}", flush=True)
         began = time.perf_counter()
         try:
-            results[name] = STAGES[name](place)
+            with repeatable(place.device.type, tf32=False):  # as in a run
+                results[name] = STAGES[name](place)
         except (RuntimeError, ValueError, AttributeError):
             traceback.print_exc(file=sys.stdout)
             results[name] = {"failed": 1.0}

@@ -33,6 +33,7 @@ from written import write_results
 from fl_ddp.config.command_line import from_mapping
 from fl_ddp.config.registry import build
 from fl_ddp.federation import Federation, build_federation
+from fl_ddp.host.arithmetic import repeatable
 from fl_ddp.host.environment import prepare
 from fl_ddp.host.interrupt import StopRequest
 from fl_ddp.protocol import Tensors
@@ -201,10 +202,11 @@ def worker(options: argparse.Namespace) -> None:
     """All workloads on this rank."""
     prepare()
     ranks = join(options.device)
-    found_numbers = {
-        name: measure(name, options.rounds, options.eager_steps, options.samples, ranks, options.folder, options.device)
-        for name in options.workloads
-    }
+    size = (options.rounds, options.eager_steps, options.samples)
+    with repeatable(ranks.device.type, tf32=False):
+        found_numbers = {
+            name: measure(name, *size, ranks, options.folder, options.device) for name in options.workloads
+        }
     if ranks.is_main:
         (options.folder / f"ranks{ranks.size}.json").write_text(json.dumps(found_numbers))
     ranks.close()

@@ -30,6 +30,7 @@ from written import write_results
 
 from fl_ddp.config.command_line import from_mapping
 from fl_ddp.federation import build_federation
+from fl_ddp.host.arithmetic import repeatable
 from fl_ddp.host.environment import prepare
 from fl_ddp.host.interrupt import StopRequest
 from fl_ddp.ranks.collectives import join
@@ -72,7 +73,7 @@ def measure(method: str, folder: Path, options: argparse.Namespace) -> Numbers:
     federation = build_federation(config, ranks)
     records = Records(config, ranks, federation)
     seconds, processor = [], []
-    with one_torch_thread(ranks.device.type):
+    with repeatable(ranks.device.type, tf32=False), one_torch_thread(ranks.device.type):
         left = Simulation(config, ranks, StopRequest(), federation, records).rounds()
         for _ in range(options.rounds + 1):
             began, used = time.perf_counter(), time.process_time()

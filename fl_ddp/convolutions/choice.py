@@ -85,7 +85,7 @@ class ChooseForms(CustomGraphPass):
         images, filters = x.meta["val"], w.meta["val"]
         if groups == 1 or transposed or images.ndim != 4:
             return None
-        geometry = Geometry(*((each[0], each[-1]) for each in (stride, padding, dilation)))
+        geometry = Geometry.of(stride, padding, dilation)
         x_lanes = images.reshape(len(images), groups, -1, *images.shape[2:]).transpose(0, 1)
         w_lanes = filters.reshape(groups, -1, *filters.shape[1:])
         if images.device.type == "cpu":

@@ -9,6 +9,7 @@ oneDNN's order first. Measured with one thread for the layers of the shipped mod
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 from torch import Tensor
@@ -27,6 +28,11 @@ class Geometry(NamedTuple):
     stride: tuple[int, int]
     padding: tuple[int, int]
     dilation: tuple[int, int]
+
+    @classmethod
+    def of(cls, *lists: Sequence[int]) -> Geometry:
+        """From stride, padding and dilation as torch's operators have them."""
+        return cls(*((each[0], each[-1]) for each in lists))
 
     def size(self, image: tuple[int, int], kernel: tuple[int, int]) -> tuple[int, int]:
         """Height and width of the output for those of the input and of the filters."""

@@ -209,7 +209,7 @@ def convolve(
 ) -> Tensor:
     """Outputs of all lanes; float32."""
     (g, b, c, *image), (_, o, _, *kernel) = x.shape, w.shape
-    height, width = Geometry(*_pairs(stride, padding, dilation)).size((image[0], image[1]), (kernel[0], kernel[1]))
+    height, width = Geometry.of(stride, padding, dilation).size((image[0], image[1]), (kernel[0], kernel[1]))
     y = x.new_empty(g, b, o, height, width)
     m, k = b * height * width, c * kernel[0] * kernel[1]
     sizes = (c, *image, o, height, width, m, k, *stride, *padding, *dilation)
@@ -245,10 +245,6 @@ def convolve_weight(
     sizes = (c, *image, o, *dy.shape[3:], m, k, *stride, *padding, *dilation)
     _launch(weight_kernel, (o, k, g), blocks, (x.contiguous(), dy.contiguous(), dw), sizes, kernel)
     return dw
-
-
-def _pairs(*each: list[int]) -> list[tuple[int, int]]:
-    return [(a, b) for a, b in each]
 
 
 def _launch(

@@ -23,10 +23,6 @@ def _define(name: str, given: str) -> None:
     _library.define(signature, tags=(torch.Tag.needs_fixed_stride_order,))  # type: ignore[no-untyped-call]
 
 
-def _geometry(stride: list[int], padding: list[int], dilation: list[int]) -> Geometry:
-    return Geometry(*((a, b) for a, b in (stride, padding, dilation)))
-
-
 def _patches(x: Tensor, kernel: tuple[int, int], geometry: Geometry) -> Tensor:
     """What each filter meets [C * kh * kw, B * H' * W'] in one lane's images [B, C, H, W]."""
     if kernel == (1, 1) and geometry.padding == (0, 0):
@@ -59,7 +55,7 @@ def _kernel(w: Tensor) -> tuple[int, int]:
 
 def convolve(x: Tensor, w: Tensor, stride: list[int], padding: list[int], dilation: list[int]) -> Tensor:
     """Outputs of all lanes."""
-    geometry, kernel = _geometry(stride, padding, dilation), _kernel(w)
+    geometry, kernel = Geometry.of(stride, padding, dilation), _kernel(w)
     y = like_output(x, w, stride, padding, dilation)
     by_product = form(x, w, geometry) == "product"
     for own, image, filters in zip(y, x, w, strict=True):
@@ -75,7 +71,7 @@ def convolve_input(
     dy: Tensor, x: Tensor, w: Tensor, stride: list[int], padding: list[int], dilation: list[int]
 ) -> Tensor:
     """Gradients in all lanes' images."""
-    geometry, kernel = _geometry(stride, padding, dilation), _kernel(w)
+    geometry, kernel = Geometry.of(stride, padding, dilation), _kernel(w)
     dx = torch.empty_like(x)
     by_product = form(x, w, geometry) == "product"
     for own, gradient, image, filters in zip(dx, dy, x, w, strict=True):
@@ -91,7 +87,7 @@ def convolve_weight(
     dy: Tensor, x: Tensor, w: Tensor, stride: list[int], padding: list[int], dilation: list[int]
 ) -> Tensor:
     """Gradients in all lanes' filters."""
-    geometry, kernel = _geometry(stride, padding, dilation), _kernel(w)
+    geometry, kernel = Geometry.of(stride, padding, dilation), _kernel(w)
     dw = torch.empty_like(w)
     by_product = form(x, w, geometry) == "product"
     for own, gradient, image, filters in zip(dw, dy, x, w, strict=True):
@@ -111,7 +107,7 @@ def _backward(dy: Tensor, x: Tensor, w: Tensor, geometry: Geometry, which: int) 
 
 def like_output(x: Tensor, w: Tensor, stride: list[int], padding: list[int], dilation: list[int]) -> Tensor:
     """A tensor of the outputs' shape."""
-    size = _geometry(stride, padding, dilation).size((x.shape[3], x.shape[4]), _kernel(w))
+    size = Geometry.of(stride, padding, dilation).size((x.shape[3], x.shape[4]), _kernel(w))
     return x.new_empty(*x.shape[:2], w.shape[1], *size)
 
 
