@@ -15,7 +15,7 @@ import argparse
 import sys
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import ceil, log2
 from pathlib import Path
 from typing import NamedTuple
@@ -31,7 +31,7 @@ from fl_ddp.ranks.collectives import Ranks
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support" / "devices"))
 from on_device import played
-from pretend_device import DEVICE, on_host
+from pretend_device import DEVICE, note_wait, on_host
 
 RANKS = tuple(2**k for k in range(11))
 COHORT, STEPS = 1024, 20
@@ -43,6 +43,7 @@ MODEL = {
     "node_bytes_a_second": 300e9,
     "wire_bytes_a_second": 50e9,  # of a GPU's own network card, 400 Gbit/s
     "hop_seconds": 10e-6,  # of each of log2(ranks) hops of a collective
+    "verdict_hop_seconds": 50e-6,  # of one of gloo's among hosts, in which ranks agree that none has failed
     "wait_seconds": 10e-6,  # of the host for a value
 }
 """Assumptions on H200s: what is predicted rests on these."""
@@ -50,62 +51,79 @@ MODEL = {
 Numbers = dict[str, float]
 
 
+class Sent(NamedTuple):
+    """Bytes of each of a rank's collectives: sums of GPUs, and verdicts among hosts."""
+
+    sums: list[int]
+    verdicts: list[int]
+
+
 @dataclass(frozen=True)
 class Counting(Ranks):
     """Rank 0 of many, in a process group that only pretends to add; counts what would be on the wire."""
 
-    sent: tuple[list[int], ...] = ([],)
+    sent: Sent = field(default_factory=lambda: Sent([], []))
 
     def add(self, buffer: Tensor) -> Tensor:
-        """As it comes."""
+        """As it comes; a sum of GPUs is waited for."""
         dist.all_reduce(on_host(buffer))
-        self.sent[0].append(buffer.nbytes)
+        if buffer.device == DEVICE:
+            note_wait("sum")
+            self.sent.sums.append(buffer.nbytes)
+        else:
+            self.sent.verdicts.append(buffer.nbytes)
         return buffer
 
-    def add_common(self, buffer: Tensor, mark: Sequence[int]) -> tuple[Tensor, bool]:
+    def add_common(self, buffer: Tensor, mark: Tensor) -> tuple[Tensor, Tensor]:
         """What the others have is not there, so nothing differs."""
-        return super().add_common(buffer, mark)[0], True
+        total, same = super().add_common(buffer, mark)
+        return total, same | True
 
 
 class Seen(NamedTuple):
-    """A round that is not evaluated: bytes of each of its collectives, waits of the host, and the padded share."""
+    """A round that is not evaluated: bytes of its sums, its verdicts, waits of the host, and the padded share."""
 
     parameters: int
-    sent: list[int]
+    sums: list[int]
+    verdicts: int
     waits: int
     padding: float
 
 
 def seen(size: int, cohort: int, hidden: int, lanes: int, folder: Path) -> Seen:
     """A round of rank 0 of so many."""
-    sent, marks = list[int](), list[int]()
+    sent, marks = Sent([], []), list[tuple[int, int]]()
     dist.init_process_group("fake", store=FakeStore(), rank=0, world_size=size)
     try:
         given = {**settings(cohort, folder), "model.hidden": hidden, "lanes": lanes}
-        run = played(given, ranks=Counting(0, size, DEVICE, sent=(sent,)), between=lambda: marks.append(len(sent)))
+        counting = Counting(0, size, DEVICE, sent=sent)
+        run = played(given, ranks=counting, between=lambda: marks.append((len(sent.sums), len(sent.verdicts))))
     finally:
         dist.destroy_process_group()
     padding = float(run.records[1].padded_lanes or 0.0)
-    return Seen(run.server["theta"].numel(), sent[marks[1] : marks[2]], run.rounds[1].waits, padding)
+    (before, told), (after, told_after) = marks[1:3]
+    verdicts = told_after - told
+    return Seen(run.server["theta"].numel(), sent.sums[before:after], verdicts, run.rounds[1].waits, padding)
 
 
 def measure(size: int, cohort: int, folder: Path) -> Numbers:
     """One number of ranks; what a large model sends follows from two small ones, as bytes are linear in its size."""
     lanes = auto_lanes(cohort, "cuda", PARAMETERS)
     small, larger = (seen(size, cohort, hidden, lanes, folder) for hidden in (2, 4))
-    calls, of_small = len(small.sent), sum(small.sent)
-    a_parameter = (sum(larger.sent) - of_small) / (larger.parameters - small.parameters)
+    calls, of_small = len(small.sums), sum(small.sums)
+    a_parameter = (sum(larger.sums) - of_small) / (larger.parameters - small.parameters)
     wire = of_small + a_parameter * (PARAMETERS - small.parameters)
     groups = ceil(ceil(cohort / size) / lanes)
     training = groups * STEPS * (lanes + group_cost(PARAMETERS)) * MODEL["lane_seconds"]
     speed = MODEL["node_bytes_a_second"] if size <= MODEL["node"] else MODEL["wire_bytes_a_second"]
     ring = 2 * (size - 1) / size
-    sums = (wire * ring / speed + calls * log2(size) * MODEL["hop_seconds"]) if size > 1 else 0.0
+    hops = calls * MODEL["hop_seconds"] + small.verdicts * MODEL["verdict_hop_seconds"]
+    sums = (wire * ring / speed + log2(size) * hops) if size > 1 else 0.0
     total = training + sums + small.waits * MODEL["wait_seconds"]
     return {
-        "ranks": size, "lanes": lanes, "groups": groups, "padded_percent": 100 * small.padding, "collectives": calls,
-        "megabytes": wire / 1e6, "waits": small.waits, "training_ms": 1e3 * training, "sums_ms": 1e3 * sums,
-        "predicted_ms": 1e3 * total,
+        "ranks": size, "lanes": lanes, "groups": groups, "padded_percent": 100 * small.padding, "sums": calls,
+        "verdicts": small.verdicts, "megabytes": wire / 1e6, "waits": small.waits, "training_ms": 1e3 * training,
+        "sums_ms": 1e3 * sums, "predicted_ms": 1e3 * total,
     }  # fmt: skip
 
 
@@ -121,13 +139,13 @@ def settings(cohort: int, folder: Path) -> dict[str, object]:
 def table(all_numbers: Sequence[Numbers]) -> str:
     """Results as text."""
     lines = [
-        f"{'ranks':>6}{'lanes':>7}{'groups':>8}{'padded':>8}{'sums':>6}{'MB a rank':>11}{'waits':>7}{'training ms':>13}"
-        f"{'sums ms':>9}{'predicted ms':>14}"
+        f"{'ranks':>6}{'lanes':>7}{'groups':>8}{'padded':>8}{'sums':>6}{'verdicts':>10}{'MB a rank':>11}{'waits':>7}"
+        f"{'training ms':>13}{'both ms':>9}{'predicted ms':>14}"
     ]
     for n in all_numbers:
         lines.append(
-            f"{n['ranks']:6.0f}{n['lanes']:7.0f}{n['groups']:8.0f}{n['padded_percent']:7.1f}%{n['collectives']:6.0f}"
-            f"{n['megabytes']:11.2f}{n['waits']:7.0f}{n['training_ms']:13.2f}{n['sums_ms']:9.2f}{n['predicted_ms']:14.2f}"
+            f"{n['ranks']:6.0f}{n['lanes']:7.0f}{n['groups']:8.0f}{n['padded_percent']:7.1f}%{n['sums']:6.0f}"
+            f"{n['verdicts']:10.0f}{n['megabytes']:11.2f}{n['waits']:7.0f}{n['training_ms']:13.2f}{n['sums_ms']:9.2f}{n['predicted_ms']:14.2f}"
         )
     return "\n".join(lines)
 

@@ -14,11 +14,11 @@ import torch
 from torch import Tensor
 
 from fl_ddp.engine.samples import Samples
-from fl_ddp.engine.transfer import upload
 from fl_ddp.federation import Federation
+from fl_ddp.host.transfer import upload
 from fl_ddp.losses.criterion import ByOutput
 from fl_ddp.losses.cross_entropy import among, one_hot
-from fl_ddp.protocol import Indices, Tensors, Term
+from fl_ddp.protocol import Indices, Tensors, Term, Total
 from fl_ddp.ranks.collectives import Ranks
 from fl_ddp.ranks.exact_sum import LIMIT, exact_total
 from fl_ddp.ranks.outputs import BATCH, gathered, of_lanes, summed
@@ -122,6 +122,26 @@ class Evaluation:
         find = self._scores_of_clients if self._by_output else evaluate_clients
         accuracy, loss = find(predict, world.own_samples, world.local_test, model.dtype, self._ranks)
         return Received(_mean(accuracy[world.present]), _mean(accuracy[cohort]), accuracy, loss)
+
+    def personal(
+        self, trained: Indices, received: Received, total: Total, of_others: tuple[Indices, Total] | None
+    ) -> Personal:
+        """How clients' own models do.
+
+        Args:
+            trained: ids [k].
+            received: how the received model does.
+            total: of the clients that trained.
+            of_others: ids of all others with the total of theirs, if they trained, too.
+        """
+        own = {name: total.rows[name] for name in ("own_accuracy", "own_loss") if name in total.rows}
+        if of_others is None:
+            return Personal(None, self.of_clients(trained, received, own))
+        ids, others = of_others
+        both = {name: total.numbers[name] + others.numbers[name] for name in ("own_accuracy", "tested")}
+        own = {name: torch.cat([row, others.rows[name]]) for name, row in own.items()}
+        each = self.of_clients(np.concatenate([trained, ids]), received, own)
+        return Personal(Total({}, numbers=both).ratio("own_accuracy", "tested"), each)
 
     def of_clients(self, trained: Indices, received: Received, own: Tensors) -> list[ClientScores]:
         """How clients' models do on their own test samples: those that trained, and all that are enrolled.

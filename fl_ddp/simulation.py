@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields, replace
 from functools import partial
 
@@ -14,16 +14,16 @@ from torch import Tensor
 from fl_ddp.clients.kept_optimizer import kept_state, taken_state
 from fl_ddp.clients.own_samples import batch_statistics
 from fl_ddp.config.settings import Config
-from fl_ddp.engine.graphed import recordings_on
 from fl_ddp.engine.group import Carried, Group, Workplace
 from fl_ddp.engine.plan import Plan
 from fl_ddp.engine.seeds import Purpose, noise_key
-from fl_ddp.engine.transfer import upload as uploaded
 from fl_ddp.evaluation import Evaluation, Personal, Received, Scores
 from fl_ddp.federation import Federation
 from fl_ddp.guards.hooks import Hooks, finite
 from fl_ddp.host.interrupt import StopRequest
 from fl_ddp.host.stopwatch import Stopwatch
+from fl_ddp.host.transfer import Readings
+from fl_ddp.host.transfer import upload as uploaded
 from fl_ddp.network.running_statistics import OWN as STATISTICS
 from fl_ddp.protocol import Indices, Info, Tensors, Total, Upload
 from fl_ddp.ranks.cohort import deal, owner, padded_lanes
@@ -36,6 +36,7 @@ from fl_ddp.records import Records
 from fl_ddp.results.forgetting_table import ClassChange, with_degrees
 from fl_ddp.results.metrics import Record
 from fl_ddp.run_files import OfClients
+from fl_ddp.tasks.workplace import workplace
 
 
 class Simulation:
@@ -77,22 +78,8 @@ class Simulation:
             self._workplace = self._put_up()
 
     def _put_up(self) -> Workplace:
-        """What the groups of a task share."""
-        federation, world = self._federation, self._world
-        return Workplace(
-            world.train,
-            federation.model.dtype,
-            self._config.precision == "bfloat16",
-            self._config.compile,
-            self._stop.check,
-            federation.worlds.largest_client,
-            torch.from_numpy(world.shared).to(self._ranks.device),
-            world.task,
-            world.allowed,
-            self._config.batch_size,
-            recordings=recordings_on(self._ranks.device, compile=self._config.compile),
-            convolution=self._config.convolution,
-        )
+        worlds, dtype = self._federation.worlds, self._federation.model.dtype
+        return workplace(self._config, worlds, self._world, dtype, self._ranks.device, self._stop.check)
 
     @property
     def could_step_proximally(self) -> bool:
@@ -127,10 +114,12 @@ class Simulation:
                 initial = self._received_accuracy(server, ids)
             train = partial(self._train, index, server, due, looks)
             work = Work("client_update", f"round {index + 1}, client", ids, train)
-            total, kept = self._exchange.sum(hands[self._ranks.index], work, server)
-            personal = self._personalised(index, ids, server, total, initial) if due else Personal()
+            readings = Readings(self._ranks.device.type)
+            total, kept = self._exchange.sum(hands[self._ranks.index], work, server, readings)
+            others = self._others_tested(index, ids, server, total) if due else None
+            self._update(index, ids, server, total, kept, readings)
+            personal = self._evaluation.personal(ids, initial, total, others) if due else Personal()
             changes = self._changes(index, ids, server, total) if looks else []
-            self._update(index, ids, server, total, kept)
             traffic = self._traffic(index, server, len(ids) * kept[0].bytes_up)
             record = self._told(hands, traffic, total, initial, personal.by_all)
             self._end(with_degrees(record, changes, len(self._federation.classes)), OfClients(personal.each, changes))
@@ -147,9 +136,8 @@ class Simulation:
     def _skip(self, index: int) -> None:
         """A round without clients, or whose clients all fail."""
         traffic = self._traffic(index, self.server, 0)
-        self.server = self._ranks.together(partial(self._task_ended, index, self.server))
+        self.server = self._sound(Made(index + 1, "end_of_task"), partial(self._task_ended, index, self.server))
         self.finished = index + 1
-        self._exchange.made = Made(index + 1, "end_of_task")
         self._stop.nothing_to_save = False
         self._end(Record(self.finished, 0, traffic.up, traffic.down, 0.0), OfClients())
 
@@ -174,7 +162,7 @@ class Simulation:
         """Write a checkpoint of the last finished round, all ranks together."""
         if self.finished:
             with self._watch.phase("checkpoint"):
-                self._exchange.refuse_unlike(self.server)
+                self._exchange.compare(self.server)
                 self._records.save(self.finished, self.server, self._memory)
 
     def _look_again(self) -> None:
@@ -210,7 +198,6 @@ class Simulation:
 
         # its pieces are no clients: they are as long as they are, and nothing is kept of them under a client's number
         work = replace(self._workplace, largest=max(map(len, proxy)), kept={})
-
         lanes = 1 if method.proxy_whole else self._records.lanes
 
         def measure(pieces: Indices) -> tuple[Group, Upload]:
@@ -222,14 +209,13 @@ class Simulation:
         total, _ = self._exchange.sum(
             mine, Work("measure", f"round {index + 1}, proxy batch", pieces, measure), self.server
         )
-        self._exchange.made = Made(index + 1, "measured")
         measured = partial(method.measured, self.server, total)
 
-        def finite_state() -> Tensors:
-            with self._hooks.keyed("measured", "group.keys in measure", measured):
-                return finite(self._hooks.state("measured", measured(), self._initial), index)
+        def made(readings: Readings) -> Tensors:
+            state = self._hooks.keyed_state("measured", "group.keys in measure", measured, self._initial)
+            return finite(state, index, readings)
 
-        return self._ranks.together(finite_state)
+        return self._sound(Made(index + 1, "measured"), made)
 
     def _train(self, index: int, server: Tensors, due: bool, looks: bool, clients: Indices) -> tuple[Group, Upload]:
         """Put clients side by side and train them; test what becomes of them where that is due, class by class too."""
@@ -268,65 +254,76 @@ class Simulation:
         with self._watch.phase("forgetting"), self._hooks.keyed_model(look):
             return self._evaluation.changes(ids, look(), total.rows["right"])
 
-    def _personalised(self, index: int, ids: Indices, server: Tensors, total: Total, initial: Received) -> Personal:
-        """How clients' own models do; of all clients if asked: the others train, too, and nothing comes of it."""
-        own = {name: total.rows[name] for name in ("own_accuracy", "own_loss") if name in total.rows}
-        if self._config.personalise == "cohort" or not own:
-            return Personal(None, self._evaluation.of_clients(ids, initial, own))
+    def _others_tested(self, index: int, ids: Indices, server: Tensors, total: Total) -> tuple[Indices, Total] | None:
+        """How the other clients' own models do, if asked: they train, too, and nothing comes of it."""
+        if self._config.personalise == "cohort" or "own_accuracy" not in total.rows:
+            return None
 
         def train(clients: Indices) -> tuple[Group, Upload]:
             group, upload = self._train(index, server, False, False, clients)
             return group, self._tested(group, Upload({}, upload.theta))
 
         others = np.setdiff1d(self._world.present, ids)
-        mine = self._hands(others, index)[self._ranks.index]
-        of_others, _ = self._exchange.sum(
-            mine, Work("client_update", f"round {index + 1}, client", others, train), server
-        )
-        both = {name: total.numbers[name] + of_others.numbers[name] for name in ("own_accuracy", "tested")}
-        everybody = np.concatenate([ids, others])
-        own = {name: torch.cat([row, of_others.rows[name]]) for name, row in own.items()}
-        each = self._evaluation.of_clients(everybody, initial, own)
-        return Personal(Total({}, numbers=both).ratio("own_accuracy", "tested"), each)
+        work = Work("client_update", f"round {index + 1}, client", others, train)
+        return others, self._exchange.sum(self._hands(others, index)[self._ranks.index], work, server)[0]
 
-    def _update(self, index: int, ids: Indices, server: Tensors, total: Total, kept: Sequence[Kept]) -> None:
-        """The server's step; the round is finished, and what clients remember of it is kept."""
+    def _update(
+        self, index: int, ids: Indices, server: Tensors, total: Total, kept: Sequence[Kept], readings: Readings
+    ) -> None:
+        """The server's step; the round is finished if all is sound, and what clients remember of it is kept."""
         with self._watch.phase("server"):
             key = uploaded(noise_key(self._config.seed, index, Purpose.SERVER), self._ranks.device)[0]
             cohort = uploaded(torch.from_numpy(ids), self._ranks.device)
             info = Info(index, cohort, self._config.clients, key, self._world.task)
-            update = partial(self._federation.method.server_update, server, total, info)
-
-            def finite_update() -> Tensors:
-                with self._hooks.keyed("server_update", "info.key", update):
-                    state = self._hooks.state("server_update", update(), self._initial)
-                state = finite(self._federation.statistics.averaged(state, server, total, index), index)
-                return self._task_ended(index, self._server_trained(index, state, info))
-
-            after = self._ranks.together(finite_update)
+            after = self._sound(Made(index + 1, "server_update"), partial(self._updated, server, total, info), readings)
             for group in kept:
                 self._memory.put(group.clients, group.memory)
             self.server, self.finished = after, index + 1
-            self._exchange.made = Made(index + 1, "server_update")
         self._stop.nothing_to_save = False
 
-    def _server_trained(self, index: int, state: Tensors, info: Info) -> Tensors:
+    def _sound(self, by: Made, make: Callable[[Readings], Tensors], readings: Readings | None = None) -> Tensors:
+        """A state of the server that every rank makes, once it is heard that all is sound on all of them."""
+        readings = readings or Readings(self._ranks.device.type)
+
+        def made() -> Tensors:
+            try:
+                state = make(readings)
+            except Exception:
+                readings.read()  # what is wrong with the sums counts before what comes of it
+                raise
+            readings.read()
+            return state
+
+        state = self._ranks.together(made)
+        self._exchange.refuse_unlike()
+        self._exchange.made = by
+        return state
+
+    def _updated(self, server: Tensors, total: Total, info: Info, readings: Readings) -> Tensors:
+        """The server's state after a round; that it is finite is heard with the readings."""
+        index = info.index
+        update = partial(self._federation.method.server_update, server, total, info)
+        state = self._hooks.keyed_state("server_update", "info.key", update, self._initial)
+        state = finite(self._federation.statistics.averaged(state, server, total, index), index, readings)
+        return self._task_ended(index, self._server_trained(index, state, info, readings), readings)
+
+    def _server_trained(self, index: int, state: Tensors, info: Info, readings: Readings) -> Tensors:
         method = self._federation.method
         if not method.trains_on_server:
             return state
         ids, nothing = np.array([self._config.clients]), [np.zeros(0, np.int64)]
         group = Group(self._workplace, self._plan(index), ids, nothing, 1, self._config.seed, index)
         train = partial(method.server_train, group, state, info)
-        with self._hooks.keyed("server_train", "group.keys", train):
-            return finite(self._hooks.state("server_train", train(), self._initial), index)
+        after = self._hooks.keyed_state("server_train", "group.keys", train, self._initial)
+        return finite(after, index, readings)
 
-    def _task_ended(self, index: int, state: Tensors) -> Tensors:
+    def _task_ended(self, index: int, state: Tensors, readings: Readings) -> Tensors:
         """The server's state when a round is over, and with it maybe a task."""
         if not self._federation.stream.ends_task(index):
             return state
         end = partial(self._federation.method.end_of_task, state, self._world.task)
-        with self._hooks.keyed("end_of_task", "info.key in server_update", end):
-            return finite(self._hooks.state("end_of_task", end(), self._initial), index)
+        after = self._hooks.keyed_state("end_of_task", "info.key in server_update", end, self._initial)
+        return finite(after, index, readings)
 
     def _in_training(self, ids: Indices, index: int) -> Group:
         lanes = self._records.lanes

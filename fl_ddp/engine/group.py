@@ -18,8 +18,8 @@ from fl_ddp.engine.plan import Plan
 from fl_ddp.engine.samples import Samples
 from fl_ddp.engine.seeds import Keys, Purpose, keys, noise_key, shuffled
 from fl_ddp.engine.step import Drawn, Objective, Split, State, StepKind, Walk, local_step
-from fl_ddp.engine.transfer import upload
 from fl_ddp.errors import ConfigError
+from fl_ddp.host.transfer import upload
 from fl_ddp.optimizers.rule import Rates
 from fl_ddp.protocol import Counts, Factors, Indices, Leaves, Tensors, Trained
 

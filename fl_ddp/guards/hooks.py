@@ -9,6 +9,7 @@ import torch
 
 from fl_ddp.errors import ConfigError, DivergedError, place_of_code
 from fl_ddp.guards.global_random import refuse_global_draws
+from fl_ddp.host.transfer import Readings
 from fl_ddp.protocol import Tensors, Upload
 
 REPORTED = ("own_accuracy", "own_loss", "right", "tested", "trained")
@@ -56,6 +57,11 @@ class Hooks:
             raise self._refused(hook, f"gives {gives}", f"one of {_listed(initial)}, as init gives")
         return given
 
+    def keyed_state(self, hook: str, key: str, make: Callable[[], Tensors], initial: Mapping[str, object]) -> Tensors:
+        """The state of the server that a hook makes with draws by its keys alone; raises as keyed() and state() do."""
+        with self.keyed(hook, key, make):
+            return self.state(hook, make(), initial)
+
     def upload(self, given: Upload, remembered: Collection[str]) -> Upload:
         """What client_update gives.
 
@@ -81,15 +87,19 @@ class Hooks:
         return f"{hook} of {self._method.__name__}"
 
 
-def finite(server: Tensors, index: int) -> Tensors:
-    """A state of the server after a round, if all its numbers are finite.
+def finite(server: Tensors, index: int, readings: Readings) -> Tensors:
+    """A state of the server after a round; that all its numbers are finite is heard with the readings.
 
     Raises:
         DivergedError: one is not.
     """
+
+    def judge(found: list[float]) -> None:
+        if not found[0]:
+            raise DivergedError(f"round {index + 1}: the server's state is not finite")
+
     ends = [torch.stack(t.aminmax()).isfinite().all() for t in server.values() if t.is_floating_point()]
-    if not bool(torch.stack(ends).all()):
-        raise DivergedError(f"round {index + 1}: the server's state is not finite")
+    readings.ask(torch.stack(ends).all().view(1), judge)
     return server
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
@@ -43,6 +43,7 @@ class Ranks:
         store: small values of all ranks, kept by the launcher, so that it outlives a lost rank; None for a single rank.
         limit: seconds that the others may be silent for.
         lifeline: tells of lost ranks where the backend does not.
+        of_host: in which tensors of the host are summed, so that no GPU is waited for; the default group if None.
     """
 
     index: int
@@ -51,6 +52,7 @@ class Ranks:
     store: distributed_c10d.Store | None = None
     limit: float = Config.rank_timeout
     lifeline: Lifeline | None = None
+    of_host: dist.ProcessGroup | None = None
 
     @property
     def is_main(self) -> bool:
@@ -66,7 +68,8 @@ class Ranks:
         """
         if self.size > 1:
             try:
-                work = dist.all_reduce(buffer, async_op=True)
+                group = None if buffer.is_cuda else self.of_host
+                work = dist.all_reduce(buffer, group=group, async_op=True)
                 assert work is not None
                 wait(_queued(work) if buffer.is_cuda else on_host(work), self.limit, self._lost)
             except RuntimeError as error:
@@ -78,23 +81,21 @@ class Ranks:
     def _lost(self) -> bool:
         return self.lifeline is not None and self.lifeline.broken
 
-    def add_common(self, buffer: Tensor, mark: Sequence[int]) -> tuple[Tensor, bool]:
-        """The sum of all ranks' buffers, and whether all of them gave the same mark, in one sum.
+    def add_common(self, buffer: Tensor, mark: Tensor) -> tuple[Tensor, Tensor]:
+        """The sum of all ranks' buffers, and whether all of them gave the same mark [], in one sum.
 
         Args:
             buffer: float32 or float64 [S].
-            mark: whole numbers below 2^16, as many on every rank.
+            mark: whole numbers [K] below 2^16, as many on every rank.
 
         Raises:
             RankLostError: another rank is gone.
         """
-        if self.size == 1:
-            return buffer, True
-        marks = torch.zeros(self.size, len(mark), dtype=buffer.dtype, device=self.device)
-        marks[self.index] = torch.tensor(mark, dtype=buffer.dtype)
+        marks = torch.zeros(self.size, len(mark), dtype=buffer.dtype, device=buffer.device)
+        marks[self.index] = mark
         total, marks = torch.split(self.add(torch.cat([buffer, marks.flatten()])), [len(buffer), marks.numel()])
         marks = marks.view(self.size, len(mark))
-        return total, bool((marks == marks[0]).all())
+        return total, (marks == marks[0]).all()
 
     def agree(self, error: Exception | None) -> None:
         """Go on only if no rank has an error; of several, the lowest rank's counts.
@@ -107,9 +108,9 @@ class Ranks:
             if error:
                 raise error
             return
-        codes = torch.zeros(self.size, dtype=torch.float64, device=self.device)
+        codes = torch.zeros(self.size, dtype=torch.float64)
         codes[self.index] = _code(error)
-        codes = self.add(codes).cpu()
+        codes = self.add(codes)
         failed = (codes > _STOPPED).nonzero()
         if len(failed):
             rank = int(failed[0])
@@ -133,9 +134,9 @@ class Ranks:
 
     def share(self, text: str) -> str:
         """The text that rank 0 gives, on every rank; at most 4,096 bytes."""
-        row = torch.zeros(_TEXT, dtype=torch.float64, device=self.device)
+        row = torch.zeros(_TEXT, dtype=torch.float64)
         if self.is_main:
-            encoded = torch.tensor(list(text.encode()), dtype=torch.float64, device=self.device)
+            encoded = torch.tensor(list(text.encode()), dtype=torch.float64)
             row[: len(encoded)] = encoded
         return bytes(int(b) for b in self.add(row).tolist() if b).decode()
 
@@ -150,7 +151,7 @@ class Ranks:
 
     def wait(self) -> None:
         """Return when all ranks have come here."""
-        self.add(torch.zeros(1, device=self.device)).cpu()
+        self.add(torch.zeros(1))
 
     def close(self) -> None:
         """Leave the process group."""
@@ -263,7 +264,10 @@ def join(device: Device, rank_timeout: float = Config.rank_timeout) -> Ranks:
         world_size=size,
         device_id=place if gpus else None,
     )
-    return Ranks(index, size, place, store, rank_timeout, Lifeline(index, size, store) if gpus else None)
+    if not gpus:
+        return Ranks(index, size, place, store, rank_timeout)
+    of_host = cast(dist.ProcessGroup, dist.new_group(backend="gloo", timeout=_FOR_EVER))
+    return Ranks(index, size, place, store, rank_timeout, Lifeline(index, size, store), of_host)
 
 
 class MeetingPlace:

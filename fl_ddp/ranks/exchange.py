@@ -11,11 +11,11 @@ from torch import Tensor
 
 from fl_ddp.config.settings import Config
 from fl_ddp.engine.group import Group
-from fl_ddp.engine.transfer import Readings
 from fl_ddp.errors import StatesDifferError
 from fl_ddp.guards.hooks import REPORTED, Hooks
 from fl_ddp.host.interrupt import StopRequest
 from fl_ddp.host.stopwatch import Stopwatch
+from fl_ddp.host.transfer import Readings
 from fl_ddp.protocol import Indices, Tensors, Total, Upload
 from fl_ddp.ranks.checksum import checksum
 from fl_ddp.ranks.cohort_rows import CohortRows
@@ -73,21 +73,27 @@ class Exchange:
         self._workers = workers_on(ranks.device.type)
         self.made = Made(0, "init")
         self.late: Exception | None = None
+        self._same = True
 
-    def sum(self, hand: Indices, work: Work, server: Tensors) -> tuple[Total, list[Kept]]:
+    def sum(
+        self, hand: Indices, work: Work, server: Tensors, readings: Readings | None = None
+    ) -> tuple[Total, list[Kept]]:
         """Sums over all clients of all ranks, their rows, and what stays on this rank of its groups' uploads.
 
         Args:
             hand: this rank's clients.
             work: what a group of them does.
             server: the state they start from, which must be the same on all ranks.
+            readings: that the caller hears, and then calls refuse_unlike(): whether all is sound, the total's numbers
+                and its rows that are only reported. If None, all is heard here.
 
         Returns:
             the total, of whose rows those that are only reported are on the host; and what stays.
         """
         watch, config = self._watch, self._config
         exact = config.reduction == "exact"
-        readings = Readings(self._ranks.device.type)
+        heard_here = readings is None
+        readings = readings or Readings(self._ranks.device.type)
         sums = CohortSum(exact, config.compile, self._ranks.size, self._workers.size, readings)
         rows = CohortRows(work.order, torch.float64 if exact else torch.float32, readings)
         kept: list[Kept] = []
@@ -103,7 +109,7 @@ class Exchange:
                         sums.add(upload.sums, group.real, names)
                         rows.add(upload.rows, group.client, names)
                         kept.append(Kept(group.client, upload.memory, bytes_up(upload)))
-            if self._ranks.size > 1:  # a rank on its own hears all when it has the totals
+            if self._ranks.size > 1:  # a rank on its own hears all with the totals
                 with watch.phase("summing"):
                     readings.read()
         except Exception as failure:
@@ -111,22 +117,40 @@ class Exchange:
         with watch.phase("summing"):
             self._ranks.agree(error)
             buffer = sums.buffer()
-            summed, gathered = self._added(rows.added_to(buffer), server).tensor_split([len(buffer)])
+            added = self._added(rows.added_to(buffer), server, readings)
+            summed, gathered = added.tensor_split([len(buffer)])
             total = Total(sums.totals(summed), rows.totals(gathered), sums.numbers)
             reported = {name: t for name, t in total.rows.items() if name in REPORTED}
             on_host = {name: torch.empty_like(t, device="cpu") for name, t in reported.items()}
             for name, t in reported.items():
                 readings.ask(t.flatten(), partial(_fill, on_host[name]))
-            readings.read()
+            if heard_here:
+                self.hear(readings)
             return total._replace(rows={**total.rows, **on_host}), kept
 
-    def refuse_unlike(self, server: Tensors) -> None:
-        """Compare the ranks' states.
+    def compare(self, server: Tensors) -> None:
+        """Compare the ranks' states; raises as refuse_unlike() does."""
+        readings = Readings(self._ranks.device.type)
+        self._added(torch.zeros(0, device=self._ranks.device), server, readings)
+        self.hear(readings)
+
+    def hear(self, readings: Readings) -> None:
+        """Wait for all that a sum asked, on all ranks alike; raises what it finds, and as refuse_unlike() does."""
+        readings.read()
+        self.refuse_unlike()
+
+    def refuse_unlike(self) -> None:
+        """Go on if the states that were compared are the same, as far as was heard.
 
         Raises:
-            StatesDifferError: they are not the same.
+            StatesDifferError: they are not; on all ranks alike.
         """
-        self._added(torch.zeros(0, device=self._ranks.device), server)
+        if not self._same:
+            when = f"round {self.made.round}" if self.made.round else "before round 1"
+            raise StatesDifferError(
+                f"{when}: the ranks' server states differ after {self._hooks.name(self.made.by)}; it must do the same "
+                "on every rank, with random numbers from keys alone"
+            )
 
     def parts(self, ids: Indices) -> Iterator[list[Indices]]:
         """This rank's clients, cut into groups, as many at a time as there are workers.
@@ -137,16 +161,16 @@ class Exchange:
         groups = [ids[i : i + lanes] for i in range(0, max(len(ids), 1), lanes)]
         return (groups[i : i + at_once] for i in range(0, len(groups), at_once))
 
-    def _added(self, buffer: Tensor, server: Tensors) -> Tensor:
-        """The sum of all ranks' buffers, if they all have this state."""
-        total, same = self._ranks.add_common(buffer, checksum(server) if self._ranks.size > 1 else ())
-        if not same:
-            when = f"round {self.made.round}" if self.made.round else "before round 1"
-            raise StatesDifferError(
-                f"{when}: the ranks' server states differ after {self._hooks.name(self.made.by)}; it must do the same "
-                "on every rank, with random numbers from keys alone"
-            )
+    def _added(self, buffer: Tensor, server: Tensors, readings: Readings) -> Tensor:
+        """The sum of all ranks' buffers; whether all of them have this state is heard with the readings."""
+        if self._ranks.size == 1:
+            return buffer
+        total, same = self._ranks.add_common(buffer, checksum(server))
+        readings.ask(same.view(1), self._hear_whether_same)
         return total
+
+    def _hear_whether_same(self, found: list[float]) -> None:
+        self._same = bool(found[0])
 
 
 def _fill(t: Tensor, numbers: list[float]) -> None:

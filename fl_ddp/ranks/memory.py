@@ -9,7 +9,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from fl_ddp.engine.transfer import upload
+from fl_ddp.host.transfer import upload
 from fl_ddp.protocol import Indices, Tensors
 
 _SHARE = 0.4

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 import device_cases
@@ -10,20 +10,23 @@ import pretend_device
 import pytest
 import torch
 from on_device import CPU, Settings, played
-from pretend_device import DEVICE, pretending
+from pretend_device import DEVICE, note_wait, pretending
 
 from fl_ddp.check.runs import SETTINGS
 from fl_ddp.config.command_line import from_mapping
+from fl_ddp.errors import DivergedError
 from fl_ddp.host.interrupt import StopRequest
+from fl_ddp.methods.fedavg import FedAvg
 from fl_ddp.network.flat_model import FlatModel
+from fl_ddp.protocol import Info, Tensors, Total
 from fl_ddp.ranks.collectives import Ranks
 from fl_ddp.run import run
 
 pytestmark = pretend_device.needed
 QUICK = ("FedAvg",)
 """Cases of the default suite."""
-MOST_WAITS = 3
-"""A round, and two more where it is evaluated."""
+MOST_WAITS = 1
+"""A round of one rank, and two more where it is evaluated: one for each of the two models."""
 CASES: Mapping[str, Settings] = {**device_cases.METHODS, **device_cases.SETTINGS}
 
 
@@ -55,23 +58,48 @@ def test_local_steps_never_wait_and_little_is_launched_beside_them() -> None:
 
 def test_groups_of_clients_add_no_wait() -> None:
     rounds = [played({**device_cases.SHORT, "lanes": lanes}).rounds[1] for lanes in (6, 1)]
-    assert rounds[0].waits == rounds[1].waits <= 2
+    assert rounds[0].waits == rounds[1].waits == 1
 
 
 class FirstOfTwo(Ranks):
-    """Rank 0 of two, of which the other one adds nothing but the same mark."""
+    """Rank 0 of two, of which the other one adds nothing but the same mark; sums of the device are waited for."""
 
     def add(self, buffer: torch.Tensor) -> torch.Tensor:
+        if buffer.device == DEVICE:
+            note_wait("sum")
         return buffer
 
-    def add_common(self, buffer: torch.Tensor, mark: Sequence[int]) -> tuple[torch.Tensor, bool]:
-        return super().add_common(buffer, mark)[0], True
+    def add_common(self, buffer: torch.Tensor, mark: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        total, same = super().add_common(buffer, mark)
+        return total, same | True
 
 
 @pytest.mark.cuda_code
 def test_two_ranks_wait_for_their_sums_and_verdicts_alone() -> None:
-    rounds = played({**device_cases.SHORT, "cohort": 8}, ranks=FirstOfTwo(0, 2, DEVICE)).rounds
-    assert rounds[1].waits <= 8, rounds[1].told
+    _, plain, evaluated, _ = played({**device_cases.SHORT, "cohort": 8}, ranks=FirstOfTwo(0, 2, DEVICE)).rounds
+    assert plain.waits <= 3, plain.told  # verdicts of training, the sum, and all that comes of it
+    assert evaluated.waits <= 3 + 4, evaluated.told  # of each of the two models, the sum and its copy
+
+
+def test_what_is_wrong_with_a_client_is_told_though_it_is_heard_after_the_servers_step(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def errors(**settings: object) -> list[str]:
+        found = []
+        for device in (CPU, DEVICE):
+            with pytest.raises(DivergedError) as error:
+                played({**device_cases.SHORT, "clip_norm": None, **settings}, device)
+            found.append(str(error.value))
+        return found
+
+    here, there = errors(lr=1e30)
+    assert "client" in here and there == here
+
+    def stumbling(self: FedAvg, server: Tensors, total: Total, info: Info) -> Tensors:
+        raise ValueError("a step that nothing finite reaches")
+
+    monkeypatch.setattr(FedAvg, "server_update", stumbling)
+    assert errors(lr=1e30) == [here, here]
 
 
 @pytest.mark.cuda_code

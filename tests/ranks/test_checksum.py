@@ -11,9 +11,14 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from fl_ddp.ranks import checksum as module
-from fl_ddp.ranks.checksum import checksum
 
 DTYPES = (torch.float32, torch.float64, torch.bfloat16, torch.int64, torch.int32, torch.uint8, torch.bool)
+
+
+def checksum(tensors: dict[str, Tensor]) -> list[int]:
+    """The four numbers."""
+    found: list[int] = module.checksum(tensors).tolist()
+    return found
 
 
 def state(seed: int, sizes: list[int]) -> dict[str, Tensor]:

@@ -29,15 +29,17 @@ class Drifts(FedAvg):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("at", [1, pytest.param(2, marks=pytest.mark.slow)])
-def test_a_drift_of_one_coordinate_is_told_with_round_and_method_and_not_saved(tmp_path: Path, at: int) -> None:
-    """In the middle of a run the next round's sum finds it, at the end the last checkpoint does."""
+@pytest.mark.parametrize(("at", "every"), [(1, 1), (2, 1), (0, 3)])
+def test_a_drift_of_one_coordinate_is_told_with_round_and_method_and_not_saved(
+    tmp_path: Path, at: int, every: int
+) -> None:
+    """A checkpoint finds it, or the next round's sum."""
     file = tmp_path / f"drifts_at_{at}.py"
     file.write_text(DRIFTS)
-    settings = {**SMALL, "method": f"{file}:Drifts", "method.at": at, "checkpoint_every": 1, "rounds": 3}
+    settings = {**SMALL, "method": f"{file}:Drifts", "method.at": at, "checkpoint_every": every, "rounds": 3}
     ended = failed({**settings, "out": tmp_path}, 2, tmp_path)
     assert ended.ours[0].startswith(
         f"fl_ddp: error: round {at + 1}: the ranks' server states differ after server_update of Drifts; "
     )
-    assert checkpoints(tmp_path / "run") == [f"round_{done:06d}" for done in range(1, at + 1)]
+    assert checkpoints(tmp_path / "run") == [f"round_{done:06d}" for done in range(every, at + 1, every)]
     simulated({**settings, "name": "alone"}, tmp_path)

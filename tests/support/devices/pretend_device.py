@@ -313,6 +313,11 @@ def _registered() -> torch.device:
 DEVICE = _registered()
 
 
+def note_wait(what: str) -> None:
+    """Count a wait of the host that no operator stands for."""
+    _seen[-1].note(f"wait: {what}", "")
+
+
 def on_host(t: Tensor) -> Tensor:
     """A tensor's numbers, without waiting for them."""
     return t.host if isinstance(t, OnDevice) else t

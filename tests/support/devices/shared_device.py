@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from typing import cast
 
 import torch
 import torch.distributed as dist  # noqa: TID251
@@ -22,6 +23,7 @@ if __name__ == "__main__":
     prepare()
     device = torch.device("cuda", 0) if sys.argv[1] == "cuda" else torch.device("cpu")
     dist.init_process_group("gloo")
-    ranks = Ranks(dist.get_rank(), dist.get_world_size(), device)
+    of_host = cast(dist.ProcessGroup, dist.new_group(backend="gloo"))
+    ranks = Ranks(dist.get_rank(), dist.get_world_size(), device, of_host=of_host)
     run(from_mapping(json.loads(Path(sys.argv[2]).read_text())), ranks, StopRequest())
     ranks.close()

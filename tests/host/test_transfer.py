@@ -8,8 +8,8 @@ import torch
 from pretend_device import DEVICE, pretending
 from torch import Tensor
 
-from fl_ddp.engine import transfer
-from fl_ddp.engine.transfer import Readings, upload
+from fl_ddp.host import transfer
+from fl_ddp.host.transfer import Readings, upload
 
 
 def asked(readings: Readings, *questions: Tensor, held: int = 0) -> list[list[float]]:

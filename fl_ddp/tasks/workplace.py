@@ -1,0 +1,41 @@
+"""What groups of clients share as long as their samples are the same."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+
+from fl_ddp.config.settings import Config
+from fl_ddp.engine.graphed import recordings_on
+from fl_ddp.engine.group import Workplace
+from fl_ddp.tasks.world import World, Worlds
+
+
+def workplace(
+    config: Config, worlds: Worlds, world: World, dtype: torch.dtype, device: torch.device, check: Callable[[], None]
+) -> Workplace:
+    """Where clients of one of a run's worlds train.
+
+    Args:
+        config: of the run.
+        worlds: all of them.
+        world: the one.
+        dtype: of the model.
+        device: to train on.
+        check: is called between steps; it raises if the run is asked to stop.
+    """
+    return Workplace(
+        world.train,
+        dtype,
+        config.precision == "bfloat16",
+        config.compile,
+        check,
+        worlds.largest_client,
+        torch.from_numpy(world.shared).to(device),
+        world.task,
+        world.allowed,
+        config.batch_size,
+        recordings=recordings_on(device, compile=config.compile),
+        convolution=config.convolution,
+    )
