@@ -184,6 +184,7 @@ def test_a_rank_that_fails_or_hangs_is_a_finding(tmp_path: Path, name: str, mist
     assert (ranks.verdict, ranks.reason) == ("does not hold", f"2 ranks: {reason}")
 
 
+@pytest.mark.slow
 def test_a_check_that_dies_takes_no_other_with_it(tmp_path: Path) -> None:
     body = """
         def client_update(self, group, server, memory):

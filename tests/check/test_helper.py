@@ -32,6 +32,7 @@ def test_what_goes_wrong_is_an_answer(
     helper.end()
 
 
+@pytest.mark.slow
 def test_answers_come_one_after_another() -> None:
     counts: Callable[[Any], range] = range
     helper = Helper(counts)

@@ -133,6 +133,7 @@ def codes(report: str) -> list[int]:
     return [int(code) for code in re.findall(r"^ +exitcode +: (-?\d+)", report, re.MULTILINE)]
 
 
+@pytest.mark.slow
 def test_more_ranks_than_clients_in_a_cohort_are_refused(tmp_path: Path) -> None:
     ended = failed({**SMALL, "cohort": 1, "out": tmp_path}, 2, tmp_path)
     assert "nproc_per_node: 2 ranks" in ended.ours[0] and codes(ended.err) == [USER] * 2
@@ -146,6 +147,7 @@ def test_unknown_key_is_told_once_by_two_ranks(tmp_path: Path) -> None:
     assert "Traceback" not in ended.err.partition("torch/distributed/elastic")[0]
 
 
+@pytest.mark.slow
 def test_plain_python_exits_with_2_for_a_user_error(tmp_path: Path) -> None:
     ended = failed({**SMALL, "lanes": 0, "out": tmp_path}, 1, tmp_path)
     assert ended.code == USER and ended.err.count("\n") == 1 and not ended.out
@@ -186,6 +188,7 @@ def test_notebook_gets_an_exception_and_the_folder_is_free_again(tmp_path: Path)
         simulate({"lanes": 0})
 
 
+@pytest.mark.slow
 def test_machine_without_a_compiler_is_told_before_the_run_begins(tmp_path: Path) -> None:
     settings = {**SMALL, "compile": True, "out": tmp_path}
     with launched(settings, 1, tmp_path, {"CXX": "no-such-g++"}) as launch:

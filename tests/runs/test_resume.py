@@ -258,6 +258,7 @@ def test_refused_resume_leaves_the_folder_unlocked(tmp_path: Path, short: Path) 
     assert checkpoints(resumed(run, rounds=4))[-1] == "round_000004"
 
 
+@pytest.mark.slow
 def test_run_of_relative_paths_goes_on_from_another_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for folder in ("here", "there"):
         (tmp_path / folder).mkdir()

@@ -93,6 +93,7 @@ def test_clients_keep_statistics_of_their_own(tmp_path: Path) -> None:
     assert sum(torch.equal(before[k], after[k]) for k in before) == len(before.keys() | after.keys()) - 4
 
 
+@pytest.mark.slow
 def test_the_statistics_of_the_first_round_stay(tmp_path: Path) -> None:
     first, average = (
         course(simulated({**TINY, "running_statistics": choice, "name": choice}, tmp_path))

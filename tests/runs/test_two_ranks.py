@@ -86,9 +86,8 @@ def test_cases_are_different_runs(alone: dict[str, Numbers]) -> None:
     assert len({alone[case].parameters for case in CASES}) == len(CASES)
 
 
-@pytest.mark.parametrize(
-    ("ranks", "threads"), [(2, None), pytest.param(1, {"OMP_NUM_THREADS": "2"}, marks=pytest.mark.slow)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize(("ranks", "threads"), [(2, None), (1, {"OMP_NUM_THREADS": "2"})])
 def test_command_line_and_notebook_give_the_same_bits_whatever_the_threads(
     tmp_path: Path, ranks: int, threads: Mapping[str, str] | None
 ) -> None:
