@@ -14,8 +14,8 @@ import torch
 from torch import Tensor
 
 from fl_ddp.engine.samples import Samples
+from fl_ddp.engine.transfer import upload
 from fl_ddp.federation import Federation
-from fl_ddp.host.transfer import upload
 from fl_ddp.losses.criterion import ByOutput
 from fl_ddp.losses.cross_entropy import among, one_hot
 from fl_ddp.protocol import Indices, Tensors, Term, Total

@@ -17,18 +17,17 @@ from fl_ddp.config.settings import Config
 from fl_ddp.engine.group import Carried, Group, Workplace
 from fl_ddp.engine.plan import Plan
 from fl_ddp.engine.seeds import Purpose, noise_key
+from fl_ddp.engine.transfer import Readings, upload_all
 from fl_ddp.evaluation import Evaluation, Personal, Received, Scores
 from fl_ddp.federation import Federation
-from fl_ddp.guards.hooks import Hooks, finite
+from fl_ddp.guards.hooks import Hooks
 from fl_ddp.host.interrupt import StopRequest
 from fl_ddp.host.stopwatch import Stopwatch
-from fl_ddp.host.transfer import Readings
-from fl_ddp.host.transfer import upload as uploaded
 from fl_ddp.network.running_statistics import OWN as STATISTICS
 from fl_ddp.protocol import Indices, Info, Tensors, Total, Upload
 from fl_ddp.ranks.cohort import deal, owner, padded_lanes
 from fl_ddp.ranks.collectives import Ranks
-from fl_ddp.ranks.exchange import Exchange, Kept, Made, Work
+from fl_ddp.ranks.exchange import Exchange, Kept, Made, Work, finite
 from fl_ddp.ranks.memory import ClientMemory
 from fl_ddp.ranks.threads import workers_on
 from fl_ddp.ranks.traffic import Traffic
@@ -272,9 +271,9 @@ class Simulation:
     ) -> None:
         """The server's step; the round is finished if all is sound, and what clients remember of it is kept."""
         with self._watch.phase("server"):
-            key = uploaded(noise_key(self._config.seed, index, Purpose.SERVER), self._ranks.device)[0]
-            cohort = uploaded(torch.from_numpy(ids), self._ranks.device)
-            info = Info(index, cohort, self._config.clients, key, self._world.task)
+            key = noise_key(self._config.seed, index, Purpose.SERVER)
+            key, cohort = upload_all([key, torch.from_numpy(ids)], self._ranks.device)
+            info = Info(index, cohort, self._config.clients, key[0], self._world.task)
             after = self._sound(Made(index + 1, "server_update"), partial(self._updated, server, total, info), readings)
             for group in kept:
                 self._memory.put(group.clients, group.memory)

@@ -18,8 +18,8 @@ from fl_ddp.engine.plan import Plan
 from fl_ddp.engine.samples import Samples
 from fl_ddp.engine.seeds import Keys, Purpose, keys, noise_key, shuffled
 from fl_ddp.engine.step import Drawn, Objective, Split, State, StepKind, Walk, local_step
+from fl_ddp.engine.transfer import upload, upload_all
 from fl_ddp.errors import ConfigError
-from fl_ddp.host.transfer import upload
 from fl_ddp.optimizers.rule import Rates
 from fl_ddp.protocol import Counts, Factors, Indices, Leaves, Tensors, Trained
 
@@ -115,10 +115,10 @@ class Group:
         self._keys = keys(seed, round_index, Purpose.ORDER, self.client)
         device = workplace.samples.x.device
         self._counts = np.array([len(own) for own in self._samples], np.int64)
-        self.keys = upload(noise_key(seed, round_index, Purpose.METHOD, self.client), device)
-        self.n = upload(torch.from_numpy(self._counts), device, workplace.dtype)
-        self.real = upload(torch.from_numpy(self.client >= 0), device, workplace.dtype)
-        self.steps = self._steps(plan)
+        own_keys = noise_key(seed, round_index, Purpose.METHOD, self.client)
+        numbers = (self._counts, self.client >= 0, plan.num_steps(self._counts))
+        own = [torch.from_numpy(each).to(workplace.dtype) for each in numbers]
+        self.keys, self.n, self.real, self.steps = upload_all([own_keys, *own], device)
         self.carried = Carried()
         self.ends_task, self.previous = False, round_index - 1
 
@@ -182,7 +182,7 @@ class Group:
         earlier, statistics = (None, None) if draw else (self.carried.optimizer, self.carried.statistics)
         kind = _kind(plan, work, goes_on=earlier is not None)
         width = start.shape[-1]
-        number = self.steps if plan is self.plan else self._steps(plan)
+        number = self.steps if plan is self.plan else self._up(plan.num_steps(self._counts))
         state = self._state(objective, start, trace or {}, kind, earlier)
         if statistics is not None and objective.running:
             own = [state.walk.theta[i] for i in objective.running]
@@ -192,14 +192,14 @@ class Group:
         if plan.lr_factor is not None:
             rates = rates._replace(lr=self._up(plan.lr * plan.lr_factor))
         received, remembered = _split(server, objective, width), _split(memory, objective, width)
-        lr, training = self._lr_over_steps(plan), Training(state, received, remembered, rates, work.allowed)
-        steps = self._steps_of(plan.batches(order, self._samples), order)._replace(lr=lr)
+        training = Training(state, received, remembered, rates, work.allowed)
+        steps = self._steps_of(plan.batches(order, self._samples), order, self._lr_over_steps(plan))
         step = ByLayout(partial(local_step, objective, kind))
         with torch.no_grad():
             done = work.recordings and work.recordings.train(objective, kind, training, steps, work.samples, work.check)
             for index, drawn in enumerate(() if done else self._draws(steps)):
                 work.check()
-                rates = rates if lr is None else rates._replace(lr=lr[index])
+                rates = rates if steps.lr is None else rates._replace(lr=steps.lr[index])
                 given = (state, drawn, work.samples.normaliser, received, remembered, rates, work.allowed)
                 step.of(given)(*given)
         if earlier is not None:
@@ -208,17 +208,14 @@ class Group:
         traces = {name: _joined(leaves) for name, leaves in state.walk.trace.items()}
         return Trained(_joined(state.walk.theta), state.loss / number.clamp_min(1), traces)
 
-    def _lr_over_steps(self, plan: Plan) -> Tensor | None:
+    def _lr_over_steps(self, plan: Plan) -> Factors | None:
         """The learning rate [T, G] in each local step, where it changes."""
         if plan.over_steps is None:
             return None
         table = plan.lr * plan.over_steps.over_steps(plan.num_steps(self._counts))
         if plan.lr_factor is not None:
             table = plan.lr_factor * table
-        return self._up(table)
-
-    def _steps(self, plan: Plan) -> Tensor:
-        return self._up(plan.num_steps(self._counts))
+        return table
 
     def _up(self, numbers: Factors | Counts, dtype: torch.dtype | None = None) -> Tensor:
         """Numbers of the host, in the parameters' type unless another is given."""
@@ -250,7 +247,7 @@ class Group:
         group = self._with(own, work)
         # the plan's batches are as wide as the clients' own samples at most
         group.plan = replace(self.plan, batch_size=min(work.batch_size, max(y.shape[1], 1)), augment=())
-        group.steps = group._steps(group.plan)
+        group.steps = group._up(group.plan.num_steps(group._counts))
         return group
 
     def _with(self, samples: list[Indices], workplace: Workplace | None = None) -> Group:
@@ -325,11 +322,12 @@ class Group:
             out[lane, : len(samples)] = samples
         return out
 
-    def _steps_of(self, indices: Indices, lane_keys: Keys) -> Steps:
-        """Steps by indices [steps, G, B] of their samples, -1 where padded, and keys [G] of the lanes' noise."""
+    def _steps_of(self, indices: Indices, lane_keys: Keys, lr: Factors | None = None) -> Steps:
+        """Steps by indices [T, G, B] of their samples, -1 where padded, keys [G] of the lanes' noise, and lr [T, G]."""
         noise_keys = noise_key(lane_keys[None], Purpose.NOISE, np.arange(len(indices))[:, None])
-        rows, device = torch.from_numpy(np.ascontiguousarray(indices)), self.n.device
-        return Steps(upload(rows, device), upload(noise_keys, device))
+        rates = [] if lr is None else [torch.from_numpy(lr).to(self.workplace.dtype)]
+        rows = torch.from_numpy(np.ascontiguousarray(indices))
+        return Steps(*upload_all([rows, noise_keys, *rates], self.n.device))
 
     def _draws(self, taken: Steps) -> Iterator[Drawn]:
         """The samples of every step; images are copied row by row, which beats a compiled gather of single bytes."""

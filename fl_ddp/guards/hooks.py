@@ -5,11 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractContextManager
 
-import torch
-
-from fl_ddp.errors import ConfigError, DivergedError, place_of_code
+from fl_ddp.errors import ConfigError, place_of_code
 from fl_ddp.guards.global_random import refuse_global_draws
-from fl_ddp.host.transfer import Readings
 from fl_ddp.protocol import Tensors, Upload
 
 REPORTED = ("own_accuracy", "own_loss", "right", "tested", "trained")
@@ -85,22 +82,6 @@ class Hooks:
     def name(self, hook: str) -> str:
         """What messages call one."""
         return f"{hook} of {self._method.__name__}"
-
-
-def finite(server: Tensors, index: int, readings: Readings) -> Tensors:
-    """A state of the server after a round; that all its numbers are finite is heard with the readings.
-
-    Raises:
-        DivergedError: one is not.
-    """
-
-    def judge(found: list[float]) -> None:
-        if not found[0]:
-            raise DivergedError(f"round {index + 1}: the server's state is not finite")
-
-    ends = [torch.stack(t.aminmax()).isfinite().all() for t in server.values() if t.is_floating_point()]
-    readings.ask(torch.stack(ends).all().view(1), judge)
-    return server
 
 
 def _listed(names: Collection[str]) -> str:

@@ -16,7 +16,7 @@ from fl_ddp.bounds import Count, NonNegative, Real, UnitInterval
 from fl_ddp.clients.own_samples import sum_over
 from fl_ddp.engine.group import Group
 from fl_ddp.engine.seeds import uniform
-from fl_ddp.host.transfer import upload
+from fl_ddp.engine.transfer import upload
 from fl_ddp.losses.cross_entropy import one_hot
 from fl_ddp.methods.fedavg import FedAvg
 from fl_ddp.protocol import Batch, Info, Tensors, Total, Upload

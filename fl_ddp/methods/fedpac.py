@@ -16,7 +16,7 @@ from fl_ddp.bounds import BelowOne, Count, NonNegative, Positive
 from fl_ddp.clients.own_samples import sum_over
 from fl_ddp.clients.simplex import least_on_simplex
 from fl_ddp.engine.group import Group
-from fl_ddp.host.transfer import upload
+from fl_ddp.engine.transfer import upload
 from fl_ddp.losses.criterion import mean_over
 from fl_ddp.losses.cross_entropy import one_hot
 from fl_ddp.methods.fedavg import FedAvg

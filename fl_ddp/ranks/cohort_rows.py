@@ -9,8 +9,8 @@ from math import prod
 import torch
 from torch import Tensor
 
+from fl_ddp.engine.transfer import Readings, upload
 from fl_ddp.errors import DivergedError
-from fl_ddp.host.transfer import Readings, upload
 from fl_ddp.protocol import Indices, Tensors
 
 

@@ -14,8 +14,8 @@ import torch
 from torch import Tensor
 
 from fl_ddp.engine.compilation import compiled, layout
+from fl_ddp.engine.transfer import Readings
 from fl_ddp.errors import DivergedError, RunError
-from fl_ddp.host.transfer import Readings
 from fl_ddp.protocol import Term
 
 LIMIT = 2.0**27

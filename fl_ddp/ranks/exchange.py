@@ -11,11 +11,11 @@ from torch import Tensor
 
 from fl_ddp.config.settings import Config
 from fl_ddp.engine.group import Group
-from fl_ddp.errors import StatesDifferError
+from fl_ddp.engine.transfer import Readings
+from fl_ddp.errors import DivergedError, StatesDifferError
 from fl_ddp.guards.hooks import REPORTED, Hooks
 from fl_ddp.host.interrupt import StopRequest
 from fl_ddp.host.stopwatch import Stopwatch
-from fl_ddp.host.transfer import Readings
 from fl_ddp.protocol import Indices, Tensors, Total, Upload
 from fl_ddp.ranks.checksum import checksum
 from fl_ddp.ranks.cohort_rows import CohortRows
@@ -171,6 +171,22 @@ class Exchange:
 
     def _hear_whether_same(self, found: list[float]) -> None:
         self._same = bool(found[0])
+
+
+def finite(server: Tensors, index: int, readings: Readings) -> Tensors:
+    """A state of the server after a round; that all its numbers are finite is heard with the readings.
+
+    Raises:
+        DivergedError: one is not.
+    """
+
+    def judge(found: list[float]) -> None:
+        if not found[0]:
+            raise DivergedError(f"round {index + 1}: the server's state is not finite")
+
+    ends = [torch.stack(t.aminmax()).isfinite().all() for t in server.values() if t.is_floating_point()]
+    readings.ask(torch.stack(ends).all().view(1), judge)
+    return server
 
 
 def _fill(t: Tensor, numbers: list[float]) -> None:

@@ -9,7 +9,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from fl_ddp.host.transfer import upload
+from fl_ddp.engine.transfer import upload, upload_all
 from fl_ddp.protocol import Indices, Tensors
 
 _SHARE = 0.4
@@ -98,8 +98,8 @@ class OnDevice:
 
     def put(self, clients: Sequence[int], lanes: Sequence[int], memory: Tensors) -> None:
         """Keep some lanes' memory."""
-        rows = self._index([self._row_of.setdefault(client, len(self._row_of) + 1) for client in clients])
-        here = self._index(lanes)
+        own = [self._row_of.setdefault(client, len(self._row_of) + 1) for client in clients]
+        rows, here = upload_all([torch.tensor(places, dtype=torch.int64) for places in (own, lanes)], self._device)
         for name, t in self._rows.items():
             t.index_copy_(0, rows, memory[name].index_select(0, here))
 

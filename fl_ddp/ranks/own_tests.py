@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from fl_ddp.engine.samples import Samples
-from fl_ddp.host.transfer import upload
+from fl_ddp.engine.transfer import upload
 from fl_ddp.protocol import Indices
 from fl_ddp.ranks.collectives import Ranks
 from fl_ddp.ranks.exact_sum import LIMIT, bins

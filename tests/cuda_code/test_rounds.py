@@ -56,9 +56,10 @@ def test_local_steps_never_wait_and_little_is_launched_beside_them() -> None:
     assert evaluated.launches - one.launches <= 290
 
 
-def test_groups_of_clients_add_no_wait() -> None:
-    rounds = [played({**device_cases.SHORT, "lanes": lanes}).rounds[1] for lanes in (6, 1)]
-    assert rounds[0].waits == rounds[1].waits == 1
+def test_groups_of_clients_add_no_wait_and_few_uploads() -> None:
+    one, four = (played({**device_cases.SHORT, "lanes": lanes}).rounds[1] for lanes in (6, 1))
+    assert one.waits == four.waits == 1
+    assert (one.uploads, four.uploads - one.uploads) == (5, 3 * 4), four.told  # its numbers, steps, and memory
 
 
 class FirstOfTwo(Ranks):

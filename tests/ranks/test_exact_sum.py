@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
+from fl_ddp.engine.transfer import Readings
 from fl_ddp.errors import RunError
-from fl_ddp.host.transfer import Readings
 from fl_ddp.protocol import Term
 from fl_ddp.ranks.exact_sum import LIMIT, CohortSum, bins, exact_total
 

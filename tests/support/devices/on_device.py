@@ -26,9 +26,10 @@ Settings = Mapping[str, object]
 
 
 class Round(NamedTuple):
-    """What happened in a round: times that the host waited, launching operators, and all of it as a table."""
+    """What happened in a round: waits of the host, its uploads, launching operators, and all of it as a table."""
 
     waits: int
+    uploads: int
     launches: int
     told: str
 
@@ -75,7 +76,7 @@ def played(
         seen.clear()
         for _ in simulation.rounds():
             between()
-            rounds.append(Round(seen.waits(), sum(seen.launches.values()), seen.table()))
+            rounds.append(Round(seen.waits(), seen.uploads(), sum(seen.launches.values()), seen.table()))
             seen.clear()
         memory = kept.memory.stacked()
     server, memory = ({name: on_host(t) for name, t in tensors.items()} for tensors in (simulation.server, memory))

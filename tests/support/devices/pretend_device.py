@@ -91,6 +91,10 @@ class Seen:
         found = (n for event, n in self.events.items() if event.kind.startswith("wait") and where in event.where)
         return sum(found)
 
+    def uploads(self) -> int:
+        """Copies to the device."""
+        return sum(n for event, n in self.events.items() if "upload" in event.kind)
+
     def clear(self) -> None:
         """Forget all, between a warm-up and what is measured."""
         for counter in (self.events, self.bytes, self.launches, self.mixed):

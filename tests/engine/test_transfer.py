@@ -5,11 +5,11 @@ from __future__ import annotations
 import pretend_device
 import pytest
 import torch
-from pretend_device import DEVICE, pretending
+from pretend_device import DEVICE, on_host, pretending
 from torch import Tensor
 
-from fl_ddp.host import transfer
-from fl_ddp.host.transfer import Readings, upload
+from fl_ddp.engine import transfer
+from fl_ddp.engine.transfer import Readings, upload, upload_all
 
 
 def asked(readings: Readings, *questions: Tensor, held: int = 0) -> list[list[float]]:
@@ -78,3 +78,18 @@ def test_uploads_to_a_gpu_are_pinned(monkeypatch: pytest.MonkeyPatch) -> None:
     for device in ("cpu", "cuda"):
         upload(torch.ones(1), torch.device(device))
     assert told == ["cpu {'non_blocking': True}", "pinned", "cuda {'non_blocking': True}"]
+
+
+@pretend_device.needed
+def test_tensors_of_any_types_and_shapes_are_one_upload() -> None:
+    given = [
+        torch.arange(6).view(2, 3), torch.tensor([True, False, True]), torch.tensor(0.5, dtype=torch.float64),
+        torch.zeros(0, 4), torch.randn(5, 3).T, torch.randn(3, dtype=torch.bfloat16),
+    ]  # fmt: skip
+    with pretending() as seen:
+        up = upload_all(given, DEVICE)
+        assert (seen.waits(), seen.uploads()) == (0, 1)
+    for t, there in zip(given, up, strict=True):
+        assert there.device == DEVICE and there.dtype == t.dtype
+        assert torch.equal(on_host(there), t)
+    assert all(a is b for a, b in zip(upload_all(given, torch.device("cpu")), given, strict=True))

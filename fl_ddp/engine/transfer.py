@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
 
+_ALIGNMENT = 16
+"""Bytes; kernels may read so many at once."""
 _MOST_HELD = 2**31
 """Bytes on the device that questions may keep from being freed before they are answered."""
 
@@ -15,6 +17,18 @@ def upload(t: Tensor, device: torch.device, dtype: torch.dtype | None = None) ->
     """A tensor of the host on a device, through pinned memory where that is a GPU: a copy from other memory waits."""
     t = t if dtype is None else t.to(dtype)
     return (t.pin_memory() if device.type == "cuda" else t).to(device, non_blocking=True)
+
+
+def upload_all(tensors: Sequence[Tensor], device: torch.device) -> list[Tensor]:
+    """Tensors of the host on a device, in one copy; there they share their memory's life."""
+    if device.type == "cpu":
+        return list(tensors)
+    sizes = [-(-t.nbytes // _ALIGNMENT) * _ALIGNMENT for t in tensors]
+    packed = torch.zeros(sum(sizes), dtype=torch.uint8)
+    for t, place in zip(tensors, torch.split(packed, sizes), strict=True):
+        place[: t.nbytes] = t.contiguous().view(-1).view(torch.uint8)
+    parts = torch.split(upload(packed, device), sizes)
+    return [place[: t.nbytes].view(t.dtype).view(t.shape) for t, place in zip(tensors, parts, strict=True)]
 
 
 class Readings:
