@@ -21,6 +21,7 @@ from fl_ddp.losses.cross_entropy import among, one_hot
 from fl_ddp.protocol import Indices, Tensors, Term, Total
 from fl_ddp.ranks.collectives import Ranks
 from fl_ddp.ranks.exact_sum import LIMIT, exact_total
+from fl_ddp.ranks.exchange import Summed
 from fl_ddp.ranks.outputs import BATCH, gathered, of_lanes, summed
 from fl_ddp.ranks.own_tests import OfClients, OfLanes, evaluate_clients, own_scores
 from fl_ddp.results.client_table import ClientScores
@@ -124,22 +125,23 @@ class Evaluation:
         return Received(_mean(accuracy[world.present]), _mean(accuracy[cohort]), accuracy, loss)
 
     def personal(
-        self, trained: Indices, received: Received, total: Total, of_others: tuple[Indices, Total] | None
+        self, trained: Indices, received: Received, done: Summed, of_others: tuple[Indices, Summed] | None
     ) -> Personal:
         """How clients' own models do.
 
         Args:
             trained: ids [k].
             received: how the received model does.
-            total: of the clients that trained.
-            of_others: ids of all others with the total of theirs, if they trained, too.
+            done: what comes of the clients that trained.
+            of_others: ids of all others and what comes of them, if they trained, too.
         """
-        own = {name: total.rows[name] for name in ("own_accuracy", "own_loss") if name in total.rows}
+        own = {name: t for name, t in done.reported.items() if name in ("own_accuracy", "own_loss")}
         if of_others is None:
             return Personal(None, self.of_clients(trained, received, own))
         ids, others = of_others
-        both = {name: total.numbers[name] + others.numbers[name] for name in ("own_accuracy", "tested")}
-        own = {name: torch.cat([row, others.rows[name]]) for name, row in own.items()}
+        names = ("own_accuracy", "tested")
+        both = {name: done.total.numbers[name] + others.total.numbers[name] for name in names}
+        own = {name: torch.cat([row, others.reported[name]]) for name, row in own.items()}
         each = self.of_clients(np.concatenate([trained, ids]), received, own)
         return Personal(Total({}, numbers=both).ratio("own_accuracy", "tested"), each)
 

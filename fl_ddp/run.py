@@ -129,6 +129,14 @@ def _built(config: Config, ranks: Ranks, module: torch.nn.Module | None) -> Fede
 @contextmanager
 def _saved_whatever_comes(simulation: Simulation, ranks: Ranks, records: Records) -> Iterator[None]:
     """Save what was finished before a stop or an error of the block."""
+
+    def save() -> None:
+        try:
+            simulation.save()
+        except StatesDifferError as error:
+            ranks.agree(error)
+            raise
+
     try:
         yield
     except RankLostError:
@@ -139,7 +147,7 @@ def _saved_whatever_comes(simulation: Simulation, ranks: Ranks, records: Records
         ranks.agree(error)
         raise
     except InterruptedRunError:
-        simulation.save()
+        save()
         stopped = f"stopped after round {simulation.finished}; go on with --resume {records.path}"
         records.tell(stopped)
         raise InterruptedRunError(stopped) from None
@@ -147,7 +155,7 @@ def _saved_whatever_comes(simulation: Simulation, ranks: Ranks, records: Records
         told = of_device(error, records.lanes)
         if isinstance(told, DeviceError):
             raise told.saying_more(f"; go on with --resume {records.path}") from error
-        simulation.save()
+        save()
         ranks.agree(_with_way_out(told or error, simulation, records))
         raise
 

@@ -27,12 +27,12 @@ from fl_ddp.network.running_statistics import OWN as STATISTICS
 from fl_ddp.protocol import Indices, Info, Tensors, Total, Upload
 from fl_ddp.ranks.cohort import deal, owner, padded_lanes
 from fl_ddp.ranks.collectives import Ranks
-from fl_ddp.ranks.exchange import Exchange, Kept, Made, Work, finite
+from fl_ddp.ranks.exchange import Exchange, Made, Summed, Work, finite
 from fl_ddp.ranks.memory import ClientMemory
 from fl_ddp.ranks.threads import workers_on
 from fl_ddp.ranks.traffic import Traffic
 from fl_ddp.records import Records
-from fl_ddp.results.forgetting_table import ClassChange, with_degrees
+from fl_ddp.results.forgetting_table import with_degrees
 from fl_ddp.results.metrics import Record
 from fl_ddp.run_files import OfClients
 from fl_ddp.tasks.workplace import workplace
@@ -114,13 +114,14 @@ class Simulation:
             train = partial(self._train, index, server, due, looks)
             work = Work("client_update", f"round {index + 1}, client", ids, train)
             readings = Readings(self._ranks.device.type)
-            total, kept = self._exchange.sum(hands[self._ranks.index], work, server, readings)
-            others = self._others_tested(index, ids, server, total) if due else None
-            self._update(index, ids, server, total, kept, readings)
-            personal = self._evaluation.personal(ids, initial, total, others) if due else Personal()
-            changes = self._changes(index, ids, server, total) if looks else []
-            traffic = self._traffic(index, server, len(ids) * kept[0].bytes_up)
-            record = self._told(hands, traffic, total, initial, personal.by_all)
+            done = self._exchange.sum(hands[self._ranks.index], work, server, readings)
+            others = self._others_tested(index, ids, server, done.total, readings) if due else None
+            by_class = self._received_by_class(server) if looks else None
+            self._update(index, ids, server, done, readings)
+            personal = self._evaluation.personal(ids, initial, done, others) if due else Personal()
+            changes = self._evaluation.changes(ids, by_class, done.reported["right"]) if by_class else []
+            traffic = self._traffic(index, server, len(ids) * done.kept[0].bytes_up)
+            record = self._told(hands, traffic, done.total, initial, personal.by_all)
             self._end(with_degrees(record, changes, len(self._federation.classes)), OfClients(personal.each, changes))
             yield self.finished
         self._ranks.agree(self._exchange.late)
@@ -205,9 +206,8 @@ class Simulation:
 
         mine = np.arange(self._ranks.index, len(proxy), self._ranks.size)
         pieces = np.arange(len(proxy))
-        total, _ = self._exchange.sum(
-            mine, Work("measure", f"round {index + 1}, proxy batch", pieces, measure), self.server
-        )
+        measuring = Work("measure", f"round {index + 1}, proxy batch", pieces, measure)
+        total = self._exchange.sum(mine, measuring, self.server).total
         measured = partial(method.measured, self.server, total)
 
         def made(readings: Readings) -> Tensors:
@@ -247,13 +247,15 @@ class Simulation:
             rows = upload.rows | {"right": self._evaluation.by_class(upload.theta)}
             return replace(upload, rows=rows, sent=upload.on_the_wire)
 
-    def _changes(self, index: int, ids: Indices, server: Tensors, total: Total) -> list[ClassChange]:
-        """What local training has made of the received model's accuracy on each class."""
+    def _received_by_class(self, server: Tensors) -> Scores:
+        """How the received model does, for what local training then makes of its accuracy on each class."""
         look = partial(self._evaluation.of_server, server["theta"])
         with self._watch.phase("forgetting"), self._hooks.keyed_model(look):
-            return self._evaluation.changes(ids, look(), total.rows["right"])
+            return look()
 
-    def _others_tested(self, index: int, ids: Indices, server: Tensors, total: Total) -> tuple[Indices, Total] | None:
+    def _others_tested(
+        self, index: int, ids: Indices, server: Tensors, total: Total, readings: Readings
+    ) -> tuple[Indices, Summed] | None:
         """How the other clients' own models do, if asked: they train, too, and nothing comes of it."""
         if self._config.personalise == "cohort" or "own_accuracy" not in total.rows:
             return None
@@ -264,18 +266,18 @@ class Simulation:
 
         others = np.setdiff1d(self._world.present, ids)
         work = Work("client_update", f"round {index + 1}, client", others, train)
-        return others, self._exchange.sum(self._hands(others, index)[self._ranks.index], work, server)[0]
+        return others, self._exchange.sum(self._hands(others, index)[self._ranks.index], work, server, readings)
 
-    def _update(
-        self, index: int, ids: Indices, server: Tensors, total: Total, kept: Sequence[Kept], readings: Readings
-    ) -> None:
+    def _update(self, index: int, ids: Indices, server: Tensors, done: Summed, readings: Readings) -> None:
         """The server's step; the round is finished if all is sound, and what clients remember of it is kept."""
         with self._watch.phase("server"):
             key = noise_key(self._config.seed, index, Purpose.SERVER)
             key, cohort = upload_all([key, torch.from_numpy(ids)], self._ranks.device)
             info = Info(index, cohort, self._config.clients, key[0], self._world.task)
-            after = self._sound(Made(index + 1, "server_update"), partial(self._updated, server, total, info), readings)
-            for group in kept:
+            after = self._sound(
+                Made(index + 1, "server_update"), partial(self._updated, server, done.total, info), readings
+            )
+            for group in done.kept:
                 self._memory.put(group.clients, group.memory)
             self.server, self.finished = after, index + 1
         self._stop.nothing_to_save = False
@@ -293,14 +295,18 @@ class Simulation:
             readings.read()
             return state
 
-        state = self._ranks.together(made)
-        self._exchange.refuse_unlike()
+        try:
+            state = self._ranks.together(made)
+        finally:
+            self._exchange.refuse_unlike()  # which may be why it failed
         self._exchange.made = by
         return state
 
     def _updated(self, server: Tensors, total: Total, info: Info, readings: Readings) -> Tensors:
         """The server's state after a round; that it is finite is heard with the readings."""
         index = info.index
+        if self._ranks.device.type != "cpu":  # nothing is heard so far: what it writes in place may be of no use
+            server = {name: t.clone() for name, t in server.items()}
         update = partial(self._federation.method.server_update, server, total, info)
         state = self._hooks.keyed_state("server_update", "info.key", update, self._initial)
         state = finite(self._federation.statistics.averaged(state, server, total, index), index, readings)
@@ -359,7 +365,7 @@ class Simulation:
             return group, Upload({**batch_statistics(group, self.server["theta"], federation.model)}, group.n)
 
         work = Work("forward", f"round {index + 1}, client", ids, estimate)
-        total, _ = self._exchange.sum(self._hands(ids, index)[self._ranks.index], work, self.server)
+        total = self._exchange.sum(self._hands(ids, index)[self._ranks.index], work, self.server).total
         return federation.statistics.estimated(self.server["theta"], total.sums)
 
     def _received_accuracy(self, server: Tensors, ids: Indices) -> Received:

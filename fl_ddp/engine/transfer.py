@@ -9,7 +9,7 @@ from torch import Tensor
 
 _ALIGNMENT = 16
 """Bytes; kernels may read so many at once."""
-_MOST_HELD = 2**31
+_MOST_HELD = 2**29
 """Bytes on the device that questions may keep from being freed before they are answered."""
 
 

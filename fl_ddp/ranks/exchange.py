@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import NamedTuple
 
@@ -56,6 +56,20 @@ class Kept(NamedTuple):
     bytes_up: int
 
 
+class Summed(NamedTuple):
+    """What comes of a sum.
+
+    Attributes:
+        total: of all ranks' clients.
+        reported: its rows that are only reported, on the host once the readings are heard.
+        kept: what stays on this rank of its groups' uploads.
+    """
+
+    total: Total
+    reported: Tensors
+    kept: list[Kept]
+
+
 class Exchange:
     """Between the clients of all ranks and the server; one flat sum over the ranks a time.
 
@@ -75,20 +89,15 @@ class Exchange:
         self.late: Exception | None = None
         self._same = True
 
-    def sum(
-        self, hand: Indices, work: Work, server: Tensors, readings: Readings | None = None
-    ) -> tuple[Total, list[Kept]]:
-        """Sums over all clients of all ranks, their rows, and what stays on this rank of its groups' uploads.
+    def sum(self, hand: Indices, work: Work, server: Tensors, readings: Readings | None = None) -> Summed:
+        """Sums over all clients of all ranks, and their rows.
 
         Args:
             hand: this rank's clients.
             work: what a group of them does.
             server: the state they start from, which must be the same on all ranks.
-            readings: that the caller hears, and then calls refuse_unlike(): whether all is sound, the total's numbers
-                and its rows that are only reported. If None, all is heard here.
-
-        Returns:
-            the total, of whose rows those that are only reported are on the host; and what stays.
+            readings: by which the caller hears whether all is sound, and then calls refuse_unlike(); whoever looks at
+                the total's numbers before hears it then. If None, all is heard here.
         """
         watch, config = self._watch, self._config
         exact = config.reduction == "exact"
@@ -118,15 +127,16 @@ class Exchange:
             self._ranks.agree(error)
             buffer = sums.buffer()
             added = self._added(rows.added_to(buffer), server, readings)
+            self.refuse_unlike()  # a CPU has heard of it
             summed, gathered = added.tensor_split([len(buffer)])
-            total = Total(sums.totals(summed), rows.totals(gathered), sums.numbers)
-            reported = {name: t for name, t in total.rows.items() if name in REPORTED}
-            on_host = {name: torch.empty_like(t, device="cpu") for name, t in reported.items()}
-            for name, t in reported.items():
-                readings.ask(t.flatten(), partial(_fill, on_host[name]))
+            total = Total(sums.totals(summed), rows.totals(gathered), _Numbers(sums.numbers, readings))
+            told = {name: t for name, t in total.rows.items() if name in REPORTED}
+            reported = {name: torch.empty_like(t, device="cpu") for name, t in told.items()}
+            for name, t in told.items():
+                readings.ask(t.flatten(), partial(_fill, reported[name]))
             if heard_here:
                 self.hear(readings)
-            return total._replace(rows={**total.rows, **on_host}), kept
+            return Summed(total, reported, kept)
 
     def compare(self, server: Tensors) -> None:
         """Compare the ranks' states; raises as refuse_unlike() does."""
@@ -170,7 +180,26 @@ class Exchange:
         return total
 
     def _hear_whether_same(self, found: list[float]) -> None:
-        self._same = bool(found[0])
+        self._same = self._same and bool(found[0])
+
+
+class _Numbers(Mapping[str, float]):
+    """Sums that are numbers; the first look at them hears all that was asked."""
+
+    def __init__(self, found: Mapping[str, float], readings: Readings) -> None:
+        self._found, self._readings = found, readings
+
+    def __getitem__(self, name: str) -> float:
+        self._readings.read()
+        return self._found[name]
+
+    def __iter__(self) -> Iterator[str]:
+        self._readings.read()
+        return iter(self._found)
+
+    def __len__(self) -> int:
+        self._readings.read()
+        return len(self._found)
 
 
 def finite(server: Tensors, index: int, readings: Readings) -> Tensors:

@@ -10,7 +10,7 @@ import pretend_device
 import pytest
 import torch
 from on_device import CPU, Settings, played
-from pretend_device import DEVICE, note_wait, pretending
+from pretend_device import DEVICE, note_wait, on_host, pretending
 
 from fl_ddp.check.runs import SETTINGS
 from fl_ddp.config.command_line import from_mapping
@@ -95,12 +95,27 @@ def test_what_is_wrong_with_a_client_is_told_though_it_is_heard_after_the_server
 
     here, there = errors(lr=1e30)
     assert "client" in here and there == here
+    assert errors(lr=1e30, personalise="all", eval_every=1) == [here, here]
 
     def stumbling(self: FedAvg, server: Tensors, total: Total, info: Info) -> Tensors:
         raise ValueError("a step that nothing finite reaches")
 
     monkeypatch.setattr(FedAvg, "server_update", stumbling)
     assert errors(lr=1e30) == [here, here]
+
+
+def test_a_servers_step_may_look_at_what_is_not_heard_yet(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[object] = []
+    update = FedAvg.server_update
+
+    def looking(self: FedAvg, server: Tensors, total: Total, info: Info) -> Tensors:
+        seen.append((total.ratio("loss", "trained"), dict(total.numbers), on_host(total.rows["own_accuracy"]).tolist()))
+        return update(self, server, total, info)
+
+    monkeypatch.setattr(FedAvg, "server_update", looking)
+    for device in (CPU, DEVICE):
+        played({**device_cases.SHORT, "eval_every": 1, "rounds": 2}, device)
+    assert seen[:2] == seen[2:]
 
 
 @pytest.mark.cuda_code

@@ -16,11 +16,14 @@ from fl_ddp.api import FedAvg
 
 @dataclass(frozen=True)
 class Drifts(FedAvg):
-    \"\"\"Does something of its own on rank 1 in the round of its index.\"\"\"
+    \"\"\"Does something of its own on rank 1 in the round of its index, and fails there in another.\"\"\"
 
     at: int = 1
+    fails: int = 9
 
     def server_update(self, server, total, info):
+        if info.index == self.fails and os.environ.get("RANK") == "1":
+            raise ValueError("of a state that nobody else has")
         after = super().server_update(server, total, info)
         if info.index == self.at and os.environ.get("RANK") == "1":
             after["theta"][3] += 1e-6
@@ -29,15 +32,16 @@ class Drifts(FedAvg):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("at", "every"), [(1, 1), (2, 1), (0, 3)])
+@pytest.mark.parametrize(("at", "every", "fails"), [(1, 1, 9), (2, 1, 9), (0, 3, 9), (0, 3, 1)])
 def test_a_drift_of_one_coordinate_is_told_with_round_and_method_and_not_saved(
-    tmp_path: Path, at: int, every: int
+    tmp_path: Path, at: int, every: int, fails: int
 ) -> None:
-    """A checkpoint finds it, or the next round's sum."""
-    file = tmp_path / f"drifts_at_{at}.py"
+    """A checkpoint finds it, or the next round's sum, whatever else goes wrong in it."""
+    file = tmp_path / f"drifts_{at}_{every}_{fails}.py"
     file.write_text(DRIFTS)
     settings = {**SMALL, "method": f"{file}:Drifts", "method.at": at, "checkpoint_every": every, "rounds": 3}
-    ended = failed({**settings, "out": tmp_path}, 2, tmp_path)
+    ended = failed({**settings, "method.fails": fails, "out": tmp_path}, 2, tmp_path)
+    assert len(ended.ours) == 1
     assert ended.ours[0].startswith(
         f"fl_ddp: error: round {at + 1}: the ranks' server states differ after server_update of Drifts; "
     )

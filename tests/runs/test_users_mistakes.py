@@ -263,10 +263,11 @@ NOISY = (
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("ranks", [2, pytest.param(3, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("ranks", [2, 3])
 def test_noise_of_keys_has_the_same_bits_on_any_ranks_and_after_a_resume(tmp_path: Path, ranks: int) -> None:
-    (tmp_path / "noisy.py").write_text(NOISY)
-    settings = {**SMALL, "method": f"{tmp_path / 'noisy.py'}:Mine", "lanes": 3}
+    file = tmp_path / f"noisy_on_{ranks}.py"
+    file.write_text(NOISY)
+    settings = {**SMALL, "method": f"{file}:Mine", "lanes": 3}
     alone = numbers(simulated(settings, tmp_path / "1"))
     found: dict[str, Numbers] = {}
     finished({**settings, "out": tmp_path / "several"}, ranks, tmp_path)
