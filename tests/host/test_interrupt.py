@@ -54,15 +54,10 @@ def listens(launch: Launch) -> bool:
     return all(mask >> (signal.SIGTERM - 1) & 1 for mask in caught)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("ranks", "number"),
-    [
-        pytest.param(1, signal.SIGINT, marks=pytest.mark.slow),
-        pytest.param(1, signal.SIGTERM, marks=pytest.mark.slow),
-        pytest.param(1, signal.SIGUSR2, marks=pytest.mark.slow),
-        (2, signal.SIGINT),
-        pytest.param(2, signal.SIGTERM, marks=pytest.mark.slow),
-    ],
+    [(1, signal.SIGINT), (1, signal.SIGTERM), (1, signal.SIGUSR2), (2, signal.SIGINT), (2, signal.SIGTERM)],
 )
 def test_stopped_run_saves_its_last_round_and_goes_on_to_the_same_bits(
     tmp_path: Path, uninterrupted: Numbers, ranks: int, number: int
@@ -134,6 +129,7 @@ def test_interrupted_notebook_goes_on_in_the_same_process(tmp_path: Path, monkey
     assert numbers(resumed(tmp_path / "run")) == numbers(simulated(settings, tmp_path / "uninterrupted"))
 
 
+@pytest.mark.slow
 def test_second_ctrl_c_in_a_notebook_is_a_keyboard_interrupt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "interrupt").write_text("twice")

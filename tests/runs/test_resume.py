@@ -176,6 +176,7 @@ def test_finished_run_says_so_and_is_left_alone(short: Path, capfd: pytest.Captu
     assert f"{short} is finished" in capfd.readouterr().out and content(short) == before
 
 
+@pytest.mark.slow
 def test_finished_run_of_no_rounds_says_so_and_goes_on_with_more(
     tmp_path: Path, short: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -55,7 +55,7 @@ def alone(tmp_path_factory: pytest.TempPathFactory, npz: str) -> dict[str, Numbe
     return {**cases, "resumed": numbers(simulated(RESUMED, out))}
 
 
-@pytest.fixture(scope="module", params=[3, *(pytest.param(ranks, marks=pytest.mark.slow) for ranks in (2, 4))])
+@pytest.fixture(scope="module", params=[2, 3, 4])
 def together(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, npz: str) -> dict[str, Numbers]:
     folder = tmp_path_factory.mktemp("together")
     resumed = {"resume": str(simulated({**RESUMED, "rounds": 2}, folder)), "rounds": RESUMED["rounds"]}
@@ -73,15 +73,18 @@ def several(settings: Sequence[Mapping[str, object]], ranks: int, folder: Path) 
     assert ended.code == 0, ended.err[-3000:]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_bits_do_not_depend_on_ranks(alone: dict[str, Numbers], together: dict[str, Numbers], case: str) -> None:
     assert together[case] == alone[case]
 
 
+@pytest.mark.slow
 def test_resumed_on_other_ranks_re_deals_client_memory(alone: dict[str, Numbers], together: dict[str, Numbers]) -> None:
     assert together["resumed"] == alone["resumed"]
 
 
+@pytest.mark.slow
 def test_cases_are_different_runs(alone: dict[str, Numbers]) -> None:
     assert len({alone[case].parameters for case in CASES}) == len(CASES)
 
