@@ -34,8 +34,13 @@ def test_a_resumed_run_ends_as_one_that_was_not_killed(method: str, device: str,
     assert unlike({"method": method}, device, tmp_path) == ""
 
 
-@pytest.mark.parametrize("device", SLOW_DEVICES)
-@pytest.mark.parametrize("model", ["MLP", "FedCLMNIST"])
+@pytest.mark.parametrize(
+    ("model", "device"),
+    [
+        pytest.param("MLP", "cpu", marks=pytest.mark.slow),
+        *(pytest.param(model, "cuda", marks=GPU.marks) for model in ("MLP", "FedCLMNIST")),
+    ],
+)
 def test_two_processes_with_cold_caches_end_with_the_same_bits(model: str, device: str, tmp_path: Path) -> None:
     given = {"model": model} | ({"model.variant": "code"} if model == "FedCLMNIST" else {})
     hashes = []
