@@ -2,7 +2,7 @@
 
     python benchmarks/rounds.py                      the paper's workloads, one rank, then two ranks of one thread each
     python benchmarks/rounds.py --workloads mlp      one of them
-    python benchmarks/rounds.py --workloads all --ranks 1 --rounds 4 --samples 40      every shipped model of images
+    python benchmarks/rounds.py --workloads all --ranks 1 --rounds 4 --samples 40      every shipped model
     python benchmarks/rounds.py --device cuda --ranks 1
 
 The workload is the importance paper's: 10 of 100 clients a round, 600 samples of 28 x 28 pixels each, batch 10, one
@@ -45,7 +45,8 @@ from fl_ddp.results.metrics import is_of_phase
 from fl_ddp.simulation import Simulation
 
 CLIENTS, COHORT, BATCH = 100, 10, 10
-GREY, COLOURS = (1, 28, 28), (3, 32, 32)
+GREY, COLOURS, LETTERS = (1, 28, 28), (3, 32, 32), (80,)
+CHARACTERS = 90
 PAPERS = ["mlp", "cnn", "cnn_padded"]
 """The 5x5 CNN is there without padding (582,026 parameters) and as the recipes have it (padding 2, 1,663,370)."""
 WORKLOADS = {
@@ -61,8 +62,9 @@ WORKLOADS = {
     "fedcl_cifar": ("FedCLCIFAR", COLOURS),
     "resnet18": ("ResNet18", COLOURS),
     "resnet50": ("ResNet50", COLOURS),
+    "char_lstm": ("CharLSTM", LETTERS),
 }
-"""All models of images that are shipped, and the images."""
+"""All models that are shipped, and their samples: images, and characters of which the next one is guessed."""
 
 Numbers = dict[str, float]
 
@@ -98,11 +100,12 @@ def measure(
         }
     )
     federation = build_federation(config, ranks)
-    module = build(config.model, in_shape=shape, num_classes=10)
+    of_letters = {"num_classes": CHARACTERS, "num_tokens": CHARACTERS}
+    module = build(config.model, in_shape=shape, **(of_letters if shape == LETTERS else {"num_classes": 10}))
     assert isinstance(module, nn.Module)
     module.to(ranks.device)
     train = federation.worlds.at(0).train
-    x, y = train.x[:samples].float() / 255, train.y[:samples]
+    x, y = train.x[:samples] if shape == LETTERS else train.x[:samples].float() / 255, train.y[:samples]
     records = Records(config, ranks, federation)
     simulation = Simulation(config, ranks, StopRequest(), federation, records)
     left = simulation.rounds()
@@ -178,24 +181,19 @@ def synchronize(ranks: Ranks) -> None:
         torch.cuda.synchronize()
 
 
-def data_file(folder: Path, shape: tuple[int, int, int]) -> Path:
-    """Where the images of a shape are."""
-    return folder / f"{shape[0]}_{shape[1]}.npz"
+def data_file(folder: Path, shape: tuple[int, ...]) -> Path:
+    """Where the samples of a shape are."""
+    return folder / f"{shape[0]}.npz"
 
 
-def write_data(file: Path, shape: tuple[int, int, int], samples: int) -> None:
-    """Random pixels, so many for each client."""
+def write_data(file: Path, shape: tuple[int, ...], samples: int) -> None:
+    """Random pixels or characters, so many samples for each client."""
     rng = np.random.default_rng(0)
-    pixels = rng.integers(0, 256, (CLIENTS * samples + samples * CLIENTS // 6, *shape), np.uint8)
-    labels = rng.integers(0, 10, len(pixels))
-    split = CLIENTS * samples
-    np.savez(
-        file,
-        x_train=pixels[:split],
-        y_train=labels[:split],
-        x_test=pixels[split:],
-        y_test=labels[split:],
-    )
+    size, split = (CLIENTS * samples + samples * CLIENTS // 6, *shape), CLIENTS * samples
+    letters = shape == LETTERS
+    x = rng.integers(0, CHARACTERS, size) if letters else rng.integers(0, 256, size, np.uint8)
+    y = rng.integers(0, CHARACTERS if letters else 10, len(x))
+    np.savez(file, x_train=x[:split], y_train=y[:split], x_test=x[split:], y_test=y[split:])
 
 
 def worker(options: argparse.Namespace) -> None:
