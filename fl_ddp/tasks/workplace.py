@@ -9,6 +9,7 @@ import torch
 from fl_ddp.config.settings import Config
 from fl_ddp.engine.graphed import recordings_on
 from fl_ddp.engine.group import Workplace
+from fl_ddp.engine.transfer import upload
 from fl_ddp.tasks.world import World, Worlds
 
 
@@ -32,7 +33,7 @@ def workplace(
         config.compile,
         check,
         worlds.largest_client,
-        torch.from_numpy(world.shared).to(device),
+        upload(torch.from_numpy(world.shared), device),
         world.task,
         world.allowed,
         config.batch_size,
