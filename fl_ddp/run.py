@@ -99,7 +99,7 @@ def run(
                 return records.done
             with one_torch_thread(ranks.device.type):
                 simulation = Simulation(config, ranks, stop, federation, records)
-                with _saved_whatever_comes(simulation, ranks, records):
+                with _drift_told_once(ranks), _saved_whatever_comes(simulation, ranks, records):
                     for _ in simulation.rounds():
                         pass
                     if records.stopped:
@@ -127,27 +127,26 @@ def _built(config: Config, ranks: Ranks, module: torch.nn.Module | None) -> Fede
 
 
 @contextmanager
-def _saved_whatever_comes(simulation: Simulation, ranks: Ranks, records: Records) -> Iterator[None]:
-    """Save what was finished before a stop or an error of the block."""
-
-    def save() -> None:
-        try:
-            simulation.save()
-        except StatesDifferError as error:
-            ranks.agree(error)
-            raise
-
+def _drift_told_once(ranks: Ranks) -> Iterator[None]:
+    """Of states that differ, which all ranks hear alike, one rank tells; a checkpoint may find it, too."""
     try:
         yield
-    except RankLostError:
-        raise
-    except DeviceError as failure:
-        raise failure.saying_more(f"; go on with --resume {records.path}") from failure
     except StatesDifferError as error:
         ranks.agree(error)
         raise
+
+
+@contextmanager
+def _saved_whatever_comes(simulation: Simulation, ranks: Ranks, records: Records) -> Iterator[None]:
+    """Save what was finished before a stop or an error of the block."""
+    try:
+        yield
+    except (RankLostError, StatesDifferError):
+        raise
+    except DeviceError as failure:
+        raise failure.saying_more(f"; go on with --resume {records.path}") from failure
     except InterruptedRunError:
-        save()
+        simulation.save()
         stopped = f"stopped after round {simulation.finished}; go on with --resume {records.path}"
         records.tell(stopped)
         raise InterruptedRunError(stopped) from None
@@ -155,7 +154,7 @@ def _saved_whatever_comes(simulation: Simulation, ranks: Ranks, records: Records
         told = of_device(error, records.lanes)
         if isinstance(told, DeviceError):
             raise told.saying_more(f"; go on with --resume {records.path}") from error
-        save()
+        simulation.save()
         ranks.agree(_with_way_out(told or error, simulation, records))
         raise
 
