@@ -21,7 +21,7 @@ FEDAVG: Mapping[str, Options] = {
     "seldom evaluated": of("FedAvg", {"eval_every": 2}),
     "stops at a loss": of("FedAvg", {"stop_at": "loss=1.9", "rounds": 6, "lr": 0.3, "momentum": 0.5}),
     "stops for want of patience": of("FedAvg", {"patience": 1, "rounds": 6}),
-    "forgetting": of("FedAvg", {"forgetting_every": 2, "lr": 1.0}),
+    "forgetting": of("FedAvg", {"forgetting_every": 2, "eval_every": 3, "lr": 1.0}),
     "class reduction": of("FedAvg", {"class_reduction": "0,1,2,1;0,1,3,0;1,2,2,0", "cohort": None}),
     "forgetting with another head": of("FedRoD", {"forgetting_every": 1, "rounds": 4, "lr": 0.1}),
     "share of the clients": of("FedAvg", {"cohort": None, "participation": 0.6}),
