@@ -30,7 +30,7 @@ class Normaliser(NamedTuple):
         """
         if not x.is_floating_point() and x.dtype != torch.uint8:
             return x.long()
-        x = x.to(dtype) / 255 if x.dtype == torch.uint8 else x.to(dtype)
+        x = scaled(x, dtype).to(dtype)
         return x if self.mean is None or self.deviation is None else (x - self.mean) / self.deviation
 
 
@@ -50,6 +50,11 @@ class Samples(NamedTuple):
     def inputs(self, x: Tensor, dtype: torch.dtype) -> Tensor:
         """Turn stored values into the network's inputs."""
         return self.normaliser.inputs(x, dtype)
+
+
+def scaled(x: Tensor, dtype: torch.dtype) -> Tensor:
+    """Pixels of type uint8 as numbers in [0, 1]; anything else as it is."""
+    return x.to(dtype) / 255 if x.dtype == torch.uint8 else x
 
 
 def of_channels(values: Sequence[float], ndim: int) -> Tensor:

@@ -72,9 +72,9 @@ class StepKind(NamedTuple):
 
 
 class Drawn(NamedTuple):
-    """The samples of all lanes in one step, as they are stored: x [G, B, ...], y [G, B, ...], mask [G, B], key [G].
+    """The samples of all lanes in one step: x [G, B, ...], y [G, B, ...], mask [G, B], key [G].
 
-    Its number [] counts from 0.
+    They are as they are stored, pixels maybe as numbers in [0, 1]; the step's number [] counts from 0.
     """
 
     x: Tensor

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from torch._dynamo.utils import counters
 
 from fl_ddp.engine.group import Group
+from fl_ddp.engine.samples import scaled
 from fl_ddp.importance import fisher as importance_pass
 from fl_ddp.importance.coverage import coverage
 from fl_ddp.importance.fisher import fisher, importance_sum, mean_gradient_norm
@@ -118,6 +119,11 @@ def test_monte_carlo_draws_alike_whatever_covers_a_parameter(
     check_close(found, fisher(b.group([0]), b.model.init(), b.model, kind="mc"))
 
 
+def told_by(b: Bench, x: Tensor) -> list[float]:
+    """The sum of each sample's pixels, as batches() has it."""
+    return scaled(x, b.work.dtype).flatten(1).sum(1, dtype=torch.float64).tolist()
+
+
 def batches(group: Group, size: int, lane: int, max_samples: int = 0) -> list[list[float]]:
     """What the samples of a lane's batches can be told by: the sums of their pixels."""
     drawn = group.once(size, max_samples)
@@ -141,7 +147,7 @@ def test_batch_means_are_of_the_drawn_batches(make: Callable[[], nn.Module], kin
         x, y = b.inputs(client)
         g, _ = gradients(b.model, theta[client], x)
         g = g[torch.arange(len(y)), y]
-        stored = b.work.samples.x[torch.from_numpy(b.clients[client])].flatten(1).sum(1, dtype=torch.float64).tolist()
+        stored = told_by(b, b.work.samples.x[torch.from_numpy(b.clients[client])])
         means = [g[[stored.index(s) for s in batch]].mean(0) for batch in batches(group, size, client)]
         expected = torch.stack([m.square() if power == "square" else m.abs() for m in means])
         check_close(found[client], expected.sum(0))
@@ -162,7 +168,7 @@ def test_exact_batch_means_are_the_expectation_over_all_labels() -> None:
     theta, (x, _) = b.model.init(), b.inputs(0)
     g, p = gradients(b.model, theta, x)
     group = b.group([0])
-    stored = b.work.samples.x.flatten(1).sum(1, dtype=torch.float64).tolist()
+    stored = told_by(b, b.work.samples.x)
     expected = torch.zeros(b.model.num_params, dtype=torch.float64)
     for batch in batches(group, 3, 0):
         rows = [stored.index(s) for s in batch]
@@ -183,7 +189,7 @@ def test_a_pass_draws_every_sample_once_in_an_order_of_its_own(ragged: Bench) ->
     group = ragged.group(range(4), LANES)
     for lane in range(4):
         index = torch.from_numpy(ragged.clients[lane])
-        stored = ragged.work.samples.x[index].flatten(1).sum(1, dtype=torch.float64).tolist()
+        stored = told_by(ragged, ragged.work.samples.x[index])
         drawn = [s for batch in batches(group, 20, lane) for s in batch]
         assert sorted(drawn) == sorted(stored)
         assert len(drawn) < 7 or drawn != stored
