@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields, replace
 from functools import partial
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -27,7 +28,7 @@ from fl_ddp.network.running_statistics import OWN as STATISTICS
 from fl_ddp.protocol import Indices, Info, Tensors, Total, Upload
 from fl_ddp.ranks.cohort import deal, owner, padded_lanes
 from fl_ddp.ranks.collectives import Ranks
-from fl_ddp.ranks.exchange import Exchange, Made, Summed, Work, finite
+from fl_ddp.ranks.exchange import Exchange, Kept, Made, Summed, Work, finite
 from fl_ddp.ranks.memory import ClientMemory
 from fl_ddp.ranks.threads import workers_on
 from fl_ddp.ranks.traffic import Traffic
@@ -36,6 +37,8 @@ from fl_ddp.results.forgetting_table import with_degrees
 from fl_ddp.results.metrics import Record
 from fl_ddp.run_files import OfClients
 from fl_ddp.tasks.workplace import workplace
+
+Result = TypeVar("Result")
 
 
 class Simulation:
@@ -94,7 +97,7 @@ class Simulation:
         if self.finished >= config.rounds:
             self._look_again()
         elif not self.finished and self._federation.worlds.num_tests > 1:
-            self._record(Record(0, 0, 0, 0, 0.0), self._evaluated(0), OfClients())
+            self._record(Record(0, 0, 0, 0, 0.0), self._evaluated(0, self.server), OfClients())
         for index in range(self.finished, config.rounds):
             if self._records.ends_early():
                 self._end_early()
@@ -110,36 +113,48 @@ class Simulation:
             server = self._measured(index)
             initial = Received()
             if due and not self._federation.statistics.are_local:
-                initial = self._received_accuracy(server, ids)
+                initial = self._looked("evaluation", partial(self._evaluation.received, server["theta"], ids))
             train = partial(self._train, index, server, due, looks)
             work = Work("client_update", f"round {index + 1}, client", ids, train)
             readings = Readings(self._ranks.device.type)
             done = self._exchange.sum(hands[self._ranks.index], work, server, readings)
             others = self._others_tested(index, ids, server, done.total, readings) if due else None
-            by_class = self._received_by_class(server) if looks else None
-            self._update(index, ids, server, done, readings)
+            of_received = partial(self._evaluation.of_server, server["theta"])
+            # what local training then makes of its accuracy on each class
+            by_class = self._looked("forgetting", of_received) if looks else None
+            after = self._update(index, ids, server, done, readings)
+            scores = self._evaluated(index + 1, after) if due else None
             personal = self._evaluation.personal(ids, initial, done, others) if due else Personal()
             changes = self._evaluation.changes(ids, by_class, done.reported["right"]) if by_class else []
+            self._finish(index, after, done.kept)
             traffic = self._traffic(index, server, len(ids) * done.kept[0].bytes_up)
             record = self._told(hands, traffic, done.total, initial, personal.by_all)
-            self._end(with_degrees(record, changes, len(self._federation.classes)), OfClients(personal.each, changes))
+            record = with_degrees(record, changes, len(self._federation.classes))
+            self._end(record, scores, OfClients(personal.each, changes))
             yield self.finished
         self._ranks.agree(self._exchange.late)
 
-    def _end(self, record: Record, clients: OfClients) -> None:
+    def _finish(self, index: int, server: Tensors, kept: Sequence[Kept] = ()) -> None:
+        """Count a round that nothing is left of but to write it down, and keep what its clients remember of it."""
+        with self._watch.phase("server"):
+            for group in kept:
+                self._memory.put(group.clients, group.memory)
+        self.server, self.finished = server, index + 1
+        self._stop.nothing_to_save = False
+
+    def _end(self, record: Record, scores: Scores | None, clients: OfClients) -> None:
         """Write down a round that is over, and save it where that is due."""
-        index, config = self.finished - 1, self._config
-        self._record(record, self._evaluated(index) if self._due(index, config.eval_every) else None, clients)
-        if self.finished == config.rounds or self.finished % config.checkpoint_every == 0:
+        self._record(record, scores, clients)
+        if self.finished == self._config.rounds or self.finished % self._config.checkpoint_every == 0:
             self.save()
 
     def _skip(self, index: int) -> None:
         """A round without clients, or whose clients all fail."""
         traffic = self._traffic(index, self.server, 0)
-        self.server = self._sound(Made(index + 1, "end_of_task"), partial(self._task_ended, index, self.server))
-        self.finished = index + 1
-        self._stop.nothing_to_save = False
-        self._end(Record(self.finished, 0, traffic.up, traffic.down, 0.0), OfClients())
+        after = self._sound(Made(index + 1, "end_of_task"), partial(self._task_ended, index, self.server))
+        scores = self._evaluated(index + 1, after) if self._due(index, self._config.eval_every) else None
+        self._finish(index, after)
+        self._end(Record(self.finished, 0, traffic.up, traffic.down, 0.0), scores, OfClients())
 
     def _traffic(self, index: int, server: Tensors, up: int) -> Traffic:
         """What is sent in a round; a client that fails has received the model."""
@@ -168,9 +183,9 @@ class Simulation:
     def _look_again(self) -> None:
         """Evaluate a model that no round is left for: the initial one, or that of a run without its results."""
         if self._config.rounds == 0:
-            self._record(Record(0, 0, 0, 0, 0.0), self._evaluated(0), OfClients())
+            self._record(Record(0, 0, 0, 0, 0.0), self._evaluated(0, self.server), OfClients())
         else:
-            self._records.scores = self._evaluated(max(self.finished - 1, 0))
+            self._records.scores = self._evaluated(self.finished, self.server)
 
     def _end_early(self) -> None:
         """Save the last finished round, and evaluate it if the newest evaluation is of another."""
@@ -195,23 +210,22 @@ class Simulation:
             return self.server
         size = min(method.proxy_batch, max(map(len, proxy)))
         plan = replace(self._plan(index), batch_size=size, epochs=1, steps=None, drop_last=False)
-
         # its pieces are no clients: they are as long as they are, and nothing is kept of them under a client's number
         work = replace(self._workplace, largest=max(map(len, proxy)), kept={})
         lanes = 1 if method.proxy_whole else self._records.lanes
 
         def measure(pieces: Indices) -> tuple[Group, Upload]:
             group = self._group(work, pieces, index, plan, proxy, lanes)
-            return group, Upload(method.measure(group, self.server), self.server["theta"])
+            with self._hooks.untouched("measure", self.server):
+                return group, Upload(method.measure(group, self.server), self.server["theta"])
 
         mine = np.arange(self._ranks.index, len(proxy), self._ranks.size)
-        pieces = np.arange(len(proxy))
-        measuring = Work("measure", f"round {index + 1}, proxy batch", pieces, measure)
+        measuring = Work("measure", f"round {index + 1}, proxy batch", np.arange(len(proxy)), measure)
         total = self._exchange.sum(mine, measuring, self.server).total
         measured = partial(method.measured, self.server, total)
 
         def made(readings: Readings) -> Tensors:
-            state = self._hooks.keyed_state("measured", "group.keys in measure", measured, self._initial)
+            state = self._hooks.keyed_state("measured", "group.keys in measure", measured, self.server)
             return finite(state, index, readings)
 
         return self._sound(Made(index + 1, "measured"), made)
@@ -226,7 +240,8 @@ class Simulation:
         received = {name: (server if name in sent else self._initial)[name] for name in method.broadcast}
         memory = self._memory.take(group.client)
         group.carried = Carried(memory.pop(STATISTICS, None), taken_state(memory))
-        upload = self._hooks.upload(method.client_update(group, received, memory), self._remembered)
+        with self._hooks.untouched("client_update", received):
+            upload = self._hooks.upload(method.client_update(group, received, memory), self._remembered)
         kept = self._federation.statistics.kept(upload) | kept_state(group.carried.optimizer)
         upload = replace(upload, memory=kept)
         upload = self._tested(group, upload) if due else upload
@@ -247,12 +262,6 @@ class Simulation:
             rows = upload.rows | {"right": self._evaluation.by_class(upload.theta)}
             return replace(upload, rows=rows, sent=upload.on_the_wire)
 
-    def _received_by_class(self, server: Tensors) -> Scores:
-        """How the received model does, for what local training then makes of its accuracy on each class."""
-        look = partial(self._evaluation.of_server, server["theta"])
-        with self._watch.phase("forgetting"), self._hooks.keyed_model(look):
-            return look()
-
     def _others_tested(
         self, index: int, ids: Indices, server: Tensors, total: Total, readings: Readings
     ) -> tuple[Indices, Summed] | None:
@@ -268,19 +277,14 @@ class Simulation:
         work = Work("client_update", f"round {index + 1}, client", others, train)
         return others, self._exchange.sum(self._hands(others, index)[self._ranks.index], work, server, readings)
 
-    def _update(self, index: int, ids: Indices, server: Tensors, done: Summed, readings: Readings) -> None:
-        """The server's step; the round is finished if all is sound, and what clients remember of it is kept."""
+    def _update(self, index: int, ids: Indices, server: Tensors, done: Summed, readings: Readings) -> Tensors:
+        """The server's state after its step, once it is heard that all of the round is sound."""
         with self._watch.phase("server"):
             key = noise_key(self._config.seed, index, Purpose.SERVER)
             key, cohort = upload_all([key, torch.from_numpy(ids)], self._ranks.device)
             info = Info(index, cohort, self._config.clients, key[0], self._world.task)
-            after = self._sound(
-                Made(index + 1, "server_update"), partial(self._updated, server, done.total, info), readings
-            )
-            for group in done.kept:
-                self._memory.put(group.clients, group.memory)
-            self.server, self.finished = after, index + 1
-        self._stop.nothing_to_save = False
+            by = Made(index + 1, "server_update")
+            return self._sound(by, partial(self._updated, server, done.total, info), readings)
 
     def _sound(self, by: Made, make: Callable[[Readings], Tensors], readings: Readings | None = None) -> Tensors:
         """A state of the server that every rank makes, once it is heard that all is sound on all of them."""
@@ -305,10 +309,8 @@ class Simulation:
     def _updated(self, server: Tensors, total: Total, info: Info, readings: Readings) -> Tensors:
         """The server's state after a round; that it is finite is heard with the readings."""
         index = info.index
-        if self._ranks.device.type != "cpu":  # nothing is heard so far: what it writes in place may be of no use
-            server = {name: t.clone() for name, t in server.items()}
         update = partial(self._federation.method.server_update, server, total, info)
-        state = self._hooks.keyed_state("server_update", "info.key", update, self._initial)
+        state = self._hooks.keyed_state("server_update", "info.key", update, server)
         state = finite(self._federation.statistics.averaged(state, server, total, index), index, readings)
         return self._task_ended(index, self._server_trained(index, state, info, readings), readings)
 
@@ -319,7 +321,7 @@ class Simulation:
         ids, nothing = np.array([self._config.clients]), [np.zeros(0, np.int64)]
         group = Group(self._workplace, self._plan(index), ids, nothing, 1, self._config.seed, index)
         train = partial(method.server_train, group, state, info)
-        after = self._hooks.keyed_state("server_train", "group.keys", train, self._initial)
+        after = self._hooks.keyed_state("server_train", "group.keys", train, self.server)
         return finite(after, index, readings)
 
     def _task_ended(self, index: int, state: Tensors, readings: Readings) -> Tensors:
@@ -327,7 +329,7 @@ class Simulation:
         if not self._federation.stream.ends_task(index):
             return state
         end = partial(self._federation.method.end_of_task, state, self._world.task)
-        after = self._hooks.keyed_state("end_of_task", "info.key in server_update", end, self._initial)
+        after = self._hooks.keyed_state("end_of_task", "info.key in server_update", end, self.server)
         return finite(after, index, readings)
 
     def _in_training(self, ids: Indices, index: int) -> Group:
@@ -344,33 +346,31 @@ class Simulation:
     def _plan(self, index: int) -> Plan:
         return self._federation.plan(self._config, index)
 
-    def _evaluated(self, index: int) -> Scores | None:
-        """Of the global model after a round; nothing where it has no running statistics that count."""
-        theta = self.server["theta"]
+    def _evaluated(self, finished: int, server: Tensors) -> Scores | None:
+        """Of the global model after so many rounds; nothing where it has no running statistics that count."""
+        theta, index = server["theta"], max(finished - 1, 0)
         if self._federation.statistics.are_local:
             if not self._config.estimate_statistics or not len(self._federation.turnout.of_round(index)):
                 return None
-            theta = self._with_estimated_statistics(index)
-        of_all = not self.finished or self._federation.stream.ends_task(index) or self.finished == self._config.rounds
-        look = partial(self._evaluation.of_server, theta, of_all)
-        with self._watch.phase("evaluation"), self._hooks.keyed_model(look):
-            return look()
+            theta = self._with_estimated_statistics(index, server)
+        of_all = not finished or self._federation.stream.ends_task(index) or finished == self._config.rounds
+        return self._looked("evaluation", partial(self._evaluation.of_server, theta, of_all))
 
-    def _with_estimated_statistics(self, index: int) -> Tensor:
+    def _with_estimated_statistics(self, index: int, server: Tensors) -> Tensor:
         """The global model with running statistics of its cohort's training samples."""
         federation, ids = self._federation, self._federation.turnout.of_round(index)
 
         def estimate(clients: Indices) -> tuple[Group, Upload]:
             group = self._in_training(clients, index)
-            return group, Upload({**batch_statistics(group, self.server["theta"], federation.model)}, group.n)
+            return group, Upload({**batch_statistics(group, server["theta"], federation.model)}, group.n)
 
         work = Work("forward", f"round {index + 1}, client", ids, estimate)
-        total = self._exchange.sum(self._hands(ids, index)[self._ranks.index], work, self.server).total
-        return federation.statistics.estimated(self.server["theta"], total.sums)
+        total = self._exchange.sum(self._hands(ids, index)[self._ranks.index], work, server).total
+        return federation.statistics.estimated(server["theta"], total.sums)
 
-    def _received_accuracy(self, server: Tensors, ids: Indices) -> Received:
-        look = partial(self._evaluation.received, server["theta"], ids)
-        with self._watch.phase("evaluation"), self._hooks.keyed_model(look):
+    def _looked(self, phase: str, look: Callable[[], Result]) -> Result:
+        """How a model does, which draws nothing in that phase."""
+        with self._watch.phase(phase), self._hooks.keyed_model(look):
             return look()
 
     def _told(

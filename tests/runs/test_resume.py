@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import hashlib
+import itertools
 import json
 import os
 import shutil
@@ -33,9 +34,11 @@ from launching import (
     simulated,
 )
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+from torch import Tensor
 
 from fl_ddp.config.command_line import from_file
-from fl_ddp.errors import ConfigError
+from fl_ddp.errors import ConfigError, InterruptedRunError
+from fl_ddp.evaluation import Evaluation, Scores
 from fl_ddp.main import main
 
 LONG = {**own_model("Held"), "rounds": 8}
@@ -168,6 +171,24 @@ def test_checkpoints_come_when_they_are_due_with_the_accuracy_of_their_own_model
         stored = json.loads((run / "checkpoints" / name / "state.json").read_text())
         measured = accuracies[stored["round"]]
         assert stored["accuracy"] == (float(measured) if measured else None)
+
+
+@pytest.mark.parametrize("error", [RuntimeError("no"), InterruptedRunError()])
+def test_a_round_that_cannot_be_evaluated_is_not_over(
+    tmp_path: Path, short: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    evaluated, calls = Evaluation.of_server, itertools.count(1)
+
+    def fails(self: Evaluation, theta: Tensor, of_all_tasks: bool = False) -> Scores:
+        if next(calls) == 2:
+            raise error
+        return evaluated(self, theta, of_all_tasks)
+
+    with monkeypatch.context() as patched, pytest.raises(type(error)):
+        patched.setattr(Evaluation, "of_server", fails)
+        simulated({**SMALL, "checkpoint_every": 10}, tmp_path)
+    assert checkpoints(tmp_path / "run") == ["round_000001"]
+    assert numbers(resumed(tmp_path / "run")) == numbers(short)
 
 
 def test_finished_run_says_so_and_is_left_alone(short: Path, capfd: pytest.CaptureFixture[str]) -> None:
