@@ -36,10 +36,6 @@ class ConfigError(Exception):
         return ConfigError(f"{place}: {self.where}", self.what, self.accepted)
 
 
-class SpoiltStateError(ConfigError):
-    """A method wrote into a state that it was only to read, so that nothing of it may be saved."""
-
-
 class RunError(Exception):
     """The run failed while it was going on: a loss that is not finite, a lost rank, a full disk (exit code 1)."""
 

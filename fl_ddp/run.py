@@ -19,7 +19,6 @@ from fl_ddp.errors import (
     InterruptedRunError,
     RankLostError,
     RunError,
-    SpoiltStateError,
     StatesDifferError,
     in_one_line,
 )
@@ -155,7 +154,6 @@ def _saved_whatever_comes(simulation: Simulation, ranks: Ranks, records: Records
         told = of_device(error, records.lanes)
         if isinstance(told, DeviceError):
             raise told.saying_more(f"; go on with --resume {records.path}") from error
-        ranks.agree(error if isinstance(error, SpoiltStateError) else None)
         simulation.save()
         ranks.agree(_with_way_out(told or error, simulation, records))
         raise

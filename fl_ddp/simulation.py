@@ -126,8 +126,8 @@ class Simulation:
             scores = self._evaluated(index + 1, after) if due else None
             personal = self._evaluation.personal(ids, initial, done, others) if due else Personal()
             changes = self._evaluation.changes(ids, by_class, done.reported["right"]) if by_class else []
-            self._finish(index, after, done.kept)
             traffic = self._traffic(index, server, len(ids) * done.kept[0].bytes_up)
+            self._finish(index, after, done.kept)
             record = self._told(hands, traffic, done.total, initial, personal.by_all)
             record = with_degrees(record, changes, len(self._federation.classes))
             self._end(record, scores, OfClients(personal.each, changes))
@@ -216,17 +216,15 @@ class Simulation:
 
         def measure(pieces: Indices) -> tuple[Group, Upload]:
             group = self._group(work, pieces, index, plan, proxy, lanes)
-            with self._hooks.untouched("measure", self.server):
-                return group, Upload(method.measure(group, self.server), self.server["theta"])
+            return group, Upload(method.measure(group, self.server), self.server["theta"])
 
         mine = np.arange(self._ranks.index, len(proxy), self._ranks.size)
         measuring = Work("measure", f"round {index + 1}, proxy batch", np.arange(len(proxy)), measure)
         total = self._exchange.sum(mine, measuring, self.server).total
-        measured = partial(method.measured, self.server, total)
 
         def made(readings: Readings) -> Tensors:
-            state = self._hooks.keyed_state("measured", "group.keys in measure", measured, self.server)
-            return finite(state, index, readings)
+            key, of = "group.keys in measure", method.measured
+            return finite(self._hooks.keyed_state("measured", key, of, self.server, total), index, readings)
 
         return self._sound(Made(index + 1, "measured"), made)
 
@@ -240,8 +238,7 @@ class Simulation:
         received = {name: (server if name in sent else self._initial)[name] for name in method.broadcast}
         memory = self._memory.take(group.client)
         group.carried = Carried(memory.pop(STATISTICS, None), taken_state(memory))
-        with self._hooks.untouched("client_update", received):
-            upload = self._hooks.upload(method.client_update(group, received, memory), self._remembered)
+        upload = self._hooks.upload(method.client_update(group, received, memory), self._remembered)
         kept = self._federation.statistics.kept(upload) | kept_state(group.carried.optimizer)
         upload = replace(upload, memory=kept)
         upload = self._tested(group, upload) if due else upload
@@ -309,8 +306,8 @@ class Simulation:
     def _updated(self, server: Tensors, total: Total, info: Info, readings: Readings) -> Tensors:
         """The server's state after a round; that it is finite is heard with the readings."""
         index = info.index
-        update = partial(self._federation.method.server_update, server, total, info)
-        state = self._hooks.keyed_state("server_update", "info.key", update, server)
+        update = self._federation.method.server_update
+        state = self._hooks.keyed_state("server_update", "info.key", update, server, total, info)
         state = finite(self._federation.statistics.averaged(state, server, total, index), index, readings)
         return self._task_ended(index, self._server_trained(index, state, info, readings), readings)
 
@@ -320,17 +317,15 @@ class Simulation:
             return state
         ids, nothing = np.array([self._config.clients]), [np.zeros(0, np.int64)]
         group = Group(self._workplace, self._plan(index), ids, nothing, 1, self._config.seed, index)
-        train = partial(method.server_train, group, state, info)
-        after = self._hooks.keyed_state("server_train", "group.keys", train, self.server)
-        return finite(after, index, readings)
+        train = partial(method.server_train, group)
+        return finite(self._hooks.keyed_state("server_train", "group.keys", train, state, info), index, readings)
 
     def _task_ended(self, index: int, state: Tensors, readings: Readings) -> Tensors:
         """The server's state when a round is over, and with it maybe a task."""
         if not self._federation.stream.ends_task(index):
             return state
-        end = partial(self._federation.method.end_of_task, state, self._world.task)
-        after = self._hooks.keyed_state("end_of_task", "info.key in server_update", end, self.server)
-        return finite(after, index, readings)
+        key, end = "info.key in server_update", self._federation.method.end_of_task
+        return finite(self._hooks.keyed_state("end_of_task", key, end, state, self._world.task), index, readings)
 
     def _in_training(self, ids: Indices, index: int) -> Group:
         lanes = self._records.lanes

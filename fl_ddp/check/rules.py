@@ -126,7 +126,7 @@ def shapes(it: Candidate) -> str:
 def intact(it: Candidate) -> str:
     """A round leaves the state it was given as it was, so that a round that fails can be dropped.
 
-    It fails where server_update or client_update writes in place: add_(), copy_(), an index on the left.
+    It fails where client_update writes in place: add_(), copy_(), an index on the left. The server's steps get copies.
     """
     return it.reference.touched
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Collection, Mapping
+from contextlib import AbstractContextManager
 
-from fl_ddp.errors import ConfigError, SpoiltStateError, place_of_code
+from fl_ddp.errors import ConfigError, place_of_code
 from fl_ddp.guards.global_random import refuse_global_draws
 from fl_ddp.protocol import Tensors, Upload
 
@@ -54,30 +54,17 @@ class Hooks:
             raise self._refused(hook, f"gives {gives}", f"one of {_listed(initial)}, as init gives")
         return given
 
-    def keyed_state(self, hook: str, key: str, make: Callable[[], Tensors], before: Tensors) -> Tensors:
-        """The state of the server that a hook makes of the one before, with draws by its keys alone.
+    def keyed_state(self, hook: str, key: str, make: Callable[..., Tensors], server: Tensors, *more: object) -> Tensors:
+        """The state that a hook makes of the server's, with draws by its keys alone; raises as keyed() and state() do.
 
-        Raises:
-            ConfigError: as keyed(), state() and untouched() do.
+        It gets a copy, which it may write into: a round that fails after it leaves the state as it was.
         """
-        with self.untouched(hook, before), self.keyed(hook, key, make):
-            return self.state(hook, make(), before)
 
-    @contextmanager
-    def untouched(self, hook: str, server: Tensors) -> Iterator[None]:
-        """Refuse a block in which a hook writes into the server's state, which others read and a checkpoint holds.
+        def made() -> Tensors:
+            return make({name: t.clone() for name, t in server.items()}, *more)
 
-        Raises:
-            SpoiltStateError: it does, whatever else it raises.
-        """
-        versions = _versions(server)
-        try:
-            yield
-        finally:
-            if spoilt := [name for name, version in _versions(server).items() if version != versions[name]]:
-                code = getattr(self._method, hook).__code__
-                what = f"writes into the tensor {spoilt[0]!r} of the server's state, which others read"
-                raise SpoiltStateError(f"{place_of_code(code)}: {self.name(hook)}", what, "a new tensor")
+        with self.keyed(hook, key, made):
+            return self.state(hook, made(), server)
 
     def upload(self, given: Upload, remembered: Collection[str]) -> Upload:
         """What client_update gives.
@@ -102,11 +89,6 @@ class Hooks:
     def name(self, hook: str) -> str:
         """What messages call one."""
         return f"{hook} of {self._method.__name__}"
-
-
-def _versions(tensors: Tensors) -> dict[str, int]:
-    """How often each was written into; torch does not count it of tensors made in inference mode."""
-    return {name: 0 if t.is_inference() else t._version for name, t in tensors.items()}
 
 
 def _listed(names: Collection[str]) -> str:

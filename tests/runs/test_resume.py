@@ -40,6 +40,8 @@ from fl_ddp.config.command_line import from_file
 from fl_ddp.errors import ConfigError, InterruptedRunError
 from fl_ddp.evaluation import Evaluation, Scores
 from fl_ddp.main import main
+from fl_ddp.methods.fedavg import FedAvg
+from fl_ddp.protocol import Tensors
 
 LONG = {**own_model("Held"), "rounds": 8}
 METHODS = ("FedAvg", "Scaffold")
@@ -173,10 +175,25 @@ def test_checkpoints_come_when_they_are_due_with_the_accuracy_of_their_own_model
         assert stored["accuracy"] == (float(measured) if measured else None)
 
 
+WRITES = """
+from fl_ddp.api import FedAvg
+
+
+class Mine(FedAvg):
+    def server_update(self, server, total, info):
+        after = super().server_update(server, total, info)
+        {writes}
+        return server
+"""
+
+
 @pytest.mark.parametrize("error", [RuntimeError("no"), InterruptedRunError()])
+@pytest.mark.parametrize("writes", ["", 'server["theta"].copy_(after["theta"])', 'server["theta"] = after["theta"]'])
 def test_a_round_that_cannot_be_evaluated_is_not_over(
-    tmp_path: Path, short: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
+    tmp_path: Path, short: Path, monkeypatch: pytest.MonkeyPatch, error: Exception, writes: str
 ) -> None:
+    file = tmp_path / f"writes_{len(writes)}_{type(error).__name__}.py"
+    file.write_text(WRITES.format(writes=writes))
     evaluated, calls = Evaluation.of_server, itertools.count(1)
 
     def fails(self: Evaluation, theta: Tensor, of_all_tasks: bool = False) -> Scores:
@@ -186,6 +203,23 @@ def test_a_round_that_cannot_be_evaluated_is_not_over(
 
     with monkeypatch.context() as patched, pytest.raises(type(error)):
         patched.setattr(Evaluation, "of_server", fails)
+        simulated({**SMALL, "method": f"{file}:Mine" if writes else "FedAvg", "checkpoint_every": 10}, tmp_path)
+    assert checkpoints(tmp_path / "run") == ["round_000001"]
+    assert numbers(resumed(tmp_path / "run")) == numbers(short)
+
+
+def test_a_round_whose_traffic_cannot_be_told_is_not_over(
+    tmp_path: Path, short: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent = FedAvg.sent_bytes
+
+    def fails(self: FedAvg, server: Tensors, round_index: int) -> int:
+        if round_index == 1:
+            raise RuntimeError("no")
+        return sent(self, server, round_index)
+
+    with monkeypatch.context() as patched, pytest.raises(RuntimeError, match="no"):
+        patched.setattr(FedAvg, "sent_bytes", fails)
         simulated({**SMALL, "checkpoint_every": 10}, tmp_path)
     assert checkpoints(tmp_path / "run") == ["round_000001"]
     assert numbers(resumed(tmp_path / "run")) == numbers(short)

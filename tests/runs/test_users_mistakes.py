@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from launching import SMALL, Numbers, checkpoints, failed, finished, numbers, one_thread, options, resumed, simulated
+from launching import SMALL, Numbers, failed, finished, numbers, one_thread, options, resumed, simulated
 
 from fl_ddp.main import main
 
@@ -134,22 +134,6 @@ MISTAKES: Mapping[str, tuple[str, str]] = {
         """,
         r"{file}:13: server_update of Mine: gives a state of model; accepted: one of theta, as init gives",
     ),
-    "server_in_place": (
-        """
-        def server_update(self, server, total, info):
-            server["theta"] += total.sums["delta"] / total.sums["weight"]
-            return server
-        """,
-        r"{file}:13: server_update of Mine: writes into the tensor 'theta' of the server's state.*; accepted: a new ",
-    ),
-    "client_in_place": (
-        """
-        def client_update(self, group, server, memory):
-            server["theta"][:10].mul_(0.5)
-            return super().client_update(group, server, memory)
-        """,
-        r"{file}:13: client_update of Mine: writes into the tensor 'theta' of the server's state",
-    ),
     "nothing_to_broadcast": (
         """
         broadcast = ("theta", "c")
@@ -181,7 +165,6 @@ MISTAKES: Mapping[str, tuple[str, str]] = {
 
 USERS = {
     "syntax", "import", "a_name_of_the_engines", "no_upload", "another_memory", "no_theta", "nothing_to_broadcast",
-    "server_in_place", "client_in_place",
 }  # fmt: skip
 """Mistakes in what a hook gives: input that cannot be run."""
 
@@ -224,36 +207,6 @@ def test_so_it_is_where_the_step_is_compiled(tmp_path: Path, capfd: pytest.Captu
 def test_so_it_is_on_two_ranks(tmp_path: Path, case: str) -> None:
     ended = failed(written(case, tmp_path, "two_"), 2, tmp_path)
     assert re.match("fl_ddp: error: " + message(case, "two_"), ended.ours[0]), ended.err
-
-
-SPOILT = """
-    def {hook}:
-        if {late}:
-            server["theta"].zero_()
-            {then}
-        return super().{again}
-"""
-
-
-@pytest.mark.parametrize("then", ["pass", "raise RuntimeError"])
-@pytest.mark.parametrize(
-    ("hook", "late"),
-    [
-        ("server_update(self, server, total, info)", "info.index == 1"),
-        ("client_update(self, group, server, memory)", "group.round == 1"),
-    ],
-)
-def test_a_state_that_was_written_into_is_not_saved(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str], hook: str, late: str, then: str
-) -> None:
-    file = tmp_path / f"late_{hook[:6]}_{then[:5]}.py"
-    file.write_text(METHOD + SPOILT.format(hook=hook, late=late, then=then, again=hook.replace("self, ", "")))
-    capfd.readouterr()
-    with one_thread():
-        assert main(options({**SMALL, "method": f"{file}:Mine", "checkpoint_every": 10, "out": tmp_path})) == 2
-    (line,) = capfd.readouterr().err.splitlines()
-    assert "of Mine: writes into the tensor 'theta'" in line and "is saved" not in line
-    assert not checkpoints(tmp_path / "run")
 
 
 MODEL = """
