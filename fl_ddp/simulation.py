@@ -113,15 +113,14 @@ class Simulation:
             server = self._measured(index)
             initial = Received()
             if due and not self._federation.statistics.are_local:
-                initial = self._looked("evaluation", partial(self._evaluation.received, server["theta"], ids))
+                initial = self._looked("evaluation", Evaluation.received, server["theta"], ids)
             train = partial(self._train, index, server, due, looks)
             work = Work("client_update", f"round {index + 1}, client", ids, train)
             readings = Readings(self._ranks.device.type)
             done = self._exchange.sum(hands[self._ranks.index], work, server, readings)
             others = self._others_tested(index, ids, server, done.total, readings) if due else None
-            of_received = partial(self._evaluation.of_server, server["theta"])
             # what local training then makes of its accuracy on each class
-            by_class = self._looked("forgetting", of_received) if looks else None
+            by_class = self._looked("forgetting", Evaluation.of_server, server["theta"]) if looks else None
             after = self._update(index, ids, server, done, readings)
             scores = self._evaluated(index + 1, after) if due else None
             personal = self._evaluation.personal(ids, initial, done, others) if due else Personal()
@@ -349,7 +348,7 @@ class Simulation:
                 return None
             theta = self._with_estimated_statistics(index, server)
         of_all = not finished or self._federation.stream.ends_task(index) or finished == self._config.rounds
-        return self._looked("evaluation", partial(self._evaluation.of_server, theta, of_all))
+        return self._looked("evaluation", Evaluation.of_server, theta, of_all)
 
     def _with_estimated_statistics(self, index: int, server: Tensors) -> Tensor:
         """The global model with running statistics of its cohort's training samples."""
@@ -363,10 +362,12 @@ class Simulation:
         total = self._exchange.sum(self._hands(ids, index)[self._ranks.index], work, server).total
         return federation.statistics.estimated(server["theta"], total.sums)
 
-    def _looked(self, phase: str, look: Callable[[], Result]) -> Result:
-        """How a model does, which draws nothing in that phase."""
-        with self._watch.phase(phase), self._hooks.keyed_model(look):
-            return look()
+    def _looked(self, phase: str, look: Callable[..., Result], *given: object) -> Result:
+        """How a model does, which draws nothing in that phase; one rank may be the only one whose part does."""
+        alone = Evaluation(self._federation, self._world, Ranks(0, 1, self._ranks.device))
+        guard = self._hooks.keyed_model(partial(look, alone, *given))
+        with self._watch.phase(phase):
+            return self._ranks.under(guard, partial(look, self._evaluation, *given))
 
     def _told(
         self, hands: Sequence[Indices], traffic: Traffic, total: Total, initial: Received, by_all: float | None

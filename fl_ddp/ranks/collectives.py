@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import cache
@@ -131,6 +131,24 @@ class Ranks:
             error = failure
         self.agree(error)
         return cast(Result, result)
+
+    def under(self, guard: AbstractContextManager[None], work: Callable[[], Result]) -> Result:
+        """Do what ranks do together, and go on only if no rank's guard of its own objects to what was done.
+
+        Raises:
+            what work raises, on all ranks alike; what agree() does of a guard's error.
+        """
+        result: list[Result] = []
+        objection = None
+        try:
+            with guard:
+                result.append(work())
+        except Exception as error:
+            if not result:
+                raise
+            objection = error
+        self.agree(objection)
+        return result[0]
 
     def share(self, text: str) -> str:
         """The text that rank 0 gives, on every rank; at most 4,096 bytes."""

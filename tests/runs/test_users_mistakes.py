@@ -247,6 +247,16 @@ def test_a_model_that_draws_is_named_with_its_line(
     ), lines
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("case", ["evaluation", "evaluation_numpy"])
+def test_so_it_is_where_one_rank_alone_tests_it(tmp_path: Path, case: str) -> None:
+    file = tmp_path / f"model_{case}.py"
+    file.write_text(f"{MODEL}        {NOISES[case][0]}\n        return features, logits\n")
+    ended = failed({**SMALL, "model": f"{file}:Noisy"}, 2, tmp_path)
+    message = "fl_ddp: error: " + NOISES[case][1].format(file=rf"model_{case}\.py")
+    assert len(ended.ours) == 1 and re.match(message, ended.ours[0]), ended.err
+
+
 NOISY = (
     METHOD
     + """
