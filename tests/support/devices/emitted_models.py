@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
 from multiprocessing import get_context
 from pathlib import Path
 from typing import NamedTuple
@@ -20,6 +21,7 @@ import torch
 from emitted import Emitted, emitted
 from torch import nn
 
+from fl_ddp.engine import group as group_of_clients
 from fl_ddp.engine.group import Group, Workplace
 from fl_ddp.engine.plan import Plan
 from fl_ddp.engine.samples import Normaliser, Samples
@@ -79,18 +81,25 @@ class Numbers(NamedTuple):
 def of_step(name: str, *, deterministic: bool = True) -> Emitted:
     """The local step of a model under FedAvg; a recurrent layer is one call, whose own launches are not seen."""
     model, group = _federation(MODELS[name], BATCH)
-    with mock.patch.object(recurrence, "_is_onednns", lambda *_: False):
+    with _as_on_a_gpu():
         return emitted(lambda: group.train(model.init(), FedAvg(model), {}, {}), deterministic=deterministic)
 
 
 def of_fisher(name: str) -> Emitted:
     """A chunk of the per-sample Fisher of a model."""
     model, group = _federation(MODELS[name], FISHER)
-    with (
-        mock.patch.object(taps, "on_gpu", lambda x: x.dtype == torch.float32),
-        mock.patch.object(recurrence, "_is_onednns", lambda *_: False),
-    ):
+    with _as_on_a_gpu(), mock.patch.object(taps, "on_gpu", lambda x: x.dtype == torch.float32):
         return emitted(lambda: fisher(group, model.init(), model))
+
+
+@contextmanager
+def _as_on_a_gpu() -> Iterator[None]:
+    """Recurrent layers are cuDNN's, and pixels come as they are stored."""
+    with (
+        mock.patch.object(recurrence, "_is_onednns", lambda *_: False),
+        mock.patch.object(group_of_clients, "scaled", lambda x, _: x),
+    ):
+        yield
 
 
 def numbers(code: Emitted) -> Numbers:
