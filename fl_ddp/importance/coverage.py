@@ -11,12 +11,12 @@ from typing import NamedTuple, cast
 
 import torch
 from torch import Tensor
-from torch.overrides import TorchFunctionMode
 
 from fl_ddp.engine.compilation import made_once
 from fl_ddp.errors import ConfigError
-from fl_ddp.importance.taps import GROUP_NORM, LAYERS, LINEAR, Site, Window, read_call, tapped
+from fl_ddp.importance.taps import EMBEDDING, GROUP_NORM, LAYERS, LINEAR, Site, Window, read_call, tapped
 from fl_ddp.network.flat_model import FlatModel
+from fl_ddp.network.recurrence import WatchesLayers, unwatched
 from fl_ddp.protocol import Leaves
 
 _SAMPLES = 3
@@ -72,7 +72,7 @@ def coverage(model: FlatModel, sample_shape: tuple[int, ...]) -> Coverage:
     return _coverage(model, _only(calls, covered), needed - covered)
 
 
-class _Uses(TorchFunctionMode):
+class _Uses(WatchesLayers):
     """Counts where leaves are used.
 
     Attributes:
@@ -98,11 +98,27 @@ class _Uses(TorchFunctionMode):
         out = func(*args, **kwargs)
         # a leaf's shape or type is no use of it
         if not isinstance(out, int | torch.Size | torch.dtype | torch.device):
-            for leaf in self._leaves_in((*args, *kwargs.values())):
-                self.uses[leaf] += 1
+            self._use(*args, *kwargs.values())
         if func in LAYERS:
             self.calls.append(self._site(func, args, kwargs, cast(Tensor, out)))
         return out
+
+    def recurrence(self, mode: str, *given: Tensor) -> tuple[Tensor, Tensor]:
+        """Call a recurrent layer, one of inputs [T, B, D] and one of hidden states, and remember its leaves."""
+        with torch._C.DisableTorchFunction():
+            out: tuple[Tensor, Tensor] = unwatched(mode, *given)
+        self._use(*given)
+        x, *weights = given[:5]
+        w_ih, w_hh, b_ih, b_hh = (self._index.get(id(weight)) for weight in weights)
+        steps, samples = x.shape[:2]
+        for weight, bias in ((w_ih, b_ih), (w_hh, b_hh)):
+            site = Site(weight, bias, (steps, len(weights[0])), steps)
+            self.calls.append(site if samples == _SAMPLES else None)
+        return out
+
+    def _use(self, *given: object) -> None:
+        for leaf in self._leaves_in(given):
+            self.uses[leaf] += 1
 
     def _leaves_in(self, values: Iterable[object]) -> Iterator[int]:
         for value in values:
@@ -119,9 +135,14 @@ class _Uses(TorchFunctionMode):
         if x.dim() < 2 or len(x) != _SAMPLES or len(out) != _SAMPLES:
             return None
         if func is GROUP_NORM:
-            return Site(*leaves, shape, None, None)
+            return Site(*leaves, shape, None)
         if func is LINEAR:
-            return Site(*leaves, shape, out[0, ..., 0].numel(), None)
+            return Site(*leaves, shape, out[0, ..., 0].numel())
+        if func is EMBEDDING:
+            assert weight is not None
+            if others.get("padding_idx") is not None or others.get("scale_grad_by_freq"):
+                return None
+            return Site(*leaves, shape, x[0].numel(), tokens=len(weight))
         if x.dim() != 4 or others.get("groups", 1) != 1:
             return None
         assert weight is not None
@@ -161,7 +182,8 @@ def _coverage(model: FlatModel, calls: tuple[Site | None, ...], others: set[int]
     sizes = [shape.numel() for shape in model.shapes]
     # a layer that is used at one position only needs no product for every sample
     products = [sizes[s.weight] for s in calls if s and s.weight is not None and s.positions not in (None, 1)]
-    return Coverage(calls, tuple(sorted(others)), max(1, sum(sizes[leaf] for leaf in others), *products))
+    tokens = [s.tokens * (s.positions or 0) for s in calls if s]
+    return Coverage(calls, tuple(sorted(others)), max(1, sum(sizes[leaf] for leaf in others), *products, *tokens))
 
 
 def _by_loop(model: FlatModel, theta: Leaves, x: Tensor, v: Tensor) -> list[Tensor | None]:

@@ -1,8 +1,9 @@
-"""Per-sample gradients of linear, convolution and GroupNorm layers out of one ordinary backward pass.
+"""Per-sample gradients of linear, convolution, GroupNorm, embedding and recurrent layers out of one backward pass.
 
 A tap is a zero that is added to a layer's output; its gradient d is the output's, sample by sample, and with the
 layer's input it gives every sample's gradient of weight and bias without any weight gradient being formed for the
-batch. Nothing in a module is rewritten: a TorchFunctionMode sees the calls of its layers' functions.
+batch. Nothing in a module is rewritten: a mode sees the calls of its layers' functions. An embedding is a
+linear layer of tokens as rows of zeros and a one; a recurrent layer is two linear ones, of inputs and of hidden states.
 """
 
 from __future__ import annotations
@@ -13,24 +14,26 @@ from typing import Literal, NamedTuple, cast
 import torch
 from torch import Tensor
 from torch.nn import functional as F
-from torch.overrides import TorchFunctionMode
 
 from fl_ddp.importance.products import on_gpu, products
 from fl_ddp.network.flat_model import FlatModel
+from fl_ddp.network.recurrence import WatchesLayers, unwatched
 from fl_ddp.protocol import Leaves
 
 Power = Literal["square", "absolute"]
 Part = Tensor | tuple[Tensor, Tensor]
 """A sum over samples of powers of a leaf's gradient, or two matrices whose product it is."""
 
-LINEAR, CONVOLUTION, GROUP_NORM = LAYERS = cast(
-    tuple[Callable[..., Tensor], Callable[..., Tensor], Callable[..., Tensor]], (F.linear, F.conv2d, F.group_norm)
+LINEAR, CONVOLUTION, GROUP_NORM, EMBEDDING = LAYERS = cast(
+    tuple[Callable[..., Tensor], Callable[..., Tensor], Callable[..., Tensor], Callable[..., Tensor]],
+    (F.linear, F.conv2d, F.group_norm, F.embedding),
 )
-"""The functions that there are rules for."""
+"""The functions that there are rules for, beside recurrence()."""
 _ARGUMENTS = (
     ("input", "weight", "bias"),
     ("input", "weight", "bias", "stride", "padding", "dilation", "groups"),
     ("input", "num_groups", "weight", "bias", "eps"),
+    ("input", "weight", "padding_idx", "max_norm", "norm_type", "scale_grad_by_freq", "sparse"),
 )
 
 
@@ -44,7 +47,7 @@ class Window(NamedTuple):
 
 
 class Site(NamedTuple):
-    """A call of a layer's function.
+    """A call of a layer's function; one of recurrence() is two, of inputs and of hidden states.
 
     Attributes:
         weight: the leaf that is its weight; None if taps do not cover it.
@@ -52,13 +55,15 @@ class Site(NamedTuple):
         shape: of one sample's output.
         positions: places per sample at which the weight is a matrix; None for GroupNorm.
         window: of a convolution.
+        tokens: that an embedding has rows for; its weight is the other way round than a linear layer's.
     """
 
     weight: int | None
     bias: int | None
     shape: tuple[int, ...]
     positions: int | None
-    window: Window | None
+    window: Window | None = None
+    tokens: int = 0
 
 
 class Call(NamedTuple):
@@ -78,11 +83,11 @@ def read_call(function: object, args: Sequence[object], kwargs: Mapping[str, obj
     return Call(cast("Tensor", x), cast("Tensor | None", weight), cast("Tensor | None", bias), given)
 
 
-class Taps(TorchFunctionMode):
+class Taps(WatchesLayers):
     """Adds taps to the outputs of layers.
 
     Attributes:
-        inputs: of the tapped layers so far; GroupNorm's are normalised.
+        inputs: of the tapped layers so far; GroupNorm's are normalised, an embedding's rows of zeros and a one.
     """
 
     def __init__(self, calls: Sequence[Site | None], taps: Leaves) -> None:
@@ -103,13 +108,14 @@ class Taps(TorchFunctionMode):
         kwargs = kwargs or {}
         if func not in LAYERS:
             return func(*args, **kwargs)
-        site = self._calls[self._count]
-        self._count += 1
+        site = self._next()
         if site is None:
             return func(*args, **kwargs)
         tap = self._taps[len(self.inputs)]
         x, weight, bias, others = read_call(func, args, kwargs)
-        if func is GROUP_NORM:
+        if func is EMBEDDING:
+            out, x = func(*args, **kwargs), (x[..., None] == torch.arange(site.tokens, device=x.device)).to(tap.dtype)
+        elif func is GROUP_NORM:
             out = x = GROUP_NORM(x, **others)
             across = (-1,) + (1,) * (x.dim() - 2)
             out = out if weight is None else out * weight.view(across)
@@ -119,6 +125,26 @@ class Taps(TorchFunctionMode):
         assert out.shape == tap.shape
         self.inputs.append(x)
         return out + tap
+
+    def _next(self) -> Site | None:
+        self._count += 1
+        return self._calls[self._count - 1]
+
+    def recurrence(self, mode: str, *given: Tensor) -> tuple[Tensor, Tensor]:
+        """A recurrent layer whose biases, one for each step and sample, come with the taps."""
+        x, *weights, b_ih, b_hh, h0, c0 = given
+        sites, taps = (self._next(), self._next()), iter(self._taps[len(self.inputs) :])
+        if not any(sites):
+            out: tuple[Tensor, Tensor] = unwatched(mode, *given)
+            return out
+        b_ih, b_hh = (b.expand(*x.shape[:2], -1) for b in (b_ih, b_hh))
+        b_ih, b_hh = (
+            b + next(taps).transpose(0, 1) if site else b for b, site in zip((b_ih, b_hh), sites, strict=True)
+        )
+        h, c = unwatched(mode, x, *weights, b_ih, b_hh, h0, c0)
+        before = torch.cat([h0[None], h[:-1]])
+        self.inputs += [seen.transpose(0, 1) for seen, site in zip((x, before), sites, strict=True) if site]
+        return h, c
 
 
 def tapped(
@@ -164,8 +190,13 @@ def tapped(
         (outputs,) = torch.func.vmap(pull)(v)
     found: dict[int, Part] = {}
     for site, seen, d in zip(sites, inputs, outputs, strict=True):
-        found.update(_parts(site, seen, d, power))
+        parts = _parts(site, seen, d, power)
+        found.update(((leaf, _transposed(part)) for leaf, part in parts) if site.tokens else parts)
     return found
+
+
+def _transposed(part: Part) -> Part:
+    return part.mT if isinstance(part, Tensor) else (part[1].mT, part[0].mT)
 
 
 def powered(t: Tensor, power: Power) -> Tensor:

@@ -12,6 +12,7 @@ from functools import cache
 import torch
 from torch import Tensor
 from torch._library.custom_ops import CustomOpDef
+from torch.overrides import TorchFunctionMode, _get_current_function_mode
 from torch.utils._python_dispatch import _disable_current_modes
 
 Tensors = tuple[Tensor, ...]
@@ -22,7 +23,14 @@ _KEPT = {"RNN_TANH": 0, "RNN_RELU": 0, "LSTM": 5, "GRU": 4}
 _ONEDNNS_LSTM = 2
 
 
-@torch.compiler.allow_in_graph  # type: ignore[untyped-decorator]
+class WatchesLayers(TorchFunctionMode):
+    """A mode that is told of recurrent layers, too; the compiler tells modes of no functions but torch's."""
+
+    def recurrence(self, mode: str, *given: Tensor) -> tuple[Tensor, Tensor]:
+        """Do something in the place of a recurrent layer, whose arguments and results these are."""
+        raise NotImplementedError
+
+
 def recurrence(
     mode: str, x: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor, b_hh: Tensor, h0: Tensor, c0: Tensor
 ) -> tuple[Tensor, Tensor]:
@@ -33,15 +41,23 @@ def recurrence(
         x: [T, B, D].
         w_ih: [K, D], K the width of all gates.
         w_hh: [K, H].
-        b_ih: [K].
-        b_hh: [K].
+        b_ih: [K], or [T, B, K], one for each step and sample; w_ih and w_hh are constants then, without a gradient.
+        b_hh: as b_ih.
         h0: [B, H].
         c0: [B, H]; [B, 0] if there is no c.
 
     Returns:
         [T, B, H], and c as c0.
     """
-    h, c, _ = _Recurrence.apply(mode, *(t[None] for t in (x, w_ih, w_hh, b_ih, b_hh, h0, c0)))
+    given = (x, w_ih, w_hh, b_ih, b_hh, h0, c0)
+    watching = _get_current_function_mode()  # type: ignore[no-untyped-call]
+    return watching.recurrence(mode, *given) if isinstance(watching, WatchesLayers) else unwatched(mode, *given)
+
+
+@torch.compiler.allow_in_graph  # type: ignore[untyped-decorator]
+def unwatched(mode: str, *given: Tensor) -> tuple[Tensor, Tensor]:
+    """As recurrence(), whatever mode there is."""
+    h, c, _ = _Recurrence.apply(mode, *(t[None] for t in given))
     return h[0], c[0]
 
 
@@ -64,7 +80,8 @@ class _Recurrence(torch.autograd.Function):
     @staticmethod
     def backward(ctx, dh: Tensor, dc: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[no-untyped-def]
         # detached, as the operators have no second derivative
-        return None, *_back(ctx.mode, *(t.detach() for t in (*ctx.saved_tensors, dh, dc)))
+        dx, *weights, b_ih, b_hh, dh0, dc0 = _back(ctx.mode, *(t.detach() for t in (*ctx.saved_tensors, dh, dc)))
+        return None, dx, *((None, None) if b_ih.ndim == 4 else weights), b_ih, b_hh, dh0, dc0
 
 
 @torch.library.custom_op("fl_ddp::recurrence", mutates_args=())
@@ -73,13 +90,14 @@ def _ahead(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """H [L, T, B, H], the last c, and what is kept for the way back, for [L, ...] of each argument."""
     with _as_they_are(x):
-        if _is_onednns(mode, x):
+        if _is_onednns(mode, x, b_ih):
             lanes = zip(*(t.unbind() for t in (x, w_ih, w_hh, b_ih, b_hh, h0, c0)), strict=True)
             h, c, kept = map(torch.stack, zip(*(_onednn(*lane) for lane in lanes), strict=True))
             return h, c, kept
-        gates = torch.baddbmm(b_ih[:, None], x.flatten(1, 2), w_ih.mT).view(*x.shape[:3], b_ih.shape[-1])
-        h, kept = x.new_empty(*x.shape[:3], h0.shape[-1]), _kept(mode, x, h0)
-        c = _LOOPS[mode][0](mode, gates, w_hh.mT, b_hh[:, None], h0, c0, h, kept)
+        gates = torch.baddbmm(_by_step(b_ih).flatten(1, 2), x.flatten(1, 2), w_ih.mT).view(*x.shape[:3], b_ih.shape[-1])
+        h, kept = x.new_empty(*x.shape[:3], h0.shape[-1]), _kept(mode, x, b_ih, h0)
+        across = _by_step(b_hh).expand(-1, x.shape[1], -1, -1)
+        c = _LOOPS[mode][0](mode, gates, w_hh.mT, across, h0, c0, h, kept)
         return h, c.clone(memory_format=torch.contiguous_format), kept
 
 
@@ -87,7 +105,7 @@ def _ahead(
 def _(
     mode: str, x: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor, b_hh: Tensor, h0: Tensor, c0: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    return x.new_empty(*x.shape[:3], h0.shape[-1]), c0.new_empty(c0.shape), _kept(mode, x, h0)
+    return x.new_empty(*x.shape[:3], h0.shape[-1]), c0.new_empty(c0.shape), _kept(mode, x, b_ih, h0)
 
 
 @torch.library.custom_op("fl_ddp::recurrence_backward", mutates_args=())
@@ -97,20 +115,26 @@ def _back(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
     """Gradients in x, the weights, h0 and c0, for those in h and the last c."""
     with _as_they_are(x):
-        if _is_onednns(mode, x):
+        if _is_onednns(mode, x, b_ih):
             lanes = zip(*(t.unbind() for t in (x, w_ih, w_hh, b_ih, b_hh, h0, c0, h, c, kept, dh, dc)), strict=True)
             each = zip(*(_onednn_back(*lane) for lane in lanes), strict=True)
             return tuple(map(torch.stack, each))  # type: ignore[return-value]
         before = torch.cat([h0[:, None], h[:, :-1]], 1)
         ahead, across, dh0, dc0 = _LOOPS[mode][1](mode, w_hh, c0, h, before, kept, dh, dc)
         d_ih, d_hh = ahead.flatten(1, 2), across.flatten(1, 2)
-        weights = d_ih.mT @ x.flatten(1, 2), d_hh.mT @ before.flatten(1, 2), d_ih.sum(1), d_hh.sum(1)
+        if b_ih.ndim == 2:
+            weights = d_ih.mT @ x.flatten(1, 2), d_hh.mT @ before.flatten(1, 2), d_ih.sum(1), d_hh.sum(1)
+        else:
+            weights = w_ih.new_empty(len(w_ih), 0), w_hh.new_empty(len(w_hh), 0), ahead, across.clone()
         return (d_ih @ w_ih).view(x.shape), *weights, dh0, dc0.clone(memory_format=torch.contiguous_format)
 
 
 @_back.register_fake
 def _(mode: str, *given: Tensor) -> Tensors:
-    return tuple(t.new_empty(t.shape) for t in given[:7])
+    found = [t.new_empty(t.shape) for t in given[:7]]
+    if given[3].ndim == 4:
+        found[1:3] = (w.new_empty(len(w), 0) for w in given[1:3])
+    return tuple(found)
 
 
 def _of_lanes(operator: CustomOpDef) -> None:
@@ -135,10 +159,15 @@ def _as_they_are(x: Tensor) -> torch.autocast:
     return torch.autocast(x.device.type, enabled=False)
 
 
-def _is_onednns(mode: str, x: Tensor) -> bool:
+def _by_step(b: Tensor) -> Tensor:
+    """Biases [L, K] or [L, T, B, K] with axes for steps and samples."""
+    return b if b.ndim == 4 else b[:, None, None]
+
+
+def _is_onednns(mode: str, x: Tensor, b_ih: Tensor) -> bool:
     """Whether oneDNN has the layer, as it has torch's own; of no samples it has none. It is twice as fast as a loop."""
     here = x.device.type == "cpu" and torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
-    return here and mode == "LSTM" and x.dtype == torch.float32 and x.numel() > 0
+    return here and mode == "LSTM" and x.dtype == torch.float32 and x.numel() > 0 and b_ih.ndim == 2
 
 
 def _onednn(*given: Tensor) -> Tensors:
@@ -169,11 +198,11 @@ def _bytes_kept(steps: int, samples: int, inputs: int, hidden: int) -> int:
         return len(_onednn(x, w_ih, w_hh, bias, bias, state, state)[-1])
 
 
-def _kept(mode: str, x: Tensor, h0: Tensor) -> Tensor:
+def _kept(mode: str, x: Tensor, b_ih: Tensor, h0: Tensor) -> Tensor:
     """Room for what is kept for the way back."""
     lanes, steps, samples, inputs = x.shape
     hidden = h0.shape[-1]
-    if _is_onednns(mode, x):
+    if _is_onednns(mode, x, b_ih):
         return x.new_empty(lanes, _bytes_kept(steps, samples, inputs, hidden), dtype=torch.uint8)
     return x.new_empty(lanes, steps, samples, _KEPT[mode] * hidden)
 
@@ -181,7 +210,7 @@ def _kept(mode: str, x: Tensor, h0: Tensor) -> Tensor:
 def _rnn(mode: str, gates: Tensor, w: Tensor, b: Tensor, h0: Tensor, c0: Tensor, h: Tensor, kept: Tensor) -> Tensor:
     before, squashed = h0, torch.tanh if mode == "RNN_TANH" else torch.relu
     for t in range(h.shape[1]):
-        before = h[:, t].copy_(squashed(gates[:, t] + torch.baddbmm(b, before, w)))
+        before = h[:, t].copy_(squashed(gates[:, t] + torch.baddbmm(b[:, t], before, w)))
     return c0
 
 
@@ -198,7 +227,7 @@ def _rnn_back(
 def _gru(mode: str, gates: Tensor, w: Tensor, b: Tensor, h0: Tensor, c0: Tensor, h: Tensor, kept: Tensor) -> Tensor:
     before, two = h0, 2 * h0.shape[-1]
     for t in range(h.shape[1]):
-        across = torch.baddbmm(b, before, w)
+        across = torch.baddbmm(b[:, t], before, w)
         rz, scaled = torch.sigmoid(gates[:, t, :, :two] + across[..., :two]), across[..., two:]
         r, z = rz.chunk(2, -1)
         n = torch.tanh(gates[:, t, :, two:] + r * scaled)
@@ -224,7 +253,7 @@ def _gru_back(
 def _lstm(mode: str, gates: Tensor, w: Tensor, b: Tensor, h0: Tensor, c0: Tensor, h: Tensor, kept: Tensor) -> Tensor:
     before, c = h0, c0
     for t in range(h.shape[1]):
-        i, f, g, o = (gates[:, t] + torch.baddbmm(b, before, w)).chunk(4, -1)
+        i, f, g, o = (gates[:, t] + torch.baddbmm(b[:, t], before, w)).chunk(4, -1)
         i, f, g, o = i.sigmoid(), f.sigmoid(), g.tanh(), o.sigmoid()
         c = f * c + i * g
         kept[:, t].copy_(torch.cat([i, f, g, o, c], -1))

@@ -58,7 +58,7 @@ class Recurrent(nn.Module):
     def _weights(self, which: str) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Of a layer and direction; biases that it has not are 0."""
         w_ih, w_hh = getattr(self, f"weight_ih_{which}"), getattr(self, f"weight_hh_{which}")
-        nothing = w_ih.new_zeros(len(w_ih))
+        nothing = torch.zeros(w_ih.shape[0], dtype=w_ih.dtype, device=w_ih.device)
         return w_ih, w_hh, getattr(self, f"bias_ih_{which}", nothing), getattr(self, f"bias_hh_{which}", nothing)
 
     def _first(self, x: Tensor, state: State | None, alone: bool) -> tuple[Tensor, Tensor]:

@@ -9,12 +9,11 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from importance_bench import Bench, bench, check_close, gradients
+from importance_bench import bench, check_against_loop, gradients, uncovered
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from fl_ddp.importance import fisher as importance_pass
-from fl_ddp.importance.coverage import coverage
 from fl_ddp.importance.fisher import fisher
 from fl_ddp.models.cnn import FedCLCIFAR, FedCLMNIST, FedCurvCNN, FedKACNN, ImportanceCNN, LeNet5, PflCNN
 from fl_ddp.models.filver import FilVerNet
@@ -38,26 +37,6 @@ SHIPPED: list[tuple[Model, tuple[int, ...], dict[str, object]]] = [
     (FilVerNet, SMALL, {"embedding": "ebr", "embedding_size": 6, "hidden": (7,)}),
     (ResNet18, SMALL, {"groups": 2}),
 ]
-
-
-def check_against_loop(b: Bench, kind: str = "empirical") -> None:
-    """The Fisher of all lanes and the loop's; one lane more is padded."""
-    ids = [*range(len(b.clients))]
-    theta = b.theta(len(ids) + 1)
-    assert kind in ("empirical", "exact")
-    found = fisher(b.group(ids, len(ids) + 1), theta, b.model, kind="exact" if kind == "exact" else "empirical")
-    for client in ids:
-        x, y = b.inputs(client)
-        g, p = gradients(b.model, theta[client], x)
-        every = g.square()
-        expected = (p[..., None] * every).sum(1) if kind == "exact" else every[torch.arange(len(y)), y]
-        check_close(found[client], expected.mean(0))
-    assert not found[-1].any()
-
-
-def uncovered(b: Bench) -> set[str]:
-    """Names of the parameters that are left to vmap(grad)."""
-    return {b.model.names[leaf] for leaf in coverage(b.model, tuple(b.work.samples.x.shape[1:])).others}
 
 
 @pytest.mark.parametrize(("model", "in_shape", "options"), SHIPPED)

@@ -13,6 +13,7 @@ from torch.func import functional_call, grad, vmap
 from fl_ddp.engine.seeds import torch_seed
 from fl_ddp.errors import ConfigError
 from fl_ddp.network.flat_model import FlatModel
+from fl_ddp.network.recurrence import recurrence
 from fl_ddp.network.recurrent import Recurrent, make_recurrence_batched
 
 T, B, D, H = 5, 3, 4, 6
@@ -86,6 +87,23 @@ def test_one_sample_without_an_axis_for_it(make: Callable[[], nn.RNNBase]) -> No
     _, *state = inputs(layer)
     given = noise(T, D), *(t[:, 0] for t in state)
     check_close(all_of(found, *given), all_of(layer, *given))
+
+
+@pytest.mark.parametrize("mode", ["RNN_TANH", "RNN_RELU", "GRU", "LSTM"])
+def test_biases_of_steps_are_inputs_whose_weight_is_the_identity(mode: str) -> None:
+    width = {"GRU": 3, "LSTM": 4}.get(mode, 1) * H
+    shapes = (T, B, D), (width, D), (width, H), (T, B, width), (T, B, width), (B, H), (B, H if mode == "LSTM" else 0)
+    given = [noise(*shape, seed=seed).requires_grad_() for seed, shape in enumerate(shapes)]
+    x, w_ih, w_hh, b_ih, b_hh, h0, c0 = given
+    if mode == "GRU":  # whose hidden states' biases are behind its gate
+        b_hh = b_hh * 0
+    nothing = torch.zeros(width, dtype=x.dtype)
+    wide = torch.cat([w_ih, torch.eye(width, dtype=x.dtype)], 1)
+    found = recurrence(mode, x, w_ih, w_hh, b_ih, b_hh, h0, c0)
+    right = recurrence(mode, torch.cat([x, b_ih + b_hh], -1), wide, w_hh, nothing, nothing, h0, c0)
+    looked_at = [t for t in (x, b_ih, b_hh, h0, c0) if t.numel() and not (t is b_hh and mode == "GRU")]
+    of_each = (torch.autograd.grad((3 * out[0]).sin().sum() + out[1].sum(), looked_at) for out in (found, right))
+    check_close(*([*out[:1], *gradients] for out, gradients in zip((found, right), of_each, strict=True)))
 
 
 @EVERY

@@ -13,6 +13,8 @@ from fl_ddp.engine.group import Group, Workplace
 from fl_ddp.engine.plan import Plan
 from fl_ddp.engine.samples import Normaliser, Samples
 from fl_ddp.engine.seeds import torch_seed
+from fl_ddp.importance.coverage import coverage
+from fl_ddp.importance.fisher import fisher
 from fl_ddp.network.flat_model import FlatModel
 from fl_ddp.protocol import Indices
 
@@ -48,6 +50,7 @@ def bench(
     sizes: Sequence[int],
     *,
     classes: int = 3,
+    tokens: int = 0,
     dtype: torch.dtype = torch.float64,
     compile: bool = False,
     bfloat16: bool = False,
@@ -55,13 +58,15 @@ def bench(
     device: str = "cpu",
 ) -> Bench:
     random = np.random.default_rng(1)
-    x = torch.from_numpy(random.integers(0, 256, (sum(sizes), *in_shape)).astype(np.uint8))
+    x = torch.from_numpy(random.integers(0, tokens or 256, (sum(sizes), *in_shape)))
+    x = x.to(torch.int32 if tokens else torch.uint8)
     y = torch.from_numpy(random.integers(0, classes, sum(sizes)))
     x, y = x.to(device), y.to(device)
-    normaliser = Normaliser(*(torch.full((), value, dtype=dtype, device=device) for value in (0.4, 0.6)))
-    samples = Samples(x, y, normaliser)
+    mean_and_std = (torch.full((), value, dtype=dtype, device=device) for value in (0.4, 0.6))
+    samples = Samples(x, y, Normaliser() if tokens else Normaliser(*mean_and_std))
+    example = torch.full((1, *in_shape), tokens - 1) if tokens else samples.inputs(x[:1], dtype)
     with torch_seed(4):
-        model = FlatModel(make().to(device), classes, samples.inputs(x[:1], dtype))
+        model = FlatModel(make().to(device, dtype), classes, example.to(device))
     clients = np.split(np.arange(sum(sizes)), np.cumsum(sizes)[:-1])
     return Bench(Workplace(samples, dtype, bfloat16, compile, check, max(sizes)), clients, model)
 
@@ -81,3 +86,23 @@ def check_close(found: Tensor, expected: Tensor) -> None:
     """Equal to rounding in float64, as a part of the largest number."""
     assert expected.abs().max() > 0
     torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-12 * float(expected.abs().max()))
+
+
+def check_against_loop(b: Bench, kind: str = "empirical") -> None:
+    """The Fisher of all lanes and the loop's; one lane more is padded."""
+    ids = [*range(len(b.clients))]
+    theta = b.theta(len(ids) + 1)
+    assert kind in ("empirical", "exact")
+    found = fisher(b.group(ids, len(ids) + 1), theta, b.model, kind="exact" if kind == "exact" else "empirical")
+    for client in ids:
+        x, y = b.inputs(client)
+        g, p = gradients(b.model, theta[client], x)
+        every = g.square()
+        expected = (p[..., None] * every).sum(1) if kind == "exact" else every[torch.arange(len(y)), y]
+        check_close(found[client], expected.mean(0))
+    assert not found[-1].any()
+
+
+def uncovered(b: Bench) -> set[str]:
+    """Names of the parameters that are left to vmap(grad)."""
+    return {b.model.names[leaf] for leaf in coverage(b.model, tuple(b.work.samples.x.shape[1:])).others}
