@@ -33,6 +33,7 @@ def pytest_configure(config: pytest.Config) -> None:
         from fl_ddp.host.environment import prepare  # imports torch, which the process that deals files out can spare
 
         prepare()
+        import pretend_device  # noqa: F401  # autograd knows of no device that comes after its first use, in any file
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
