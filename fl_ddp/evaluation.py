@@ -84,12 +84,16 @@ class Personal(NamedTuple):
 
 
 class Evaluation:
-    """How the models of one federation do in a task, on the test sets of the tasks so far."""
+    """How the models of one federation do in a task, on the test sets of the tasks so far.
+
+    Attributes:
+        any_own: whether clients have test samples of their own, without which received() has nothing to tell.
+    """
 
     def __init__(self, federation: Federation, world: World, ranks: Ranks) -> None:
         """Look at a world's test samples, all ranks together."""
         self._federation, self._world, self._ranks = federation, world, ranks
-        self._nothing_is_own = not any(map(len, federation.local_test))
+        self.any_own = any(map(len, federation.local_test))
         criterion = federation.model.criterion
         self._by_output = criterion if isinstance(criterion, ByOutput) else None
 
@@ -114,8 +118,6 @@ class Evaluation:
     def received(self, theta: Tensor, cohort: Indices) -> Received:
         """How the model [P] that clients receive does on their own test samples, all clients' and the cohort's."""
         world, model = self._world, self._federation.model
-        if self._nothing_is_own:
-            return Received()
 
         def predict(x: Tensor) -> Tensor:
             return among(model.logits(theta, x), world.allowed)
@@ -202,7 +204,7 @@ class Evaluation:
             the sums own_accuracy and tested, their number; the rows own_accuracy and own_loss [G]; nothing where no
             client has test samples.
         """
-        if self._nothing_is_own:
+        if not self.any_own:
             return {}, {}
         federation, world = self._federation, self._world
         parts = [world.local_test[i] if i >= 0 else np.zeros(0, np.int64) for i in clients]

@@ -112,7 +112,7 @@ class Simulation:
             hands = self._hands(ids, index)
             server = self._measured(index)
             initial = Received()
-            if due and not self._federation.statistics.are_local:
+            if due and self._evaluation.any_own and not self._federation.statistics.are_local:
                 initial = self._looked("evaluation", Evaluation.received, server["theta"], ids)
             train = partial(self._train, index, server, due, looks)
             work = Work("client_update", f"round {index + 1}, client", ids, train)

@@ -63,7 +63,17 @@ def test_groups_of_clients_add_no_wait_and_few_uploads() -> None:
 
 
 class FirstOfTwo(Ranks):
-    """Rank 0 of two, of which the other one adds nothing but the same mark; sums of the device are waited for."""
+    """Rank 0 of two, of which the other one adds nothing but the same mark; sums of the device are waited for.
+
+    Attributes:
+        verdicts: on which the ranks have agreed, among hosts.
+    """
+
+    verdicts = 0
+
+    def agree(self, error: Exception | None) -> None:
+        self.verdicts += 1
+        super().agree(error)
 
     def add(self, buffer: torch.Tensor) -> torch.Tensor:
         if buffer.device == DEVICE:
@@ -76,10 +86,14 @@ class FirstOfTwo(Ranks):
 
 
 @pytest.mark.cuda_code
-def test_two_ranks_wait_for_their_sums_and_verdicts_alone() -> None:
-    _, plain, evaluated, _ = played({**device_cases.SHORT, "cohort": 8}, ranks=FirstOfTwo(0, 2, DEVICE)).rounds
+@pytest.mark.parametrize(("local_test", "models"), [(0.3, 2), (0, 1)])
+def test_two_ranks_wait_for_their_sums_and_verdicts_alone(local_test: float, models: int) -> None:
+    settings, ranks = {**device_cases.SHORT, "cohort": 8, "local_test": local_test}, FirstOfTwo(0, 2, DEVICE)
+    _, plain, evaluated, _ = played(settings, ranks=ranks).rounds
     assert plain.waits <= 3, plain.told  # verdicts of training, the sum, and all that comes of it
-    assert evaluated.waits <= 3 + 4, evaluated.told  # of each of the two models, the sum and its copy
+    assert evaluated.waits <= 3 + 2 * models, evaluated.told  # of each of the models, the sum and its copy
+    # on four rounds' training and steps of the server, twice on each of the models' parts and guards, and at the end
+    assert ranks.verdicts == 4 * 2 + 2 * models * 2 + 1
 
 
 def test_what_is_wrong_with_a_client_is_told_though_it_is_heard_after_the_servers_step(
