@@ -139,7 +139,7 @@ def seen(name: str, what: str) -> Seen:
 
 
 def seen_apart(name: str, what: str) -> Seen:
-    """The same, in a process of its own: behind some graphs torch asks for a real GPU, behind none it does not."""
+    """The same, in a process of its own: behind other graphs some code differs, and torch may ask for a real GPU."""
     with ProcessPoolExecutor(1, get_context("spawn")) as pool:
         return pool.submit(seen, name, what).result()
 
@@ -155,7 +155,7 @@ def main(names: list[str]) -> None:
     """Write the numbers of some models, or all."""
     found = {model: {what: list(n) for what, n in each.items()} for model, each in kept().items()}
     for name in names or MODELS:
-        found[name] = {"step": list(numbers(of_step(name))), "fisher": list(numbers(of_fisher(name)))}
+        found[name] = {what: list(seen_apart(name, what).numbers) for what in ("step", "fisher")}
         print(name, found[name], flush=True)
         stored = json.loads(FILE.read_text()) if FILE.exists() else {}
         lines = [f'  "{model}": {json.dumps(each)}' for model, each in sorted(found.items())]
