@@ -117,6 +117,7 @@ class Evaluation:
 
     def received(self, theta: Tensor, cohort: Indices) -> Received:
         """How the model [P] that clients receive does on their own test samples, all clients' and the cohort's."""
+        assert self.any_own
         world, model = self._world, self._federation.model
 
         def predict(x: Tensor) -> Tensor:

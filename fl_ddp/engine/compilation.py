@@ -52,7 +52,7 @@ def compiled(function: F, what: str, threads: int = 1, convolution: Convolution 
     # imports the compiler, which takes a second that eager runs can spare
     from fl_ddp.convolutions.choice import ChooseForms
     from fl_ddp.engine.fused_update import FuseUpdate
-    from fl_ddp.engine.merge_equal import InOrder, MergeEqual
+    from fl_ddp.engine.merge_equal import MergeEqual
 
     assert isinstance(function, FunctionType)
     # torch keeps graphs by code object and fails at the ninth: without a copy, all models would share eight
@@ -68,8 +68,8 @@ def compiled(function: F, what: str, threads: int = 1, convolution: Convolution 
         "cpp.threads": threads,
         # torch 2.11 moves the writing of a parameter before a reading of it
         "reorder_for_peak_memory": False,
+        "post_grad_custom_post_pass": MergeEqual(*([FuseUpdate()] if FUSES_UPDATES else [])),
     }
-    options["post_grad_custom_post_pass"] = InOrder([MergeEqual(), *([FuseUpdate()] if FUSES_UPDATES else [])])
     if convolution:
         options["post_grad_custom_pre_pass"] = ChooseForms(in_triton=convolution == "lanes")
     run = torch.compile(own, dynamic=False, fullgraph=True, options=options)

@@ -1,57 +1,79 @@
 """A compiler pass: what a graph computes twice, it computes and stores once.
 
 A gradient's graph has the images that a convolution was given, and masks, once for each way; torch's compiler merges
-such twins where it splits ways into two graphs, and not where both are one, as in a local step.
+such twins where it splits ways into two graphs, and not where both are one, as in a local step. Its own function for
+that gives another graph, where a pass must change the one it is given.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Iterator
 
 import torch
 from torch import fx
 from torch._inductor.custom_graph_pass import CustomGraphPass, get_hash_for_files
 from torch._ops import OpOverload
 
+_PURE = ("aten", "prims", "fl_ddp")
+"""Where operators that are not marked as random are none; a user's may draw."""
+
 
 class MergeEqual(CustomGraphPass):
     """The pass, as Inductor's post-grad hook takes it."""
 
+    def __init__(self, *then: CustomGraphPass) -> None:
+        """Remember what passes follow; before 2.15 torch takes but one."""
+        self._then = then
+
     def __call__(self, graph: fx.Graph) -> None:
-        """Rewrite a graph in place."""
+        """Rewrite a graph in place; what is returned or written keeps memory of its own."""
         first: dict[Hashable, fx.Node] = {}
+        apart = set(_with_memory_of_their_own(graph.nodes))
         for node in list(graph.nodes):
-            if node.op != "call_function" or not isinstance(node.target, OpOverload):
-                continue
-            if node.target._schema.is_mutable:
+            if _writes(node):
                 first.clear()  # what is written may be read with another result from here on
-            elif torch.Tag.nondeterministic_seeded not in node.target.tags:
+            elif node not in apart and _is_pure(node):
                 same = first.setdefault((node.target, _frozen(node.args), _frozen(node.kwargs)), node)
                 if same is not node:
                     node.replace_all_uses_with(same)
                     graph.erase_node(node)
         graph.lint()
-
-    def uuid(self) -> bytes:
-        """What compiled graphs are cached by, beside the graph itself."""
-        return get_hash_for_files((__file__,))
-
-
-class InOrder(CustomGraphPass):
-    """Several passes as one."""
-
-    def __init__(self, passes: Sequence[CustomGraphPass]) -> None:
-        """Remember them."""
-        self._passes = passes
-
-    def __call__(self, graph: fx.Graph) -> None:
-        """Rewrite a graph in place."""
-        for each in self._passes:
+        for each in self._then:
             each(graph)
 
     def uuid(self) -> tuple[object, ...]:
         """What compiled graphs are cached by, beside the graph itself."""
-        return tuple(each.uuid() for each in self._passes)
+        return get_hash_for_files((__file__,)), *(each.uuid() for each in self._then)
+
+
+def _is_pure(node: fx.Node) -> bool:
+    """Whether a node's result depends on its arguments alone."""
+    target = node.target
+    if not isinstance(target, OpOverload) or target.namespace not in _PURE:
+        return False
+    return "empty" not in target._schema.name and torch.Tag.nondeterministic_seeded not in target.tags
+
+
+def _writes(node: fx.Node) -> bool:
+    return isinstance(node.target, OpOverload) and node.target._schema.is_mutable
+
+
+def _with_memory_of_their_own(nodes: Iterable[fx.Node]) -> Iterator[fx.Node]:
+    """What a graph returns or writes into, and what that is a view of."""
+    for node in nodes:
+        if node.op != "output" and not _writes(node):
+            continue
+        for part in node.all_input_nodes:
+            base: fx.Node | None = part
+            while base is not None:
+                yield base
+                base = _viewed(base)
+
+
+def _viewed(node: fx.Node) -> fx.Node | None:
+    """What a node is a view of."""
+    aliased = isinstance(node.target, OpOverload) and any(each.alias_info for each in node.target._schema.returns)
+    return node.all_input_nodes[0] if aliased and node.all_input_nodes else None
 
 
 def _frozen(given: object) -> Hashable:
@@ -60,4 +82,4 @@ def _frozen(given: object) -> Hashable:
         return tuple((name, _frozen(value)) for name, value in given.items())
     if isinstance(given, list | tuple):
         return tuple(map(_frozen, given))
-    return type(given), repr(given) if isinstance(given, float) else given
+    return type(given), repr(given) if isinstance(given, float | complex) else given

@@ -20,7 +20,7 @@ class Recurrent(nn.Module):
         super().__init__()
         self.mode, self.batch_first, self.bidirectional = layer.mode, layer.batch_first, layer.bidirectional
         self.input_size, self.hidden_size, self.num_layers = layer.input_size, layer.hidden_size, layer.num_layers
-        for name, parameter in layer.named_parameters():
+        for name, parameter in layer.named_parameters(remove_duplicate=False):
             self.register_parameter(name, parameter)
         self.between = nn.Dropout(layer.dropout) if layer.dropout and layer.num_layers > 1 else None
 

@@ -69,9 +69,9 @@ def test_hidden_states_weights_may_be_used_elsewhere() -> None:
 class Words(nn.Module):
     """Embedded tokens, one after another or one alone."""
 
-    def __init__(self, length: int, **options: object) -> None:
+    def __init__(self, length: int, tokens: int = 7, **options: object) -> None:
         super().__init__()
-        self.embedding = nn.Embedding(7, 4, **options)  # type: ignore[arg-type]
+        self.embedding = nn.Embedding(tokens, 4, **options)  # type: ignore[arg-type]
         self.out = nn.Linear(4 * length, 3)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -110,6 +110,39 @@ def test_the_network_for_characters_is_covered_and_equals_a_loop(kind: str) -> N
     b = bench(lambda: CharLSTM(in_shape=(6,), num_classes=3, num_tokens=7, hidden=5), (6,), (3, 2), tokens=7)
     assert not uncovered(b)
     check_against_loop(b, kind)
+
+
+class OneByOne(nn.Module):
+    """A layer that is called for each sample of a batch, and one that is not."""
+
+    def __init__(self, layer: nn.Module) -> None:
+        super().__init__()
+        self.layer, self.out = layer, nn.Linear(3, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        out: Tensor = self.out(torch.cat([self.layer(row[None]) for row in x]))
+        return out
+
+
+@pytest.mark.parametrize("make", [lambda: Read(nn.GRU(4, 5)), lambda: nn.Sequential(nn.Flatten(), nn.Linear(24, 3))])
+def test_layers_that_are_called_sample_by_sample_are_left_to_vmap(make: Callable[[], nn.Module]) -> None:
+    b = bench(lambda: OneByOne(make()), (6, 4), (4, 2))
+    assert uncovered(b) == set(b.model.names)
+    check_against_loop(b)
+
+
+def test_tokens_one_by_one_are_left_to_vmap() -> None:
+    b = bench(lambda: OneByOne(Words(9)), (9,), (4, 2), tokens=7)
+    assert uncovered(b) == set(b.model.names)
+    check_against_loop(b)
+
+
+@pytest.mark.parametrize(("tokens", "left"), [(256, set[str]()), (257, {"embedding.weight"})])
+def test_embeddings_of_words_are_left_to_vmap(tokens: int, left: set[str]) -> None:
+    """Of characters they are not."""
+    b = bench(lambda: Words(2, tokens=tokens), (2,), (2, 1), tokens=tokens)
+    assert uncovered(b) == left
+    check_against_loop(b)
 
 
 def test_the_compiler_sees_the_taps_too() -> None:

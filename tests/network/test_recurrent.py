@@ -106,6 +106,19 @@ def test_biases_of_steps_are_inputs_whose_weight_is_the_identity(mode: str) -> N
     check_close(*([*out[:1], *gradients] for out, gradients in zip((found, right), of_each, strict=True)))
 
 
+@pytest.mark.parametrize(("name", "other"), [("bias_hh_l0", "bias_ih_l0"), ("weight_hh_l0", "weight_ih_l0")])
+def test_a_layers_parameters_may_be_tied(name: str, other: str) -> None:
+    def make() -> nn.RNNBase:
+        layer = nn.GRU(H, H)
+        setattr(layer, name, getattr(layer, other))
+        return layer
+
+    layer, found = pair(make)
+    x = noise(T, B, H)
+    check_close(all_of(found, x), all_of(layer, x))
+    assert len(dict(found.named_parameters())) == 3
+
+
 @EVERY
 def test_lanes_are_models_of_their_own(make: Callable[[], nn.RNNBase]) -> None:
     """And lanes of lanes, as every sample's own gradient is taken."""
