@@ -6,8 +6,9 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from unittest import mock
 
@@ -26,6 +27,7 @@ from fl_ddp.host.interrupt import StopRequest
 from fl_ddp.importance.fisher import fisher
 from fl_ddp.methods.fedavg import FedAvg
 from fl_ddp.models.cnn import LeNet5
+from fl_ddp.models.lstm import CharLSTM
 from fl_ddp.models.mlp import MLP
 from fl_ddp.ranks.collectives import Ranks
 from fl_ddp.run import run
@@ -35,10 +37,12 @@ GPU = pytest.param("cuda", marks=[pytest.mark.gpu, pytest.mark.skipif(not torch.
 DEVICES = [pytest.param("cpu"), GPU]
 SLOW_DEVICES = [pytest.param("cpu", marks=pytest.mark.slow), GPU]
 
-MODELS: Mapping[str, tuple[type[nn.Module], tuple[int, ...]]] = {
-    "MLP": (MLP, (1, 8, 8)),
-    "LeNet5": (LeNet5, (3, 16, 16)),
+MODELS: Mapping[str, tuple[Callable[..., nn.Module], tuple[int, ...], int]] = {
+    "MLP": (MLP, (1, 8, 8), 0),
+    "LeNet5": (LeNet5, (3, 16, 16), 0),
+    "CharLSTM": (partial(CharLSTM, num_tokens=7, hidden=12), (6,), 7),
 }
+"""How a model is made, its samples' shape, and how many tokens they are of."""
 
 
 @contextmanager
@@ -72,8 +76,9 @@ def unlike_after_resume(settings: Mapping[str, object], device: str, folder: Pat
 
 def trained(model: str, device: str, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
     """Parameters [G, P] after local steps of ragged clients, and their Fisher; on the CPU in float64."""
-    make, in_shape = MODELS[model]
-    b = bench(lambda: make(in_shape=in_shape, num_classes=3), in_shape, (23, 7), dtype=dtype, device=device)
+    make, in_shape, tokens = MODELS[model]
+    given = partial(make, in_shape=in_shape, num_classes=3)
+    b = bench(given, in_shape, (23, 7), tokens=tokens, dtype=dtype, device=device)
     group, method = b.group([0, 1], 3), FedAvg(b.model)
     theta = group.train(b.model.init(), method, {}, {}).theta
     information = fisher(group, b.theta(3), b.model, kind="exact")
