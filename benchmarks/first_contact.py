@@ -18,6 +18,7 @@ import sysconfig
 import time
 import traceback
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 from unittest import mock
@@ -171,30 +172,47 @@ def step(place: Place) -> Numbers:
     """The compiled local step: compile time, host and device time, its kernels, the same recorded as a CUDA graph."""
     found: Numbers = {}
     for name, (model, in_shape, lanes) in (TINY if place.tiny else STEPS).items():
-        began = time.perf_counter()
-        run, state = caught_step(place, model, in_shape, lanes)
-        place.wait()
-        found[f"{name}_first_seconds"] = time.perf_counter() - began
-        count = 3 if place.tiny else 200
-        began = time.perf_counter()
-        for _ in range(count):
-            run()
-        found[f"{name}_host_us"] = 1e6 * (time.perf_counter() - began) / count
-        place.wait()
-        found[f"{name}_us"] = 1e6 * (time.perf_counter() - began) / count
-        activity = ProfilerActivity.CUDA if place.on_gpu else ProfilerActivity.CPU
-        with profile(activities=[activity]) as seen:
-            for _ in range(10):
-                run()
-            place.wait()
-        kernels = [each for each in seen.key_averages() if place.on_gpu and each.self_device_time_total > 0]
-        for each in sorted(kernels, key=lambda each: -each.self_device_time_total)[:12]:
-            print(f"  {each.self_device_time_total / 10:9.1f} us {each.count / 10:5.1f} x {each.key[:100]}")
-        if place.on_gpu:
-            found[f"{name}_kernels"] = sum(each.count for each in kernels) / 10
-            found[f"{name}_busy_us"] = sum(each.self_device_time_total for each in kernels) / 10
-            found |= {f"{name}_{key}": value for key, value in replayed(place, run, state).items()}
+        of_model = survived(partial(step_of, place, model, in_shape, lanes))
+        found |= {f"{name}_{key}": value for key, value in of_model.items()}
     return found
+
+
+def step_of(place: Place, model: type[nn.Module], in_shape: tuple[int, int, int], lanes: int) -> Numbers:
+    """The same of one model."""
+    found: Numbers = {}
+    began = time.perf_counter()
+    run, state = caught_step(place, model, in_shape, lanes)
+    place.wait()
+    found["first_seconds"] = time.perf_counter() - began
+    count = 3 if place.tiny else 200
+    began = time.perf_counter()
+    for _ in range(count):
+        run()
+    found["host_us"] = 1e6 * (time.perf_counter() - began) / count
+    place.wait()
+    found["us"] = 1e6 * (time.perf_counter() - began) / count
+    activity = ProfilerActivity.CUDA if place.on_gpu else ProfilerActivity.CPU
+    with profile(activities=[activity]) as seen:
+        for _ in range(10):
+            run()
+        place.wait()
+    kernels = [each for each in seen.key_averages() if place.on_gpu and each.self_device_time_total > 0]
+    for each in sorted(kernels, key=lambda each: -each.self_device_time_total)[:12]:
+        print(f"  {each.self_device_time_total / 10:9.1f} us {each.count / 10:5.1f} x {each.key[:100]}")
+    if place.on_gpu:
+        found["kernels"] = sum(each.count for each in kernels) / 10
+        found["busy_us"] = sum(each.self_device_time_total for each in kernels) / 10
+        found |= survived(partial(replayed, place, run, state))
+    return found
+
+
+def survived(work: Callable[[], Numbers]) -> Numbers:
+    """What comes of a part that may fail, whatever is wrong with it, without the others."""
+    try:
+        return work()
+    except Exception:
+        traceback.print_exc(file=sys.stdout)
+        return {"failed": 1.0}
 
 
 def caught_step(
@@ -292,18 +310,14 @@ def main() -> None:
     for name in options.stages or STAGES:
         print(f"== {name}", flush=True)
         began = time.perf_counter()
-        try:
-            with repeatable(place.device.type, tf32=False):  # as in a run
-                results[name] = STAGES[name](place)
-        except (RuntimeError, ValueError, AttributeError):
-            traceback.print_exc(file=sys.stdout)
-            results[name] = {"failed": 1.0}
+        with repeatable(place.device.type, tf32=False):  # as in a run
+            results[name] = survived(partial(STAGES[name], place))
         for key, value in results[name].items():
             print(f"  {key:40} {value:12.3f}")
         print(f"-- {time.perf_counter() - began:.0f} s", flush=True)
         if options.out:
             write_results(options.out, results)
-    if not place.on_gpu and any("failed" in found for found in results.values()):
+    if not place.on_gpu and any(key.endswith("failed") for found in results.values() for key in found):
         raise SystemExit(1)
 
 

@@ -86,6 +86,9 @@ class Personal(NamedTuple):
 class Evaluation:
     """How the models of one federation do in a task, on the test sets of the tasks so far.
 
+    It looks at copies of them: a model may write into its parameters, and what becomes of a run must not depend on how
+    often it is looked at, nor by how many ranks and threads.
+
     Attributes:
         any_own: whether clients have test samples of their own, without which received() has nothing to tell.
     """
@@ -103,7 +106,7 @@ class Evaluation:
 
         def score(test: TaskTest) -> Scores:
             def predict(x: Tensor) -> Tensor:
-                return among(model.logits(theta, x), test.allowed)
+                return among(model.logits(theta.clone(), x), test.allowed)
 
             if self._by_output:
                 rows = np.arange(len(test.samples.y))
@@ -121,7 +124,7 @@ class Evaluation:
         world, model = self._world, self._federation.model
 
         def predict(x: Tensor) -> Tensor:
-            return among(model.logits(theta, x), world.allowed)
+            return among(model.logits(theta.clone(), x), world.allowed)
 
         find = self._scores_of_clients if self._by_output else evaluate_clients
         accuracy, loss = find(predict, world.own_samples, world.local_test, model.dtype, self._ranks)
@@ -172,7 +175,7 @@ class Evaluation:
 
     def by_class(self, theta: Tensor) -> Tensor:
         """Right predictions [G, C] of clients' own models [G, V] on the test sets of the tasks so far, by label."""
-        method, num_classes = self._federation.method, len(self._federation.classes)
+        method, num_classes, theta = self._federation.method, len(self._federation.classes), theta.clone()
         found = [right_by_class(_among(method.predict, test.allowed), theta, test.samples, num_classes)
                  for test in self._world.tests]  # fmt: skip
         return torch.stack(found).sum(0)
@@ -211,7 +214,7 @@ class Evaluation:
         parts = [world.local_test[i] if i >= 0 else np.zeros(0, np.int64) for i in clients]
         predict = _among(federation.method.predict, world.allowed)
         find = self._own_scores if self._by_output else own_scores
-        accuracy, loss = find(predict, theta, world.own_samples, parts, federation.model.dtype)
+        accuracy, loss = find(predict, theta.clone(), world.own_samples, parts, federation.model.dtype)
         tested = upload(torch.tensor([float(len(part) > 0) for part in parts]), accuracy.device)
         sums = {"own_accuracy": Term(accuracy, weight=tested), "tested": Term(tested)}
         return sums, {"own_accuracy": accuracy, "own_loss": loss}
@@ -265,7 +268,7 @@ def evaluate(
     def score(batch: slice) -> Tensor:
         """Counts by label and prediction, then the two bins of the loss."""
         label = samples.y[batch]
-        logits = predict(samples.inputs(samples.x[batch], dtype))
+        logits = predict(samples.inputs_at(batch, dtype))
         ones = torch.ones(len(label), dtype=torch.float64, device=label.device)
         counts = ones.new_zeros(num_classes**2).index_add_(0, label * num_classes + logits.argmax(1), ones)
         nll = torch.nn.functional.cross_entropy(logits, label, reduction="none")

@@ -20,6 +20,7 @@ from fl_ddp.engine.samples import Normaliser, Samples, channel_statistics, of_ch
 from fl_ddp.engine.seeds import Purpose, generator, torch_seed
 from fl_ddp.errors import ConfigError
 from fl_ddp.guards.global_random import refuse_global_draws
+from fl_ddp.guards.hooks import misspelt
 from fl_ddp.guards.room import activation_bytes, lanes_with_room, memory_of, need, with_room
 from fl_ddp.host.arithmetic import require_precision
 from fl_ddp.losses.criterion import ByOutput, Criterion
@@ -206,7 +207,7 @@ def build_federation(config: Config, ranks: Ranks, module: torch.nn.Module | Non
     worlds = Worlds(
         whole, stream, method, config.seed, _reduction(config, stream, clients, data.classes, labels, partition_seed)
     )
-    turnout = Turnout(config, worlds)
+    turnout = Turnout(config, worlds, stream)
     pace = Pace(config, turnout)
     _refuse_idle(config, stream, worlds, pace.work)
     statistics = Statistics(model, config.running_statistics)
@@ -237,7 +238,7 @@ def build_federation(config: Config, ranks: Ranks, module: torch.nn.Module | Non
         remembered=first_state(model, optimizer, momentum=momentum) if optimizer.keep else {},
         method=method,
         lanes=lanes,
-        remarks=tuple(_remarks(config, data)),
+        remarks=(*_remarks(config, data), *misspelt(type(method), FedAvg)),
     )
 
 

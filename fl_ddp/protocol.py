@@ -176,3 +176,10 @@ class Info:
     num_clients: int
     key: Tensor
     task: int = 0
+
+
+def form_of(given: object) -> str:
+    """A tensor's type and shape, for messages; of anything else, what it is."""
+    if not isinstance(given, Tensor):
+        return type(given).__name__
+    return f"{str(given.dtype).removeprefix('torch.')} {list(given.shape)}"

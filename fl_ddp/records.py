@@ -14,7 +14,7 @@ from torch import Tensor
 
 from fl_ddp.config.settings import Config
 from fl_ddp.course.stopping import Callback, reason_to_stop
-from fl_ddp.errors import RunError
+from fl_ddp.errors import ConfigError, RunError
 from fl_ddp.evaluation import Scores
 from fl_ddp.federation import Federation
 from fl_ddp.host.atomic_file import write_text
@@ -54,6 +54,7 @@ class Records:
         path: the run's folder.
         start: where to go on; None where the run begins.
         done: what summary.json holds, if nothing is left to do.
+        saved: number of finished rounds that the newest checkpoint is after; -1 if there is none.
         scores: of the newest evaluation.
         stopped: why the run ends before its last round, once it does.
     """
@@ -74,7 +75,7 @@ class Records:
             RunError: it cannot be written.
         """
         self._config, self._ranks, self._federation = config, ranks, federation
-        self._saved = -1
+        self.saved = -1
         self.scores: Scores | None = None
         self.stopped: str | None = None
         self._callbacks = callbacks
@@ -88,7 +89,7 @@ class Records:
             self.start = self._find_start()
             if self.start:
                 self._federation = replace(federation, lanes=self.start.lanes)
-            self.done = self._results()
+            self.done = ranks.together(self._results)
             if self.done is None:
                 if config.resume and not self.start:
                     self.tell(f"{self.path} has no usable checkpoint; starting from round 0")
@@ -150,12 +151,12 @@ class Records:
         return self.stopped is not None
 
     def save(self, finished: int, server: Tensors, memory: ClientMemory) -> None:
-        """Write a checkpoint, all ranks together.
+        """Write a checkpoint, all ranks together; not without all rows of the rounds before it.
 
         Raises:
             RunError: it cannot be written; older checkpoints are untouched.
         """
-        if finished == self._saved:
+        if finished == self.saved:
             return
         ranks, files = self._ranks, self._files
 
@@ -175,7 +176,7 @@ class Records:
 
         ranks.together(remember)
         ranks.together(lambda: files.commit(temporary, finished) if files else None)
-        self._saved = finished
+        self.saved = finished
 
     def close(self, finished: int, theta: Tensor, seconds: Mapping[str, float]) -> dict[str, object]:
         """Write model and summary and print the results, all ranks together; see RunFiles.finish().
@@ -232,14 +233,33 @@ class Records:
         server = {name: t.to(ranks.device) for name, t in stored.server(method.init()).items()}
         first_memory = self._federation.first_memory(method.init_client())
         memory = stored.memory(lambda client: bool(owner(np.array(client), ranks.size) == ranks.index), first_memory)
-        self._saved = finished
+        self.saved = finished
         return Start(finished, server, memory, int(before["lanes"]))
 
     def _results(self) -> dict[str, object] | None:
-        """What summary.json holds, if the run has all its rounds and its results."""
+        """What summary.json holds, if the run has all its rounds and its results.
+
+        Raises:
+            ConfigError: there are results and no checkpoint to go on from: they would be lost.
+        """
         file = self.path / "summary.json"
-        finished = self.start.finished if self.start else 0
-        if not self._config.resume or finished < self._config.rounds or not file.is_file():
+        if not self._config.resume or not file.is_file():
             return None
-        content: dict[str, object] = json.loads(file.read_text(encoding="utf-8"))
-        return content if content["rounds"] == finished else None
+        content = _summary(file)
+        if self.start:
+            whole = self.start.finished >= self._config.rounds and content.get("rounds") == self.start.finished
+        else:
+            whole = content.get("rounds") == self._config.rounds
+            if not whole and content.get("rounds") != 0:
+                what = f"{self.path} has the results of a run, {file.name}, and no usable checkpoint to go on from"
+                raise ConfigError("--resume", what, "a run with checkpoints; or start another one")
+        return content if whole else None
+
+
+def _summary(file: Path) -> dict[str, object]:
+    """What a summary.json holds; nothing if it is damaged."""
+    try:
+        content = json.loads(file.read_text(encoding="utf-8"))
+    except ValueError:
+        return {}
+    return content if isinstance(content, dict) else {}

@@ -154,7 +154,12 @@ def _saved_whatever_comes(simulation: Simulation, ranks: Ranks, records: Records
         told = of_device(error, records.lanes)
         if isinstance(told, DeviceError):
             raise told.saying_more(f"; go on with --resume {records.path}") from error
-        simulation.save()
+        try:
+            simulation.save()
+        except (RankLostError, StatesDifferError, DeviceError):
+            raise
+        except Exception:
+            pass  # what came first is told, with what is saved
         ranks.agree(_with_way_out(told or error, simulation, records))
         raise
 
@@ -167,6 +172,6 @@ def _with_way_out(error: Exception, simulation: Simulation, records: Records) ->
         return error
     if isinstance(error, DivergedError) and simulation.could_step_proximally:
         error = error.saying_more(", so does --method.penalty_step proximal")
-    if simulation.finished:
-        error = error.saying_more(f"; round {simulation.finished} is saved in {records.path / 'checkpoints'}")
+    if records.saved > 0:
+        error = error.saying_more(f"; round {records.saved} is saved in {records.path / 'checkpoints'}")
     return error

@@ -16,10 +16,11 @@ from safetensors.torch import save
 from torch import Tensor
 
 from fl_ddp.config.absolute_paths import with_absolute_paths
+from fl_ddp.config.command_line import fixed
 from fl_ddp.config.settings import Choice, Config
 from fl_ddp.config.yaml_file import to_yaml
 from fl_ddp.course.progress import Progress, result_table
-from fl_ddp.errors import ConfigError
+from fl_ddp.errors import ConfigError, RunError
 from fl_ddp.evaluation import Scores
 from fl_ddp.federation import Federation, num_idle
 from fl_ddp.host.atomic_file import write_bytes, write_text
@@ -84,13 +85,13 @@ class RunFiles:
             finished: number of rounds that the checkpoint knows; None where the run begins.
 
         Raises:
-            ConfigError: a resumed run was started with another division of the data, other clients or other tasks, or
-                its metrics.csv was edited.
+            ConfigError: a resumed run was started with another division of the data, other clients, tasks or settings,
+                or its metrics.csv was edited.
             RunError: a file cannot be written.
         """
         self._path, self._config, self._federation = path, config, federation
         self._numerics = numerics(config, federation.lanes, ranks)
-        self._tasks_sha256 = federation.worlds.sha256
+        self._tasks_sha256, self._fixed = federation.worlds.sha256, fixed(config)
         kept = KeptFiles(config, federation.worlds, federation.turnout, federation.pace)
         known: Mapping[str, Mapping[str, object]] = {}
         saved = SavedPartition(
@@ -116,7 +117,7 @@ class RunFiles:
                 )
             kept.refuse_others(path)
             known = checkpoint.load(path, finished).state  # type: ignore[assignment]
-            self._refuse_other_tasks(known)
+            self._refuse_what_was_edited(known)
         (path / FAILURE).unlink(missing_ok=True)
         write_text(path / "config.yaml", to_yaml(with_absolute_paths(replace(config, resume=None))))
         write_partition(path / "partition.json", saved)
@@ -154,8 +155,14 @@ class RunFiles:
         logging.getLogger("fl_ddp").setLevel(logging.INFO)
         self._tell_what_begins(finished or 0, ranks)
 
-    def _refuse_other_tasks(self, known: Mapping[str, object]) -> None:
-        """Refuse to go on in other tasks than the run began with, whose file was edited; older runs cannot tell."""
+    def _refuse_what_was_edited(self, known: Mapping[str, object]) -> None:
+        """Refuse to go on with other settings or tasks than the run began with; older runs cannot tell."""
+        before = known.get("settings", {})
+        assert isinstance(before, dict)
+        for key, value in self._fixed.items():
+            if key in before and before[key] != value:
+                what = f"{value} is not the {before[key]} that the run was started with"
+                raise ConfigError(f"{self._path / 'config.yaml'}: {key}", what, "the file as the run has written it")
         if known.get("tasks_sha256", self._tasks_sha256) != self._tasks_sha256:
             what = "the run was started with other samples, inputs or labels in its tasks; restore its stream's files"
             raise ConfigError(self._path, what)
@@ -168,19 +175,29 @@ class RunFiles:
         """Add a finished round, how its clients' models do, what they have forgotten, and accuracies on tasks.
 
         Raises:
-            RunError: it cannot be written.
+            RunError: something of it cannot be written; all else is, and sync() tries it again.
         """
-        self.tracker.record(record)
+        failures: list[RunError] = []
+
+        def add(write: Callable[..., None], *given: object) -> None:
+            try:
+                write(*given)
+            except RunError as error:
+                failures.append(error)
+
+        add(self.tracker.record, record)
         if self._clients and clients.scores:
-            self._clients.add(record.round, clients.scores)
-            self.tracker.clients(record.round, clients.scores)
+            add(self._clients.add, record.round, clients.scores)
+            add(self.tracker.clients, record.round, clients.scores)
             self._scores = clients.scores
         if self._forgetting and clients.changes:
-            self._forgetting.add(record.round, clients.changes)
+            add(self._forgetting.add, record.round, clients.changes)
             self._changes = clients.changes
         if self._tasks and of_tasks:
-            self._add_tasks(self._tasks, record.round, of_tasks)
+            add(self._add_tasks, self._tasks, record.round, of_tasks)
         self._progress.update(record)
+        if failures:
+            raise failures[0]
 
     def _task(self, finished: int) -> int:
         """The task of the last of so many rounds, from 1; 0 before the first."""
@@ -192,7 +209,7 @@ class RunFiles:
         self.tracker.tasks(finished, accuracies[:task])
 
     def sync(self) -> None:
-        """Make what was recorded survive a loss of power; to be called before a checkpoint.
+        """Make all that was recorded survive a loss of power; to be called before a checkpoint.
 
         Raises:
             RunError: it cannot be written.
@@ -211,7 +228,8 @@ class RunFiles:
         evaluated = self.tracker.history.evaluated
         score = self._federation.model.criterion.score
         goodness = evaluated.goodness(score) if evaluated and evaluated.round == finished else None
-        state = {"metrics": self.tracker.state(), "numerics": self._numerics, "tasks_sha256": self._tasks_sha256}
+        state = {"numerics": self._numerics, "tasks_sha256": self._tasks_sha256, "settings": self._fixed}
+        state["metrics"] = self.tracker.state()
         if self._clients:
             state["clients"] = self._clients.file.state()
         if self._forgetting:

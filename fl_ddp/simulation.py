@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
@@ -30,7 +30,7 @@ from fl_ddp.ranks.cohort import deal, owner, padded_lanes
 from fl_ddp.ranks.collectives import Ranks
 from fl_ddp.ranks.exchange import Exchange, Kept, Made, Summed, Work, finite
 from fl_ddp.ranks.memory import ClientMemory
-from fl_ddp.ranks.threads import workers_on
+from fl_ddp.ranks.threads import in_this_thread, workers_on
 from fl_ddp.ranks.traffic import Traffic
 from fl_ddp.records import Records
 from fl_ddp.results.forgetting_table import with_degrees
@@ -64,7 +64,7 @@ class Simulation:
             self._initial = self._hooks.initial(method.init(), method.broadcast)
         self.server = start.server if start else self._initial
         with self._hooks.keyed("init_client", "group.keys in client_update", method.init_client):
-            self._remembered = method.init_client()
+            self._remembered = self._hooks.remembered(method.init_client())
         memory = federation.first_memory(self._remembered)
         own = len(range(ranks.index, config.clients, ranks.size))
         self._memory = ClientMemory(memory, ranks.device, start.memory if start else None, own)
@@ -87,9 +87,7 @@ class Simulation:
     def could_step_proximally(self) -> bool:
         """Whether local steps follow the gradient of a prior that the method can also solve, which never diverges."""
         method = self._federation.method
-        priors = method.priors(self.server, self._memory.initial)
-        explicit = any(not each.exact and bool(torch.as_tensor(each.curvature).any()) for each in priors)
-        return explicit and any(field.name == "penalty_step" for field in fields(method))
+        return getattr(method, "penalty_step", "") == "explicit" and getattr(method, "lam", 1.0) > 0
 
     def rounds(self) -> Iterator[int]:
         """All rounds that are left, then agree that all is well; gives the number of finished rounds after each."""
@@ -149,8 +147,9 @@ class Simulation:
 
     def _skip(self, index: int) -> None:
         """A round without clients, or whose clients all fail."""
-        traffic = self._traffic(index, self.server, 0)
-        after = self._sound(Made(index + 1, "end_of_task"), partial(self._task_ended, index, self.server))
+        server = self._measured(index)
+        traffic = self._traffic(index, server, 0)
+        after = self._sound(Made(index + 1, "end_of_task"), partial(self._task_ended, index, server))
         scores = self._evaluated(index + 1, after) if self._due(index, self._config.eval_every) else None
         self._finish(index, after)
         self._end(Record(self.finished, 0, traffic.up, traffic.down, 0.0), scores, OfClients())
@@ -158,10 +157,9 @@ class Simulation:
     def _traffic(self, index: int, server: Tensors, up: int) -> Traffic:
         """What is sent in a round; a client that fails has received the model."""
         method, worlds = self._federation.method, self._federation.worlds
-        received = len(self._federation.turnout.drawn(index))
-        down = method.sent_bytes(server, index)
-        given = worlds.given_bytes(index)
-        return Traffic(up, received * down + given + method.given_bytes(server) * worlds.newcomers(index))
+        down = len(self._federation.turnout.drawn(index)) * method.sent_bytes(server, index)
+        given = worlds.given_bytes(index) + method.given_bytes(server) * worlds.newcomers(index)
+        return Traffic(up, down + given)
 
     def _due(self, index: int, every: int) -> bool:
         """Whether what takes place every so many rounds, and in the last of a task, does in this one; 0 is never."""
@@ -176,6 +174,7 @@ class Simulation:
         """Write a checkpoint of the last finished round, all ranks together."""
         if self.finished:
             with self._watch.phase("checkpoint"):
+                self._ranks.agree(self._hooks.spoilt)
                 self._exchange.compare(self.server)
                 self._records.save(self.finished, self.server, self._memory)
 
@@ -205,7 +204,7 @@ class Simulation:
     def _measured(self, index: int) -> Tensors:
         """The server's state before a round, with what it measures on its own samples."""
         method, proxy = self._federation.method, self._world.proxy
-        if not method.measures(index):
+        if not method.measures(index) or not any(map(len, proxy)):
             return self.server
         size = min(method.proxy_batch, max(map(len, proxy)))
         plan = replace(self._plan(index), batch_size=size, epochs=1, steps=None, drop_last=False)
@@ -215,7 +214,8 @@ class Simulation:
 
         def measure(pieces: Indices) -> tuple[Group, Upload]:
             group = self._group(work, pieces, index, plan, proxy, lanes)
-            return group, Upload(method.measure(group, self.server), self.server["theta"])
+            with self._hooks.read_only("measure", self.server):
+                return group, Upload(method.measure(group, self.server), self.server["theta"])
 
         mine = np.arange(self._ranks.index, len(proxy), self._ranks.size)
         measuring = Work("measure", f"round {index + 1}, proxy batch", np.arange(len(proxy)), measure)
@@ -231,13 +231,15 @@ class Simulation:
         """Put clients side by side and train them; test what becomes of them where that is due, class by class too."""
         method = self._federation.method
         group = self._in_training(clients, index)
-        group.ends_task = self._federation.stream.ends_task(index)
+        group.ends_task = self._federation.turnout.ends_task(index)
         group.previous = self._federation.turnout.previous(index)
         sent = method.sent(index)
         received = {name: (server if name in sent else self._initial)[name] for name in method.broadcast}
         memory = self._memory.take(group.client)
         group.carried = Carried(memory.pop(STATISTICS, None), taken_state(memory))
-        upload = self._hooks.upload(method.client_update(group, received, memory), self._remembered)
+        with self._hooks.read_only("client_update", received):
+            given = method.client_update(group, received, memory)
+        upload = self._hooks.upload(given, self._remembered, group.lanes)
         kept = self._federation.statistics.kept(upload) | kept_state(group.carried.optimizer)
         upload = replace(upload, memory=kept)
         upload = self._tested(group, upload) if due else upload
@@ -279,8 +281,7 @@ class Simulation:
             key = noise_key(self._config.seed, index, Purpose.SERVER)
             key, cohort = upload_all([key, torch.from_numpy(ids)], self._ranks.device)
             info = Info(index, cohort, self._config.clients, key[0], self._world.task)
-            by = Made(index + 1, "server_update")
-            return self._sound(by, partial(self._updated, server, done.total, info), readings)
+            return self._sound(Made(index + 1, "server_update"), partial(self._updated, server, done, info), readings)
 
     def _sound(self, by: Made, make: Callable[[Readings], Tensors], readings: Readings | None = None) -> Tensors:
         """A state of the server that every rank makes, once it is heard that all is sound on all of them."""
@@ -302,12 +303,14 @@ class Simulation:
         self._exchange.made = by
         return state
 
-    def _updated(self, server: Tensors, total: Total, info: Info, readings: Readings) -> Tensors:
+    def _updated(self, server: Tensors, done: Summed, info: Info, readings: Readings) -> Tensors:
         """The server's state after a round; that it is finite is heard with the readings."""
-        index = info.index
-        update = self._federation.method.server_update
+        index, total = info.index, done.total
+        self._memory.make_room(np.concatenate([group.clients for group in done.kept]))
+        update, statistics = self._federation.method.server_update, self._federation.statistics
+        now = statistics.now(server, total, index)  # before the update, which may write into its sums
         state = self._hooks.keyed_state("server_update", "info.key", update, server, total, info)
-        state = finite(self._federation.statistics.averaged(state, server, total, index), index, readings)
+        state = finite(statistics.put(state, now), index, readings)
         return self._task_ended(index, self._server_trained(index, state, info, readings), readings)
 
     def _server_trained(self, index: int, state: Tensors, info: Info, readings: Readings) -> Tensors:
@@ -356,7 +359,7 @@ class Simulation:
 
         def estimate(clients: Indices) -> tuple[Group, Upload]:
             group = self._in_training(clients, index)
-            return group, Upload({**batch_statistics(group, server["theta"], federation.model)}, group.n)
+            return group, Upload({**batch_statistics(group, server["theta"].clone(), federation.model)}, group.n)
 
         work = Work("forward", f"round {index + 1}, client", ids, estimate)
         total = self._exchange.sum(self._hands(ids, index)[self._ranks.index], work, server).total
@@ -365,7 +368,7 @@ class Simulation:
     def _looked(self, phase: str, look: Callable[..., Result], *given: object) -> Result:
         """How a model does, which draws nothing in that phase; one rank may be the only one whose part does."""
         alone = Evaluation(self._federation, self._world, Ranks(0, 1, self._ranks.device))
-        guard = self._hooks.keyed_model(partial(look, alone, *given))
+        guard = self._hooks.keyed_model(partial(in_this_thread, look, alone, *given))
         with self._watch.phase(phase):
             return self._ranks.under(guard, partial(look, self._evaluation, *given))
 

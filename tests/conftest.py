@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -40,6 +41,18 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Put the files that take longest first, where there are workers to deal them to."""
     if hasattr(config, "workerinput"):
         items.sort(key=lambda item: LONGEST.index(item.path.name) if item.path.name in LONGEST else len(LONGEST))
+
+
+@pytest.fixture(autouse=True)
+def as_runs_compute(request: pytest.FixtureRequest) -> Iterator[None]:
+    """On a GPU tests compute as runs do, the same bits every time and products of float32 as IEEE has them."""
+    if request.node.get_closest_marker("gpu") is None:
+        yield
+        return
+    from fl_ddp.host.arithmetic import repeatable  # as above
+
+    with repeatable("cuda", tf32=False):
+        yield
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
 
@@ -100,6 +101,7 @@ class Judge:
         answers = self._solo.answers(self._patience)
         first = next(answers)
         if isinstance(first, Failure):
+            deque(answers, maxlen=0)  # up to their end, so that the next question has its own
             raise NotRunError(first.told)
         return answers
 

@@ -16,6 +16,7 @@ from fl_ddp.engine.compilation import require_compiler
 from fl_ddp.errors import ConfigError
 from fl_ddp.host.interrupt import StopRequest
 from fl_ddp.methods.fedavg import FedAvg
+from fl_ddp.protocol import form_of
 from fl_ddp.results import checkpoint
 from fl_ddp.run import run
 
@@ -109,7 +110,8 @@ def again(it: Candidate) -> str:
 def shapes(it: Candidate) -> str:
     """Names, shapes and types are always those of init() and init_client(), and all that clients receive is there.
 
-    It fails where the state grows, changes its type (float64 for float32) or lacks a tensor that `broadcast` names.
+    It fails where init() or init_client() gives something else when it is called again, or `broadcast` names a tensor
+    that is not there. A state that grows or changes its type (float64 for float32) ends every run.
     """
     first, last = it.reference.first, it.reference.state
     memory = {name: t[0] for name, t in last.memory.items() if name != "ids"}
@@ -126,7 +128,8 @@ def shapes(it: Candidate) -> str:
 def intact(it: Candidate) -> str:
     """A round leaves the state it was given as it was, so that a round that fails can be dropped.
 
-    It fails where client_update writes in place: add_(), copy_(), an index on the left. The server's steps get copies.
+    It fails where client_update writes through NumPy or `.data`, which torch does not count: what it counts (add_(), an
+    index on the left) ends every run. The server's steps get copies.
     """
     return it.reference.touched
 
@@ -179,7 +182,7 @@ def _regrouped(it: Candidate, cuts: Mapping[str, Cut]) -> str:
 
 
 def _kind(tensor: Tensor | None) -> str:
-    return "nothing" if tensor is None else f"{str(tensor.dtype).removeprefix('torch.')} {list(tensor.shape)}"
+    return "nothing" if tensor is None else form_of(tensor)
 
 
 def _no_neutral(it: Candidate) -> str:

@@ -15,6 +15,7 @@ from torch._dynamo.utils import counters
 from fl_ddp.config.command_line import from_mapping
 from fl_ddp.evaluation import Scores
 from fl_ddp.federation import Federation, build_federation
+from fl_ddp.host.arithmetic import repeatable
 from fl_ddp.host.interrupt import StopRequest
 from fl_ddp.protocol import Indices, Tensors
 from fl_ddp.ranks.collectives import Ranks
@@ -159,7 +160,8 @@ def play(settings: Settings, cut: Cut | None = None) -> Unwritten:
     config = from_mapping({**SETTINGS, **settings})
     federation = build_federation(config, SOLO)
     kept = Unwritten(federation)
-    with one_torch_thread(SOLO.device.type):
+    tf32 = config.precision == "tf32"
+    with repeatable(SOLO.device.type, tf32=tf32), one_torch_thread(SOLO.device.type):
         simulation = Regrouped(config, SOLO, StopRequest(), federation, kept)
         if cut:
             simulation.regroup(cut)

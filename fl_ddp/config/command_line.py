@@ -8,6 +8,8 @@ from dataclasses import fields
 from pathlib import Path
 from typing import NoReturn
 
+import yaml
+
 from fl_ddp.config import command_help
 from fl_ddp.config.absolute_paths import with_absolute_files, with_absolute_paths
 from fl_ddp.config.layers import Layer, layer, resolve, scalar_options
@@ -21,6 +23,10 @@ from fl_ddp.version import __version__
 
 FREE_ON_RESUME = ("rounds", "eval_every", "checkpoint_every", "keep_checkpoints", "stop_at", "patience", "rank_timeout")
 """What may differ from the stored configuration when a run goes on."""
+PLACE = ("data.root", "data.download")
+"""Options that say where data lie."""
+OF_MACHINE = (*FREE_ON_RESUME, *PLACE, "device", "name", "out", "resume")
+"""What may differ between a run in a folder and one that goes on with it, or is wanted in its place."""
 
 
 def parse(argv: Sequence[str]) -> Config:
@@ -120,6 +126,16 @@ def resumed(folder: Path, layers: Sequence[Layer]) -> Config:
             free = ", ".join(f"--{key}" for key in FREE_ON_RESUME)
             raise ConfigError(given.where, f"{change}; with --resume only {free} may change")
     return wanted
+
+
+def fixed(config: Config) -> dict[str, str]:
+    """What may not change when a run goes on, as written, by key; files by their names, as they may have moved."""
+    given = flatten(yaml.safe_load(to_yaml(with_absolute_paths(config))), "")
+    return {each.key: _of_moved(written(each.value)) for each in given if each.key not in OF_MACHINE}
+
+
+def _of_moved(text: str) -> str:
+    return Path(text).name if Path(text).is_absolute() else text
 
 
 def tokens(argv: Sequence[str]) -> list[Given]:

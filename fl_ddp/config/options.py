@@ -97,6 +97,8 @@ class Options:
             if given.bare:
                 raise ConfigError(given.where, "needs a value", accepted) from error
             shown = "null" if given.value is None else given.value
+            if str(shown).lower().lstrip("+-") in ("nan", "inf", "infinity"):
+                raise ConfigError(given.where, f"{shown} is not a finite number") from error
             raise ConfigError(given.where, f"{shown} has the wrong type", accepted) from error
         if not _finite(value):
             raise ConfigError(given.where, f"{given.value} is not a finite number")

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from fl_ddp.bounds import Finite, Positive, check_fields
-from fl_ddp.errors import ConfigError
+from fl_ddp.errors import ConfigError, place_of_code
 from fl_ddp.protocol import Indices, Inputs, Numbers, Owners, Targets
 
 UNSHOWN = ("Cc", "Cs", "Zl", "Zp")
@@ -76,7 +76,11 @@ class Dataset(ABC):
             ConfigError: it is missing, cut short or not what it should be; the message says what was looked for, where,
                 and how to get it.
         """
-        arrays = self._with_names(self.read()) if targets == "classes" else _with_numbers(self.read_numbers())
+        given = self.read() if targets == "classes" else self.read_numbers()
+        if not isinstance(given, Arrays):
+            where = place_of_code(type(self).read.__code__)
+            raise ConfigError(f"{where}: read of {type(self).__name__}", f"gives {type(given).__name__}", "an Arrays")
+        arrays = self._with_names(given) if targets == "classes" else _with_numbers(given)
         self._check(arrays, targets)
         return _merged(arrays) if self.merge else arrays
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache, wraps
 from pathlib import Path
-from threading import Lock, Timer
+from threading import Lock, RLock, Timer
 from types import FunctionType
 from typing import Generic, ParamSpec, TypeVar, cast
 
@@ -30,24 +30,34 @@ FUSES_UPDATES = TorchVersion(torch.__version__) >= "2.15"
 """Whether FuseUpdate is at work: torch 2.11 moves its writing operator before a reading; between was not tried."""
 
 
+_CALL = "kernel({}); Py_RETURN_NONE;"
+"""How Inductor's C++ calls a kernel, with what stands for arguments that it takes out of Python's objects."""
+_CALL_UNLOCKED = """[](auto... given) {{
+    struct Unlocked {{
+        PyThreadState* state = PyEval_SaveThread();
+        ~Unlocked() {{ PyEval_RestoreThread(state); }}  // also where the kernel throws
+    }} unlocked;
+    kernel(given...);
+}}({}); Py_RETURN_NONE;"""
+_UNLOCKING = RLock()
+
 SILENCE = 5.0
 """Seconds of compiling after which somebody should be told."""
 
 _log = logging.getLogger(__name__)
 
 
-def compiled(function: F, what: str, threads: int = 1, convolution: Convolution | None = None) -> F:
-    """Compile a function into one graph per call of this, with a cache of its own; it uses so many threads on a CPU.
+def compiled(function: F, what: str, convolution: Convolution | None = None) -> F:
+    """Compile a function into one graph per call of this, with a cache of its own; on a CPU it uses one thread.
 
     Args:
         function: of tensors.
         what: it is, for messages.
-        threads: on a CPU.
         convolution: how lanes are convolved; None as torch does it.
 
     Returns:
         the compiled function, which must be called with tensors of one layout only, and never with one tensor twice: it
-        checks neither.
+        checks neither. It sees globals as they were in its first call.
     """
     # imports the compiler, which takes a second that eager runs can spare
     from fl_ddp.convolutions.choice import ChooseForms
@@ -65,33 +75,65 @@ def compiled(function: F, what: str, threads: int = 1, convolution: Convolution 
     )
     options: dict[str, str | int | bool | Callable[..., object]] = {
         "guard_filter_fn": torch.compiler.skip_all_guards_unsafe,
-        "cpp.threads": threads,
+        "cpp.threads": 1,
         # torch 2.11 moves the writing of a parameter before a reading of it
         "reorder_for_peak_memory": False,
         "post_grad_custom_post_pass": MergeEqual(*([FuseUpdate()] if FUSES_UPDATES else [])),
     }
     if convolution:
         options["post_grad_custom_pre_pass"] = ChooseForms(in_triton=convolution == "lanes")
-    run = torch.compile(own, dynamic=False, fullgraph=True, options=options)
+    run: Callable[..., object] = torch.compile(own, dynamic=False, fullgraph=True, options=options)
     lock, ready = Lock(), False
 
     def call(*given: object) -> object:
-        nonlocal ready
+        nonlocal run, ready
         if ready:
             return run(*given)
         with lock:  # the first call compiles; other threads wait for it
             try:
-                with _told(what):
+                with _told(what), _beside_python():
                     result = run(*given)
             except Exception as error:
                 function(*given)  # a mistake of a user's shows itself better without the compiler
                 raise RunError(
                     f"{what} cannot be compiled ({first_line(error)}); --compile false runs it as it is"
                 ) from error
-            ready = True
+            run, ready = _found(own) or run, True
         return result
 
     return cast(F, call)
+
+
+@contextmanager
+def _beside_python() -> Iterator[None]:
+    """What is compiled for a CPU in a block runs without Python's lock, as torch's own operations do.
+
+    Inductor's kernels hold it, so that workers would take turns. A torch that calls them otherwise is left as it is.
+    """
+    from torch._inductor.codecache import CppPythonBindingsCodeCache as Bindings  # as above
+
+    with _UNLOCKING:
+        before = Bindings.call_entry_function
+        if before == _CALL:
+            Bindings.call_entry_function = _CALL_UNLOCKED
+        try:
+            yield
+        finally:
+            Bindings.call_entry_function = before
+
+
+def _found(function: FunctionType) -> Callable[..., object] | None:
+    """What torch has compiled a function to, without the search for it, 35 us of Python in each call; None if unsure.
+
+    Its code and globals are copies, because torch takes apart its own when the compiler is reset, or Python ends.
+    """
+    from torch._dynamo import eval_frame  # as above
+
+    entries = eval_frame._debug_get_cache_entry_list(function.__code__)
+    if len(entries) != 1:
+        return None
+    code, names = entries[0].code.replace(), dict(function.__globals__)
+    return FunctionType(code, names, function.__name__, function.__defaults__, function.__closure__)
 
 
 @contextmanager

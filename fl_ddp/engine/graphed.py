@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable, Hashable
 from functools import cache, partial
 from threading import Lock
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -213,7 +213,7 @@ def as_cuda_graph(function: Callable[[], None]) -> Callable[[], object]:
     torch.cuda.current_stream().wait_stream(stream)
     graph = torch.cuda.CUDAGraph()
     # other threads, such as NCCL's, may go on with what they do
-    with torch.cuda.graph(graph, stream=stream, capture_error_mode="thread_local"):
+    with torch.cuda.graph(graph, pool=_pool(), stream=stream, capture_error_mode="thread_local"):
         function()
     return graph.replay
 
@@ -222,6 +222,12 @@ def as_cuda_graph(function: Callable[[], None]) -> Callable[[], object]:
 def _side_stream() -> torch.cuda.Stream:
     """That of all recordings, since cuBLAS keeps some memory for each stream that it has seen."""
     return torch.cuda.Stream()  # type: ignore[no-untyped-call]
+
+
+@cache
+def _pool() -> Any:
+    """Memory of all recordings, which take turns: nothing of a step is left in it when the next one begins."""
+    return torch.cuda.graph_pool_handle()
 
 
 def _copy(to: object, given: object) -> None:

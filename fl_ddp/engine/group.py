@@ -26,7 +26,7 @@ from fl_ddp.protocol import Counts, Factors, Indices, Leaves, Tensors, Trained
 STEPS = "steps"
 """Among what is carried of an optimizer, the number of its steps."""
 _AT_ONCE = 2**21
-"""Bytes of images copied out of the training set at once."""
+"""Bytes of images copied out of the training set, and scaled, at once."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ class Group:
         round: its index, from 0.
         keys: [G] of what a method draws for a client in this round, with uniform() or normal().
         carried: what the first training of a round begins with, beside the parameters.
-        ends_task: whether the next round is of another task.
+        ends_task: whether nobody trains in this task after this round, and another task follows.
         previous: the last round before this one in which somebody trained; -1 if there was none.
     """
 
@@ -330,7 +330,10 @@ class Group:
         return Steps(*upload_all([rows, noise_keys, *rates], self.n.device))
 
     def _draws(self, taken: Steps) -> Iterator[Drawn]:
-        """The samples of every step; images are copied row by row, which beats a compiled gather of single bytes."""
+        """The samples of every step; images are copied row by row, which beats a compiled gather of single bytes.
+
+        A compiled loop reads bytes several times slower than torch does on a CPU, so there they are scaled, too.
+        """
         samples, batches = self.workplace.samples, taken.rows
         mask, index = (batches >= 0).to(self.workplace.dtype), batches.clamp_min(0)
         number = torch.arange(len(batches), device=batches.device)
@@ -340,12 +343,14 @@ class Group:
             targets = targets.clamp_min(0)  # padding bears the first sample's label, which may not be of the task
         steps = zip(targets.unbind(), mask.unbind(), taken.key.unbind(), number.unbind(), strict=True)
         shape = (*batches.shape[1:], *samples.x.shape[1:])
-        at_once = max(1, _AT_ONCE // (prod(shape) * samples.x.element_size()))
+        dtype = self.workplace.dtype
+        size = dtype.itemsize if on_host else samples.x.element_size()
+        at_once = max(1, _AT_ONCE // (prod(shape) * size))
         for rows in torch.split(index, at_once):
             images = samples.x.index_select(0, rows.flatten()).view(-1, *shape)
+            images = scaled(images, dtype) if on_host else images
             for x, drawn in zip(images.unbind(), steps, strict=False):
-                # a compiled loop reads bytes several times slower than torch does on a CPU
-                yield Drawn(scaled(x, self.workplace.dtype) if on_host else x, *drawn)
+                yield Drawn(x, *drawn)
 
 
 def _kind(plan: Plan, work: Workplace, *, goes_on: bool) -> StepKind:

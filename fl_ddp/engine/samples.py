@@ -51,10 +51,14 @@ class Samples(NamedTuple):
         """Turn stored values into the network's inputs."""
         return self.normaliser.inputs(x, dtype)
 
+    def inputs_at(self, at: slice, dtype: torch.dtype) -> Tensor:
+        """Inputs of some samples, which a network may write into; those that are stored as they are are copied."""
+        return self.inputs(self.x[at] if self.x.dtype == torch.uint8 else self.x[at].clone(), dtype)
+
 
 def scaled(x: Tensor, dtype: torch.dtype) -> Tensor:
     """Pixels of type uint8 as numbers in [0, 1]; anything else as it is."""
-    return x.to(dtype) / 255 if x.dtype == torch.uint8 else x
+    return x.to(dtype).div_(255) if x.dtype == torch.uint8 else x
 
 
 def of_channels(values: Sequence[float], ndim: int) -> Tensor:

@@ -81,9 +81,12 @@ def generator(*words: int) -> np.random.Generator:
 
 @contextmanager
 def torch_seed(*words: int) -> Iterator[None]:
-    """Run a block, such as a module's constructor, under torch's global CPU generator seeded by these words."""
+    """Run a block, such as a module's constructor, under torch's global CPU generator seeded by these words.
+
+    That of a GPU stays as it is, which torch.manual_seed() would seed, too.
+    """
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(int(keys(*words)[0] >> np.uint64(1)))  # noqa: TID251
+        torch.default_generator.manual_seed(int(keys(*words)[0] >> np.uint64(1)))
         yield
 
 

@@ -128,10 +128,10 @@ def scalar(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
 
     def checked(*args: object) -> Tensor:
         value = function(*args)
-        if value.ndim:
+        if not isinstance(value, Tensor) or value.ndim:
             code = function.__func__.__code__  # type: ignore[attr-defined]
-            shape = list(value.shape)
-            raise RunError(f"{place_of_code(code)}: {code.co_name} gives a tensor {shape} for one client; accepted: []")
+            what = f"a tensor {list(value.shape)}" if isinstance(value, Tensor) else type(value).__name__
+            raise RunError(f"{place_of_code(code)}: {code.co_name} gives {what} for one client; accepted: a tensor []")
         return value
 
     return checked

@@ -14,9 +14,10 @@ _MOST_HELD = 2**29
 
 
 def upload(t: Tensor, device: torch.device, dtype: torch.dtype | None = None) -> Tensor:
-    """A tensor of the host on a device, through pinned memory where that is a GPU: a copy from other memory waits."""
+    """A tensor on a device, through pinned memory where it goes to a GPU: a copy from other memory waits."""
     t = t if dtype is None else t.to(dtype)
-    return (t.pin_memory() if device.type == "cuda" else t).to(device, non_blocking=True)
+    crosses = device.type == "cuda" and t.device.type == "cpu"
+    return (t.pin_memory() if crosses else t).to(device, non_blocking=True)
 
 
 def upload_all(tensors: Sequence[Tensor], device: torch.device) -> list[Tensor]:

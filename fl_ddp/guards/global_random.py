@@ -20,9 +20,13 @@ if TYPE_CHECKING:
 
 
 def _of_torch() -> object:
-    on_gpu: bool = torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
-    cuda = torch.cuda.get_rng_state().numpy().tobytes() if on_gpu else b""
-    return torch.get_rng_state().numpy().tobytes(), cuda
+    return torch.get_rng_state().numpy().tobytes()
+
+
+def _of_cuda() -> object:
+    """None as long as nobody has asked for a GPU."""
+    asked_for: bool = torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
+    return torch.cuda.get_rng_state().numpy().tobytes() if asked_for else None
 
 
 def _of_numpy() -> object:
@@ -32,8 +36,14 @@ def _of_numpy() -> object:
     return name, words.tobytes(), *rest
 
 
-STATES: Mapping[str, Callable[[], object]] = {"torch": _of_torch, "numpy": _of_numpy, "Python": random.getstate}
-"""The state of each library's global generators, as something that can be compared."""
+STATES: Mapping[str, Callable[[], object]] = {
+    "torch": _of_torch, "torch.cuda": _of_cuda, "numpy": _of_numpy, "Python": random.getstate,
+}  # fmt: skip
+"""The state of each library's global generator, as something that can be compared."""
+
+
+def _drew(library: str, before: object) -> bool:
+    return before is not None and STATES[library]() != before
 
 
 @contextmanager
@@ -50,7 +60,7 @@ def refuse_global_draws(what: str, instead: str, again: Callable[[], object]) ->
     """
     before = {library: state() for library, state in STATES.items()}
     yield
-    for library in [library for library, state in STATES.items() if state() != before[library]]:
+    for library in [library for library in STATES if _drew(library, before[library])]:
         drawn = find_draw(again, library)
         where = f"{place_of(*drawn)}: " if drawn else ""
         line = f" ({linecache.getline(*drawn).strip()})" if drawn else ""
@@ -75,7 +85,7 @@ def find_draw(work: Callable[[], object], library: str) -> tuple[str, int] | Non
         if found or not is_users(frame.f_code.co_filename):
             return None
         if event in ("line", "return"):
-            if STATES[library]() != before:
+            if _drew(library, before):
                 found.append((frame.f_code.co_filename, line_of.get(frame, frame.f_lineno)))
                 return None
             line_of[frame] = frame.f_lineno

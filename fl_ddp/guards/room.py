@@ -82,11 +82,20 @@ def _too_large(name: str, options: Mapping[str, object], asked: int, device: tor
 
 
 def activation_bytes(module: nn.Module, example: Tensor) -> int:
-    """What one input [1, ...] leaves behind on its way through a module, which is still on the host."""
+    """What one input [1, ...] leaves behind on its way through a module, which is still on the host.
+
+    0 of a module that cannot be a model, which is told by whoever makes one of it.
+    """
+    if any(nn.parameter.is_lazy(p) for p in module.parameters()):
+        return 0
     trains = module.training
-    with torch.no_grad(), NewBytes() as new:
-        module.eval()(example.cpu())
-    module.train(trains)
+    try:
+        with torch.no_grad(), NewBytes() as new:
+            module.eval()(example.cpu())
+    except Exception:
+        return 0
+    finally:
+        module.train(trains)
     return int(new.count)
 
 

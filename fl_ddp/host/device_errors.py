@@ -9,7 +9,7 @@ import torch
 from fl_ddp.errors import DeviceError, RunError, one_line
 
 _FAILED = ("CUDA error", "unhandled cuda error", "CUDA driver error")
-_HOST_MEMORY = ("DefaultCPUAllocator", "not enough memory")
+_HOST_MEMORY = ("DefaultCPUAllocator", "not enough memory", "CUDA error: out of memory")
 
 
 def gpu_failure(error: BaseException) -> DeviceError | None:
@@ -29,6 +29,7 @@ def out_of_memory(error: BaseException) -> bool:
     """Whether a GPU's or the machine's memory was too small for what was asked of it."""
     if isinstance(error, torch.OutOfMemoryError | MemoryError):
         return True
+    # CUDA says the last of these of the host's memory that it is to pin, and is none the worse for it
     return isinstance(error, RuntimeError) and any(words in str(error) for words in _HOST_MEMORY)
 
 

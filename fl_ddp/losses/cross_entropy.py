@@ -56,7 +56,8 @@ def cross_entropy(logits: Tensor, y: Tensor, smoothing: float = 0.0) -> Tensor:
     if not smoothing:
         return of_label
     allowed = logits > _FAR_BELOW / 2
-    of_all = whole - torch.where(allowed, logits, zero).sum(-1) / allowed.sum(-1)
+    count = allowed.sum(-1).clamp_min(1)  # padding may lack them all
+    of_all = whole - torch.where(allowed, logits, zero).sum(-1) / count
     return (1 - smoothing) * of_label + smoothing * of_all
 
 

@@ -37,8 +37,6 @@ class FedAvg:
     """Names of the server's tensors that a client sees."""
     neutral: ClassVar[Mapping[str, float] | None] = {}
     """Coefficients at which the method is FedAvg with the same `weights`, bit for bit; None where there are no such."""
-    keeps_optimizer: ClassVar[bool] = True
-    """Whether --optimizer.keep is possible: a round trains theta once, and nothing counts on a momentum of zero."""
     counts_sgd_steps: ClassVar[bool] = False
     """Whether it takes local changes apart as steps of SGD, by Group.momentum_steps or the plan's lr."""
     shares_samples: ClassVar[bool] = False
@@ -64,6 +62,11 @@ class FedAvg:
     def proxy_whole(self) -> bool:
         """Whether the server's samples are one client's, or cut into batches that are dealt to all ranks."""
         return False
+
+    @property
+    def keeps_optimizer(self) -> bool:
+        """Whether --optimizer.keep is possible: a round trains theta once, and nothing counts on a momentum of zero."""
+        return True
 
     @property
     def needs_classes(self) -> bool:

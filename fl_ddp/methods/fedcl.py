@@ -56,6 +56,11 @@ class FedCL(FedAvg):
         """A path runs through all samples."""
         return self.omega == "si"
 
+    @property
+    def keeps_optimizer(self) -> bool:
+        """A client's own path is a training of theta before the round's."""
+        return self.omega != "si" or self.missing != "local"
+
     def init(self) -> Tensors:
         """The model, and the Omega of a client that received none."""
         theta = self.model.init()

@@ -68,6 +68,10 @@ class FedPAC(FedAvg):
         distance = (z - mine["means"][batch.y]).square().mean(-1)
         return mean_over(batch.mask, self.model.losses(logits, batch.y) + server["pull"] * distance)
 
+    def correct(self, g: Tensor, theta: Tensor, server: Tensors, mine: Tensors) -> Tensor:
+        """What is not free counts in no norm of the gradient."""
+        return g * server["free"]
+
     def project(self, new: Tensor, old: Tensor, server: Tensors, mine: Tensors) -> Tensor:
         """What is not free stays."""
         return torch.where(server["free"] > 0, new, old)
@@ -85,7 +89,7 @@ class FedPAC(FedAvg):
         start = self.model.put(theta, head, server["heads"][who])
         plan = replace(group.plan, epochs=self.head_epochs, steps=None, lr=self.head_lr)
         first = group.train(start, self, {"free": of_head, "pull": theta.new_zeros(())}, means, plan=plan)
-        pull = theta.new_full((), self.lam if group.round else 0.0)
+        pull = theta.new_full((), 0.0 if group.previous < 0 else self.lam)
         trained = group.train(first.theta, self, {"free": 1 - of_head, "pull": pull}, means, draw=1)
         after = sum_over(group, self.features_by_class, trained.theta)
         sums = self.average(group, server, trained) | {"count": after["count"], "z": after["z"]}

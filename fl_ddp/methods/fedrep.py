@@ -44,6 +44,10 @@ class FedRep(FedAvg):
         """The body."""
         return bytes_beside(self.model, self.model.head)
 
+    def correct(self, g: Tensor, theta: Tensor, server: Tensors, mine: Tensors) -> Tensor:
+        """What is not free counts in no norm of the gradient."""
+        return g * server["free"]
+
     def project(self, new: Tensor, old: Tensor, server: Tensors, mine: Tensors) -> Tensor:
         """What is not free stays."""
         return torch.where(server["free"] > 0, new, old)

@@ -18,6 +18,7 @@ from fl_ddp.bounds import NonNegative
 from fl_ddp.clients.own_samples import class_counts
 from fl_ddp.engine.group import Group
 from fl_ddp.losses.criterion import mean_over
+from fl_ddp.losses.cross_entropy import among
 from fl_ddp.methods.fedavg import FedAvg
 from fl_ddp.protocol import Batch, Leaves, Tensors, Upload
 
@@ -56,8 +57,12 @@ class FedRoD(FedAvg):
         """Balanced softmax of the generic logits (Eq. 5), cross-entropy of the personal ones (Eq. 7)."""
         z, logits = self.model.run(theta[:-2], batch)
         own = logits.detach() + F.linear(z.detach(), *theta[-2:])
-        generic = self.model.losses(logits + self.gamma * mine["log_counts"], batch.y)
+        generic = self.model.losses(self._balanced(logits, mine["log_counts"]), batch.y)
         return mean_over(batch.mask, generic + self.model.losses(own, batch.y))
+
+    def _balanced(self, logits: Tensor, log_counts: Tensor) -> Tensor:
+        """Eq. 5; classes that the client lacks have no probability, nor a share of smoothed labels."""
+        return among(logits + self.gamma * log_counts, log_counts > -torch.inf) if self.gamma else logits
 
     def predict(self, theta: Tensor, x: Tensor) -> Tensor:
         """The personal logits."""
@@ -68,8 +73,7 @@ class FedRoD(FedAvg):
 
     def client_update(self, group: Group, server: Tensors, memory: Tensors) -> Upload:
         """Train theta and phi side by side; theta leaves, phi stays."""
-        # the logarithm of a missing class is finite: padding may bear its label
-        log_counts = class_counts(group, self.model.num_classes).clamp_min(1e-30).log()
+        log_counts = class_counts(group, self.model.num_classes).log()
         start = torch.cat([server["theta"].expand(group.lanes, -1), memory["phi"]], 1)
         trained = group.train(start, self, {}, {"log_counts": log_counts})
         theta, phi = trained.theta.tensor_split([self.model.num_params], 1)

@@ -109,11 +109,12 @@ class FisherAvg(FedAvg):
         fresh = fisher(group, trained.theta, self.model, kind=self.kind, reduction=self.reduction,
                        batch_size=self.fisher_batch, max_samples=self.fisher_samples)  # fmt: skip
         old, new = (1.0, 1.0) if self.fisher_update == "sum" else (self.gamma, 1 - self.gamma)
-        mixed = fresh if group.round == 0 else old * server["fisher"] + new * fresh
+        first = group.previous < 0
+        mixed = fresh if first else old * server["fisher"] + new * fresh
         own: dict[str, Tensor | Term] = {"fisher": mixed}
         weight = mixed if self.agg_fisher == "ema" else fresh
         if rwalk:
-            score = (server["score"] + rwalk_score(trained.trace, trained.theta, self.eps)) / (2 if group.round else 1)
+            score = (server["score"] + rwalk_score(trained.trace, trained.theta, self.eps)) / (1 if first else 2)
             own["score"] = score
             weight = weight + score
         known = by_tensor_norm(self.model, weight, self.layer_norm)

@@ -53,21 +53,28 @@ class Statistics:
         """What a group's clients remember; their own statistics are those of their own models."""
         return upload.memory | self._own(upload.theta[:, : self.model.num_params])
 
-    def averaged(self, state: Tensors, before: Tensors, total: Total, round_index: int) -> Tensors:
-        """A server's state after a round with the mean in place of what its update made of the statistics.
+    def now(self, before: Tensors, total: Total, round_index: int) -> Tensor | None:
+        """The statistics after a round, of the server's before it and of what its clients hand over; None if none.
 
         Raises:
             ConfigError: the method's clients hand over no sum of them.
         """
         running = self.model.running
         if not running:
-            return state
+            return None
         if not {"statistics", "weight"} <= total.sums.keys():
             what = "hands over no sum of running statistics, and the model has BatchNorm"
             raise ConfigError("--method", f"its client_update {what}", "the sums of FedAvg.average, and others")
         now = self.model.take(before["theta"], running)
         if self.choice != "first" or round_index == 0:
             now = (now + total.sums["statistics"] / total.sums["weight"]).to(now.dtype)
+        return now
+
+    def put(self, state: Tensors, now: Tensor | None) -> Tensors:
+        """A server's state with these in place of what its update made of the statistics."""
+        running = self.model.running
+        if now is None:
+            return state
         return state | {"theta": self.model.put(state["theta"], running, now)}
 
     def estimated(self, theta: Tensor, sums: Mapping[str, Tensor]) -> Tensor:

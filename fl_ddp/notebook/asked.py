@@ -7,7 +7,7 @@ from dataclasses import fields, is_dataclass, replace
 from inspect import isfunction
 from pathlib import Path
 from types import FunctionType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from torch import nn
@@ -19,7 +19,8 @@ from fl_ddp.config.registry import KINDS
 from fl_ddp.config.settings import Choice, Config
 from fl_ddp.config.yaml_file import read_yaml
 from fl_ddp.errors import ConfigError
-from fl_ddp.notebook.given_arrays import FOLDER, GivenArrays, as_arrays, file_name, keep
+from fl_ddp.losses.named import loss_named
+from fl_ddp.notebook.given_arrays import FOLDER, GivenArrays, InMemory, as_arrays, file_name, keep
 from fl_ddp.notebook.given_model import fingerprint, given_model
 
 
@@ -76,10 +77,13 @@ def _with_arrays(config: Config, arrays: GivenArrays) -> Config:
     """The configuration with the file that the arrays are kept in.
 
     Raises:
-        ConfigError: a run is to go on with other arrays than it began with, or the file cannot be written.
+        ConfigError: they are no data, a run is to go on with other arrays than it began with, or the file cannot be
+            written.
     """
     name = file_name(arrays)
     if config.resume is None:
+        options: dict[str, Any] = {key: value for key, value in config.data.init_args.items() if key != "path"}
+        InMemory(given=arrays, **options).load(loss_named(config.loss, config.label_smoothing).targets)
         path = Path(config.out).expanduser() / FOLDER / name
         config = config.with_changes(data=replace(config.data, init_args={**config.data.init_args, "path": str(path)}))
     else:

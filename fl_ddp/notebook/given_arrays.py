@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 from filelock import FileLock
 
-from fl_ddp.datasets.npz import KEYS
+from fl_ddp.datasets.npz import KEYS, NamedArrays
 from fl_ddp.errors import ConfigError
 from fl_ddp.host.atomic_file import replacing
 
@@ -40,6 +41,25 @@ def as_arrays(given: Sequence[object]) -> GivenArrays:
             raise ConfigError(f"data: {key}", f"{type(each).__name__} is no array of numbers")
         arrays[key] = np.ascontiguousarray(array)
     return arrays
+
+
+@dataclass(frozen=True)
+class InMemory(NamedArrays):
+    """Arrays that a caller has, which are looked at before they are kept.
+
+    Attributes:
+        given: arrays by key.
+    """
+
+    given: GivenArrays = field(default_factory=dict)
+
+    def origin(self, part: str) -> str:
+        """The argument and its part."""
+        return f"data: {part}"
+
+    def raw(self) -> GivenArrays:
+        """They are there."""
+        return self.given
 
 
 def file_name(arrays: GivenArrays) -> str:

@@ -10,7 +10,7 @@ from typing import ClassVar
 import numpy as np
 
 from fl_ddp.bounds import Count, Seed, check_fields
-from fl_ddp.errors import ConfigError
+from fl_ddp.errors import ConfigError, place_of_code
 from fl_ddp.protocol import Indices, Origin
 
 
@@ -41,16 +41,15 @@ class Partition(ABC):
             rng: source of all randomness.
 
         Returns:
-            one array of sample indices per client, ascending; disjoint but for partitions that say they overlap.
+            one array of sample indices per client, ascending and without repeats; several may have the same sample.
 
         Raises:
-            ConfigError: no such division exists (the message names the option).
+            ConfigError: no such division exists (the message names the option), or a user's own gives something else.
         """
         if num_clients * self.min_size > len(labels):
             needed = f"{num_clients} clients of at least {self.min_size} (--partition.min_size)"
             raise ConfigError("--clients", f"{needed} need more than the {len(labels)} training samples there are")
-        parts = self.divide(labels, num_clients, rng)
-        assert len(parts) == num_clients
+        parts = self._checked(self.divide(labels, num_clients, rng), num_clients, len(labels))
         sizes = np.array([len(part) for part in parts])
         smallest = int(np.argmin(sizes))
         if sizes[smallest] < self.min_size:
@@ -61,6 +60,25 @@ class Partition(ABC):
                     f"than {self.min_size}"
                 ),
             )
+        return parts
+
+    def _checked(self, given: object, num_clients: int, num_samples: int) -> list[Indices]:
+        """What a division gives, of so many samples for so many clients, if that is what it says."""
+        code = type(self).divide.__code__
+        who = f"{place_of_code(code)}: divide of {type(self).__name__}"
+        if not isinstance(given, Sequence) or len(given) != num_clients:
+            what = f"{len(given)} parts" if isinstance(given, Sequence) else type(given).__name__
+            raise ConfigError(who, f"gives {what}", f"{num_clients} arrays of indices, one for each client")
+        parts = []
+        for client, part in enumerate(map(np.asarray, given)):
+            if part.ndim != 1 or (len(part) and not np.issubdtype(part.dtype, np.integer)):
+                what = f"gives client {client} an array of {part.dtype} {list(part.shape)}"
+                raise ConfigError(who, what, "whole numbers [n]")
+            if len(beyond := part[(part < 0) | (part >= num_samples)]):
+                raise ConfigError(who, f"gives client {client} the sample {beyond[0]}", f"0 to {num_samples - 1}")
+            if len(np.unique(part)) < len(part):
+                raise ConfigError(who, f"gives client {client} a sample twice", "each at most once")
+            parts.append(part.astype(np.int64, copy=False))
         return parts
 
     def local_test(self, origin: Origin, size: int) -> list[Indices] | None:

@@ -19,7 +19,7 @@ from torch.distributed import distributed_c10d  # noqa: TID251
 from torch.distributed.rendezvous import rendezvous  # noqa: TID251
 
 from fl_ddp.config.settings import Config, Device
-from fl_ddp.errors import ConfigError, ElsewhereError, InterruptedRunError, RankLostError, RunError
+from fl_ddp.errors import ConfigError, ElsewhereError, InterruptedRunError, RankLostError, RunError, first_line
 from fl_ddp.host.device_errors import gpu_failure
 from fl_ddp.ranks.waiting import GONE, Done, on_gpu, on_host, wait
 
@@ -273,15 +273,18 @@ def join(device: Device, rank_timeout: float = Config.rank_timeout) -> Ranks:
         place_to_meet = ":".join(os.environ.get(key, "") for key in ("MASTER_ADDR", "MASTER_PORT"))
         why = str(error).partition("\n")[0]
         raise RunError(f"the ranks do not meet at MASTER_ADDR:MASTER_PORT, {place_to_meet} ({why})") from error
-    os.environ.setdefault("TORCH_NCCL_ASYNC_ERROR_HANDLING", "0")
-    dist.init_process_group(
-        "nccl" if gpus else "gloo",
-        timeout=_FOR_EVER if gpus else timedelta(seconds=max(2 * rank_timeout, _LEAST_TIMEOUT)),
-        store=store,
-        rank=index,
-        world_size=size,
-        device_id=place if gpus else None,
-    )
+    os.environ["TORCH_NCCL_ASYNC_ERROR_HANDLING"] = "0"  # torchrun gives its ranks a 1
+    try:
+        dist.init_process_group(
+            "nccl" if gpus else "gloo",
+            timeout=_FOR_EVER if gpus else timedelta(seconds=max(2 * rank_timeout, _LEAST_TIMEOUT)),
+            store=store,
+            rank=index,
+            world_size=size,
+            device_id=place if gpus else None,
+        )
+    except RuntimeError as error:
+        raise RunError(f"the ranks do not find each other ({first_line(error)})") from error
     if not gpus:
         return Ranks(index, size, place, store, rank_timeout)
     of_host = cast(dist.ProcessGroup, dist.new_group(backend="gloo", timeout=_FOR_EVER))

@@ -7,13 +7,13 @@ and Nguyen 2013). Sums of either are exact in float64, so free of order, up to 2
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from functools import cache, partial
+from functools import partial
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from fl_ddp.engine.compilation import compiled, layout
+from fl_ddp.engine.compilation import compiled, layout, made_once
 from fl_ddp.engine.transfer import Readings
 from fl_ddp.errors import DivergedError, RunError
 from fl_ddp.protocol import Term
@@ -53,10 +53,10 @@ def _group_bins(
 _GroupBins = Callable[[Tensor, Tensor, Tensor | None, Tensor | None], tuple[Tensor, Tensor, Tensor]]
 
 
-@cache
-def _compiled(layout: Hashable, threads: int) -> _GroupBins:
+@made_once
+def _compiled(layout: Hashable) -> _GroupBins:
     """Compiled for summands of this layout."""
-    return compiled(_group_bins, "the exact sum", threads)
+    return compiled(_group_bins, "the exact sum")
 
 
 class _Sum(NamedTuple):
@@ -70,6 +70,22 @@ _Flat = tuple[Tensor, Tensor | None, Tensor | None]
 """A term as value [G, S], minus [S] or [G, S], weight [G, 1] or [G, S]."""
 
 
+class GroupSum(NamedTuple):
+    """A group's share of a sum.
+
+    Attributes:
+        sum: of its clients.
+        largest: magnitude [] of it, or of a summand that is out of range.
+        summands: of which it is.
+        real: [G] 1 for clients, 0 for padded lanes.
+    """
+
+    sum: _Sum
+    largest: Tensor
+    summands: _Flat
+    real: Tensor
+
+
 class CohortSum:
     """The running sums of one round on one rank.
 
@@ -78,41 +94,50 @@ class CohortSum:
         numbers: the totals that are numbers [], on the host, once they are read.
     """
 
-    def __init__(
-        self, exact: bool, compile: bool, num_ranks: int = 1, threads: int = 1, readings: Readings | None = None
-    ) -> None:
+    def __init__(self, exact: bool, compile: bool, num_ranks: int = 1, readings: Readings | None = None) -> None:
         """Begin with nothing; whether sums are in range is asked of the device by readings, or at once."""
-        self.exact, self._compile, self._threads = exact, compile, threads
+        self.exact, self._compile = exact, compile
         self._limit = min(LIMIT, _EXACT_UP_TO / num_ranks)
         self._of: dict[str, _Sum] = {}
         self._bounds: dict[str, float] = {}
         self._readings = readings or Readings()
         self.numbers: dict[str, float] = {}
 
-    def add(self, sums: Mapping[str, Tensor | Term], real: Tensor, names: Sequence[str]) -> None:
-        """Add a group's summands; that they are sound is heard with the readings.
+    def of_group(self, sums: Mapping[str, Tensor | Term], real: Tensor) -> dict[str, GroupSum]:
+        """A group's shares, which several threads may make at once; none is added yet.
 
         Args:
             sums: summands by name, [G, ...].
             real: [G] 1 for clients, 0 for padded lanes.
-            names: [G] what to call the client of each lane in an error message.
-
-        Raises:
-            RunError: a client's summand, or a sum, is not finite or out of range.
         """
+        shares = {}
         for name, summand in sums.items():
             term = summand if isinstance(summand, Term) else Term(summand)
             flat = _flatten(term)
             if self.exact:
                 given = (real, *flat)
                 large = self._compile and flat[0].shape[1] >= _COMPILE_FROM
-                *parts, largest = (_compiled(layout(given), self._threads) if large else _group_bins)(*given)
+                *parts, largest = (_compiled(layout(given)) if large else _group_bins)(*given)
             else:
                 parts = [_summands(*flat, real).float().sum(0)]
                 largest = parts[0].abs().amax()
-            self._add(name, _Sum(tuple(parts), term.value.shape[1:]))
-            held = sum(t.nbytes for t in flat if t is not None)
-            self._readings.ask(largest.view(1), partial(self._judge, name, flat, real, names), held)
+            shares[name] = GroupSum(_Sum(tuple(parts), term.value.shape[1:]), largest, flat, real)
+        return shares
+
+    def add(self, shares: Mapping[str, GroupSum], names: Sequence[str]) -> None:
+        """Add a group's shares; that they are sound is heard with the readings.
+
+        Args:
+            shares: by name.
+            names: [G] what to call the client of each lane in an error message.
+
+        Raises:
+            RunError: a client's summand, or a sum, is not finite or out of range.
+        """
+        for name, share in shares.items():
+            self._add(name, share.sum)
+            held = sum(t.nbytes for t in share.summands if t is not None)
+            self._readings.ask(share.largest.view(1), partial(self._judge, name, share, names), held)
 
     def buffer(self) -> Tensor:
         """All sums as one flat vector, to be added over the ranks."""
@@ -140,10 +165,10 @@ class CohortSum:
             more = _Sum(parts, old.shape)
         self._of[name] = more
 
-    def _judge(self, name: str, flat: _Flat, real: Tensor, names: Sequence[str], found: list[float]) -> None:
+    def _judge(self, name: str, share: GroupSum, names: Sequence[str], found: list[float]) -> None:
         """Hear the largest magnitude of a group's sum."""
         if not found[0] < LIMIT:
-            raise _blame(name, _summands(*flat, real), names)
+            raise _blame(name, _summands(*share.summands, share.real), names)
         # an upper bound of all that was reached on the way, so that no partial sum was inexact
         self._bounds[name] = self._bounds.get(name, 0.0) + found[0]
         if not self._bounds[name] < self._limit:

@@ -20,7 +20,7 @@ from fl_ddp.protocol import Indices, Tensors, Total, Upload
 from fl_ddp.ranks.checksum import checksum
 from fl_ddp.ranks.cohort_rows import CohortRows
 from fl_ddp.ranks.collectives import Ranks
-from fl_ddp.ranks.exact_sum import CohortSum
+from fl_ddp.ranks.exact_sum import CohortSum, GroupSum
 from fl_ddp.ranks.threads import workers_on
 from fl_ddp.ranks.traffic import bytes_up
 
@@ -103,9 +103,14 @@ class Exchange:
         exact = config.reduction == "exact"
         heard_here = readings is None
         readings = readings or Readings(self._ranks.device.type)
-        sums = CohortSum(exact, config.compile, self._ranks.size, self._workers.size, readings)
+        sums = CohortSum(exact, config.compile, self._ranks.size, readings)
         rows = CohortRows(work.order, torch.float64 if exact else torch.float32, readings)
         kept: list[Kept] = []
+
+        def of_group(done: tuple[Group, Upload]) -> dict[str, GroupSum]:
+            group, upload = done
+            return sums.of_group(upload.sums, group.real)
+
         error, self.late = self.late, None
         try:
             for groups in self.parts(hand):
@@ -113,9 +118,9 @@ class Exchange:
                 with watch.phase("training"), self._hooks.keyed(work.hook, "group.keys", partial(work.of, groups[0])):
                     done = self._workers.map(work.of, groups)
                 with watch.phase("summing"):
-                    for group, upload in done:
+                    for (group, upload), shares in zip(done, self._workers.map(of_group, done), strict=True):
                         names = [f"{work.client} {i}" for i in group.client]
-                        sums.add(upload.sums, group.real, names)
+                        sums.add(shares, names)
                         rows.add(upload.rows, group.client, names)
                         kept.append(Kept(group.client, upload.memory, bytes_up(upload)))
             if self._ranks.size > 1:  # a rank on its own hears all with the totals
@@ -133,7 +138,8 @@ class Exchange:
             told = {name: t for name, t in total.rows.items() if name in REPORTED}
             reported = {name: torch.empty_like(t, device="cpu") for name, t in told.items()}
             for name, t in told.items():
-                readings.ask(t.flatten(), partial(_fill, reported[name]))
+                numbers = t.flatten().clone()  # the server's step may write into its rows before they are read
+                readings.ask(numbers, partial(_fill, reported[name]))
             if heard_here:
                 self.hear(readings)
             return Summed(total, reported, kept)

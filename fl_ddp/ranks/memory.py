@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Protocol
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from fl_ddp.engine.transfer import upload, upload_all
+from fl_ddp.engine.transfer import upload
 from fl_ddp.protocol import Indices, Tensors
 
 _SHARE = 0.4
@@ -38,20 +39,26 @@ class ClientMemory:
         """
         self.initial = initial
         size = sum(t.nbytes for t in initial.values())
-        on_device = device.type != "cpu" and most > 0 and (most + 1) * size <= room_on(device)
+        on_device = device.type != "cpu" and most > 0 and (most + 2) * size <= room_on(device)
         beside = Beside(device) if device.type == "cuda" and not on_device else None
         self._kept: _Kept = OnDevice(initial, device, most) if on_device else OnHost(initial, device, beside)
         for client, memory in (stored or {}).items():
-            self._kept.put([client], [0], {name: upload(t[None], device) for name, t in memory.items()})
+            self.put(np.array([client]), {name: upload(t[None], device) for name, t in memory.items()})
 
     def take(self, clients: Indices) -> Tensors:
         """Memory [G, ...] of a group on the device; padded lanes (id -1) get an unused client's."""
         return self._kept.take([int(c) for c in clients])
 
+    def make_room(self, clients: Indices) -> None:
+        """Take what memory of the machine put() needs for them, which may fail where it leaves all as it was."""
+        if self.initial:
+            self._kept.make_room([int(c) for c in clients])
+
     def put(self, clients: Indices, memory: Tensors) -> None:
-        """Keep a group's memory [G, ...]; called only when the whole round is done."""
-        lanes = [lane for lane, client in enumerate(clients) if client >= 0]
-        self._kept.put([int(clients[lane]) for lane in lanes], lanes, memory)
+        """Keep a group's memory [G, ...] but for padded lanes; called only when the whole round is done."""
+        if self.initial:
+            self.make_room(clients)
+            self._kept.put([int(c) for c in clients], {name: t.detach() for name, t in memory.items()})
 
     def stacked(self) -> Tensors:
         """All clients' memory [clients, ...] and their ids, ascending, as a checkpoint stores them."""
@@ -71,7 +78,9 @@ class _Kept(Protocol):
 
     def take(self, clients: Sequence[int]) -> Tensors: ...
 
-    def put(self, clients: Sequence[int], lanes: Sequence[int], memory: Tensors) -> None: ...
+    def make_room(self, clients: Sequence[int]) -> None: ...
+
+    def put(self, clients: Sequence[int], memory: Tensors) -> None: ...
 
     def clients(self) -> list[int]: ...
 
@@ -79,14 +88,18 @@ class _Kept(Protocol):
 
 
 class OnDevice:
-    """One row [1 + most, ...] a client on the device, in the order of their first rounds; the first row is initial."""
+    """One row [2 + most, ...] a client on the device, in the order of their first rounds.
+
+    The first row is initial, and the last is what padded lanes put.
+    """
 
     def __init__(self, initial: Tensors, device: torch.device, most: int) -> None:
         """Make room for so many clients."""
         self._device = device
         self._rows = {
-            name: torch.empty(most + 1, *t.shape, dtype=t.dtype, device=device) for name, t in initial.items()
+            name: torch.empty(most + 2, *t.shape, dtype=t.dtype, device=device) for name, t in initial.items()
         }
+        self._padded = most + 1
         for name, t in initial.items():
             self._rows[name][0].copy_(upload(t, device))
         self._row_of: dict[int, int] = {}
@@ -96,12 +109,15 @@ class OnDevice:
         rows = self._index([self._row_of.get(client, 0) for client in clients])
         return {name: t.index_select(0, rows) for name, t in self._rows.items()}
 
-    def put(self, clients: Sequence[int], lanes: Sequence[int], memory: Tensors) -> None:
-        """Keep some lanes' memory."""
-        own = [self._row_of.setdefault(client, len(self._row_of) + 1) for client in clients]
-        rows, here = upload_all([torch.tensor(places, dtype=torch.int64) for places in (own, lanes)], self._device)
+    def make_room(self, clients: Sequence[int]) -> None:
+        """Nothing; it is there."""
+
+    def put(self, clients: Sequence[int], memory: Tensors) -> None:
+        """Keep a group's memory."""
+        own = [self._row_of.setdefault(c, len(self._row_of) + 1) if c >= 0 else self._padded for c in clients]
+        rows = self._index(own)
         for name, t in self._rows.items():
-            t.index_copy_(0, rows, memory[name].index_select(0, here))
+            t.index_copy_(0, rows, memory[name])
 
     def clients(self) -> list[int]:
         """Ids, ascending."""
@@ -140,17 +156,20 @@ class OnHost:
                     taken[name][lane].copy_(row[name], non_blocking=True)
         return taken
 
-    def put(self, clients: Sequence[int], lanes: Sequence[int], memory: Tensors) -> None:
-        """Keep some lanes' memory."""
-        if self._beside is None:
-            host = {name: t.to("cpu") for name, t in memory.items()}
-            for lane, client in zip(lanes, clients, strict=True):
-                self._of[client] = {name: t[lane].clone() for name, t in host.items()}
-            return
-        with self._beside.putting(memory):
-            for lane, client in zip(lanes, clients, strict=True):
+    def make_room(self, clients: Sequence[int]) -> None:
+        """Rows for clients that have none."""
+        new = {client for client in clients if client >= 0} - self._of.keys()
+        while len(self._free) < len(new):
+            self._free += self.fresh()
+
+    def put(self, clients: Sequence[int], memory: Tensors) -> None:
+        """Keep a group's memory."""
+        with self._beside.putting(memory) if self._beside else nullcontext():
+            for lane, client in enumerate(clients):
+                if client < 0:
+                    continue
                 if client not in self._of:
-                    self._of[client] = self._fresh(self._beside)
+                    self._of[client] = self._free.pop()
                 for name, t in memory.items():
                     self._of[client][name].copy_(t[lane], non_blocking=True)
 
@@ -164,12 +183,13 @@ class OnHost:
             self._beside.finish()
         return {name: torch.stack([self._of[client][name] for client in ids]) for name in self._initial}
 
-    def _fresh(self, beside: Beside) -> Tensors:
-        """A row of a slab that nobody has."""
-        if not self._free:
-            slab = {name: beside.pinned((_SLAB, *t.shape), t.dtype) for name, t in self._initial.items()}
-            self._free = [{name: t[row] for name, t in slab.items()} for row in reversed(range(_SLAB))]
-        return self._free.pop()
+    def fresh(self) -> list[Tensors]:
+        """Rows that nobody has: one, or those of a slab."""
+        if self._beside is None:
+            return [{name: torch.empty_like(t, device="cpu") for name, t in self._initial.items()}]
+        pinned, initial = self._beside.pinned, self._initial
+        slab = {name: pinned((_SLAB, *t.shape), t.dtype) for name, t in initial.items()}
+        return [{name: t[row] for name, t in slab.items()} for row in reversed(range(_SLAB))]
 
 
 class Beside:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cache
 from typing import TypeVar
 
@@ -12,6 +13,9 @@ import torch
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+
+_ALONE = ContextVar("alone", default=False)
+"""Whether this thread does by itself what it would give to workers."""
 
 
 class Workers:
@@ -30,7 +34,7 @@ class Workers:
 
     def map(self, work: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
         """Do something with every item; results in the items' order, the first error after all are done."""
-        if self._pool is None:
+        if self._pool is None or _ALONE.get():
             return list(map(work, items))
         futures = [self._pool.submit(work, item) for item in items]
         errors = [error for future in futures if (error := _error(future))]
@@ -46,6 +50,15 @@ def _error(future: Future[Result]) -> BaseException | None:
             return future.exception(timeout=0.2)
         except TimeoutError:
             continue
+
+
+def in_this_thread(work: Callable[..., Result], *given: object) -> Result:
+    """What a function gives, which does without workers here: whoever watches this thread sees all of it."""
+    before = _ALONE.set(True)
+    try:
+        return work(*given)
+    finally:
+        _ALONE.reset(before)
 
 
 @cache

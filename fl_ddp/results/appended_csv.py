@@ -32,8 +32,10 @@ class AppendedCsv:
         """
         self._path, self._columns = path, tuple(columns)
         self._size, self._sha256 = len(kept), hashlib.sha256(kept)
+        self._unwritten = b""
         with writing(path):
-            self._file = path.open("ab")
+            # so that a row that was reported survives a kill, and a write that failed leaves nothing for the next one
+            self._file = path.open("ab", buffering=0)
             self._file.truncate(self._size)
         if not kept:
             self.append([dict(zip(self._columns, self._columns, strict=True))])
@@ -42,17 +44,22 @@ class AppendedCsv:
         """Add rows, by column, at once.
 
         Raises:
-            RunError: they cannot be written.
+            RunError: they cannot be written; sync(), or the next rows, try it again.
         """
         text = io.StringIO()
         csv.DictWriter(text, self._columns, lineterminator="\n").writerows(rows)
-        lines = text.getvalue().encode()
+        self._unwritten += text.getvalue().encode()
+        self._write()
+
+    def _write(self) -> None:
+        lines = memoryview(self._unwritten)
         with writing(self._path):
-            self._file.write(lines)
-            # so that a row that was reported survives a kill
-            self._file.flush()
-        self._size += len(lines)
-        self._sha256.update(lines)
+            os.ftruncate(self._file.fileno(), self._size)
+            while lines:
+                lines = lines[self._file.write(lines) :]
+        self._size += len(self._unwritten)
+        self._sha256.update(self._unwritten)
+        self._unwritten = b""
 
     def state(self) -> dict[str, object]:
         """What a checkpoint stores."""
@@ -64,6 +71,7 @@ class AppendedCsv:
         Raises:
             RunError: it cannot be written.
         """
+        self._write()
         with writing(self._path):
             os.fsync(self._file.fileno())
 

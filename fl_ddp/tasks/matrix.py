@@ -6,20 +6,34 @@ Rows are the tasks that a model was trained on last, row 0 the initial model; co
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import isnan, nan
 from statistics import fmean
 
 Matrix = Mapping[int, Sequence[float]]
-"""Accuracies [tasks] by the task trained last, from 1, 0 before any; a row may end with the tasks so far."""
+"""Accuracies [tasks] by the task trained last, from 1, 0 before any; a row may end with the tasks so far.
+
+A row that is missing, as a model may have nothing to be tested with, leaves nothing to say of what it is asked for.
+"""
 
 
 def _last(matrix: Matrix) -> int:
     return max(matrix, default=0)
 
 
+def _accuracy(matrix: Matrix, row: int, task: int) -> float:
+    """On a task, from 1; not a number where it is not known."""
+    known = matrix.get(row, ())
+    return known[task - 1] if task <= len(known) else nan
+
+
+def _mean(numbers: Sequence[float]) -> float | None:
+    return None if not numbers or any(map(isnan, numbers)) else fmean(numbers)
+
+
 def average_accuracy(matrix: Matrix) -> float | None:
     """Mean accuracy on the tasks so far, R_kj over j = 1 to k. Source: Lopez-Paz and Ranzato 2017 (GEM), ACC."""
     k = _last(matrix)
-    return fmean(matrix[k][:k]) if k else None
+    return _mean([_accuracy(matrix, k, j) for j in range(1, k + 1)])
 
 
 def average_forgetting(matrix: Matrix) -> float | None:
@@ -28,19 +42,17 @@ def average_forgetting(matrix: Matrix) -> float | None:
     A task's accuracies count from when it has been trained.
     """
     k = _last(matrix)
-    lost = [max(matrix[row][j - 1] for row in matrix if j <= row < k) - matrix[k][j - 1] for j in range(1, k)]
-    return fmean(lost) if lost else None
+    best = [max([_accuracy(matrix, row, j) for row in matrix if j <= row < k], default=nan) for j in range(1, k)]
+    return _mean([most - _accuracy(matrix, k, j) for j, most in enumerate(best, 1)])
 
 
 def backward_transfer(matrix: Matrix) -> float | None:
     """Mean over the tasks before k of R_kj - R_jj. Source: GEM, BWT."""
     k = _last(matrix)
-    gained = [matrix[k][j - 1] - matrix[j][j - 1] for j in range(1, k)]
-    return fmean(gained) if gained else None
+    return _mean([_accuracy(matrix, k, j) - _accuracy(matrix, j, j) for j in range(1, k)])
 
 
 def forward_transfer(matrix: Matrix) -> float | None:
     """Mean over the tasks from the second to k of R_(j-1)j - R_0j. Source: GEM, FWT."""
     k = _last(matrix)
-    gained = [matrix[j - 1][j - 1] - matrix[0][j - 1] for j in range(2, k + 1)]
-    return fmean(gained) if gained else None
+    return _mean([_accuracy(matrix, j - 1, j) - _accuracy(matrix, 0, j) for j in range(2, k + 1)])

@@ -10,6 +10,7 @@ from fl_ddp.config.settings import Config
 from fl_ddp.engine.seeds import Purpose, keys, unit
 from fl_ddp.protocol import Indices
 from fl_ddp.ranks.cohort import cohort
+from fl_ddp.streams.stream import Stream
 from fl_ddp.tasks.availability import Availability, read_availability
 from fl_ddp.tasks.world import Worlds
 
@@ -30,13 +31,13 @@ class Turnout:
         availability: who can be reached; None where all always can.
     """
 
-    def __init__(self, config: Config, worlds: Worlds) -> None:
+    def __init__(self, config: Config, worlds: Worlds, stream: Stream) -> None:
         """Of a run with these clients and tasks.
 
         Raises:
             ConfigError: there is no such availability.
         """
-        self._config, self._worlds = config, worlds
+        self._config, self._worlds, self._stream = config, worlds, stream
         self.availability: Availability | None = None
         if config.availability is not None:
             self.availability = read_availability(config.availability, config.clients)
@@ -60,6 +61,15 @@ class Turnout:
         while before >= 0 and not self._anybody(before):
             before -= 1
         return before
+
+    def ends_task(self, index: int) -> bool:
+        """Whether nobody takes part in a round's task after it, and another task follows."""
+        stream, after = self._stream, index
+        while not stream.ends_task(after):
+            after += 1
+            if stream.task(after) == stream.num_tasks - 1 or self._anybody(after):
+                return False
+        return True
 
     def deserted(self, rounds: int) -> list[int]:
         """Which of so many rounds, counted from 1, have clients of which none can be reached."""

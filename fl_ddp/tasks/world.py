@@ -16,7 +16,7 @@ from fl_ddp.engine.seeds import Purpose, generator
 from fl_ddp.errors import ConfigError
 from fl_ddp.methods.fedavg import FedAvg
 from fl_ddp.partitions.class_reduction import ClassReduction
-from fl_ddp.protocol import Indices, Origin
+from fl_ddp.protocol import Indices, Origin, form_of
 from fl_ddp.streams.stream import Stream
 from fl_ddp.tasks.enrolment import enrolled, enrolment
 
@@ -138,6 +138,7 @@ class Worlds:
             if not any(map(len, self._parts(task))) and (stream.empty == "error" or not task):
                 what = f"{stream.enrolment}: no client that is enrolled in task {task + 1} has samples in it"
                 raise ConfigError("--stream.enrolment", what, "another" + (", or --stream.empty skip" if task else ""))
+        self._shared(0)
         for task in range(self.num_tests):
             if not len(self._test_rows(task)):
                 raise ConfigError("--stream", f"task {task + 1} has no test samples", "at least one in every task")
@@ -183,9 +184,10 @@ class Worlds:
         return self._known_present[task]
 
     def given_bytes(self, index: int) -> int:
-        """Bytes of the shared samples that all clients are given before a round, the first one to have them."""
-        world, begins = self.at(index), index == 0 or (self._stream.tests_apart and self._stream.ends_task(index - 1))
-        return world.train.x[:1].nbytes * int((world.shared >= 0).sum()) * len(world.present) if begins else 0
+        """Bytes of the shared samples that clients are given before a round: once, or for each task its own."""
+        world, begins = self.at(index), index == 0 or self._stream.ends_task(index - 1)
+        given = len(world.present) if begins and self._stream.tests_apart else self.newcomers(index)
+        return world.train.x[:1].nbytes * int((world.shared >= 0).sum()) * given
 
     def newcomers(self, index: int) -> int:
         """Number of clients that may take part for the first time from a round on."""
@@ -244,19 +246,18 @@ class Worlds:
 
     def _inputs(self, task: int, x: Tensor) -> Tensor:
         """Inputs as a task has them; the same object where it changes nothing."""
-        stream, changed = self._stream, []
+        stream, changed, same = self._stream, [], True
         if type(stream).inputs is Stream.inputs:
             return x
         for some in torch.split(x, _AT_ONCE):
             given = some.clone()  # which may be written in
             new = stream.inputs(task, given, self._rng(Purpose.STREAM, task))
-            if new is given and new.equal(some):
-                return x
-            if new.shape != some.shape or new.dtype != some.dtype:
-                what = f"{type(stream).__name__}.inputs() turns {_form(some)} into {_form(new)}"
+            same = same and new is given and new.equal(some)
+            if not isinstance(new, Tensor) or new.shape != some.shape or new.dtype != some.dtype:
+                what = f"{type(stream).__name__}.inputs() turns {form_of(some)} into {form_of(new)}"
                 raise ConfigError("--stream", what, "inputs of the same shape and type")
-            changed.append(new)
-        return torch.cat(changed)
+            changed.append(some if same else new)
+        return x if same else torch.cat(changed)
 
     def _labels(self, task: int, origin: Origin) -> Indices:
         if (task, origin) not in self._known_labels:
@@ -356,12 +357,15 @@ class Worlds:
     def _shared(self, task: int) -> Indices:
         """One of the clients' training samples of each class that the task has, if the method has everyone be given it.
 
+        Where all tasks have the same data, it is one of all clients', and the same for all tasks.
+
         Raises:
             ConfigError: nobody has a sample of a class, where tasks are no reason for it.
         """
         if not self._method.shares_samples:
             return np.zeros(0, np.int64)
-        samples, labels = np.unique(np.concatenate(self._own(task))), self._labels(task, "train")
+        parts, labels = self._own(task) if self._stream.tests_apart else self._data.clients, self._labels(task, "train")
+        samples = np.unique(np.concatenate(parts))
         found = []
         for label, name in enumerate(self._data.classes):
             those = samples[labels[samples] == label]
@@ -389,7 +393,3 @@ def _proxy(method: FedAvg, clients: Parts, seed: int, task: int) -> Parts:
     words = (seed, Purpose.PROXY, task) if task else (seed, Purpose.PROXY)
     drawn = generator(*words).permutation(samples)[: max(1, round(method.proxy * len(samples)))]
     return [drawn] if method.proxy_whole else np.split(drawn, range(method.proxy_batch, len(drawn), method.proxy_batch))
-
-
-def _form(x: Tensor) -> str:
-    return f"{str(x.dtype).removeprefix('torch.')} {list(x.shape)}"

@@ -16,7 +16,9 @@ from launch.numbers.reading import Reading, reached
 from launch.run.stored import Run
 
 _SEED = re.compile(r"-seed\d+$")
-_SAME_RUN = ("seed", "name", "out", "resume", "device", "rank_timeout", "checkpoint_every", "keep_checkpoints")
+_SAME_RUN = (
+    "seed", "name", "out", "resume", "device", "rank_timeout", "checkpoint_every", "keep_checkpoints", "targets",
+)  # fmt: skip
 """Settings that do not set runs apart."""
 
 

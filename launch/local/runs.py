@@ -47,22 +47,27 @@ def make_here(
     outcomes: dict[Trial, Outcome] = {}
     with Stop() as stop, RunProgress(len(trials)) as progress:
 
-        def make(trial: Trial) -> Outcome:
+        def make(trial: Trial) -> tuple[Outcome, Mapping[str, str]]:
             place = free.get()
             try:
                 start = time.monotonic()
-                return replace(_make(trial, ranks, place, stop, progress), seconds=time.monotonic() - start)
-            finally:
+                made = _make(trial, ranks, place, stop, progress)
+                return replace(made, seconds=time.monotonic() - start), place
+            except BaseException:
                 free.put(place)
+                raise
 
         with ThreadPoolExecutor(max(len(places), 1)) as threads:
             try:
                 for future in as_completed([threads.submit(make, trial) for trial in trials]):
-                    outcome = future.result()
+                    outcome, place = future.result()
                     outcomes[outcome.trial] = outcome
-                    if outcome.state != "not started":
-                        note(outcome)
-                        progress.show(outcome)
+                    try:
+                        if outcome.state != "not started":
+                            note(outcome)
+                            progress.show(outcome)
+                    finally:
+                        free.put(place)  # the next run begins once this one's end is told
             except BaseException:
                 stop.ask()
                 raise

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import cycle
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import matplotlib as mpl
 from matplotlib import colormaps
@@ -22,6 +22,10 @@ from fl_ddp.host.atomic_file import write_bytes
 _PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8C6BB1")
 MOST_COLOURS = len(_PALETTE)
 MOST_PANELS = 9
+_BESIDE, _MOST_BESIDE = 1.2, 3.2
+"""Inches that panels() leaves for a legend beside them, and that one may take there."""
+_LETTER, _LINE = 0.06, 0.17
+"""Inches of a letter and of a line in a legend."""
 INK, GREY = _PALETTE[0], "#BBBBBB"
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<")
 _STYLE: dict[Any, Any] = {
@@ -68,7 +72,7 @@ def panels(number: int, *, alike: bool = True) -> tuple[Figure, list[Axes]]:
     columns = number if number < 4 else 2 if number == 4 else 3
     width, height = (3.5, 2.6) if number == 1 else (2.1, 1.9)
     rows = -(-number // columns)
-    figure = Figure(figsize=(width * columns + 1.2, height * rows), layout="constrained")
+    figure = Figure(figsize=(width * columns + _BESIDE, height * rows), layout="constrained")
     axes = list(figure.subplots(rows, columns, sharex=True, sharey=alike, squeeze=False).flat)
     for spare in axes[number:]:
         spare.remove()
@@ -85,10 +89,18 @@ def over_rounds(axes: Axes) -> None:
 
 
 def legend(figure: Figure, title: str, entries: Sequence[Line2D]) -> None:
-    """Name lines on the right of a figure."""
-    figure.legend(
-        handles=entries, title=title, loc="outside right upper", alignment="left", handlelength=1.6, borderaxespad=0.2
+    """Name lines on the right of a figure, which becomes wider for them, or below it where names are long."""
+    width, height = figure.get_size_inches()
+    longest = max(len(title), *(len(str(each.get_label())) for each in entries))
+    needed = 0.5 + _LETTER * longest
+    if beside := needed <= _MOST_BESIDE:
+        figure.set_size_inches(width + max(needed - _BESIDE, 0), height)
+    else:
+        figure.set_size_inches(max(width - _BESIDE, needed), height + _LINE * (len(entries) + 2))
+    loc: Literal["outside right upper", "outside lower left"] = (
+        "outside right upper" if beside else "outside lower left"
     )
+    figure.legend(handles=entries, title=title, loc=loc, alignment="left", handlelength=1.6, borderaxespad=0.2)
 
 
 def save(figure: Figure, path: Path) -> str:

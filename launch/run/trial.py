@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 
 from fl_ddp.config.absolute_paths import with_absolute_paths
-from fl_ddp.config.command_line import FREE_ON_RESUME, from_file, parse
+from fl_ddp.config.command_line import FREE_ON_RESUME, OF_MACHINE, from_file, parse
 from fl_ddp.config.settings import Choice, Config
 from fl_ddp.config.yaml_file import written
 from fl_ddp.errors import ConfigError
@@ -18,10 +18,6 @@ from fl_ddp.results.run_folder import RunFolder
 from launch.run.log import log_beside
 from launch.run.stored import Run, read_run
 
-PLACE = ("data.root", "data.download")
-"""Options that say where data lie."""
-_OF_MACHINE = {*FREE_ON_RESUME, *PLACE, "device", "name", "out", "resume"}
-"""What may differ between a run in a folder and the one that is wanted there."""
 _ENDING = ("stop_at", "patience")
 """Options by which a run ends before its last round."""
 
@@ -136,7 +132,7 @@ def _has_begun(folder: Path) -> bool:
 def _differences(stored: Config, wanted: Config) -> list[tuple[str, str, str]]:
     """Key, stored and wanted value of what makes two runs different ones."""
     before, after = _flat(with_absolute_paths(stored)), _flat(with_absolute_paths(wanted))
-    free = _OF_MACHINE - ({"rounds"} if stored.depends_on_rounds else set())
+    free = set(OF_MACHINE) - ({"rounds"} if stored.depends_on_rounds else set())
     keys = [key for key in {**before, **after} if key not in free and not _alike(before.get(key), after.get(key))]
     return [(key, written(before.get(key)), written(after.get(key))) for key in keys]
 

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from fl_ddp.config.command_line import parse
+from fl_ddp.config.command_line import PLACE, parse
 from fl_ddp.config.settings import Config
 from fl_ddp.config.yaml_file import written
 from fl_ddp.errors import ConfigError
 from launch.input.words import key_of
-from launch.run.trial import PLACE, Trial
+from launch.run.trial import Trial
 from launch.tables.rows import Row
 
 

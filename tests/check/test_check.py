@@ -11,7 +11,7 @@ import pytest
 from fl_ddp.check.__main__ import main
 from fl_ddp.check.candidate import Case
 from fl_ddp.check.handlers import Finding
-from fl_ddp.check.judge import Judge
+from fl_ddp.check.judge import Judge, NotRunError
 from fl_ddp.check.rules import RULES
 from fl_ddp.check.words import report
 
@@ -162,6 +162,15 @@ def test_a_method_that_cannot_run_at_all_is_told_as_a_run_tells_it(
     assert main([written(tmp_path, name, body)]) == code
     told = capfd.readouterr()
     assert re.fullmatch(f"fl_ddp: error: {message}.*\n", told.err) and not told.out, told.err
+
+
+def test_a_method_that_cannot_run_spoils_no_other(tmp_path: Path) -> None:
+    with Judge() as judge:
+        for _ in range(2):
+            with pytest.raises(NotRunError, match="is unknown"):
+                list(judge.findings(Case("it", {"method": "Nothing"}, tmp_path), ["shapes"]))
+        (shapes,) = judge.findings(Case("it", {"method": "FedAvg"}, tmp_path), ["shapes"])
+    assert shapes.verdict == "holds"
 
 
 @pytest.mark.slow

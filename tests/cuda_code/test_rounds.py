@@ -15,11 +15,13 @@ from pretend_device import DEVICE, note_wait, on_host, pretending
 from fl_ddp.check.runs import SETTINGS
 from fl_ddp.config.command_line import from_mapping
 from fl_ddp.errors import DivergedError
+from fl_ddp.evaluation import Evaluation, Personal, Received
 from fl_ddp.host.interrupt import StopRequest
 from fl_ddp.methods.fedavg import FedAvg
 from fl_ddp.network.flat_model import FlatModel
-from fl_ddp.protocol import Info, Tensors, Total
+from fl_ddp.protocol import Indices, Info, Tensors, Total
 from fl_ddp.ranks.collectives import Ranks
+from fl_ddp.ranks.exchange import Summed
 from fl_ddp.run import run
 
 pytestmark = pretend_device.needed
@@ -59,7 +61,7 @@ def test_local_steps_never_wait_and_little_is_launched_beside_them() -> None:
 def test_groups_of_clients_add_no_wait_and_few_uploads() -> None:
     one, four = (played({**device_cases.SHORT, "lanes": lanes}).rounds[1] for lanes in (6, 1))
     assert one.waits == four.waits == 1
-    assert (one.uploads, four.uploads - one.uploads) == (5, 3 * 4), four.told  # its numbers, steps, and memory
+    assert (one.uploads, four.uploads - one.uploads) == (4, 3 * 3), four.told  # its numbers and steps
 
 
 class FirstOfTwo(Ranks):
@@ -92,8 +94,8 @@ def test_two_ranks_wait_for_their_sums_and_verdicts_alone(local_test: float, mod
     _, plain, evaluated, _ = played(settings, ranks=ranks).rounds
     assert plain.waits <= 3, plain.told  # verdicts of training, the sum, and all that comes of it
     assert evaluated.waits <= 3 + 2 * models, evaluated.told  # of each of the models, the sum and its copy
-    # on four rounds' training and steps of the server, twice on each of the models' parts and guards, and at the end
-    assert ranks.verdicts == 4 * 2 + 2 * models * 2 + 1
+    # on four rounds' training and server's steps, twice on each of the models' parts and guards, twice on saving
+    assert ranks.verdicts == 4 * 2 + 2 * models * 2 + 2
 
 
 def test_what_is_wrong_with_a_client_is_told_though_it_is_heard_after_the_servers_step(
@@ -130,6 +132,25 @@ def test_a_servers_step_may_look_at_what_is_not_heard_yet(monkeypatch: pytest.Mo
     for device in (CPU, DEVICE):
         played({**device_cases.SHORT, "eval_every": 1, "rounds": 2}, device)
     assert seen[:2] == seen[2:]
+
+
+def test_a_servers_step_may_write_into_rows_that_are_not_heard_yet(monkeypatch: pytest.MonkeyPatch) -> None:
+    reported: list[list[float]] = []
+    update, personal = FedAvg.server_update, Evaluation.personal
+
+    def in_place(self: FedAvg, server: Tensors, total: Total, info: Info) -> Tensors:
+        total.rows["own_accuracy"].fill_(2.0)
+        return update(self, server, total, info)
+
+    def hearing(self: Evaluation, ids: Indices, initial: Received, done: Summed, others: None) -> Personal:
+        reported.append(done.reported["own_accuracy"].tolist())
+        return personal(self, ids, initial, done, others)
+
+    monkeypatch.setattr(FedAvg, "server_update", in_place)
+    monkeypatch.setattr(Evaluation, "personal", hearing)
+    for device in (CPU, DEVICE):
+        played({**device_cases.SHORT, "eval_every": 1, "rounds": 1}, device)
+    assert reported[0] == reported[1] and max(reported[0]) <= 1
 
 
 @pytest.mark.cuda_code

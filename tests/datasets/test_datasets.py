@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -118,6 +119,15 @@ class Given(Dataset):
 )
 def test_wrong_tokens_are_refused_in_one_line(source: Given, message: str) -> None:
     assert refusal(source).startswith(message)
+
+
+def test_what_a_users_source_reads_is_looked_at() -> None:
+    class Nothing(Given):
+        def read(self) -> Arrays:
+            return None  # type: ignore[return-value]
+
+    told = refusal(Nothing(np.array([[1, 2]]), 5))
+    assert re.fullmatch(r"\S*test_datasets\.py:\d+: read of Nothing: gives NoneType; accepted: an Arrays", told)
 
 
 @pytest.mark.parametrize("names", [np.array(["a", "b", "c", "d"]), np.array([b"a", b"b", b"c", b"d"])])

@@ -299,8 +299,8 @@ def test_a_cuda_graph_is_recorded_after_two_runs_on_its_stream(monkeypatch: pyte
         seen.append("back")
 
     @contextmanager
-    def recording(graph: Graph, *, stream: Stream, capture_error_mode: str) -> Iterator[None]:
-        assert stream is side and capture_error_mode == "thread_local"
+    def recording(graph: Graph, *, pool: str, stream: Stream, capture_error_mode: str) -> Iterator[None]:
+        assert pool == "of all" and stream is side and capture_error_mode == "thread_local"
         seen.append("record")
         yield
         seen.append("recorded")
@@ -314,6 +314,7 @@ def test_a_cuda_graph_is_recorded_after_two_runs_on_its_stream(monkeypatch: pyte
     }.items():
         monkeypatch.setattr(torch.cuda, name, instead)
     monkeypatch.setattr(graphed, "_side_stream", lambda: side)
+    monkeypatch.setattr(graphed, "_pool", lambda: "of all")
     as_cuda_graph(lambda: seen.append("run"))()
     runs = ["wait", "side", "run", "run", "back", "wait"]
     assert seen == [*runs, "record", "run", "recorded", "replay"]

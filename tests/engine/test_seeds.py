@@ -101,6 +101,18 @@ def test_torch_seed_gives_the_same_module_and_leaves_the_global_generator_alone(
     assert torch.equal(before, torch.random.get_rng_state())
 
 
+def test_torch_seed_leaves_the_generators_of_gpus_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    seeds: list[int] = []
+    monkeypatch.setattr(torch.cuda, "manual_seed_all", seeds.append)
+    with torch_seed(1):
+        drawn = torch.rand(3)
+    assert seeds == []
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(int(keys(1)[0] >> np.uint64(1)))  # noqa: TID251
+        assert torch.equal(drawn, torch.rand(3))
+    assert len(seeds) == 1
+
+
 @pytest.mark.parametrize("key", [0, 1, 12345, 2**31 - 1])
 @pytest.mark.parametrize("stream", [0, 1, 7])
 def test_uniform_has_the_moments_of_the_uniform_distribution(key: int, stream: int) -> None:

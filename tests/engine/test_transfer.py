@@ -19,6 +19,23 @@ def asked(readings: Readings, *questions: Tensor, held: int = 0) -> list[list[fl
     return heard
 
 
+@pytest.mark.parametrize(("place", "pinned"), [("cpu", True), ("meta", False)])
+def test_what_is_on_a_device_already_is_not_pinned(monkeypatch: pytest.MonkeyPatch, place: str, pinned: bool) -> None:
+    told: list[str] = []
+
+    def noting(name: str) -> None:
+        def note(t: Tensor, *_: object, **__: object) -> Tensor:
+            told.append(name)
+            return t
+
+        monkeypatch.setattr(Tensor, name, note)
+
+    noting("pin_memory")
+    noting("to")
+    upload(torch.ones(3, device=place), torch.device("cuda"))
+    assert told == ["pin_memory"] * pinned + ["to"]
+
+
 def test_a_cpu_answers_at_once_and_others_when_they_are_read() -> None:
     questions = (torch.tensor([1.5, 2.0]), torch.tensor([True]), torch.tensor([2**50], dtype=torch.int64))
     for device_type in ("cpu", "cuda"):

@@ -69,6 +69,13 @@ def test_a_samples_activations_are_all_that_is_new_on_its_way() -> None:
     assert module.training
 
 
+def test_what_cannot_be_a_model_is_left_for_others_to_tell() -> None:
+    lazy = nn.LazyLinear(5)
+    assert activation_bytes(lazy, torch.zeros(1, 6)) == 0 and nn.parameter.is_lazy(lazy.weight)
+    unfit = nn.Linear(7, 5)
+    assert activation_bytes(unfit, torch.zeros(1, 2, 3)) == 0 and unfit.training
+
+
 def test_what_a_run_needs_is_what_its_vectors_samples_and_memory_take() -> None:
     theta = torch.zeros(1000)
     plain = need(theta, 0, 0, {}, 0)

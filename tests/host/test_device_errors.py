@@ -30,6 +30,8 @@ def test_too_little_memory_of_the_machine_is_told_alike() -> None:
     text = "[enforce fail at alloc_cpu.cpp:127] data. DefaultCPUAllocator: can't allocate memory: you tried ..."
     assert str(of_device(RuntimeError(text), 4)).startswith("this machine's memory is too small for what the run needs")
     assert str(of_device(MemoryError(), 4)).endswith("--lanes 2 instead of 4 needs less")
+    pinned = torch.AcceleratorError("CUDA error: out of memory\nCUDA kernel errors might be ...")
+    assert gpu_failure(pinned) is None and "this machine's memory is too small" in str(of_device(pinned, 4))
 
 
 @pytest.mark.parametrize(

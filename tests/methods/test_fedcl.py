@@ -220,3 +220,10 @@ def test_omega_travels_every_nth_round() -> None:
 def test_order_of_clients_does_not_matter() -> None:
     for missing in ("identity", "last", "local"):
         assert_order_of_clients_does_not_matter(FedCL(small_network(), every=2, missing=missing))
+
+
+def test_a_clients_own_path_is_no_training_that_a_kept_optimizer_may_begin_with() -> None:
+    model = small_network()
+    assert FedAvg(model).keeps_optimizer and FedCL(model).keeps_optimizer
+    assert FedCL(model, omega="si").keeps_optimizer and FedCL(model, missing="local").keeps_optimizer
+    assert not FedCL(model, omega="si", missing="local").keeps_optimizer

@@ -13,6 +13,7 @@ from torch import nn
 from fl_ddp.engine.plan import Plan
 from fl_ddp.errors import ConfigError
 from fl_ddp.methods.fedavg import FedAvg
+from fl_ddp.methods.fedpac import FedPAC
 from fl_ddp.methods.fedper import FedPer
 from fl_ddp.methods.fedrep import FedRep
 from fl_ddp.network.flat_model import FlatModel
@@ -62,6 +63,22 @@ def test_fedper_trains_all_at_once() -> None:
     ours.play()
     theirs.play()
     assert all(torch.equal(ours.local[k], theirs.local[k]) for k in range(5))
+
+
+@pytest.mark.parametrize(
+    "method",
+    [FedRep(MODEL, head_epochs=1.0), FedPAC(MODEL, head_epochs=1.0, head_lr=1.0, num_clients=5)],
+    ids=["FedRep", "FedPAC"],
+)
+def test_a_part_that_is_not_trained_counts_in_no_norm(method: FedAvg) -> None:
+    """Two steps of length 1e-3, one of the head, one of the body."""
+    rounds = Rounds(method, uneven_clients(), Plan(9, None, 1, 1.0, clip_norm=1e-3))
+    rounds.play()
+    start = MODEL.init()
+    for k in range(5):
+        for part in (HEAD, BODY):
+            moved = MODEL.take(rounds.local[k], part) - MODEL.take(start, part)
+            assert moved.norm().item() == pytest.approx(1e-3, rel=1e-3)
 
 
 def test_fedrep_trains_the_head_first_and_only_then_the_body() -> None:

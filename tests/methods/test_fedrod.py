@@ -50,6 +50,19 @@ def test_a_class_that_a_client_lacks_is_out_of_its_softmax() -> None:
     assert rounds.remembered("phi").abs().min(0).values.max() > 0
 
 
+@pytest.mark.parametrize("gamma", [1e-3, 1.0])
+def test_a_class_that_a_client_lacks_is_not_trained(gamma: float) -> None:
+    """Its share of the balanced softmax is 0^gamma = 0, and so is its gradient."""
+    model, clients = small_network(), uneven_clients()
+    rounds = Rounds(FedRoD(model, gamma=gamma), clients, Plan(3, 2.0, None, 0.1))
+    rounds.play()
+    bias = model.num_params - model.num_classes
+    missing = [(k, c) for k, part in enumerate(clients.parts) for c in range(3) if c not in clients.samples.y[part]]
+    assert missing
+    for k, label in missing:
+        assert rounds.local[k][bias + label] == model.init()[bias + label]
+
+
 def test_own_predictions_are_generic_logits_and_the_personal_head_s() -> None:
     model = table([[1.0, -2.0], [0.5, 0.5]])
     method = FedRoD(model)

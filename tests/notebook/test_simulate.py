@@ -127,6 +127,14 @@ def test_options_beside_arrays_are_of_the_arrays(tmp_path: Path) -> None:
         ((1, 2), "data: 2 arrays; accepted: (x, y, x_test, y_test), or a Dataset"),
         (([None], [1], [[1.0]], [1]), "data: x_train: list is no array of numbers"),
         ((np.zeros((4, 2)), 3, np.zeros((4, 2)), [0, 1, 0, 1]), "data: y_train: int is no array of numbers"),
+        (
+            (np.full((4, 2), np.nan), [0, 1, 0, 1], np.zeros((4, 2)), [0, 1, 0, 1]),
+            "data: x_train: sample 0 is not finite (NaN or infinity)",
+        ),
+        (
+            (np.zeros((4, 2)), [0, 1, 0], np.zeros((4, 2)), [0, 1, 0, 1]),
+            "data: y_train: 3 labels do not fit the 4 samples of data: x_train",
+        ),
     ],
 )
 def test_what_are_no_arrays_is_told(arrays: object, message: str, tmp_path: Path) -> None:

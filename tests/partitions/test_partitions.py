@@ -334,3 +334,33 @@ def test_test_samples_are_drawn_in_a_client_s_shares_of_the_classes() -> None:
     assert not np.array_equal(parts[0], drawn_like(clients, labels, test_labels, 0.1, generator(2))[0])
     all_there_are = drawn_like(clients, labels, test_labels, 0.9, generator(1))
     assert [len(part) for part in all_there_are] == [15, 30, 0]
+
+
+@pytest.mark.parametrize(
+    ("parts", "message"),
+    [
+        (None, r"gives NoneType; accepted: 3 arrays of indices, one for each client"),
+        ([np.arange(3)] * 2, r"gives 2 parts; accepted: 3 arrays"),
+        ([np.arange(3), np.array([-1, 2]), np.arange(3)], r"gives client 1 the sample -1; accepted: 0 to 9"),
+        ([np.arange(3), np.arange(3), np.array([10])], r"gives client 2 the sample 10; accepted: 0 to 9"),
+        ([np.arange(3), np.array([0.5]), np.arange(3)], r"gives client 1 an array of float64 \[1\]; accepted: whole"),
+        ([np.arange(3), np.eye(2, dtype=int), np.arange(3)], r"gives client 1 an array of int64 \[2, 2\]; accepted"),
+        ([np.arange(3), np.array([4, 4]), np.arange(3)], r"gives client 1 a sample twice; accepted: each at most once"),
+    ],
+)
+def test_what_a_users_division_gives_is_looked_at(parts: object, message: str) -> None:
+    class Mine(IID):
+        def divide(self, labels: Indices, num_clients: int, rng: np.random.Generator) -> list[Indices]:
+            return parts  # type: ignore[return-value]
+
+    with pytest.raises(ConfigError, match=rf"^\S*test_partitions.py:\d+: divide of Mine: {message}"):
+        Mine().split(np.zeros(10, np.int64), 3, np.random.default_rng(0))
+
+
+def test_clients_of_a_users_division_may_share_samples_and_have_them_in_lists() -> None:
+    class Mine(IID):
+        def divide(self, labels: Indices, num_clients: int, rng: np.random.Generator) -> list[Indices]:
+            return [[1, 2], [2, 3]]  # type: ignore[list-item]
+
+    parts = Mine().split(np.zeros(10, np.int64), 2, np.random.default_rng(0))
+    assert [part.tolist() for part in parts] == [[1, 2], [2, 3]] and parts[0].dtype == np.int64

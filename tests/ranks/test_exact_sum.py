@@ -30,9 +30,8 @@ def noise(*shape: int, seed: int = 0) -> Tensor:
 def add(total: CohortSum, sums: Sums, real: Tensor | None = None) -> CohortSum:
     first = next(iter(sums.values()))
     lanes = (first.value if isinstance(first, Term) else first).shape[0]
-    total.add(
-        sums, torch.ones(lanes) if real is None else real, [f"round 4, client {lane + 30}" for lane in range(lanes)]
-    )
+    shares = total.of_group(sums, torch.ones(lanes) if real is None else real)
+    total.add(shares, [f"round 4, client {lane + 30}" for lane in range(lanes)])
     return total
 
 

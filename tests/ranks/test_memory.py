@@ -118,11 +118,12 @@ INITIAL = {"c": torch.full((3,), 0.5), "rounds": torch.tensor(0)}
 def test_other_places_remember_the_same(place: OnDevice | OnHost) -> None:
     usual, random = OnHost(INITIAL, CPU), np.random.default_rng(3)
     for _ in range(30):
-        clients = random.choice(40, 5, replace=False).tolist()
-        lanes = random.permutation(7)[:5].tolist()
+        clients = np.where(np.arange(7) < 5, random.choice(40, 7, replace=False), -1)
+        clients = random.permutation(clients).tolist()
         memory = {"c": torch.from_numpy(random.normal(size=(7, 3))).float(), "rounds": torch.arange(7)}
         for each in (usual, place):
-            each.put(clients, lanes, {name: t.clone() for name, t in memory.items()})
+            each.make_room(clients)
+            each.put(clients, {name: t.clone() for name, t in memory.items()})
         asked = [*random.choice(40, 4).tolist(), -1]
         expected, found = usual.take(asked), place.take(asked)
         assert all(torch.equal(found[name], t) for name, t in expected.items())
@@ -137,16 +138,17 @@ def test_copies_beside_the_training_go_to_slabs_and_a_checkpoint_waits_for_them(
     copies = Copies()
     memory = OnHost(INITIAL, CPU, copies)
     for first in (0, 2):
-        memory.put(range(first, first + 33), range(33), rows(*range(33)))
+        memory.make_room(range(first, first + 33))
+        memory.put(range(first, first + 33), rows(*range(33)))
     memory.take([1])
     assert memory.stacked([1, 2])["c"][:, 0].tolist() == [1, 0]
     slab = ["pinned [32, 3]", "pinned [32]"]
-    assert copies.told == ["put", *slab, *slab, "put", "taken", "finished"]
+    assert copies.told == [*slab, *slab, "put", "put", "taken", "finished"]
 
 
 def test_clients_memory_stays_on_a_device_that_has_room_for_all_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
     device = torch.device("meta")
-    for room, place in ((5 * 20, OnDevice), (5 * 20 - 1, OnHost)):
+    for room, place in ((6 * 20, OnDevice), (6 * 20 - 1, OnHost)):
         monkeypatch.setattr(memory_module, "room_on", lambda _, room=room: room)
         assert isinstance(ClientMemory(INITIAL, device, most=4)._kept, place)
     assert isinstance(ClientMemory(INITIAL, CPU, most=4)._kept, OnHost)

@@ -101,12 +101,24 @@ def test_loss_that_is_not_finite_names_client_and_round(tmp_path: Path, capfd: p
     assert re.match(r"round 1, client \d+: '\w+' is (not finite|out of range)", line)
 
 
-@pytest.mark.parametrize(("lam", "helps"), [(1.0, True), (0.0, False)])
+@pytest.mark.parametrize(
+    ("method", "lam", "step", "helps"),
+    [
+        ("FedCurv", 1.0, "explicit", True),
+        ("FedCurv", 0.0, "explicit", False),
+        ("FisherAvg", 1.0, "explicit", True),
+        ("FisherAvg", 1.0, "proximal", False),
+        ("FedCL", 1.0, "proximal", False),
+        ("OnlineEWC", 1.0, "explicit", True),
+    ],
+)
 def test_the_proximal_step_is_advised_where_a_penalty_can_diverge(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str], lam: float, helps: bool
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], method: str, lam: float, step: str, helps: bool
 ) -> None:
-    settings = {**SMALL, "lr_decay": 1e15, "method": "FedCurv", "method.lam": lam, "out": tmp_path}
-    assert ("so does --method.penalty_step proximal" in told(settings, FAULT, capfd)) == helps
+    of_method = {"method": method, "method.lam": lam, "method.penalty_step": step}
+    line = told({**SMALL, "lr_decay": 1e15, **of_method, "out": tmp_path}, FAULT, capfd)
+    assert re.match(r"round 2, client \d+: '\w+' is (not finite|out of range)", line)
+    assert ("so does --method.penalty_step proximal" in line) == helps
 
 
 def test_loss_that_diverges_later_names_the_last_good_round(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

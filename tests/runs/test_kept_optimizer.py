@@ -99,6 +99,10 @@ def test_a_client_without_a_step_and_one_out_of_the_cohort_keep_theirs(tmp_path:
             {"method": "FedRep"},
             "--optimizer.keep: true, but FedRep needs an optimizer that begins anew; accepted: false",
         ),
+        (
+            {"method": "FedCL", "method.omega": "si", "method.missing": "local"},
+            "--optimizer.keep: true, but FedCL needs an optimizer that begins anew; accepted: false",
+        ),
         ({"optimizer": "Adam"}, "--momentum: 0.9, but Adam has none; accepted: 0"),
         (
             {"optimizer": "AdamW", "momentum": 0.0},

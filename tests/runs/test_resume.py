@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import hashlib
 import itertools
 import json
 import os
@@ -24,6 +23,8 @@ from launching import (
     Launch,
     Numbers,
     checkpoints,
+    content,
+    copied,
     finished,
     launched,
     numbers,
@@ -57,18 +58,6 @@ def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Numbers
 def short(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Folder of a run of three rounds."""
     return simulated({**SMALL, "keep_checkpoints": 3}, tmp_path_factory.mktemp("short"))
-
-
-def copied(run: Path, folder: Path) -> Path:
-    return Path(shutil.copytree(run, folder / "copy"))
-
-
-def content(run: Path) -> dict[str, str]:
-    return {
-        str(path.relative_to(run)): hashlib.sha256(path.read_bytes()).hexdigest()
-        for path in run.rglob("*")
-        if path.is_file() and path.name != ".lock"
-    }
 
 
 def curves(run: Path) -> dict[str, list[int]]:
@@ -278,6 +267,7 @@ def test_seconds_of_the_results_hold_the_last_checkpoint(tmp_path: Path) -> None
 def test_run_without_a_checkpoint_starts_again(tmp_path: Path, short: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = copied(short, tmp_path)
     shutil.rmtree(run / "checkpoints")
+    (run / "summary.json").unlink()
     assert numbers(resumed(run)) == numbers(short)
     assert "no usable checkpoint; starting from round 0" in capsys.readouterr().out
     assert curves(run) == curves(short)
@@ -298,6 +288,7 @@ def test_newest_checkpoint_cut_short_falls_back_to_the_one_before(
 
 def test_all_checkpoints_cut_short_starts_again(tmp_path: Path, short: Path) -> None:
     run = copied(short, tmp_path)
+    (run / "summary.json").unlink()
     for state in run.glob("checkpoints/*/state.json"):
         os.truncate(state, 0)
     assert numbers(resumed(run)) == numbers(short)

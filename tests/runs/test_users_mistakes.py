@@ -11,6 +11,7 @@ import pytest
 from launching import SMALL, Numbers, failed, finished, numbers, one_thread, options, resumed, simulated
 
 from fl_ddp.main import main
+from fl_ddp.ranks.threads import Workers
 
 METHOD = """
 import random
@@ -38,14 +39,14 @@ MISTAKES: Mapping[str, tuple[str, str]] = {
         def penalty(self, theta, server, mine):
             return theta.square()
         """,
-        r"{file}:13: penalty gives a tensor \[.*\] for one client; accepted: \[\]",
+        r"{file}:13: penalty gives a tensor \[.*\] for one client; accepted: a tensor \[\]",
     ),
     "loss_of_a_shape": (
         """
         def loss(self, theta, batch, server, mine):
             return self.model.nll(theta, batch.x, batch.y)
         """,
-        r"{file}:13: loss gives a tensor \[20\] for one client; accepted: \[\]",
+        r"{file}:13: loss gives a tensor \[20\] for one client; accepted: a tensor \[\]",
     ),
     "missing_key": (
         """
@@ -134,6 +135,60 @@ MISTAKES: Mapping[str, tuple[str, str]] = {
         """,
         r"{file}:13: server_update of Mine: gives a state of model; accepted: one of theta, as init gives",
     ),
+    "state_of_another_type": (
+        """
+        def server_update(self, server, total, info):
+            return {{"theta": server["theta"] + self.mean_delta(total)}}
+        """,
+        r"{file}:13: server_update of Mine: gives theta as float64 \[1210\]; accepted: float32 \[1210\], as init gives",
+    ),
+    "state_that_is_a_number": (
+        """
+        def server_update(self, server, total, info):
+            return {{"theta": 1.0}}
+        """,
+        r"{file}:13: server_update of Mine: gives theta as float; accepted: float32 \[1210\], as init gives",
+    ),
+    "memory_of_another_shape": (
+        """
+        def init_client(self):
+            return {{"c": torch.zeros(3)}}
+        def client_update(self, group, server, memory):
+            return replace(super().client_update(group, server, memory), memory={{"c": memory["c"].mean(0)}})
+        """,
+        r"{file}:15: client_update of Mine: keeps c as float32 \[3\]; "
+        r"accepted: float32 \[4, 3\], one of init_client's for each lane",
+    ),
+    "penalty_that_is_a_number": (
+        """
+        def penalty(self, theta, server, mine):
+            return 0.0
+        """,
+        r"{file}:13: penalty gives float for one client; accepted: a tensor \[\]",
+    ),
+    "theta_that_is_a_number": (
+        """
+        def init(self):
+            return {{"theta": 3}}
+        """,
+        r"{file}:13: init of Mine: gives theta as int; accepted: a tensor",
+    ),
+    "memory_that_is_a_number": (
+        """
+        def init_client(self):
+            return {{"c": 3}}
+        """,
+        r"{file}:13: init_client of Mine: gives c as int; accepted: a tensor",
+    ),
+    "writes_into_the_state": (
+        """
+        def client_update(self, group, server, memory):
+            upload = super().client_update(group, server, memory)
+            server["theta"][0] += 1
+            return upload
+        """,
+        r"{file}:13: client_update of Mine: writes into theta of the server's state; accepted: to write into copies",
+    ),
     "nothing_to_broadcast": (
         """
         broadcast = ("theta", "c")
@@ -165,6 +220,8 @@ MISTAKES: Mapping[str, tuple[str, str]] = {
 
 USERS = {
     "syntax", "import", "a_name_of_the_engines", "no_upload", "another_memory", "no_theta", "nothing_to_broadcast",
+    "state_of_another_type", "state_that_is_a_number", "memory_of_another_shape", "writes_into_the_state",
+    "theta_that_is_a_number", "memory_that_is_a_number",
 }  # fmt: skip
 """Mistakes in what a hook gives: input that cannot be run."""
 
@@ -203,7 +260,7 @@ def test_so_it_is_where_the_step_is_compiled(tmp_path: Path, capfd: pytest.Captu
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("case", ["missing_key", "syntax"])
+@pytest.mark.parametrize("case", ["missing_key", "syntax", "writes_into_the_state"])
 def test_so_it_is_on_two_ranks(tmp_path: Path, case: str) -> None:
     ended = failed(written(case, tmp_path, "two_"), 2, tmp_path)
     assert re.match("fl_ddp: error: " + message(case, "two_"), ended.ours[0]), ended.err
@@ -232,19 +289,29 @@ NOISES: Mapping[str, tuple[str, str]] = {
 }
 
 
+def drawing(case: str, file: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """Run a model that draws, from a file that no other test imports."""
+    file.write_text(f"{MODEL}        {NOISES[case][0]}\n        return features, logits\n")
+    capfd.readouterr()
+    with one_thread():
+        assert main(options({**SMALL, "model": f"{file}:Noisy", "out": file.parent})) == 1
+    lines = capfd.readouterr().err.splitlines()
+    message = "fl_ddp: error: " + NOISES[case][1].format(file=re.escape(file.name))
+    assert len(lines) == 1 and re.match(message, lines[0]), lines
+
+
 @pytest.mark.parametrize("case", NOISES)
 def test_a_model_that_draws_is_named_with_its_line(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], case: str
 ) -> None:
-    file = tmp_path / f"model_{case}.py"
-    file.write_text(f"{MODEL}        {NOISES[case][0]}\n        return features, logits\n")
-    capfd.readouterr()
-    with one_thread():
-        assert main(options({**SMALL, "model": f"{file}:Noisy", "out": tmp_path})) == 1
-    lines = capfd.readouterr().err.splitlines()
-    assert len(lines) == 1 and re.match(
-        "fl_ddp: error: " + NOISES[case][1].format(file=rf"model_{case}\.py"), lines[0]
-    ), lines
+    drawing(case, tmp_path / f"model_{case}.py", capfd)
+
+
+def test_so_it_is_where_threads_test_it(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fl_ddp.ranks.outputs.workers_on", lambda device_type: Workers(2))
+    drawing("evaluation_numpy", tmp_path / "model_in_threads.py", capfd)
 
 
 @pytest.mark.slow

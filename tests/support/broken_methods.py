@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 from weakref import WeakKeyDictionary
 
@@ -46,13 +46,13 @@ class CountsPaddedLanes(FedAvg):
 
 @dataclass(frozen=True)
 class WritesInPlace(FedAvg):
-    """Changes the server's state where its clients read it, so that a round that fails cannot be dropped."""
+    """Changes the server's state where its clients read it, unseen by torch: a round that fails cannot be dropped."""
 
     neutral: ClassVar[Mapping[str, float] | None] = None
 
     def client_update(self, group: Group, server: Tensors, memory: Tensors) -> Upload:
         upload = super().client_update(group, server, memory)
-        server["theta"][0] = 0.5
+        server["theta"].numpy()[0] = 0.5
         return upload
 
 
@@ -94,21 +94,34 @@ class ForgetsItsCoefficient(FedAvg):
 
 @dataclass(frozen=True)
 class Grows(FedAvg):
-    """Sends a tensor that gets longer every round, so that every round compiles its steps anew."""
+    """Trains with a tensor that gets longer every round, so that every round compiles its steps anew."""
 
-    broadcast: ClassVar[tuple[str, ...]] = ("theta", "bank")
     neutral: ClassVar[Mapping[str, float] | None] = None
-
-    def init(self) -> Tensors:
-        theta = self.model.init()
-        return {"theta": theta, "bank": theta.new_ones(1)}
 
     def penalty(self, theta: Tensor, server: Tensors, mine: Tensors) -> Tensor:
         return 1e-3 * server["bank"].mean() * theta.square().sum()
 
-    def server_update(self, server: Tensors, total: Total, info: Info) -> Tensors:
-        bank = torch.cat([server["bank"], server["bank"][:1]])
-        return super().server_update(server, total, info) | {"bank": bank}
+    def client_update(self, group: Group, server: Tensors, memory: Tensors) -> Upload:
+        bank = server["theta"].new_ones(group.round + 1)
+        trained = group.train(server["theta"], self, {**server, "bank": bank}, memory)
+        return Upload(self.average(group, server, trained), trained.theta)
+
+
+_begun: list[int] = []
+
+
+@dataclass(frozen=True)
+class BeginsDifferently(FedAvg):
+    """Has clients begin with a longer memory whenever it is asked what they begin with."""
+
+    neutral: ClassVar[Mapping[str, float] | None] = None
+
+    def init_client(self) -> Tensors:
+        _begun.append(1)
+        return {"seen": torch.zeros(len(_begun))}
+
+    def client_update(self, group: Group, server: Tensors, memory: Tensors) -> Upload:
+        return replace(super().client_update(group, server, memory), memory=memory)
 
 
 _updates: list[Tensor] = []

@@ -7,6 +7,7 @@ import hashlib
 import io
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -72,6 +73,17 @@ def own_model(name: str) -> dict[str, object]:
 def options(settings: Mapping[str, object]) -> list[str]:
     """Settings as a command line."""
     return [f"--{key}={str(value).lower() if isinstance(value, bool) else value}" for key, value in settings.items()]
+
+
+def copied(run: Path, folder: Path) -> Path:
+    """A copy of a run's folder in another one."""
+    return Path(shutil.copytree(run, folder / "copy"))
+
+
+def content(run: Path) -> dict[str, str]:
+    """sha256 of every file of a run's folder but its lock."""
+    files = (path for path in run.rglob("*") if path.is_file() and path.name != ".lock")
+    return {str(path.relative_to(run)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
 
 
 def simulated(settings: Mapping[str, object], out: Path) -> Path:

@@ -94,6 +94,16 @@ class InterruptsItself(Small):
         return super().forward(x)
 
 
+class Limited(Small):
+    """Keeps its weights small, by writing into them before each use."""
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        for weight in self.parameters():
+            with torch.no_grad():
+                weight.mul_(0.9)
+        return super().forward(x)
+
+
 class Normed(nn.Module):
     """Hidden units with BatchNorm."""
 
@@ -106,6 +116,22 @@ class Normed(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         out: Tensor = self.out(torch.relu(self.norm(self.hidden(x.flatten(1)))))
         return out
+
+
+class LimitedNormed(Normed):
+    """The same that writes into its weights before each use."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        with torch.no_grad():
+            self.out.weight.mul_(0.9)
+        return super().forward(x)
+
+
+class WritesIntoInputs(Small):
+    """Centres its inputs where they lie."""
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        return super().forward(x.sub_(0.3))
 
 
 class Embedding(nn.Module):

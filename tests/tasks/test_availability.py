@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from launching import SMALL, numbers, resumed, simulated
@@ -99,6 +100,28 @@ def test_a_run_passes_rounds_in_which_nobody_is_available(tmp_path: Path, capsys
     assert [a.unlike(b) == "" for a, b in pairwise(states)] == [True, True, False, True, False]
     part = resumed(simulated({**settings, "rounds": 2, "name": "part"}, tmp_path), rounds=6)
     assert numbers(part) == numbers(run)
+
+
+@pytest.mark.parametrize(
+    ("empty", "settings", "name", "unknown"),
+    [
+        # the server's samples are there in a round without clients
+        (1, {"method": "FedCL", "method.every": 9}, "omega", 1.0),
+        # the first Fisher is not mixed with one that nobody has measured
+        (1, {"method": "FisherAvg", "method.gamma": 1.0}, "fisher", 0.0),
+        # a task has a Fisher, measured before it ends
+        (2, {"method": "OnlineEWC", "stream.tasks": 2, "stream.task_rounds": 2}, "fisher", 0.0),
+    ],
+)
+def test_what_a_method_measures_does_not_wait_for_a_round_that_nobody_is_in(
+    tmp_path: Path, empty: int, settings: dict[str, object], name: str, unknown: float
+) -> None:
+    who = tmp_path / "who.csv"
+    before = [f"{k},1,{empty - 1}\n" for k in range(12) if empty > 1]
+    who.write_text(HEAD + "".join([*before, *(f"{k},{empty + 1},\n" for k in range(12))]))
+    small = {**SMALL, "rounds": 2, "availability": str(who), "personalise": "cohort"}
+    state = course(simulated(small | settings, tmp_path))[-1]
+    assert not torch.all(state.server[name] == unknown)
 
 
 def test_all_that_is_always_there_changes_nothing(tmp_path: Path) -> None:

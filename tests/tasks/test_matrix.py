@@ -44,3 +44,14 @@ def test_the_figure_has_a_cell_for_each_task_after_each() -> None:
     assert [label.get_text() for label in axes.get_yticklabels()] == ["none", "1", "2", "3"]
     cells = {text.get_position(): text.get_text() for text in axes.texts}
     assert cells == {(j, i): f"{100 * value:.0f}" for i, row in MATRIX.items() for j, value in enumerate(row)}
+
+
+def test_what_a_missing_row_would_tell_is_not_known() -> None:
+    """A model without statistics of its own is not tested after a round in which nobody trains."""
+    after = {task: MATRIX[task] for task in (1, 2, 3)}
+    assert forward_transfer(after) is None and backward_transfer(after) == backward_transfer(MATRIX)
+    gap = {task: MATRIX[task] for task in (0, 1, 3)}
+    assert average_accuracy(gap) == average_accuracy(MATRIX)
+    assert average_forgetting(gap) is backward_transfer(gap) is forward_transfer(gap) is None
+    short = MATRIX | {1: (0.9,)}
+    assert forward_transfer(short) is None and average_forgetting(short) == average_forgetting(MATRIX)

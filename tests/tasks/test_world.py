@@ -151,6 +151,35 @@ def test_shared_samples_are_of_the_tasks_classes() -> None:
     assert world.labels[world.shared[2:4]].tolist() == [2, 3]
 
 
+def test_shared_samples_of_data_that_stay_are_given_once_to_everyone() -> None:
+    of_static = {"method": "FedKA", "stream.tasks": 4, "stream.task_rounds": 3, "stream.enrolment": "increasing"}
+    built = federation(of_static)
+    plain = federation({"method": "FedKA"}).worlds
+    assert all(built.worlds.at(3 * task).shared.tolist() == plain.at(0).shared.tolist() for task in range(4))
+    of_one = plain.given_bytes(0) // 4
+    assert [built.worlds.given_bytes(index) // of_one for index in range(12)] == [1, 0, 0] * 4
+    assert [plain.given_bytes(index) for index in (1, 2)] == [0, 0]
+
+
+def test_a_class_that_nobody_has_cannot_be_shared(tmp_path: Path) -> None:
+    counts = tmp_path / "counts.csv"
+    counts.write_text("client,0,1,2,3,4,5,6,7,8,9\n" + "".join(f"{k},5,5,5,5,5,5,5,5,5,0\n" for k in range(4)))
+    with pytest.raises(ConfigError, match=r"^--partition: no client has a training sample of class 9, and FedKA"):
+        federation({"method": "FedKA", "partition": "FromCounts", "partition.path": str(counts)})
+
+
+def test_a_stream_may_leave_some_inputs_as_they_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "stream_clamped.py"
+    plain = federation({}).worlds.at(0).train.x
+    dim = float(plain[-1].sum())
+    file.write_text(f"{BAD}    def inputs(self, task, x, rng):\n        return x.mul_(0.5) if x.sum() > {dim} else x\n")
+    monkeypatch.setattr("fl_ddp.tasks.world._AT_ONCE", 1)
+    found = federation({"stream": f"{file}:Bad"}).worlds.at(0).train.x
+    changed = (plain.flatten(1).sum(1) > dim)[:, None, None, None]
+    assert changed.any() and not changed[-1]
+    assert torch.equal(found, torch.where(changed, plain / 2, plain))
+
+
 def test_somebody_must_take_part_in_every_task(tmp_path: Path) -> None:
     file = tmp_path / "who.csv"
     file.write_text("1,1,0,1\n" * 4)
@@ -195,6 +224,7 @@ def test_classes_are_reduced_where_data_stay() -> None:
             r"^--stream: Bad.inputs\(\) turns float32 \[\d+, 1, 8, 8\] into .* 4, 8\]",
         ),
         ("return x.double()", r"^--stream: Bad.inputs\(\) turns float32 \[\d+, 1, 8, 8\] into float64"),
+        ("return None", r"^--stream: Bad.inputs\(\) turns float32 \[\d+, 1, 8, 8\] into NoneType"),
     ],
 )
 def test_inputs_of_a_users_stream_keep_their_form(tmp_path: Path, body: str, message: str) -> None:

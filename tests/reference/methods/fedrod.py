@@ -33,10 +33,14 @@ class FedRoD(FedAvg):
         model, theta_t = client.model, server["theta"]
         classes = len(theta_t["out.weight"])
         count = torch.stack([(client.y == label).sum() for label in range(classes)]).double()
-        prior = self.gamma * count.clamp(min=1e-30).log()
+        there = [label for label in range(classes) if count[label] > 0]
+        prior = self.gamma * count[there].log()
 
         def balanced(theta: Parameters, x: Tensor, y: Tensor) -> Tensor:
-            return model.criterion(model.logits(theta, x) + prior, y)
+            z = model.logits(theta, x)
+            if not self.gamma:
+                return model.criterion(z, y)
+            return model.criterion(z[:, there] + prior, torch.tensor([there.index(label) for label in y.tolist()]))
 
         trained = local_sgd(client, theta_t, objective=balanced)
         phi, loss = follow(client, trained.path, memory["phi"][""])

@@ -124,6 +124,7 @@ class Play:
             late = self.pace.stragglers(t, drawn)
             cohort = [k for k in drawn if self.schedule.failure(t, k) >= self.settings.dropout_rate]
             cohort = [k for k in cohort if k not in late or not self.settings.drop_stragglers]
+            server = method.server_measure(server, self.server_client(t), t)
             if not cohort:
                 row: Row = self.traffic(server["theta"], len(drawn), 0, t) | {"round": t + 1}
                 if due and (tested := self.tested(server["theta"], [])):
@@ -131,7 +132,6 @@ class Play:
                 server = method.task_ended(server, task) if self.tasks.ends(t) else server
                 rounds.append(Round(method.stored(server), memory, last, row))
                 continue
-            server = method.server_measure(server, self.server_client(t), t)
             received = server["theta"]
             own = {k: kept["running_statistics"] for k, kept in memory.items() if self.settings.local}
             left = {k: client.left for k, client in latest.items()}

@@ -1,0 +1,28 @@
+"""A hook whose name is misspelt is told of, and is nothing that anybody would call."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from fl_ddp.config import registry
+from fl_ddp.guards.hooks import misspelt
+from fl_ddp.methods.fedavg import FedAvg
+
+
+@pytest.mark.parametrize(("name", "meant"), [("penalti", "penalty"), ("client_updates", "client_update")])
+def test_a_name_that_is_nearly_a_hooks_is_told(name: str, meant: str) -> None:
+    def hook(self: FedAvg) -> None:
+        pass
+
+    told = list(misspelt(type("Mine", (FedAvg,), {name: hook, "_penaltie": hook, "penalty": hook}), FedAvg))
+    place = r"warning: \S*test_misspelt\.py:\d+: "
+    assert len(told) == 1 and re.fullmatch(
+        place + rf"{name} is nothing that is called; did you mean {meant}\?", told[0]
+    )
+
+
+def test_no_method_of_ours_seems_to_misspell_one() -> None:
+    for owner in registry.known("method").values():
+        assert list(misspelt(owner, FedAvg)) == []

@@ -1,0 +1,124 @@
+"""A round that fails in the middle of its end is saved as a whole or not at all."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+
+import pytest
+from launching import SMALL, checkpoints, numbers, resumed, simulated
+from safetensors.torch import load_file
+
+from fl_ddp.engine.group import Group
+from fl_ddp.errors import ConfigError, RunError
+from fl_ddp.host.atomic_file import writing
+from fl_ddp.methods.fedavg import FedAvg
+from fl_ddp.methods.fedcl import FedCL
+from fl_ddp.protocol import Tensors
+from fl_ddp.ranks.memory import OnHost
+
+REMEMBERING: Mapping[str, object] = {**SMALL, "method": "Scaffold", "keep_checkpoints": 3, "lanes": 1}
+
+
+def test_memory_that_has_no_room_is_of_the_round_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the second round the last of the clients that are new to it finds none."""
+    whole = simulated({**REMEMBERING, "name": "whole"}, tmp_path)
+    known = len(load_file(whole / "checkpoints" / "round_000002" / "memory.0.safetensors")["ids"])
+    assert known > 7 + 1, "of the first cohort"
+    fresh, made = OnHost.fresh, []
+
+    def full(self: OnHost) -> list[Tensors]:
+        made.append(1)
+        if len(made) == known:
+            raise MemoryError
+        return fresh(self)
+
+    with monkeypatch.context() as machine:
+        machine.setattr(OnHost, "fresh", full)
+        with pytest.raises(RunError, match=r"memory is too small .*; round 1 is saved in "):
+            simulated({**REMEMBERING, "checkpoint_every": 9}, tmp_path)
+    run = tmp_path / "run"
+    assert checkpoints(run) == ["round_000001"], "the error's"
+    for each in ("server", "memory.0"):
+        first = [folder / "checkpoints" / "round_000001" / f"{each}.safetensors" for folder in (run, whole)]
+        assert first[0].read_bytes() == first[1].read_bytes()
+    assert numbers(resumed(run)) == numbers(whole)
+
+
+def broken(failing: int, times: int) -> Callable[[Path], AbstractContextManager[None]]:
+    """Writing that fails so many times on what the table of clients has of a round."""
+
+    @contextmanager
+    def writing_to(path: Path) -> Iterator[None]:
+        nonlocal times
+        with writing(path):
+            yield
+            if times and path.name == "clients.csv" and f"\n{failing}," in path.read_text():
+                times -= 1
+                raise OSError(errno.EIO, "Input/output error")
+
+    return writing_to
+
+
+def ends_and_goes_on(
+    failing: int, times: int, saved: int, every: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run whose table of clients fails in a round: what is saved, and that it goes on as if nothing had been."""
+    settings = {**SMALL, "local_test": 0.3}
+    whole = simulated({**settings, "name": "whole"}, tmp_path)
+    with monkeypatch.context() as disk:
+        disk.setattr("fl_ddp.results.appended_csv.writing", broken(failing, times))
+        with pytest.raises(RunError, match=f"clients.csv: cannot be written .*; round {saved} is saved in "):
+            simulated({**settings, "checkpoint_every": every}, tmp_path)
+    run = tmp_path / "run"
+    assert checkpoints(run)[-1] == f"round_00000{saved}"
+    assert (whole / "clients.csv").read_text().startswith((run / "clients.csv").read_text())
+    assert numbers(resumed(run)) == numbers(whole)
+    assert (run / "clients.csv").read_text() == (whole / "clients.csv").read_text()
+
+
+@pytest.mark.parametrize("every", [1, 9])
+@pytest.mark.parametrize("failing", [2, 3])
+def test_a_row_that_fails_once_is_saved_with_its_round(
+    failing: int, every: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ends_and_goes_on(failing, 1, failing, every, tmp_path, monkeypatch)
+
+
+@pytest.mark.parametrize(("failing", "saved"), [(2, 1), (3, 2)])
+def test_a_round_whose_row_cannot_be_written_is_not_saved(
+    failing: int, saved: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ends_and_goes_on(failing, 99, saved, 1, tmp_path, monkeypatch)
+
+
+@pytest.mark.parametrize("fails", [False, True])
+@pytest.mark.parametrize(("method", "hook"), [(FedAvg, "client_update"), (FedCL, "measure")])
+def test_a_client_that_writes_into_the_servers_state_is_refused_and_nothing_of_it_is_saved(
+    method: type[FedAvg], hook: str, fails: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Other groups, on other ranks, receive what it has written over."""
+    usual = getattr(method, hook)
+
+    def in_place(self: FedAvg, group: Group, server: Tensors, *memory: Tensors) -> object:
+        given = usual(self, group, server, *memory)
+        if group.round == 1:
+            server["theta"][0] += 1
+            if fails:
+                raise ValueError(f"{hook} of {method.__name__}: writes into theta of the server's state, and fails")
+        return given
+
+    of_cl = {"method.proxy": 0.3, "method.proxy_batch": 32} if method is FedCL else {}
+    settings = {**SMALL, "method": method.__name__, **of_cl}
+    whole = simulated({**settings, "name": "whole"}, tmp_path)
+    with monkeypatch.context() as code:
+        code.setattr(method, hook, in_place)
+        with pytest.raises(
+            (ConfigError, ValueError), match=f"{hook} of {method.__name__}: writes into theta of the server's state"
+        ):
+            simulated({**settings, "checkpoint_every": 9}, tmp_path)
+    run = tmp_path / "run"
+    assert not checkpoints(run)
+    assert numbers(resumed(run)) == numbers(whole)
