@@ -9,7 +9,7 @@ from pathlib import Path
 from fl_ddp.bounds import check
 from fl_ddp.config import registry
 from fl_ddp.config.beside_file import DATA_FILES
-from fl_ddp.config.options import Given, Options, options_of, suggestion
+from fl_ddp.config.options import Given, Options, finite, options_of, suggestion
 from fl_ddp.config.registry import KINDS
 from fl_ddp.config.settings import Choice, Config
 from fl_ddp.config.yaml_file import plain
@@ -140,13 +140,13 @@ def _complete(kind: str, owner: registry.Maker, values: dict[str, object]) -> di
         elif option.required:
             about = f" ({option.help.removesuffix('.')})" if option.help else ""
             raise ConfigError(f"--{kind}.{name}", f"is missing; {owner.__name__} needs it{about}")
-        elif _is_plain(option.default) and name not in options.beside:
+        elif _is_plain(option.default) and finite(option.default) and name not in options.beside:
             complete[name] = option.default
     return complete
 
 
 def _is_plain(value: object) -> bool:
-    """Whether YAML can hold a value; a default that it cannot hold (a function, say) is left to the constructor."""
+    """Whether YAML can hold a value; a default that options cannot be (a function, say) is left to the constructor."""
     try:
         plain(value)
     except TypeError:

@@ -100,7 +100,7 @@ class Options:
             if str(shown).lower().lstrip("+-") in ("nan", "inf", "infinity"):
                 raise ConfigError(given.where, f"{shown} is not a finite number") from error
             raise ConfigError(given.where, f"{shown} has the wrong type", accepted) from error
-        if not _finite(value):
+        if not finite(value):
             raise ConfigError(given.where, f"{given.value} is not a finite number")
         return value
 
@@ -183,9 +183,10 @@ def _alone(given: Given) -> Given | None:
     return None if not text or text.startswith("[") else replace(given, value=f"[{text}]")
 
 
-def _finite(value: object) -> bool:
+def finite(value: object) -> bool:
+    """Whether all numbers in a nest of lists and mappings are finite."""
     if isinstance(value, float):
         return math.isfinite(value)
     if isinstance(value, Mapping):
-        return all(_finite(one) for one in value.values())
-    return not isinstance(value, list | tuple) or all(_finite(one) for one in value)
+        return all(finite(one) for one in value.values())
+    return not isinstance(value, list | tuple) or all(finite(one) for one in value)

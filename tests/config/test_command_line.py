@@ -230,7 +230,7 @@ def test_a_method_and_a_model_of_the_users_run_from_a_file(
     )
     (tmp_path / "own_net.py").write_text(
         "import torch\nclass Net(torch.nn.Module):\n"
-        "    def __init__(self, width=3, act=torch.relu):\n        super().__init__()\n"
+        "    def __init__(self, width=3, act=torch.relu, most=float('inf')):\n        super().__init__()\n"
     )
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
@@ -238,7 +238,7 @@ def test_a_method_and_a_model_of_the_users_run_from_a_file(
     config = config_of(line)
     assert config.method == Choice("./own_method.py:Mine", {"weights": "data", "server_lr": 1.0, "rho": 0.25})
     assert config.method.name == "Mine"
-    # A default that YAML cannot hold stays the constructor's.
+    # Defaults that options cannot be stay the constructor's.
     assert config.model == Choice("own_net.Net", {"width": 5})
     (tmp_path / "my.yaml").write_text(to_yaml(config))
     assert from_file("my.yaml") == dataclasses.replace(config, method=with_absolute_files(config).method)
