@@ -119,12 +119,12 @@ def _show(folders: Sequence[Path], options: ResultsOptions, out: Path, command: 
     say(terminal(results))
     with writing(out):
         out.mkdir(parents=True, exist_ok=True)
+    write_text(out / "results.csv", as_csv(results))
     # matplotlib takes a second to import, which a wrong option need not wait for
     from launch.plots.figures import Beside, write_figures
 
     beside = Beside(options.classes, options.partitions, options.tasks, options.client, options.of_class)
     figures = write_figures(design, metric, beside, out)
-    write_text(out / "results.csv", as_csv(results))
     write_text(out / "results.md", markdown(results, command, figures))
     say(f"\n{out}: results.csv, results.md{''.join(f', {name}' for name in figures)}")
     for each in design.differing:

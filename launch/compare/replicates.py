@@ -64,11 +64,24 @@ class Replicates:
         return {state: number[state] for state in order if number[state]}
 
     @property
+    def last(self) -> int:
+        """The last round that all runs that count have, but for those that ended before it by their rule."""
+        return min((max(run.rounds, run.wanted) if run.stopped else run.rounds for run in self._begun), default=0)
+
+    @property
     def compared(self) -> tuple[Run, ...]:
-        """Runs that count and have begun, all as they were after the last round that every one of them has."""
-        begun = [run for run in self.counted if run.rounds]
-        last = min((run.rounds for run in begun), default=0)
+        """Runs that count and have begun, all as they were after the last round that they share."""
+        begun, last = self._begun, self.last
         return tuple(replace(run, curves={k: _until(last, curve) for k, curve in run.curves.items()}) for run in begun)
+
+    @property
+    def shortened(self) -> bool:
+        """Whether there are finished runs that went on after it."""
+        return self.ended and any(run.rounds > self.last for run in self._begun)
+
+    @property
+    def _begun(self) -> list[Run]:
+        return [run for run in self.counted if run.rounds]
 
     def numbers(self, metric: Metric) -> list[Reading]:
         """A metric of the compared runs that have it; rounds to a target only once each run that counts has told."""

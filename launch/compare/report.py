@@ -128,6 +128,11 @@ def _notes(results: Results) -> list[str]:
         notes.append("in brackets: so far, the run of no seed is finished; after the last round that all of them have")
     if any(each.ended and each.states.get("finished") != len(each.runs) for each in results.design.sets):
         notes.append("where the runs of some seeds are finished, numbers are of these alone")
+    for each in results.design.sets:
+        if each.shortened:
+            asked = ", ".join(map(str, sorted({run.wanted for run in each.counted})))
+            whose = ", ".join(filter(None, each.values)) or "finished runs"
+            notes.append(f"{whose}: as after round {each.last}, though seeds were asked for {asked} rounds")
     if again := [run for each in results.design.sets for run in each.once.again]:
         notes.append(f"counted once, as their results are the same: {', '.join(str(run.run.folder) for run in again)}")
     notes += [f"left out: {each}" for each in results.design.differing]

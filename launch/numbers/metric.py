@@ -133,8 +133,11 @@ class Metric:
 
     @property
     def less_is_better(self) -> bool:
-        """Whether it is the smallest number that is best: the fewest rounds to an accuracy, the least forgetting."""
-        return self.of_loss != self.of_target
+        """Whether it is the smallest number that is best: the fewest rounds to a loss, the least forgetting.
+
+        Rounds until so much is forgotten are better the more they are.
+        """
+        return not self.of_loss or self.quantity in ERRORS if self.of_target else self.of_loss
 
 
 def parse_metric(text: str, where: str = "--metric") -> Metric:

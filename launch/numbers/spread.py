@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Collection
 
@@ -17,8 +18,8 @@ def mean(values: Collection[float]) -> float | None:
 
 
 def spread(values: Collection[float]) -> float | None:
-    """Their standard deviation, of two at least."""
-    return statistics.stdev(values) if len(values) > 1 else None
+    """Their standard deviation, of two at least; none if one is infinite."""
+    return statistics.stdev(values) if len(values) > 1 and all(map(math.isfinite, values)) else None
 
 
 def spread_of(readings: Collection[Reading]) -> float | None:

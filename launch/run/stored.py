@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -141,13 +142,13 @@ def _course(path: Path) -> tuple[int, dict[str, Curve], float]:
             for name, cell in row.items():
                 if cell and is_of_phase(name):
                     seconds += float(cell)
-                elif cell and rounds > 0 and name != "round" and not is_of_time(name):
+                elif cell and rounds > 0 and name != "round" and not is_of_time(name) and not math.isnan(float(cell)):
                     curves.setdefault(name, []).append((rounds, float(cell)))
     return rounds, dict(curves), seconds
 
 
 def _failure(path: Path) -> str | None:
-    return path.read_text(encoding="utf-8").strip() if path.is_file() else None
+    return path.read_text(encoding="utf-8", errors="replace").strip() if path.is_file() else None
 
 
 def _summary(path: Path) -> Mapping[str, object]:

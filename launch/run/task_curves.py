@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -40,7 +41,8 @@ def task_curves(folder: Path) -> dict[str, Curve]:
         told = {f"{ON_TASK}{task}": value for task, value in enumerate(accuracies[:trained], 1)}
         told |= {name: value for name, of in MEASURES.items() if (value := _known(of, matrix)) is not None}
         for name, value in told.items():
-            found.setdefault(name, []).append((finished, value))
+            if not math.isnan(value):
+                found.setdefault(name, []).append((finished, value))
     return dict(found)
 
 

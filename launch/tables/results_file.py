@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from functools import cache, partial
 from pathlib import Path
@@ -49,7 +50,7 @@ def as_json(comparison: Comparison, origin: ResultsOrigin) -> str:
                 "columns": {
                     cell.column: {
                         "paper": cell.paper,
-                        "difference": cell.difference,
+                        "difference": _written(cell.difference),
                         "metrics": {numbers.metric.text: _numbers_content(numbers) for numbers in cell.numbers},
                     }
                     for cell in filled.cells
@@ -103,12 +104,21 @@ def _numbers_content(numbers: Numbers) -> dict[str, object]:
     by_seed = {str(seed): each for seed, each in numbers.by_seed.items()}
     missed = {seed: each.value for seed, each in by_seed.items() if each.missed}
     return {
-        "mean": numbers.mean,
+        "mean": _written(numbers.mean),
         "spread": numbers.spread,
         "reached": numbers.reached,
-        "by_seed": {seed: None if each.missed else each.value for seed, each in by_seed.items()},
+        "by_seed": {seed: None if each.missed else _written(each.value) for seed, each in by_seed.items()},
         **({"at_least": missed} if missed else {}),
     }
+
+
+def _written(value: float | None) -> float | str | None:
+    """A number as JSON has it, which knows none that is infinite."""
+    return value if value is None or math.isfinite(value) else str(value)
+
+
+def _number(value: object, where: str) -> float:
+    return math.inf if value == "inf" else fields.number(value, where)
 
 
 def _judged_content(judged: Judged) -> dict[str, object]:
@@ -150,7 +160,7 @@ def _readings(stored: Mapping[str, object], row: Row, small: bool, where: str) -
             by_metric[metric] = {}
             for seed, value in by_seed.items():
                 known = missed.get(seed) if value is None else value
-                number = fields.number(one_more() if known is None else known, f"{here}.{metric}.by_seed.{seed}")
+                number = _number(one_more() if known is None else known, f"{here}.{metric}.by_seed.{seed}")
                 by_metric[metric][int(seed)] = Reading(number, missed=value is None)
     seeds = fields.listing(stored.get("seeds"), f"{where}.seeds")
     return Readings(tuple(int(str(seed)) for seed in seeds), by_metric)

@@ -6,25 +6,18 @@ import csv
 import json
 import shutil
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from itertools import product
 from pathlib import Path
 
-import numpy as np
 import pytest
 import yaml
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from launching import SMALL, options, resumed, simulated
 from PIL import Image
-from written_runs import Written, design_in
+from written_runs import Written
 
 from fl_ddp.errors import RunError
 from fl_ddp.results.run_folder import RunFolder
-from launch.compare.replicates import Design, in_order
-from launch.numbers.metric import parse_metric
-from launch.numbers.reading import Reading, values_of
-from launch.numbers.spread import mean, spread, spread_of, with_spread
 from launch.results import main
 from launch.run.failure import Failure, failure_beside
 from launch.run.stored import read_run
@@ -139,11 +132,21 @@ def test_rounds_to_a_target_are_averaged_once_every_seed_has_told(show: Showing)
 
 @pytest.mark.parametrize(
     ("metric", "best"),
-    [("final", "0.2"), ("final of forgetting", "0.1"), ("best of forgetting", "0.1"), ("rounds_to 0.5", "0.2")],
+    [
+        ("final", "0.2"),
+        ("final of forgetting", "0.1"),
+        ("best of forgetting", "0.1"),
+        ("rounds_to 0.5", "0.2"),
+        ("rounds_to 0.3 of loss", "0.1"),
+    ],
 )
 def test_the_best_setting_has_a_star(show: Showing, metric: str, best: str) -> None:
     Written({"lr": 0.1}, [0.1, 0.4], forgetting=[0.0, 0.1]).at(Path("runs/a"))
     Written({"lr": 0.2}, [0.2, 0.6], forgetting=[0.2, 0.3]).at(Path("runs/b"))
+    for folder, losses in (("a", ("loss", 0.3, 0.2)), ("b", ("loss", 0.5, 0.3))):
+        file = Path("runs", folder, "metrics.csv")
+        rows = zip(file.read_text().splitlines(), losses, strict=True)
+        file.write_text("".join(f"{row},{cell}\n" for row, cell in rows))
     out = show("runs", "--metric", metric)[1]
     assert [line.split()[0] for line in out.splitlines() if " *" in line] == [best]
     assert f"*: best by {metric}" in out
@@ -222,7 +225,7 @@ def test_a_seed_that_ran_twice_counts_once(show: Showing) -> None:
 
     shutil.rmtree("runs/c")
     shutil.rmtree("runs/begun")
-    assert "±" not in show("runs")[1].splitlines()[3]
+    assert "±" not in show("runs")[1].splitlines()[4]
     assert table(Path("runs"))[0]["final_spread"] == ""
 
 
@@ -244,78 +247,39 @@ def test_runs_that_should_be_the_same_and_are_not_are_an_error_and_no_number(sho
     assert code == 1 and "no run has begun" not in out and "left out: runs/a and runs/b" in out
 
 
-def test_replicates_differ_in_the_seed_and_nothing_else(tmp_path: Path) -> None:
-    design = design_in(
-        tmp_path,
-        {
-            f"{method}{mu}{seed}": Written(
-                {"method": method, "seed": seed, "name": f"{seed}", **({"method.mu": mu} if mu else {})}, [0.5]
-            )
-            for method, mu in (("FedAvg", 0), ("FedProx", 2), ("FedProx", 10), ("Scaffold", 0))
-            for seed in (0, 1)
-        },
-    )
-    # method.weights comes with the method: it does not differ beside it
-    assert design.keys == ("method", "method.mu") and design.names == ("method", "mu")
-    assert [g.values for g in design.sets] == [
-        ("FedAvg", ""), ("FedProx", "2"), ("FedProx", "10"), ("Scaffold", "")
-    ]  # fmt: skip
-    assert [[run.seed for run in replicates.runs] for replicates in design.sets] == [[0, 1]] * 4
+def test_runs_that_ended_by_their_rule_count_with_their_own_ends(show: Showing) -> None:
+    rule = {"stop_at": "accuracy=0.8"}
+    for seed, curve in enumerate(([0.1, 0.5, 0.8], [0.1, 0.2, 0.3, 0.4, 0.82], [0.9])):
+        run = Written({**rule, "seed": seed}, curve, rounds=9).at(Path(f"runs/{seed}"))
+        (run / "summary.json").write_text(json.dumps({"rounds": len(curve), "stopped": "accuracy is 0.8"}))
+    out = show("runs")[1]
+    (row,) = table(Path("runs"))
+    assert (row["finished"], row["final_runs"], row["traffic_up_bytes_mean"]) == ("3", "3", "3000000.0")
+    assert float(row["final_mean"]) == pytest.approx((80 + 82 + 90) / 3) and "as after round" not in out
+    Written({**rule, "seed": 3}, [0.2, 0.4]).at(Path("runs/3"))  # asked for fewer rounds, and all others cut to those
+    out = show("runs")[1]
+    assert float(table(Path("runs"))[0]["final_mean"]) == pytest.approx((50 + 20 + 90 + 40) / 4)
+    assert "finished runs: as after round 2, though seeds were asked for 2, 9 rounds" in out
 
 
-def test_more_rounds_of_some_seeds_do_not_set_them_apart(tmp_path: Path) -> None:
-    runs = {
-        f"{lr}{seed}": Written({"lr": lr, "seed": seed}, [0.5, 0.6, 0.7][: 2 + seed])
-        for lr in (0.1, 0.2)
-        for seed in (0, 1)
-    }
-    design = design_in(tmp_path, runs)
-    assert design.keys == ("lr",)
-    assert [values_of(replicates.numbers(parse_metric("final"))) for replicates in design.sets] == [[60, 60]] * 2
-
-
-def test_rounds_that_are_varied_set_runs_apart(tmp_path: Path) -> None:
-    runs = {f"{n}{seed}": Written({"seed": seed}, [0.5] * n) for n in (1, 2) for seed in (0, 1)}
-    assert design_in(tmp_path, runs).keys == ("rounds",)
-
-
-def test_names_are_as_short_as_they_can_be_told_apart(tmp_path: Path) -> None:
-    runs = {f"{seed}{lr}": Written({"partition.seed": seed, "lr": lr}, [0.5]) for seed in (1, 2) for lr in (0.1, 0.2)}
-    assert design_in(tmp_path, runs).names == ("seed", "lr")
-    assert Design(("data.seed", "partition.seed", "lr"), ()).names == ("data.seed", "partition.seed", "lr")
-
-
-@given(st.lists(st.floats(0, 100), min_size=1, max_size=10))
-def test_mean_and_spread_are_the_sample_s(values: list[float]) -> None:
-    assert mean(values) == pytest.approx(np.mean(values))
-    assert (spread(values) is None) == (len(values) < 2)
-    if len(values) > 1:
-        assert spread(values) == pytest.approx(np.std(values, ddof=1), abs=1e-9)
-
-
-def readings(*values: float, missed: Sequence[float] = ()) -> list[Reading]:
-    return [*map(Reading, values), *(Reading(value, missed=True) for value in missed)]
-
-
-def test_missed_targets_are_counted_and_make_a_mean_the_least_it_can_be() -> None:
-    assert with_spread(readings(3, missed=(11, 11)), "rounds") == ">= 8.3 (1 of 3 reach it)"
-    assert with_spread(readings(missed=(11, 11)), "rounds") == "not reached by any of 2"
-    assert (with_spread(readings(missed=[11]), "rounds"), with_spread([], "percent")) == ("not reached", "-")
-    assert spread_of(readings(3, missed=[11])) is None
-
-
-def test_a_mean_has_as_many_digits_as_its_spread() -> None:
-    assert with_spread(readings(26, 27), "rounds") == "26.5 ± 0.7" and with_spread(readings(26), "rounds") == "26"
-
-
-@given(st.lists(st.one_of(st.floats(allow_nan=False).map(str), st.sampled_from(["FedAvg", "null"])), max_size=8))
-@settings(max_examples=50)
-def test_values_are_sorted_numbers_first(values: list[str]) -> None:
-    ordered = sorted(values, key=in_order)
-    numbers = [float(v) for v in ordered if v not in ("FedAvg", "null")]
-    assert numbers == sorted(numbers)
-    assert [v for v in ordered if v in ("FedAvg", "null")] == sorted(v for v in values if v in ("FedAvg", "null"))
-    assert ordered[: len(numbers)] == [v for v in ordered if v not in ("FedAvg", "null")]
+def test_cells_without_a_number_are_passed_over_and_infinite_ones_have_no_spread(show: Showing) -> None:
+    later, never = "final of accuracy/later", "final of accuracy/never"
+    for seed in (0, 1):
+        file = Written({"seed": seed}, [0.5, 0.75]).at(Path(f"runs/{seed}")) / "metrics.csv"
+        head, first, second = file.read_text().splitlines()
+        added = (",accuracy/later,accuracy/never,loss", ",nan,nan,1000", f",0.{seed + 1},nan,{2000 - 1999 * seed}")
+        rows = [row + cells for row, cells in zip((head, first, second), added, strict=True)]
+        file.write_text("\n".join(rows) + "\n")
+    for metric, shown in (
+        (later, "15.00 ± 7.07"),
+        ("best of accuracy/later", "15.00 ± 7.07"),
+        ("running_mean of accuracy/later", "15.00 ± 7.07"),
+        (never, "-"),
+        ("final of perplexity", "inf"),
+    ):
+        code, out, err = show("runs", "--metric", metric)
+        assert (code, err) == (0, "") and shown in out.splitlines()[4], metric
+    assert Path("runs/curves.png").is_file()
 
 
 @pytest.mark.parametrize(

@@ -120,6 +120,9 @@ def test_malformed_metrics_are_refused(text: str) -> None:
         ("final of accuracy/T-shirt/top", "accuracy/T-shirt/top", "accuracy of class T-shirt/top", False),
         ("final of own_accuracy/12/cat", "own_accuracy/12/cat", "client 12's own accuracy of class cat", False),
         ("rounds_to 0.5 of accuracy/cat", "accuracy/cat", "accuracy of class cat", True),
+        ("rounds_to 0.5 of loss", "loss", "loss", True),
+        ("rounds_to fedavg of perplexity", "perplexity", "perplexity", True),
+        ("rounds_to 0.2 of forgetting", "forgetting", "forgetting", False),
     ],
 )
 def test_metrics_may_be_of_one_class_and_of_one_clients_class(text: str, quantity: str, words: str, less: bool) -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import math
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tiny_results import ELSEWHERE, HERE, tiny_comparison, write_results
+from tiny_results import ELSEWHERE, HERE, RUNS, tiny_comparison, write_results
 
 from fl_ddp.errors import ConfigError
 from launch.tables.comparison import Comparison
@@ -68,6 +70,14 @@ def test_a_file_names_seeds_and_what_was_decided_and_is_short(file: Path) -> Non
     assert [each["verdict"] for each in content["orderings"]] == ["holds", "does not hold", "not decided"]
     assert [each["before"] for each in content["orderings"]] == [None, {"tolerance": 40, "verdict": "holds"}, None]
     assert max(map(len, text.splitlines()[2:])) <= 120 and '"by_seed": {"0": 30.0, "2": 40.0}' in text
+
+
+def test_an_infinite_number_comes_back_too(tmp_path: Path) -> None:
+    slow = replace(RUNS["digits/slow"][2], curves={"accuracy": [(1, math.inf), (2, math.inf), (3, math.inf)]})
+    comparison, origin = tiny_comparison(tmp_path, {**RUNS, "digits/slow": {**RUNS["digits/slow"], 2: slow}})
+    write_results(tmp_path / "results.json", tmp_path, comparison, origin)
+    assert read_results(tmp_path / "results.json") == (comparison, origin)
+    assert comparison.rows[1].cells[1].numbers[0].mean == math.inf
 
 
 def test_an_older_file_is_judged_by_the_table_as_it_is_now(file: Path) -> None:

@@ -1,0 +1,91 @@
+"""Replicates: which runs are one row of a table, and how their numbers are put together and ordered."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from written_runs import Written, design_in
+
+from launch.compare.replicates import Design, in_order
+from launch.numbers.metric import parse_metric
+from launch.numbers.reading import Reading, values_of
+from launch.numbers.spread import mean, spread, spread_of, with_spread
+
+
+def test_replicates_differ_in_the_seed_and_nothing_else(tmp_path: Path) -> None:
+    design = design_in(
+        tmp_path,
+        {
+            f"{method}{mu}{seed}": Written(
+                {"method": method, "seed": seed, "name": f"{seed}", **({"method.mu": mu} if mu else {})}, [0.5]
+            )
+            for method, mu in (("FedAvg", 0), ("FedProx", 2), ("FedProx", 10), ("Scaffold", 0))
+            for seed in (0, 1)
+        },
+    )
+    # method.weights comes with the method: it does not differ beside it
+    assert design.keys == ("method", "method.mu") and design.names == ("method", "mu")
+    assert [g.values for g in design.sets] == [
+        ("FedAvg", ""), ("FedProx", "2"), ("FedProx", "10"), ("Scaffold", "")
+    ]  # fmt: skip
+    assert [[run.seed for run in replicates.runs] for replicates in design.sets] == [[0, 1]] * 4
+
+
+def test_more_rounds_of_some_seeds_do_not_set_them_apart(tmp_path: Path) -> None:
+    runs = {
+        f"{lr}{seed}": Written({"lr": lr, "seed": seed}, [0.5, 0.6, 0.7][: 2 + seed])
+        for lr in (0.1, 0.2)
+        for seed in (0, 1)
+    }
+    design = design_in(tmp_path, runs)
+    assert design.keys == ("lr",)
+    assert [values_of(replicates.numbers(parse_metric("final"))) for replicates in design.sets] == [[60, 60]] * 2
+
+
+def test_rounds_that_are_varied_set_runs_apart(tmp_path: Path) -> None:
+    runs = {f"{n}{seed}": Written({"seed": seed}, [0.5] * n) for n in (1, 2) for seed in (0, 1)}
+    assert design_in(tmp_path, runs).keys == ("rounds",)
+
+
+def test_names_are_as_short_as_they_can_be_told_apart(tmp_path: Path) -> None:
+    runs = {f"{seed}{lr}": Written({"partition.seed": seed, "lr": lr}, [0.5]) for seed in (1, 2) for lr in (0.1, 0.2)}
+    assert design_in(tmp_path, runs).names == ("seed", "lr")
+    assert Design(("data.seed", "partition.seed", "lr"), ()).names == ("data.seed", "partition.seed", "lr")
+
+
+@given(st.lists(st.floats(0, 100), min_size=1, max_size=10))
+def test_mean_and_spread_are_the_sample_s(values: list[float]) -> None:
+    assert mean(values) == pytest.approx(np.mean(values))
+    assert (spread(values) is None) == (len(values) < 2)
+    if len(values) > 1:
+        assert spread(values) == pytest.approx(np.std(values, ddof=1), abs=1e-9)
+
+
+def readings(*values: float, missed: Sequence[float] = ()) -> list[Reading]:
+    return [*map(Reading, values), *(Reading(value, missed=True) for value in missed)]
+
+
+def test_missed_targets_are_counted_and_make_a_mean_the_least_it_can_be() -> None:
+    assert with_spread(readings(3, missed=(11, 11)), "rounds") == ">= 8.3 (1 of 3 reach it)"
+    assert with_spread(readings(missed=(11, 11)), "rounds") == "not reached by any of 2"
+    assert (with_spread(readings(missed=[11]), "rounds"), with_spread([], "percent")) == ("not reached", "-")
+    assert spread_of(readings(3, missed=[11])) is None
+
+
+def test_a_mean_has_as_many_digits_as_its_spread() -> None:
+    assert with_spread(readings(26, 27), "rounds") == "26.5 ± 0.7" and with_spread(readings(26), "rounds") == "26"
+
+
+@given(st.lists(st.one_of(st.floats(allow_nan=False).map(str), st.sampled_from(["FedAvg", "null"])), max_size=8))
+@settings(max_examples=50)
+def test_values_are_sorted_numbers_first(values: list[str]) -> None:
+    ordered = sorted(values, key=in_order)
+    numbers = [float(v) for v in ordered if v not in ("FedAvg", "null")]
+    assert numbers == sorted(numbers)
+    assert [v for v in ordered if v in ("FedAvg", "null")] == sorted(v for v in values if v in ("FedAvg", "null"))
+    assert ordered[: len(numbers)] == [v for v in ordered if v not in ("FedAvg", "null")]
