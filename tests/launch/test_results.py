@@ -278,7 +278,8 @@ def test_cells_without_a_number_are_passed_over_and_infinite_ones_have_no_spread
         ("final of perplexity", "inf"),
     ):
         code, out, err = show("runs", "--metric", metric)
-        assert (code, err) == (0, "") and shown in out.splitlines()[4], metric
+        assert (code, err) == (0, "") and shown in (row := out.splitlines()[4]), metric
+        assert f"{shown} ±" not in row
     assert Path("runs/curves.png").is_file()
 
 
