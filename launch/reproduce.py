@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from fl_ddp.errors import ConfigError
@@ -20,13 +21,13 @@ from launch.run.stored import Run
 from launch.run.trial import Trial
 from launch.slurm.folders import array_folder
 from launch.slurm.options import SlurmOptions
-from launch.tables.comparison import Comparison, RunsBySeed, compare
+from launch.tables.comparison import Comparison, compare
 from launch.tables.options import ReproduceOptions
 from launch.tables.origin import ResultsOrigin, origin_now
 from launch.tables.recipe_list import recipe_list
 from launch.tables.report import markdown, terminal
 from launch.tables.results_file import as_json
-from launch.tables.seeded_row import SeededRow, seeded_rows
+from launch.tables.seeded_row import SeededRow, seeded_rows, seeds_beside
 from launch.tables.yaml_file import load_table, table_names
 
 HELP = """usage: python -m launch.reproduce PAPER/TABLE [--option value ...]
@@ -100,8 +101,14 @@ def _reproduce(options: ReproduceOptions, over: Sequence[str], executor: Executo
             why = f"reconstruction.csv is of {epochs} epochs of a decoder, not {DECODER_EPOCHS}; leave --report away"
             failed[each.label] = why
     runs = _read_all(rows, failed)
+    other_seeds = sorted(seeds_beside(rows) - {*options.seeds_of_runs})
+    _add_finished(seeded_rows(table.rows, other_seeds, small=options.small, out=Path(options.out), extra=over), runs)
+    if options.report and not runs and not failed:
+        raise ConfigError(folder, "holds no run of the table yet; leave --report away to make them")
     comparison = compare(table, runs, small=options.small)
-    _write(comparison, origin_now(command, comparison, runs), folder)
+    say(terminal(comparison))
+    if runs:
+        _write(comparison, origin_now(command, comparison, runs), folder)
     for label, why in failed.items():
         print(f"failed: {label}: {why}", file=sys.stderr)
     return 1 if failed else 0
@@ -114,7 +121,7 @@ def _preview(trials: Sequence[Trial], executor: Executor, folder: Path) -> None:
     say(executor.preview([trial for trial in trials if trial not in finished], array_folder(folder)))
 
 
-def _read_all(rows: Sequence[SeededRow], failed: dict[str, str]) -> dict[str, RunsBySeed]:
+def _read_all(rows: Sequence[SeededRow], failed: dict[str, str]) -> dict[str, dict[int, Run]]:
     """What lies in the folders of all rows, by full name of the row and seed; what is no run of the row has failed."""
     found: dict[str, dict[int, Run]] = {}
     for each in rows:
@@ -125,12 +132,19 @@ def _read_all(rows: Sequence[SeededRow], failed: dict[str, str]) -> dict[str, Ru
             continue
         if run:
             found.setdefault(each.row.full_name, {})[each.seed] = run
-    return dict(found)
+    return found
+
+
+def _add_finished(rows: Sequence[SeededRow], runs: dict[str, dict[int, Run]]) -> None:
+    """Count finished runs of seeds that are not asked for now, too: what earlier commands have made is not lost."""
+    for each in rows:
+        with suppress(ConfigError):  # another run lies there, which nobody asked for
+            if each.folder.is_dir() and (run := each.trial.read_run()) and run.ended:
+                runs.setdefault(each.row.full_name, {})[each.seed] = run
 
 
 def _write(comparison: Comparison, origin: ResultsOrigin, folder: Path) -> None:
-    """Print the comparison, and leave it beside the runs."""
-    say(terminal(comparison))
+    """Leave the comparison beside the runs."""
     folder.mkdir(parents=True, exist_ok=True)
     write_text(folder / "results.md", markdown(comparison, origin))
     write_text(folder / "results.json", as_json(comparison, origin))

@@ -179,7 +179,7 @@ def _filled(row: Row, columns: Sequence[Column], readings: Readings | None, smal
 
 
 def _readings(table: Table, row: Row, runs: Mapping[str, RunsBySeed], small: bool) -> Readings:
-    mine = runs.get(row.full_name, {})
+    mine = dict(sorted(runs.get(row.full_name, {}).items()))
     by_metric = {}
     for metric in (metric for column in table.columns_of(small) for metric in column.metrics):
         others = runs.get(f"{row.group}/{metric.other_row}", {}) if metric.other_row else mine

@@ -19,7 +19,7 @@ class ReproduceOptions:
         table: importance/table3, say, or the path of a *.table.yaml file.
         row: only these rows: group/row, a row in all groups, or a whole group.
         small: the scaled-down twins: minutes on two cores, for the orderings only.
-        seeds: 0..2, or 0,3,5 [0..2; 0 with --small].
+        seeds: to run, 0..2 or 0,3,5 [0..2; 0 with --small]; the table has finished ones of others too.
         out: runs go to DIR/<paper>/<table>[-small]/<group>-<row>-seed<k>, results beside them.
         dry_run: print the commands and stop.
         report: run nothing, print what there is.

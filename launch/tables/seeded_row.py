@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,6 +15,8 @@ from fl_ddp.errors import ConfigError
 from launch.input.words import key_of
 from launch.run.trial import Trial
 from launch.tables.rows import Row
+
+_SEED = re.compile(r"-seed(0|[1-9]\d*)$")
 
 
 @dataclass(frozen=True)
@@ -78,3 +81,9 @@ def seeded_rows(
             folder = out / f"{row.table}{'-small' if small else ''}" / f"{row.run}-seed{seed}"
             found.append(SeededRow(row, seed, folder, (f"--config={row.base}", *given, f"--seed={seed}"), tuple(extra)))
     return found
+
+
+def seeds_beside(rows: Iterable[SeededRow]) -> set[int]:
+    """Seeds of all runs that lie beside those of some rows."""
+    beside = (path for folder in {each.folder.parent for each in rows} for path in folder.glob("*-seed*/"))
+    return {int(found[1]) for path in beside if (found := _SEED.search(path.name))}

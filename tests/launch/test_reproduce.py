@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
 import signal
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 from launching import checkpoints, launched
 from tiny_table import write_table
+from written_runs import Written
 
 from launch.reproduce import main
 from launch.run.stored import read_run
@@ -126,7 +128,7 @@ def test_a_table_is_run_skipped_resumed_and_judged(table: str, capfd: pytest.Cap
     # a run that went on longer than it is asked for is read at that round
     main([table, "--row", "slow", "--seeds", "0", "--rounds", "2", "--report"])
     cell = json.loads((folder / "results.json").read_text())["rows"][1]["columns"]["end"]
-    assert cell["metrics"]["final"]["mean"] == pytest.approx(100 * accuracies[1])
+    assert cell["metrics"]["final"]["by_seed"]["0"] == pytest.approx(100 * accuracies[1])
 
     # another run than the row's is never counted as the row's
     capfd.readouterr()
@@ -146,6 +148,50 @@ def test_ctrl_c_saves_the_run_and_the_same_command_goes_on(table: str, tmp_path:
     assert "digits/slow seed 1: not started" in ended.err
     stopped = read_run(run)
     assert stopped is not None and not stopped.ended and checkpoints(run)[-1] == f"round_{stopped.rounds:06}"
+
+
+def fedavg(seed: int, curve: Sequence[float], **settings: object) -> Path:
+    """A run of the row fedavg."""
+    settings = {"config": "tiny/base.yaml", "seed": seed, **settings}
+    return Written(settings, curve, rounds=3).at(Path(f"reproduce/tiny/table1/digits-fedavg-seed{seed}"))
+
+
+def test_the_table_has_finished_runs_of_all_seeds_whichever_were_asked_for(
+    table: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    for seed, end in ((0, 0.5), (1, 0.6), (7, 0.7)):
+        fedavg(seed, [0.1, 0.2, end])
+    fedavg(2, [0.1, 0.2])  # not at its end: counts where it is asked for alone
+    fedavg(4, [0.1, 0.2, 0.9], lr=0.5)  # of another command
+    file = Path("reproduce/tiny/table1/results.json")
+    for words, seeds in (
+        (["--seeds", "1"], ["0", "1", "7"]),
+        (["--seeds", "0", "--row", "slow"], ["0", "1", "7"]),
+        ([], ["0", "1", "2", "7"]),
+    ):
+        code, _, err = reproduce(capfd, [table, "--report", *words])
+        assert (code, err) == (0, "")
+        (row,) = json.loads(file.read_text())["rows"]
+        assert list(row["columns"]["early"]["metrics"]["running_mean@2"]["by_seed"]) == seeds
+        assert list(row["columns"]["end"]["metrics"]["final"]["by_seed"]) == [seed for seed in seeds if seed != "2"]
+    code, _, err = reproduce(capfd, [table, "--report", "--seeds", "4"])
+    assert code == 1 and "digits-fedavg-seed4: holds another run (lr is 0.5, not " in err
+
+
+def test_a_report_on_no_run_overwrites_nothing(table: str, capfd: pytest.CaptureFixture[str]) -> None:
+    file = Path("reproduce/tiny/table1/results.json")
+    code, out, err = reproduce(capfd, [table, "--report"])
+    assert (code, out) == (2, "") and "reproduce/tiny/table1: holds no run of the table yet" in err
+    assert not Path("reproduce").exists()
+    run = fedavg(0, [0.1, 0.2, 0.5])
+    reproduce(capfd, [table, "--report"])
+    before = file.read_bytes()
+    shutil.rmtree(run)
+    assert reproduce(capfd, [table, "--report"])[0] == 2
+    fedavg(0, [0.1, 0.2, 0.5], lr=0.5)
+    code, out, err = reproduce(capfd, [table, "--report"])
+    assert code == 1 and "without a run: digits/fedavg" in out and "holds another run" in err
+    assert file.read_bytes() == before
 
 
 def test_a_folder_that_holds_no_run_is_left_alone(table: str, capfd: pytest.CaptureFixture[str]) -> None:
