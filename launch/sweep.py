@@ -87,7 +87,7 @@ def _sweep(options: SweepOptions, base: tuple[str, ...], executor: Executor) -> 
         return 0
     if changed := ", ".join(sorted({*before} ^ {*sweep.base})):
         _refuse_change(sweep, list(trials.values()), changed)
-    return _report(sweep, chosen, _make(now, sweep, executor))
+    return _report(sweep, chosen, _make(now, sweep, before, executor))
 
 
 def _refuse_change(sweep: Sweep, trials: Sequence[Trial], changed: str) -> None:
@@ -106,24 +106,34 @@ def _refuse_change(sweep: Sweep, trials: Sequence[Trial], changed: str) -> None:
         raise ConfigError(sweep.folder, f"{waits}; wait for it, or scancel {job_id}")
 
 
-def _make(trials: Sequence[Trial], sweep: Sweep, executor: Executor) -> list[Outcome]:
-    """Make runs, and note in sweep.json which of them fail."""
+def _make(trials: Sequence[Trial], sweep: Sweep, before: tuple[str, ...], executor: Executor) -> list[Outcome]:
+    """Make runs, and note in sweep.json which of them fail.
+
+    Args:
+        trials: to be made.
+        sweep: with all points that this command knows of.
+        before: options that all runs had when it was read.
+        executor: makes the runs.
+    """
 
     def note(outcome: Outcome) -> None:
         sweep.set_failed(outcome.trial.label, outcome.words if outcome.state == "failed" else None)
         sweep.write()
 
-    before = read_sweep(sweep.folder)
-    is_new = not sweep.folder.exists()
+    made_here = not sweep.folder.exists()
     with made_folders([sweep.folder]), RunFolder(sweep.folder):
+        now = read_sweep(sweep.folder)  # another command may have written it before this one had the lock
+        if now.base not in (before, sweep.base):
+            raise ConfigError(sweep.folder, "another command has just given it other options; call this one again")
+        sweep.entries = now.entries | sweep.entries
         sweep.write()
         try:
             return executor.make_all(trials, array_folder(sweep.folder), note)
         except ConfigError:  # nothing is submitted
-            if is_new:
+            if made_here and not now.entries:
                 shutil.rmtree(sweep.folder)
             else:
-                before.write()
+                now.write()
             raise
 
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import shutil
 import signal
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from launching import SMALL, checkpoints, launched, numbers, options, own_model, simulated
+from written_runs import Written
 
 from fl_ddp.results.run_folder import RunFolder, is_held
 from launch.local.runs import places_for
@@ -19,6 +22,7 @@ from launch.run.trial import Trial
 from launch.sweep import main
 from launch.sweeps.folder import over
 from launch.sweeps.points import folder_name
+from launch.sweeps.trials import trials_of
 
 BASE = options({key: value for key, value in SMALL.items() if key != "name"})
 SWEEP = [*BASE, "--name", "mine"]
@@ -98,6 +102,41 @@ def test_another_base_under_the_same_name_is_refused(sweep: Sweeping) -> None:
     code, _, err = sweep(*SWEEP, "--lr=0.5", "--grid", "seed=1")
     assert code == 2 and "seed=0: holds another run (lr is 0.1, not 0.5)" in err
     assert (FOLDER / "sweep.json").read_text() == before and not (FOLDER / "seed=1").exists()
+
+
+def test_points_that_another_command_adds_meanwhile_are_kept(sweep: Sweeping, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = {key: value for key, value in SMALL.items() if key not in ("name", "rounds")}
+    for seed in (0, 1):
+        Written({**settings, "seed": seed}, [0.1, 0.2, 0.3]).at(FOLDER / f"seed={seed}")
+    shutil.move("sweeps", "done")
+    others: list[list[str]] = []
+
+    def trials_while_another_command_runs(*given: Any) -> dict[str, Trial]:
+        if others:
+            shutil.copytree("done", "sweeps", dirs_exist_ok=True)
+            assert main(others.pop()) == 0
+        return trials_of(*given)
+
+    monkeypatch.setattr("launch.sweep.trials_of", trials_while_another_command_runs)
+
+    def points() -> list[str]:
+        return [point["folder"] for point in json.loads((FOLDER / "sweep.json").read_text())["points"]]
+
+    other = [*SWEEP, "--grid", "seed=1"]
+    others.append(other)
+    assert sweep(*SWEEP, "--grid", "seed=0")[0] == 0 and points() == ["seed=1", "seed=0"]
+
+    # one that fails leaves what the other one wrote, and does not take its new folder away
+    shutil.rmtree("sweeps")
+    others.append(other)
+    monkeypatch.setenv("PATH", "")
+    assert sweep(*SWEEP, "--grid", "seed=0..2", "--executor", "slurm")[0] == 2 and points() == ["seed=1"]
+
+    shutil.rmtree("sweeps")
+    others.append(other)
+    code, _, err = sweep(*SWEEP, "--grid", "seed=0", "--eval_every", "2")
+    assert code == 2 and "sweeps/mine: another command has just given it other options" in err
+    assert points() == ["seed=1"]
 
 
 @pytest.mark.slow
