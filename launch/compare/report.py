@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +12,7 @@ from fl_ddp.host.text_table import TextTable
 from launch.compare.found_runs import Finds
 from launch.compare.replicates import Design, Replicates
 from launch.numbers.metric import Metric
-from launch.numbers.reading import reached, values_of
+from launch.numbers.reading import reached, standing, values_of
 from launch.numbers.spread import mean, spread, spread_of, with_spread
 
 
@@ -37,12 +36,10 @@ class Results:
     def best(self) -> Replicates | None:
         """The finished replicates with the best mean of the first metric, if there are others to compare them with."""
         metric = self.metrics[0]
-        readings = [(each, each.numbers(metric)) for each in self.design.sets if each.ended]
-        known = [(statistics.fmean(values_of(found)), reached(found), each) for each, found in readings if found]
-        if len(known) < 2:
+        readings = {each: found for each in self.design.sets if each.ended and (found := each.numbers(metric))}
+        if len(readings) < 2 or not any(map(reached, readings.values())):
             return None
-        _, successes, replicates = (min if metric.less_is_better else max)(known, key=lambda each: each[0])
-        return replicates if successes else None
+        return max(readings, key=lambda each: standing(readings[each], less_is_better=metric.less_is_better))
 
 
 def terminal(results: Results) -> str:

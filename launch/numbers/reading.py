@@ -27,3 +27,14 @@ def values_of(readings: Collection[Reading]) -> list[float]:
 def reached(readings: Collection[Reading]) -> int:
     """How many did not miss a target."""
     return sum(not each.missed for each in readings)
+
+
+def standing(readings: Collection[Reading], *, less_is_better: bool) -> tuple[float, float]:
+    """What sorts readings of several runs, the best ones last: by the share that missed a target, then by the mean.
+
+    Args:
+        readings: one at least.
+        less_is_better: whether small numbers, and so targets that are reached, are good.
+    """
+    sign, number = -1 if less_is_better else 1, len(readings)
+    return sign * (number - reached(readings)) / number, sign * sum(values_of(readings)) / number

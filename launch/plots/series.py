@@ -11,8 +11,7 @@ from matplotlib.lines import Line2D
 
 from launch.compare.replicates import Design, Replicates, as_number
 from launch.numbers.metric import Metric
-from launch.numbers.reading import reached, values_of
-from launch.numbers.spread import mean
+from launch.numbers.reading import standing
 from launch.plots.figure_style import GREY, MARKERS, MOST_COLOURS, colours
 
 
@@ -80,11 +79,9 @@ def short(value: str) -> str:
 
 def _best(labels: Mapping[Replicates, str], metric: Metric) -> list[str]:
     """The names of the best replicates, the best ones first."""
-    sign = -1 if metric.less_is_better else 1
-    scores: dict[str, float] = {}
+    scores: dict[str, tuple[float, float]] = {}
     for replicates, name in labels.items():
         readings = replicates.numbers(metric)
-        value = mean(values_of(readings)) if reached(readings) else None
-        score = -math.inf if value is None else sign * value
-        scores[name] = max(scores.get(name, -math.inf), score)
-    return sorted(scores, key=lambda name: -scores[name])[:MOST_COLOURS]
+        score = standing(readings, less_is_better=metric.less_is_better) if readings else (-math.inf, -math.inf)
+        scores[name] = max(scores.get(name, score), score)
+    return sorted(scores, key=scores.__getitem__, reverse=True)[:MOST_COLOURS]

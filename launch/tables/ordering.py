@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import Literal
 
 from fl_ddp.errors import ConfigError
-from launch.numbers.reading import Reading
+from launch.numbers.reading import Reading, reached, values_of
 from launch.numbers.spread import mean
 
 Verdict = Literal["holds", "does not hold", "not decided"]
@@ -83,7 +83,8 @@ def decide(ordering: Ordering, readings: Mapping[str, BySeed]) -> Decision:
     Args:
         ordering: what is expected.
         readings: by row and seed; of a row without numbers there may be none. A missed target is later than all that
-            are reached, whatever the tolerance, and of two that are missed none is first.
+            are reached, whatever the tolerance, and of two that are missed none is first. The mean over seeds of which
+            one misses is the least that it can be, so it shows nothing where it is not the larger one.
     """
     known = [row for row in ordering.rows if readings.get(row)]
     seeds = tuple(sorted(set.intersection(*(set(readings[row]) for row in known)) if known else ()))
@@ -91,22 +92,22 @@ def decide(ordering: Ordering, readings: Mapping[str, BySeed]) -> Decision:
     if not seeds or not pairs:
         missing = [row for row in ordering.rows if row not in known]
         return Decision("not decided", (), (), _without(missing) or "no seed has run in all rows")
-    means = {row: _mean([readings[row][seed] for seed in seeds]) for row in known}
-    wrong = [(a, b) for a, b, relation in pairs if not _shows(relation, means[a], means[b], ordering.tolerance)]
+    of = {row: [readings[row][seed] for seed in seeds] for row in known}
+    shows = {(a, b): _shows_on_mean(sign, of[a], of[b], ordering.tolerance) for a, b, sign in pairs}
     showing = tuple(
         seed
         for seed in seeds
         if all(_shows(sign, readings[a][seed], readings[b][seed], ordering.tolerance) for a, b, sign in pairs)
     )
-    whys = [_why(a, b, means) for a, b in wrong]
+    wrong = [pair for pair in shows if shows[pair] is False]
+    whys = ", ".join(_why(a, b, of) for a, b in shows if not shows[a, b])
     enough = 3 * len(showing) >= 2 * len(seeds)
-    if wrong and all(means[a].missed and means[b].missed for a, b in wrong):
-        return Decision("not decided", seeds, showing, ", ".join(whys))
+    if wrong and all(not reached(of[a] + of[b]) for a, b in wrong):
+        return Decision("not decided", seeds, showing, whys)
     if wrong and not enough:
-        return Decision("does not hold", seeds, showing, ", ".join(whys))
-    if wrong or not enough:
-        means_are = "; on the mean ".join(["", *whys]) if wrong else "; on the mean it shows"
-        return Decision("not decided", seeds, showing, means_are.removeprefix("; "))
+        return Decision("does not hold", seeds, showing, whys)
+    if whys or not enough:
+        return Decision("not decided", seeds, showing, f"on the mean {whys or 'it shows'}")
     missing = [row for row in ordering.rows if row not in known]
     return Decision("not decided" if missing else "holds", seeds, showing, _without(missing))
 
@@ -151,7 +152,20 @@ def _tolerated(relation: str, a: float, b: float, tolerance: float) -> bool:
 
 def _mean(readings: list[Reading]) -> Reading:
     """Of some seeds; missed only if all of them missed."""
-    return Reading(mean([each.value for each in readings]) or 0.0, all(each.missed for each in readings))
+    return Reading(mean(values_of(readings)) or 0.0, not reached(readings))
+
+
+def _shows_on_mean(relation: str, a: list[Reading], b: list[Reading], tolerance: float) -> bool | None:
+    """Whether a pair shows; None where a target missed in a seed that the other one reaches it in leaves that open."""
+    first, second = _mean(a), _mean(b)
+    slack = tolerance if relation == "~" else 0
+    a_alone, b_alone = ([x.missed and not y.missed for x, y in zip(*pair, strict=True)] for pair in ((a, b), (b, a)))
+    may_be_more = (any(a_alone) and first.value <= second.value + slack) or (
+        any(b_alone) and second.value <= first.value + slack
+    )
+    if may_be_more and not (first.missed or second.missed):
+        return None
+    return _shows(relation, first, second, tolerance)
 
 
 def _shows(relation: str, a: Reading, b: Reading, tolerance: float) -> bool:
@@ -163,14 +177,17 @@ def _shows(relation: str, a: Reading, b: Reading, tolerance: float) -> bool:
     return not first.missed and (second.missed or first.value < second.value)
 
 
-def _why(a: str, b: str, means: Mapping[str, Reading]) -> str:
-    if means[a].missed and means[b].missed:
+def _why(a: str, b: str, of: Mapping[str, list[Reading]]) -> str:
+    if not reached(of[a] + of[b]):
         return f"neither {a} nor {b} reaches the target"
-    return " against ".join(f"{row} {_shown(means[row])}" for row in (a, b))
+    return " against ".join(f"{row} {_shown(of[row])}" for row in (a, b))
 
 
-def _shown(reading: Reading) -> str:
-    return "without the target" if reading.missed else f"{reading.value:.4g}"
+def _shown(readings: list[Reading]) -> str:
+    few, value = reached(readings), _mean(readings).value
+    if not few:
+        return "without the target"
+    return f"{value:.4g}" if few == len(readings) else f">= {value:.4g} ({few} of {len(readings)} reach the target)"
 
 
 def _without(missing: list[str]) -> str:

@@ -158,6 +158,14 @@ def test_no_setting_is_best_where_none_reaches_the_target(show: Showing) -> None
     assert "*" not in show("runs", "--metric", "rounds_to 0.5")[1]
 
 
+def test_a_setting_that_misses_the_target_is_not_best_since_it_was_given_few_rounds(show: Showing) -> None:
+    for seed in (0, 1):
+        Written({"lr": 0.1, "seed": seed}, [0.1] * 3 + [0.4]).at(Path(f"runs/a{seed}"))
+        Written({"lr": 0.2, "seed": seed}, [0.1, 0.5 if seed else 0.2]).at(Path(f"runs/b{seed}"))
+    out = show("runs", "--metric", "rounds_to 0.4")[1]
+    assert ">= 2.5 (1 of 2 reach it)" in out and "4.0 ± 0.0 *" in out
+
+
 def test_the_best_forgetting_is_the_least_and_the_final_one_has_a_column(show: Showing) -> None:
     Written({}, [0.1, 0.4, 0.3], forgetting=[0.1, 0.05, 0.25]).at(Path("runs/a"))
     show("runs", "--metric", "best of forgetting")

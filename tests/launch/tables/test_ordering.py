@@ -102,7 +102,11 @@ def test_a_whole_chain_must_show_in_a_seed() -> None:
     [
         (of(10, 20, None), of(30, 40, None), "holds"),
         (of(10, None, None), of(30, None, None), "not decided"),  # sooner on the mean, and in one seed of three
-        (of(None, 20, 20), of(30, 40, 40), "holds"),
+        (of(10, 20, 30), of(30, None, 40), "holds"),
+        (of(None, 20, 20), of(30, 40, 40), "not decided"),  # sooner in two seeds, and the mean may be anything above 23
+        (of(60, 70, 80), of(None, 10, 10), "not decided"),  # later in two seeds, but its mean may be the smaller one
+        (of(60, 70, 80), of(20, 10, None), "not decided"),
+        (of(None, 70, 80), of(20, 10, 30), "does not hold"),
         (of(None, 20, 20), of(10, 30, 30), "not decided"),  # sooner in two seeds, not on the mean
     ],
 )
