@@ -19,9 +19,10 @@ from launch.input.words import split
 from launch.run.trial import Trial
 from launch.slurm.folders import job_folder
 from launch.slurm.following import follow
-from launch.slurm.jobs import sbatch_file, submit, unfinished
+from launch.slurm.jobs import sbatch_file, submit
 from launch.slurm.options import SlurmOptions
 from launch.slurm.queue import check_slurm
+from launch.slurm.submitted import unfinished
 
 HELP = """usage: python -m launch.submit [--option value ...] [options of fl_ddp.main]
 
@@ -97,8 +98,9 @@ def _submit(trial: Trial, options: SlurmOptions, *, wait: bool) -> int:
         return 0
     check_slurm(options)
     folder = job_folder(trial.folder)
-    for job_id in unfinished([trial], folder).values():
-        raise ConfigError(trial.folder, f"job {job_id} of this run has not ended; wait for it, or scancel {job_id}")
+    for before in unfinished([trial]).values():
+        why = f"job {before.job} of this run has not ended; wait for it, or scancel {before.job}"
+        raise ConfigError(trial.folder, why)
     say_new = _tail(trial.log)
     jobs = submit([trial], options, folder, None)
     job_id = jobs[0].job_id

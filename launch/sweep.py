@@ -20,6 +20,7 @@ from launch.run.outcome import Outcome
 from launch.run.trial import Trial
 from launch.slurm.folders import array_folder
 from launch.slurm.options import SlurmOptions
+from launch.slurm.submitted import unfinished
 from launch.sweeps.folder import Sweep, over, read_sweep
 from launch.sweeps.options import SweepOptions
 from launch.sweeps.points import combined
@@ -96,14 +97,9 @@ def _refuse_change(sweep: Sweep, trials: Sequence[Trial], changed: str) -> None:
     Raises:
         ConfigError: a job of one has not ended.
     """
-    folder = array_folder(sweep.folder)
-    if not folder.is_dir():
-        return
-    from launch.slurm.jobs import unfinished  # imports submitit, which only this needs
-
-    for name, job_id in unfinished(trials, folder).items():
-        waits = f"job {job_id} of the point {name} has not ended, and has other options ({changed})"
-        raise ConfigError(sweep.folder, f"{waits}; wait for it, or scancel {job_id}")
+    for name, submitted in unfinished(trials).items():
+        waits = f"job {submitted.job} of the point {name} has not ended, and has other options ({changed})"
+        raise ConfigError(sweep.folder, f"{waits}; wait for it, or scancel {submitted.job}")
 
 
 def _make(trials: Sequence[Trial], sweep: Sweep, before: tuple[str, ...], executor: Executor) -> list[Outcome]:

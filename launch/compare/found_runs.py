@@ -16,6 +16,9 @@ from launch.run.failure import why_failed
 from launch.run.stored import Run, read_run
 from launch.sweeps.folder import SWEEP_FILE, Entry, read_sweep
 
+_BESIDE = (".log", ".failure.json", ".job.json", ".slurm")
+"""How the names of files and folders end that launchers keep beside that of a run."""
+
 RunState = Literal["finished", "running", "stopped", "failed"]
 
 
@@ -59,9 +62,10 @@ class Finds:
 
 
 def named_folders(words: Sequence[str]) -> list[Path]:
-    """Folders as a command line names them; a glob such as runs/b-* gives runs' logs, too, which lie beside them."""
+    """Folders as a command line names them; a glob such as runs/b-* gives what lies beside the runs, too."""
     named = [Path(each) for each in words]
-    return [each for each in named if not (each.suffix == ".log" and each.is_file())] or named
+    beside = {each for each in named if each.name.endswith(_BESIDE) and each.exists() and not _runs_in(each)}
+    return [each for each in named if each not in beside] or named
 
 
 def find_runs(folders: Sequence[Path]) -> Finds:
@@ -76,8 +80,7 @@ def find_runs(folders: Sequence[Path]) -> Finds:
         if not folder.is_dir():
             raise ConfigError(folder, "is no folder", "that of a sweep, of a run or of several runs")
         listed = _points(folder)
-        inside = (file.parent for file in folder.rglob("config.yaml"))
-        runs = sorted(place for place in inside if place == folder or _is_run(place))
+        runs = _runs_in(folder)
         if not runs and not listed:
             raise ConfigError(folder, "holds no runs", "the folder of a sweep, of a run or of several runs")
         points |= listed
@@ -99,6 +102,11 @@ def _points(folder: Path) -> dict[Path, Entry]:
     """The points of all sweeps in a folder, by the folders of their runs."""
     sweeps = sorted(file.parent for file in folder.rglob(SWEEP_FILE))
     return {sweep / name: entry for sweep in sweeps for name, entry in read_sweep(sweep).entries.items()}
+
+
+def _runs_in(folder: Path) -> list[Path]:
+    inside = (file.parent for file in folder.rglob("config.yaml"))
+    return sorted(place for place in inside if place == folder or _is_run(place))
 
 
 def _is_run(folder: Path) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import io
-import json
 from collections.abc import Sequence
 from contextlib import redirect_stderr
 from pathlib import Path
@@ -20,11 +19,8 @@ from launch.run.failure import failure_beside, read_failure
 from launch.run.made_folders import made_folders
 from launch.run.trial import Trial
 from launch.slurm.options import SlurmOptions
-from launch.slurm.queue import GONE, job_states
 from launch.slurm.rank import Rank
-
-_RECORD = "jobs.json"
-"""Holds the newest job of every run that was submitted with a folder."""
+from launch.slurm.submitted import Submitted
 
 
 def submit(trials: Sequence[Trial], options: SlurmOptions, folder: Path, parallel: int | None) -> list[Job[None]]:
@@ -60,29 +56,13 @@ def submit(trials: Sequence[Trial], options: SlurmOptions, folder: Path, paralle
     except RuntimeError as error:
         raise ConfigError("sbatch refuses", f"{one_line(error)}; nothing is submitted") from error
     for trial, job in zip(trials, jobs, strict=True):
+        Submitted(job.job_id, str(folder.absolute())).write(trial.folder)
+    for trial, job in zip(trials, jobs, strict=True):
         file = failure_beside(trial.folder)
         # a job that fails at once may have left its own by now
         if (old := read_failure(file)) and old.job != job.job_id:
             file.unlink()
-    newest = _submitted(folder) | {_key(trial): job.job_id for trial, job in zip(trials, jobs, strict=True)}
-    write_text(folder / _RECORD, json.dumps(newest, indent=1) + "\n")
     return jobs
-
-
-def unfinished(trials: Sequence[Trial], folder: Path) -> dict[str, str]:
-    """Ids of jobs that wait or run, by label of the trial.
-
-    Args:
-        trials: of which some may have been submitted before.
-        folder: that they were submitted with.
-
-    Raises:
-        ConfigError: Slurm does not answer.
-    """
-    newest = _submitted(folder)
-    known = {trial.label: newest[_key(trial)] for trial in trials if _key(trial) in newest}
-    states = job_states() if known else {}
-    return {label: job_id for label, job_id in known.items() if not states.get(job_id, GONE).ended}
 
 
 def sbatch_file(trials: Sequence[Trial], options: SlurmOptions, folder: Path, parallel: int | None) -> str:
@@ -105,17 +85,6 @@ def _rank(trial: Trial, folder: Path, grace: int) -> Rank:
 def _not_submitted(folder: Path) -> set[Path]:
     """Files that are written before Slurm is asked; those of a job begin with its id."""
     return {*folder.glob(f"{'[0-9a-f]' * 32}.pkl"), *folder.glob(".submission_file_*.sh"), *folder.glob("*.yaml")}
-
-
-def _key(trial: Trial) -> str:
-    """Of a run in the record, wherever the command is called."""
-    return str(trial.folder.absolute())
-
-
-def _submitted(folder: Path) -> dict[str, str]:
-    file = folder / _RECORD
-    content: dict[str, str] = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
-    return content
 
 
 class _Executor(SlurmExecutor):

@@ -13,9 +13,10 @@ from fl_ddp.host.stdout import say
 from launch.run.outcome import Outcome
 from launch.run.trial import Trial
 from launch.slurm.following import JobFailure, follow
-from launch.slurm.jobs import submit, unfinished
+from launch.slurm.jobs import submit
 from launch.slurm.options import SlurmOptions
 from launch.slurm.queue import check_slurm
+from launch.slurm.submitted import Submitted, unfinished
 
 _CAN_GO_ON = ("CANCELLED", "GONE", "NODE_FAIL", "PREEMPTED", "TIMEOUT")
 """States of jobs whose runs have no fault of their own."""
@@ -48,38 +49,39 @@ def make_there(
     """
     check_slurm(options)
     left = [trial for trial in trials if not trial.is_finished()]
-    jobs = unfinished(left, folder)
+    jobs = unfinished(left)
     new = [trial for trial in left if trial.label not in jobs]
     if jobs:
         say(f"{len(jobs)} runs are in Slurm's queue already")
     if new:
         submitted = submit(new, options, folder, parallel)
         for trial, job in zip(new, submitted, strict=True):
-            jobs[trial.label] = job.job_id
+            jobs[trial.label] = Submitted(job.job_id, str(folder))
         array = submitted[0].job_id.partition("_")[0]
         say(f"submitted {len(new)} runs as job {array}; squeue --me shows it, scancel {array} ends it")
-    failures = _followed(left, jobs, folder) if wait else None
+    failures = _followed(left, jobs) if wait else None
     outcomes = [_outcome(trial, jobs, failures) for trial in trials]
     for outcome in outcomes:
         note(outcome)
     return outcomes
 
 
-def _followed(trials: Sequence[Trial], jobs: Mapping[str, str], folder: Path) -> dict[str, JobFailure] | None:
+def _followed(trials: Sequence[Trial], jobs: Mapping[str, Submitted]) -> dict[str, JobFailure] | None:
     """Wait for the ends of jobs; nothing where the user does not wait any longer."""
     try:
-        return follow([SlurmJob(folder, jobs[trial.label]) for trial in trials], trials, say)
+        mine = [jobs[trial.label] for trial in trials]
+        return follow([SlurmJob(each.files, each.job) for each in mine], trials, say)
     except KeyboardInterrupt:
-        arrays = " ".join(dict.fromkeys(job.partition("_")[0] for job in jobs.values()))
+        arrays = " ".join(dict.fromkeys(each.job.partition("_")[0] for each in jobs.values()))
         print(f"\nthe jobs go on; scancel {arrays} ends them", file=sys.stderr)
         return None
 
 
-def _outcome(trial: Trial, jobs: Mapping[str, str], failures: Mapping[str, JobFailure] | None) -> Outcome:
+def _outcome(trial: Trial, jobs: Mapping[str, Submitted], failures: Mapping[str, JobFailure] | None) -> Outcome:
     if trial.label not in jobs:
         return Outcome(trial, "finished", "was finished")
     if failures is None:
-        return Outcome(trial, "submitted", f"job {jobs[trial.label]}")
+        return Outcome(trial, "submitted", f"job {jobs[trial.label].job}")
     if trial.label not in failures:
         return Outcome(trial, "finished", "finished")
     # what was cancelled or lost can go on; all else would come again

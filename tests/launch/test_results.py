@@ -349,6 +349,21 @@ def test_a_config_yaml_that_no_run_left_is_passed_over(show: Showing) -> None:
     assert code == 2 and "work/configs/config.yaml: is not the configuration of a run (seed is null)" in err
 
 
+def test_what_lies_beside_runs_is_none(show: Showing) -> None:
+    for seed in (0, 1):
+        run = Written({"seed": seed}, [0.5]).at(Path(f"runs/b-{seed}"))
+        for end in (".log", ".failure.json", ".job.json"):
+            run.with_name(f"{run.name}{end}").touch()
+        run.with_name(f"{run.name}.slurm").mkdir()
+    Failure(3, "another rank is gone").write(Path("runs/b-0.failure.json"))
+    Path("runs/b-1.failure.json").unlink()
+    code, _, err = show(*map(str, sorted(Path("runs").glob("b-*"))), "--out", "made")
+    assert (code, err) == (0, "") and table(Path("made"))[0]["finished"] == "2"
+    Written({"seed": 2}, [0.5]).at(Path("runs/mine.slurm"))
+    assert show("runs/b-0", "runs/mine.slurm", "--out", "made")[0] == 0
+    assert table(Path("made"))[0]["finished"] == "2"
+
+
 def test_every_folder_must_hold_runs(show: Showing) -> None:
     Path("sweeps/mine").mkdir(parents=True)
     points = [{"folder": "a", "options": {}, "failed": "it broke"}]

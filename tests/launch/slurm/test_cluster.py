@@ -27,8 +27,9 @@ from slurm_cluster import (
 
 from launch.run.trial import Trial
 from launch.slurm.following import follow
-from launch.slurm.jobs import submit, unfinished
+from launch.slurm.jobs import submit
 from launch.slurm.options import SlurmOptions
+from launch.slurm.submitted import unfinished
 from launch.submit import main
 
 pytestmark = [pytest.mark.slurm, pytest.mark.timeout(600)]
@@ -90,7 +91,8 @@ def test_an_array_tells_how_each_of_its_runs_ended(tmp_path: Path, alone: Number
     }
     trials = [Trial(label, tmp_path / label, tuple(options({**SMALL, **point}))) for label, point in points.items()]
     jobs = submit(trials, SlurmOptions(time="60"), tmp_path / "array", parallel=2)
-    assert unfinished(trials, tmp_path / "array") == dict(zip(points, (job.job_id for job in jobs), strict=True))
+    waiting = {label: job.job for label, job in unfinished(trials).items()}
+    assert waiting == dict(zip(points, (job.job_id for job in jobs), strict=True))
     said: list[str] = []
     failed = follow(jobs, trials, said.append)
     assert {label: failure.code for label, failure in failed.items()} == {"broken": 1, "lost": 2}
@@ -102,7 +104,7 @@ def test_an_array_tells_how_each_of_its_runs_ended(tmp_path: Path, alone: Number
     assert numbers(tmp_path / "same") == alone != numbers(tmp_path / "other")
     assert len({job.job_id.partition("_")[0] for job in jobs}) == 1
     assert "#SBATCH --array=0-3%2" in jobs[0].paths.submission_file.read_text()
-    assert unfinished(trials, tmp_path / "array") == {}
+    assert unfinished(trials) == {}
 
 
 def test_a_job_that_waits_keeps_the_options_of_its_submission(tmp_path: Path, alone: Numbers) -> None:

@@ -11,10 +11,11 @@ from fl_ddp.errors import ConfigError
 from launch import sweep
 from launch.run.trial import Trial
 from launch.slurm.following import JobFailure
-from launch.slurm.jobs import submit, unfinished
+from launch.slurm.jobs import submit
 from launch.slurm.options import SlurmOptions
 from launch.slurm.queue import check_slurm
 from launch.slurm.runs import make_there
+from launch.slurm.submitted import Submitted, unfinished
 
 SBATCH = """#!/bin/sh
 [ -e {folder}/refuse ] && {{ echo "sbatch: error: no such account" >&2; exit 1; }}
@@ -66,7 +67,24 @@ def test_a_refused_job_leaves_no_folder_that_was_made_for_it(tmp_path: Path, slu
 def test_jobs_are_known_from_every_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     submit(trials(Path("out"), range(2)), SlurmOptions(), Path("files"), None)
-    assert unfinished(trials(tmp_path / "out", range(2)), tmp_path / "files") == {"0": "12_0", "1": "12_1"}
+    files = str(tmp_path / "files")
+    known = unfinished(trials(tmp_path / "out", range(2)))
+    assert known == {"0": Submitted("12_0", files), "1": Submitted("12_1", files)}
+
+
+def test_a_run_that_two_tables_share_is_submitted_by_one_of_them(tmp_path: Path, slurm: Path) -> None:
+    def made(seeds: range, files: str) -> list[str]:
+        outcomes = make_there(
+            trials(tmp_path, seeds), SlurmOptions(), tmp_path / files, None, wait=False, note=lambda _: None
+        )
+        return [outcome.words for outcome in outcomes]
+
+    assert made(range(2), "one.slurm") == ["job 12_0", "job 12_1"]
+    (slurm / "refuse").touch()
+    assert made(range(2), "other.slurm") == ["job 12_0", "job 12_1"]
+    (tmp_path / "0.job.json").write_text("[]")
+    with pytest.raises(ConfigError, match=r"0\.job\.json: is not what is left of a job"):
+        made(range(2), "other.slurm")
 
 
 def test_options_of_points_in_the_queue_are_not_changed(

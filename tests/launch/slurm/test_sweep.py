@@ -43,8 +43,8 @@ def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureF
 
 def jobs() -> dict[str, str]:
     """The newest job of each point, by folder."""
-    content = json.loads((FOLDER / "mine.slurm" / "jobs.json").read_text())
-    return {Path(folder).name: job for folder, job in content.items()}
+    files = FOLDER.glob("*.job.json")
+    return {file.name.removesuffix(".job.json"): str(json.loads(file.read_text())["job"]) for file in files}
 
 
 def test_a_sweep_is_one_array_and_its_failed_points_can_be_resubmitted_alone(call: Calling) -> None:

@@ -1,0 +1,63 @@
+"""The newest job of a run, as a file beside its folder: every command that asks for the run finds it there."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from fl_ddp.errors import ConfigError
+from fl_ddp.host.atomic_file import write_text
+from launch.run.trial import Trial
+from launch.slurm.queue import GONE, job_states
+
+
+@dataclass(frozen=True)
+class Submitted:
+    """A job of a run.
+
+    Attributes:
+        job: its id.
+        files: folder of what submitit and Slurm write of it.
+    """
+
+    job: str
+    files: str
+
+    def write(self, run: Path) -> None:
+        """Note that this is a run's newest job.
+
+        Raises:
+            RunError: it cannot be written.
+        """
+        write_text(job_beside(run), json.dumps(asdict(self)) + "\n")
+
+
+def job_beside(run: Path) -> Path:
+    """The file for a run's newest job; beside its folder, which does not exist before the run has begun."""
+    return run.with_name(f"{run.name}.job.json")
+
+
+def unfinished(trials: Iterable[Trial]) -> dict[str, Submitted]:
+    """Jobs that wait or run, by label of the trial.
+
+    Args:
+        trials: of which some may have been submitted before.
+
+    Raises:
+        ConfigError: Slurm does not answer, or a file is not what submit() writes.
+    """
+    known = {trial.label: job for trial in trials if (job := _newest(job_beside(trial.folder)))}
+    states = job_states() if known else {}
+    return {label: job for label, job in known.items() if not states.get(job.job, GONE).ended}
+
+
+def _newest(file: Path) -> Submitted | None:
+    if not file.is_file():
+        return None
+    try:
+        content = json.loads(file.read_text(encoding="utf-8"))
+        return Submitted(str(content["job"]), str(content["files"]))
+    except (OSError, AttributeError, KeyError, TypeError, ValueError) as error:
+        raise ConfigError(file, f"is not what is left of a job ({error or type(error).__name__})") from error
