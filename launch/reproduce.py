@@ -146,9 +146,9 @@ def _add_finished(rows: Sequence[SeededRow], runs: dict[str, dict[int, Run]]) ->
 def _write(comparison: Comparison, origin: ResultsOrigin, folder: Path) -> None:
     """Leave the comparison beside the runs."""
     folder.mkdir(parents=True, exist_ok=True)
-    write_text(folder / "results.md", markdown(comparison, origin))
+    write_text(folder / "table.md", markdown(comparison, origin))
     write_text(folder / "results.json", as_json(comparison, origin))
-    say(f"\n{folder / 'results.md'} and results.json hold this")
+    say(f"\n{folder / 'table.md'} and results.json hold this")
 
 
 if __name__ == "__main__":

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from fl_ddp.config.command_line import FREE_ON_RESUME
+from fl_ddp.config.command_line import FREE_ON_RESUME, PLACE
+from fl_ddp.errors import ConfigError
 from launch.compare.found_runs import FoundRun, RunState
 from launch.compare.once import Once, once
 from launch.numbers.metric import Curve, Metric, read_off
@@ -129,6 +130,11 @@ class Design:
         last = [key.rpartition(".")[2] for key in self.keys]
         return tuple(short if last.count(short) == 1 else key for key, short in zip(self.keys, last, strict=True))
 
+    @cached_property
+    def written(self) -> tuple[Mapping[str, str], ...]:
+        """The values of each key as plots write them: of a file, as much of its path as tells it apart from others."""
+        return tuple(_tails({each.values[index] for each in self.sets}) for index in range(len(self.keys)))
+
 
 def design_of(runs: Sequence[FoundRun]) -> Design:
     """The design that runs have: replicates are what nothing but the seed sets apart."""
@@ -146,15 +152,36 @@ def rows_of(runs: Sequence[FoundRun]) -> Design:
     """The same where replicates are runs whose folders have the same name but for -seed<k>, in the order of the runs.
 
     That is what launch.reproduce calls a table's rows, behind their group, which is left out where all have the same.
+    Rows of several tables that have the same name are called by their tables, too.
+
+    Raises:
+        ConfigError: more than the seed sets runs of the same row apart.
     """
     by_row: dict[str, list[FoundRun]] = {}
     for run in runs:
         by_row.setdefault(_SEED.sub("", run.run.folder.name), []).append(run)
     groups = {row.partition("-")[0] if "-" in row else None for row in by_row}
     alone = len(groups) == 1 and groups != {None}
+    if any(map(_apart, by_row.values())):
+        names, alone = _tails({_row_path(run) for run in runs}), False
+        by_row = {names[path]: [run for run in runs if _row_path(run) == path] for path in map(_row_path, runs)}
+    for row, of in by_row.items():
+        if keys := _apart(of):
+            values = " and ".join(dict.fromkeys(run.settings.get(keys[0], "nothing") for run in of))
+            raise ConfigError(row, f"its runs differ in more than their seeds: {keys[0]} is {values}")
     sets = [Replicates((row.partition("-")[2] if alone else row,), tuple(of)) for row, of in by_row.items()]
     differing = tuple(why for each in sets for why in each.once.differing)
     return Design(("row",), tuple(each for each in sets if each.runs), differing)
+
+
+def _row_path(run: FoundRun) -> str:
+    folder = run.run.folder.absolute()
+    return str(folder.with_name(_SEED.sub("", folder.name)))
+
+
+def _apart(runs: Sequence[FoundRun]) -> list[str]:
+    """Options that set runs apart wherever their data lie."""
+    return [key for key in _varied(runs) if key not in PLACE]
 
 
 def _varied(runs: Sequence[FoundRun]) -> tuple[str, ...]:
@@ -172,6 +199,17 @@ def _depend_on_rounds(runs: Sequence[FoundRun]) -> bool:
         run.settings.get("lr_schedule", "").endswith("cosine") and run.settings.get("lr_schedule_over") != "steps"
         for run in runs
     )
+
+
+def _tails(values: Collection[str]) -> dict[str, str]:
+    """Each value, or, of an absolute path, its shortest end that no other value has."""
+    tails = {value: value for value in values}
+    for path in (value for value in values if value.startswith("/")):
+        parts = path.split("/")
+        ends = ("/".join(parts[-number:]) for number in range(1, len(parts)))
+        alone = (end for end in ends if not any(f"/{other}".endswith(f"/{end}") for other in values if other != path))
+        tails[path] = next(alone, path)
+    return tails
 
 
 def _until(last: int, curve: Curve) -> Curve:

@@ -12,7 +12,6 @@ from matplotlib.lines import Line2D
 from fl_ddp.errors import ConfigError
 from launch.compare.replicates import Design, Replicates
 from launch.plots.figure_style import MOST_PANELS, legend, over_rounds, panels
-from launch.plots.series import short
 from launch.run.stored import Run
 
 _MOST_CLASSES = 20
@@ -52,7 +51,8 @@ def class_figure(design: Design) -> Figure:
 
 def panel_title(design: Design, replicates: Replicates) -> str:
     """What sets replicates apart from the others, in two lines where it is long."""
-    values = zip(design.names, map(short, replicates.values), strict=True)
+    written = [of[value] for of, value in zip(design.written, replicates.values, strict=True)]
+    values = zip(design.names, written, strict=True)
     parts = [value if name in ("method", "path", "row") else f"{name} = {value}" for name, value in values if value]
     text = ", ".join(parts)
     return text if len(text) < 32 else text.replace(", ", ",\n", 1)

@@ -53,7 +53,7 @@ def curve_figure(design: Design, metric: Metric) -> Figure | None:
             if split is None or replicates.values[split] == title:
                 draw_curve(place, curve, named.shade(replicates))
         if split is not None:
-            place.set_title(f"{design.names[split]} = {title}")
+            place.set_title(f"{design.names[split]} = {design.written[split][title]}")
         over_rounds(place)
         place.set_ylabel(with_sign(curve_name(metric), metric))
         place.label_outer(remove_inner_ticks=False)

@@ -49,8 +49,9 @@ def metric_figure(design: Design, key: int, metric: Metric) -> Figure | None:
     if numeric:
         _scale(axes, sorted({float(replicates.values[key]) for replicates in known}))
     else:
-        axes.set_xticks(range(len(names)), [name or "-" for name in names])
-        if sum(map(len, names)) > 40:
+        ticks = [design.written[key][name] or "-" for name in names]
+        axes.set_xticks(range(len(names)), ticks)
+        if sum(map(len, ticks)) > 40:
             axes.tick_params("x", rotation=30)
         axes.set_xlim(-0.5, len(names) - 0.5)
     axes.set_xlabel(design.names[key])

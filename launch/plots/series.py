@@ -58,23 +58,16 @@ def series(design: Design, sets: Sequence[Replicates], metric: Metric, without: 
     """
     left = [index for index in range(len(design.keys)) if index != without]
     alone = len(left) == 1
-    labels = {
-        each: ", ".join(
-            short(each.values[i]) or "-" if alone else f"{design.names[i]}={short(each.values[i])}" for i in left
-        )
-        for each in sets
-    }
+    labels = {}
+    for each in sets:
+        values = {design.names[i]: design.written[i][each.values[i]] for i in left}
+        labels[each] = ", ".join((value or "-") if alone else f"{name}={value}" for name, value in values.items())
     names = list(dict.fromkeys(labels.values()))
     title = design.names[left[0]] if alone else ""
     if len(names) <= MOST_COLOURS:
         ordered = alone and all(as_number(each.values[left[0]]) is not None for each in sets)
         return Series(title, labels, colours(names, ordered=ordered))
     return Series(title, labels, colours(_best(labels, metric), ordered=False))
-
-
-def short(value: str) -> str:
-    """A value as plots write it: of a file, its name."""
-    return value.rpartition("/")[2] if value.startswith("/") else value
 
 
 def _best(labels: Mapping[Replicates, str], metric: Metric) -> list[str]:

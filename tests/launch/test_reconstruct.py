@@ -159,9 +159,7 @@ def test_a_recipe_that_asks_for_it_attacks_its_runs(tmp_path: Path, monkeypatch:
     assert reproduce(["tiny/privacy.table.yaml", "--seeds", "0"]) == 0
     run = read_run(tmp_path / "reproduce" / "tiny" / "privacy" / "digits-sampled-seed0")
     assert run is not None and len(run.curve("psnr/1")) == 1
-    assert (
-        f"{run.curve('psnr/1')[0][1]:.2f}" in (tmp_path / "reproduce" / "tiny" / "privacy" / "results.md").read_text()
-    )
+    assert f"{run.curve('psnr/1')[0][1]:.2f}" in (tmp_path / "reproduce" / "tiny" / "privacy" / "table.md").read_text()
 
     # attacked otherwise since: a table that reads it says so, another one does not mind
     monkeypatch.setattr("launch.reproduce.DECODER_EPOCHS", 2)

@@ -11,7 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from written_runs import Written, design_in
 
-from launch.compare.replicates import Design, in_order
+from fl_ddp.errors import ConfigError
+from launch.compare.found_runs import find_runs
+from launch.compare.replicates import Design, in_order, rows_of
 from launch.numbers.metric import parse_metric
 from launch.numbers.reading import Reading, values_of
 from launch.numbers.spread import mean, spread, spread_of, with_spread
@@ -89,3 +91,25 @@ def test_values_are_sorted_numbers_first(values: list[str]) -> None:
     assert numbers == sorted(numbers)
     assert [v for v in ordered if v in ("FedAvg", "null")] == sorted(v for v in values if v in ("FedAvg", "null"))
     assert ordered[: len(numbers)] == [v for v in ordered if v not in ("FedAvg", "null")]
+
+
+def test_rows_of_two_tables_that_have_one_name_are_called_by_their_tables(tmp_path: Path) -> None:
+    def write(table: str, row: str, seed: int, lr: float) -> None:
+        settings = {"seed": seed, "lr": lr, "data": "MNIST", "data.root": f"/data/of/{seed}"}
+        Written(settings, [0.5]).at(tmp_path / table / f"s-{row}-seed{seed}")
+
+    def rows(*lrs: float) -> list[tuple[str, int]]:
+        design = rows_of(find_runs([tmp_path]).runs)
+        assert [float(str(each.runs[0].run.config["lr"])) for each in design.sets] == [*lrs]
+        return [(each.values[0], len(each.runs)) for each in design.sets]
+
+    for table, seed in (("t1", 0), ("t1", 1), ("t2", 2)):
+        write(table, "a", seed, 0.1)
+    assert rows(0.1) == [("a", 3)]
+    write("t2", "b", 0, 0.2)
+    assert rows(0.1, 0.2) == [("a", 3), ("b", 1)]
+    write("t3", "b", 0, 0.3)
+    assert rows(0.1, 0.1, 0.2, 0.3) == [("t1/s-a", 2), ("t2/s-a", 1), ("t2/s-b", 1), ("t3/s-b", 1)]
+    write("t3", "b", 1, 0.4)
+    with pytest.raises(ConfigError, match=r"^t3/s-b: its runs differ in more than .* seeds: lr is 0\.3 and 0\.4"):
+        rows()

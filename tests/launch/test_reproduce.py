@@ -14,6 +14,7 @@ from launching import checkpoints, launched
 from tiny_table import write_table
 from written_runs import Written
 
+from launch import results
 from launch.reproduce import main
 from launch.run.stored import read_run
 
@@ -122,7 +123,7 @@ def test_a_table_is_run_skipped_resumed_and_judged(table: str, capfd: pytest.Cap
     assert cell["metrics"]["final"]["spread"] == pytest.approx(abs(first - second) / math.sqrt(2))
     assert cell["difference"] == pytest.approx((first + second) / 2 - 50)
     assert [each["verdict"] for each in results["orderings"]] == ["holds", "does not hold", "not decided"]
-    assert "| digits/fedavg | paper | end | 50.00 |" in (folder / "results.md").read_text()
+    assert "| digits/fedavg | paper | end | 50.00 |" in (folder / "table.md").read_text()
     assert len(set(parameters)) == 4
 
     # a run that went on longer than it is asked for is read at that round
@@ -192,6 +193,15 @@ def test_a_report_on_no_run_overwrites_nothing(table: str, capfd: pytest.Capture
     code, out, err = reproduce(capfd, [table, "--report"])
     assert code == 1 and "without a run: digits/fedavg" in out and "holds another run" in err
     assert file.read_bytes() == before
+
+
+def test_plots_of_its_runs_leave_the_table_as_it_is(table: str, capfd: pytest.CaptureFixture[str]) -> None:
+    fedavg(0, [0.1, 0.2, 0.5])
+    assert reproduce(capfd, [table, "--report"])[0] == 0
+    before = {file: file.read_bytes() for file in Path("reproduce/tiny/table1").glob("*.*")}
+    assert {file.name for file in before} == {"table.md", "results.json"}
+    assert results.main(["reproduce/tiny/table1"]) == 0
+    assert {file: file.read_bytes() for file in before} == before
 
 
 def test_a_folder_that_holds_no_run_is_left_alone(table: str, capfd: pytest.CaptureFixture[str]) -> None:

@@ -9,10 +9,13 @@ import numpy as np
 import pytest
 from written_runs import Written, design_in, rising
 
+from launch.compare.replicates import Design, Replicates
 from launch.numbers.metric import parse_metric
+from launch.plots.class_figure import panel_title
 from launch.plots.curve_figure import curve_figure
 from launch.plots.figure_style import paper_style
 from launch.plots.metric_figure import metric_figure
+from launch.plots.series import series
 
 
 def test_curves_have_a_band_in_the_rounds_that_all_seeds_have_and_are_dotted_beyond(tmp_path: Path) -> None:
@@ -77,6 +80,18 @@ def test_a_metric_over_categories_names_them(tmp_path: Path) -> None:
     assert [tick.get_text() for tick in axes.get_xticklabels()] == ["FedAvg", "Scaffold"]
     heights = {float(np.ravel(line.get_ydata())[0]) for line in axes.lines}
     assert heights == {50.0, 75.0} and axes.get_ylabel() == "final accuracy (%)"
+
+
+def test_files_are_called_by_as_much_of_their_path_as_tells_them_apart(tmp_path: Path) -> None:
+    names = ("a/one.npz", "b/one.npz", "b/two.npz")
+    paths = [str(tmp_path / name) for name in names]
+    sets = tuple(Replicates((path, lr), ()) for path in paths for lr in ("0.1", "1"))
+    design = Design(("data.path", "lr"), sets)
+    short = dict(zip(paths, ("a/one.npz", "b/one.npz", "two.npz"), strict=True))
+    assert design.written == (short, {"0.1": "0.1", "1": "1"})
+    named = series(design, sets, parse_metric("final"), without=1)
+    assert set(named.labels.values()) == set(short.values())
+    assert panel_title(design, sets[0]) == "a/one.npz, lr = 0.1"
 
 
 def test_a_seed_that_began_late_leaves_the_curve_of_the_others(tmp_path: Path) -> None:
