@@ -70,6 +70,15 @@ class Downloadable(Dataset):
         Raises:
             ConfigError: a file is missing and cannot be fetched, or is damaged.
         """
+        self.require_files()
+        return self.parse()
+
+    def require_files(self) -> None:
+        """Fetch files that are missing, if that is asked for.
+
+        Raises:
+            ConfigError: a file is missing and cannot be fetched.
+        """
         if self.download and self._missing():
             self._download()
         if missing := self._missing():
@@ -80,7 +89,6 @@ class Downloadable(Dataset):
                     "--data.download true, or name the folder that holds it with --data.root"
                 ),
             )
-        return self.parse()
 
     def damaged(self, path: Path, what: str) -> ConfigError:
         """The error for a file that is not what it should be."""

@@ -6,10 +6,13 @@ import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import suppress
 from dataclasses import replace
 from queue import SimpleQueue
 from threading import Lock
 
+from fl_ddp.config import registry
+from fl_ddp.datasets.download import Downloadable
 from fl_ddp.errors import ConfigError
 from fl_ddp.host.failure_note import NOTE
 from fl_ddp.results.run_folder import is_held
@@ -37,7 +40,11 @@ def make_here(
 
     Returns:
         the outcomes in the order of the trials.
+
+    Raises:
+        ConfigError: data of a run are missing; none is started.
     """
+    _require_data(trials)
     gpus = _gpus(trials)
     most = max((len(gpus) or _cores()) // ranks, 1) if parallel is None else parallel
     places = places_for(min(most, len(trials)), ranks, gpus, _cores())
@@ -72,6 +79,18 @@ def make_here(
                 stop.ask()
                 raise
     return [outcomes[trial] for trial in trials]
+
+
+def _require_data(trials: Sequence[Trial]) -> None:
+    """See that the files of known data sets are there, which all runs would otherwise say one after another."""
+    sources = {}
+    for trial in trials:
+        with suppress(ConfigError):  # what is wrong with one of them is said when it is made
+            if not trial.is_finished():
+                sources[repr(trial.config.data)] = trial.config.data
+    for source in map(registry.build, sources.values()):
+        if isinstance(source, Downloadable):
+            source.require_files()
 
 
 def _make(trial: Trial, ranks: int, place: Mapping[str, str], stop: Stop, progress: RunProgress) -> Outcome:

@@ -60,6 +60,17 @@ def test_bad_input_is_one_line_and_runs_nothing(
     assert not Path("reproduce").exists()
 
 
+def test_missing_data_are_said_once_and_nothing_is_started(table: str, capfd: pytest.CaptureFixture[str]) -> None:
+    run = fedavg(0, [0.1, 0.2, 0.5], data="MNIST")
+    before = sorted(Path().rglob("*"))
+    code, out, err = reproduce(capfd, [table, "--data", "MNIST", "--row", "fedavg", "--row", "slow"])
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert err.startswith("reproduce: error: --data MNIST: looked for train-images-idx3-ubyte")
+    assert sorted(Path().rglob("*")) == before
+    words = [table, "--data", "MNIST", "--row", "fedavg", "--seeds", "0"]
+    assert reproduce(capfd, words)[0] == 0 and run.is_dir()  # it is finished, and needs none
+
+
 def test_help_tells_of_every_option(capfd: pytest.CaptureFixture[str]) -> None:
     code, out, _ = reproduce(capfd, ["--help"])
     assert code == 0
