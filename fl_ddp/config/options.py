@@ -99,7 +99,8 @@ class Options:
             shown = "null" if given.value is None else given.value
             if str(shown).lower().lstrip("+-") in ("nan", "inf", "infinity"):
                 raise ConfigError(given.where, f"{shown} is not a finite number") from error
-            raise ConfigError(given.where, f"{shown} has the wrong type", accepted) from error
+            what = "is unknown" if get_origin(hint) is Literal else "has the wrong type"
+            raise ConfigError(given.where, f"{shown} {what}", accepted) from error
         if not finite(value):
             raise ConfigError(given.where, f"{given.value} is not a finite number")
         return value

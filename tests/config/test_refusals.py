@@ -48,7 +48,7 @@ from fl_ddp.errors import ConfigError
         (f"--local_steps {2**31}", f"--local_steps: {2**31} is impossible; accepted: whole numbers below 2**31"),
         ("--local_epochs 1e300", "--local_epochs: 1e+300 is impossible; accepted: 0 < local_epochs < 2**31"),
         ("--lanes 0", "--lanes: 0 is impossible; accepted: whole numbers from 1 up or auto"),
-        ("--device gpu", "--device: gpu has the wrong type; accepted: auto or cpu or cuda"),
+        ("--device gpu", "--device: gpu is unknown; accepted: auto or cpu or cuda"),
         ("--compile maybe", "--compile: maybe has the wrong type; accepted: true or false"),
         ("--cohort x", "--cohort: x has the wrong type; accepted: a whole number or null"),
         (

@@ -147,7 +147,7 @@ def test_any_model_can_have_group_norm(folder: Path) -> None:
     assert config.model.init_args == {"width": 4, "norm": "group"}
     net = registry.build(config.model, in_shape=(3,), num_classes=5)
     assert isinstance(net, nn.Sequential) and isinstance(net[1], nn.GroupNorm)
-    with pytest.raises(ConfigError, match=r"--model\.norm: layer has the wrong type; accepted: own or group"):
+    with pytest.raises(ConfigError, match=r"--model\.norm: layer is unknown; accepted: own or group"):
         parse(["--model", "own_nets.normed", "--model.norm", "layer"])
     assert "--model.norm" in about_class("model", "own_nets.Plain")
 

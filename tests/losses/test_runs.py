@@ -157,7 +157,7 @@ NO = "and --loss mse has none"
         ({"forgetting_every": 2}, "--forgetting_every: 2 is of classes, which --loss mse has not"),
         ({"class_reduction": "0,1,2,3"}, "--class_reduction: 0,1,2,3 is of classes, which --loss mse has not"),
         ({"targets": [0.5, 0.9]}, "--targets: 0.5,0.9 is of classes, which --loss mse has not"),
-        ({"loss": "hinge"}, "loss: hinge has the wrong type; accepted: cross_entropy or mse or bce"),
+        ({"loss": "hinge"}, "loss: hinge is unknown; accepted: cross_entropy or mse or bce"),
     ],
 )
 def test_what_needs_classes_is_refused_in_one_line(options: dict[str, object], message: str, tmp_path: Path) -> None:

@@ -130,7 +130,7 @@ def test_the_model_that_is_left_loads_into_the_module(tmp_path: Path) -> None:
         ),
         (
             {"running_statistics": "last"},
-            "running_statistics: last has the wrong type; accepted: average or local or first",
+            "running_statistics: last is unknown; accepted: average or local or first",
         ),
     ],
 )
