@@ -41,6 +41,9 @@ _CALL_UNLOCKED = """[](auto... given) {{
 }}({}); Py_RETURN_NONE;"""
 _UNLOCKING = RLock()
 
+_OPERATIONS_OF_NOISE = 300
+"""Operations that a GPU rather repeats than keep what they gave: a key's hash, of which dropout stored 64 bits each."""
+
 SILENCE = 5.0
 """Seconds of compiling after which somebody should be told."""
 
@@ -82,7 +85,12 @@ def compiled(function: F, what: str, convolution: Convolution | None = None) -> 
     }
     if convolution:
         options["post_grad_custom_pre_pass"] = ChooseForms(in_triton=convolution == "lanes")
-    run: Callable[..., object] = torch.compile(own, dynamic=False, fullgraph=True, options=options)
+
+    def begun(given: tuple[object, ...]) -> Callable[..., object]:
+        noise = {"realize_opcount_threshold": _OPERATIONS_OF_NOISE} if holds_cuda(given) else {}
+        return torch.compile(own, dynamic=False, fullgraph=True, options={**options, **noise})
+
+    run: Callable[..., object] = function
     lock, ready = Lock(), False
 
     def call(*given: object) -> object:
@@ -90,8 +98,11 @@ def compiled(function: F, what: str, convolution: Convolution | None = None) -> 
         if ready:
             return run(*given)
         with lock:  # the first call compiles; other threads wait for it
+            if ready:
+                return run(*given)
             try:
                 with _told(what), _beside_python():
+                    run = begun(given)
                     result = run(*given)
             except Exception as error:
                 function(*given)  # a mistake of a user's shows itself better without the compiler
@@ -102,6 +113,14 @@ def compiled(function: F, what: str, convolution: Convolution | None = None) -> 
         return result
 
     return cast(F, call)
+
+
+def holds_cuda(given: object) -> bool:
+    """Whether there is a tensor of a GPU in a nest of tuples and dictionaries."""
+    if isinstance(given, Tensor):
+        return given.is_cuda
+    inner = given.values() if isinstance(given, dict) else given if isinstance(given, tuple) else ()
+    return any(map(holds_cuda, inner))
 
 
 @contextmanager

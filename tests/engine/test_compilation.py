@@ -13,11 +13,12 @@ from pathlib import Path
 import pytest
 import torch
 from torch import Tensor, fx
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.profiler import ProfilerActivity, profile
 from torch.utils import _triton
 
 from fl_ddp.engine import compilation
-from fl_ddp.engine.compilation import FUSES_UPDATES, compiled, layout, require_compiler
+from fl_ddp.engine.compilation import FUSES_UPDATES, compiled, holds_cuda, layout, require_compiler
 from fl_ddp.engine.fused_update import FuseUpdate
 from fl_ddp.errors import ConfigError, RunError
 
@@ -75,6 +76,14 @@ def test_layout_tells_shapes_strides_and_types_apart() -> None:
     others = [torch.zeros(4, 3), x.double(), torch.zeros(4, 8)[:, ::2], {"x": x}, (x, x)]
     assert len({layout((each,)) for each in [x, *others]}) == 6
     assert layout((x,)) == layout((torch.ones(4, 4),))
+
+
+def test_what_is_on_a_gpu_is_found_wherever_it_is_given() -> None:
+    with FakeTensorMode():
+        there = torch.empty(2, device="cuda")
+    here = torch.ones(1)
+    assert holds_cuda(({"theta": (here, there)}, 3)) and holds_cuda((here, there))
+    assert not holds_cuda(({"theta": (here,)}, here, None))
 
 
 def plain(theta: Tensor, d: Tensor, x: Tensor, active: Tensor, lr: Tensor) -> None:

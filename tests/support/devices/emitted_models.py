@@ -21,6 +21,7 @@ import torch
 from emitted import Emitted, emitted
 from torch import nn
 
+from fl_ddp.engine import compilation
 from fl_ddp.engine import group as group_of_clients
 from fl_ddp.engine.group import Group, Workplace
 from fl_ddp.engine.plan import Plan
@@ -94,8 +95,9 @@ def of_fisher(name: str) -> Emitted:
 
 @contextmanager
 def _as_on_a_gpu() -> Iterator[None]:
-    """Recurrent layers are cuDNN's, and pixels come as they are stored."""
+    """Recurrent layers are cuDNN's, pixels come as they are stored, and the compiler is told what a GPU's is."""
     with (
+        mock.patch.object(compilation, "holds_cuda", lambda _: True),
         mock.patch.object(recurrence, "_is_onednns", lambda *_: False),
         mock.patch.object(group_of_clients, "scaled", lambda x, _: x),
     ):
