@@ -285,7 +285,8 @@ class Group:
         return State(walk, torch.zeros_like(self.n), counted)
 
     def _scalar(self, value: float) -> Tensor:
-        return torch.full((), value, dtype=self.workplace.dtype, device=self.n.device)
+        dtype = self.workplace.dtype
+        return torch.full((), min(value, torch.finfo(dtype).max), dtype=dtype, device=self.n.device)
 
     def once(self, batch_size: int, max_samples: int = 0) -> Iterator[Drawn]:
         """Every sample of each lane once, in a random order of the client's in this round.

@@ -96,8 +96,11 @@ def test_folder_another_run_writes_in_is_refused(tmp_path: Path, capfd: pytest.C
     assert checkpoints(resumed(run, rounds=2))[-1] == "round_000002"
 
 
-def test_loss_that_is_not_finite_names_client_and_round(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    line = told({**SMALL, "lr": 1e20, "out": tmp_path}, FAULT, capfd)
+@pytest.mark.parametrize("too_large", [{"lr": 1e20}, {"lr": 1e39}, {"weight_decay": 1e39}])
+def test_loss_that_is_not_finite_names_client_and_round(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], too_large: dict[str, float]
+) -> None:
+    line = told({**SMALL, **too_large, "out": tmp_path}, FAULT, capfd)
     assert re.match(r"round 1, client \d+: '\w+' is (not finite|out of range)", line)
 
 
