@@ -17,7 +17,6 @@ from typing import Generic, ParamSpec, TypeVar, cast
 
 import torch
 from torch import Tensor
-from torch.torch_version import TorchVersion
 
 from fl_ddp.engine.choices import Convolution
 from fl_ddp.errors import ConfigError, RunError, first_line
@@ -25,10 +24,6 @@ from fl_ddp.errors import ConfigError, RunError, first_line
 F = TypeVar("F", bound=Callable[..., object])
 P = ParamSpec("P")
 Made = TypeVar("Made")
-
-FUSES_UPDATES = TorchVersion(torch.__version__) >= "2.15"
-"""Whether FuseUpdate is at work: torch 2.11 moves its writing operator before a reading; between was not tried."""
-
 
 _CALL = "kernel({}); Py_RETURN_NONE;"
 """How Inductor's C++ calls a kernel, with what stands for arguments that it takes out of Python's objects."""
@@ -65,6 +60,7 @@ def compiled(function: F, what: str, convolution: Convolution | None = None) -> 
     # imports the compiler, which takes a second that eager runs can spare
     from fl_ddp.convolutions.choice import ChooseForms
     from fl_ddp.engine.fused_update import FuseUpdate
+    from fl_ddp.engine.late_masks import LateMasks
     from fl_ddp.engine.merge_equal import MergeEqual
 
     assert isinstance(function, FunctionType)
@@ -81,7 +77,7 @@ def compiled(function: F, what: str, convolution: Convolution | None = None) -> 
         "cpp.threads": 1,
         # torch 2.11 moves the writing of a parameter before a reading of it
         "reorder_for_peak_memory": False,
-        "post_grad_custom_post_pass": MergeEqual(*([FuseUpdate()] if FUSES_UPDATES else [])),
+        "post_grad_custom_post_pass": MergeEqual(LateMasks(), FuseUpdate()),
     }
     if convolution:
         options["post_grad_custom_pre_pass"] = ChooseForms(in_triton=convolution == "lanes")

@@ -30,7 +30,7 @@ class MergeEqual(CustomGraphPass):
         first: dict[Hashable, fx.Node] = {}
         apart = set(_with_memory_of_their_own(graph.nodes))
         for node in list(graph.nodes):
-            if _writes(node):
+            if writes(node):
                 first.clear()  # what is written may be read with another result from here on
             elif node not in apart and _is_pure(node):
                 same = first.setdefault((node.target, _frozen(node.args), _frozen(node.kwargs)), node)
@@ -54,14 +54,15 @@ def _is_pure(node: fx.Node) -> bool:
     return "empty" not in target._schema.name and torch.Tag.nondeterministic_seeded not in target.tags
 
 
-def _writes(node: fx.Node) -> bool:
+def writes(node: fx.Node) -> bool:
+    """Whether an operator writes into one of its arguments."""
     return isinstance(node.target, OpOverload) and node.target._schema.is_mutable
 
 
 def _with_memory_of_their_own(nodes: Iterable[fx.Node]) -> Iterator[fx.Node]:
     """What a graph returns or writes into, and what that is a view of."""
     for node in nodes:
-        if node.op != "output" and not _writes(node):
+        if node.op != "output" and not writes(node):
             continue
         for part in node.all_input_nodes:
             base: fx.Node | None = part

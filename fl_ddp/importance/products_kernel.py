@@ -9,7 +9,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-BLOCKS = {"block_o": 64, "block_n": 64, "block_p": 32}
+BLOCKS = {"block_o": 64, "block_n": 64, "block_p": 16}
 """Sides of a block: outputs, places of the window, positions; part of the results' bits."""
 WARPS, STAGES = 8, 3
 

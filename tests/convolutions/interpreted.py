@@ -3,10 +3,13 @@ of the environment when it is imported."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from interpreter import interpreter
 from torch import Tensor
 
 from fl_ddp.convolutions import in_triton, lane_by_lane
@@ -25,6 +28,12 @@ SHIPPED = [
     (256, 512, 8, 3, 2, 1), (512, 512, 4, 3, 1, 1), (256, 512, 8, 1, 2, 0), (3, 64, 64, 7, 2, 3),
 ]  # fmt: skip
 """The layers of the shipped models."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def interpreted() -> Iterator[None]:
+    with interpreter():
+        yield
 
 
 def drawn(*shape: int) -> Tensor:

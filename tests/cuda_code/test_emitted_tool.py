@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from importlib.util import find_spec
 
 import pytest
@@ -12,12 +13,11 @@ from torch import Tensor
 from torch.func import grad
 from torch.nn import functional as F
 
-from fl_ddp.engine.compilation import FUSES_UPDATES, compiled
+from fl_ddp.engine.compilation import compiled
 
 pytestmark = [
     pytest.mark.cuda_code,
     pytest.mark.skipif(find_spec("triton") is None, reason="this build of torch has no Triton"),
-    pytest.mark.skipif(not FUSES_UPDATES, reason="the tool knows torch from 2.15 on"),
 ]
 LANES, ROWS, COLUMNS, BATCH = 3, 64, 32, 10
 
@@ -46,14 +46,22 @@ def test_launches_are_kernels_and_library_calls() -> None:
     assert max(code.temporaries) == 32 * 32
 
 
+def picked(out: Tensor, x: Tensor, at: Tensor) -> None:
+    out.copy_(torch.zeros_like(out).index_put((at,), x, accumulate=True))
+
+
+@pytest.mark.parametrize("deterministic", [False, True])
+def test_sums_at_indices_are_atomic_unless_torch_is_told_to_be_deterministic(deterministic: bool) -> None:
+    given = torch.zeros(5), torch.zeros(20), torch.zeros(20, dtype=torch.int64)
+    assert bool(code_of(picked, *given, deterministic=deterministic).atomics) is not deterministic
+
+
 def pooled(out: Tensor, x: Tensor) -> None:
     out.copy_(grad(lambda x: F.max_pool2d(x, 3, 2, 1).square().sum())(x))
 
 
-@pytest.mark.parametrize("deterministic", [False, True])
-def test_overlapping_pools_are_atomic_unless_torch_is_told_to_be_deterministic(deterministic: bool) -> None:
-    code = code_of(pooled, torch.zeros(2, 3, 16, 16), torch.zeros(2, 3, 16, 16), deterministic=deterministic)
-    assert bool(code.atomics) is not deterministic
+def test_overlapping_pools_are_not_atomic_where_torch_is_told_to_be_deterministic() -> None:
+    assert code_of(pooled, torch.zeros(2, 3, 16, 16), torch.zeros(2, 3, 16, 16)).atomics == []
 
 
 def summed(out: Tensor, x: Tensor) -> None:
@@ -85,3 +93,24 @@ def test_products_are_added_in_place_and_stored_nowhere(function: Callable[..., 
     code = code_of(function, torch.zeros(LANES, ROWS, COLUMNS), *given, torch.tensor(0.1))
     assert (code.launches["add_product_"] == 1) is in_place
     assert (LANES * ROWS * COLUMNS in code.temporaries) is not in_place
+
+
+def two_layers(w: Tensor, b: Tensor, v: Tensor, x: Tensor, y: Tensor, active: Tensor, lr: Tensor) -> None:
+    def loss(w: Tensor, b: Tensor, v: Tensor) -> Tensor:
+        return (v @ (w @ x.mT + b[:, :, None]).relu() - y).square().sum()
+
+    for leaf, change in zip((w, b, v), grad(loss, (0, 1, 2))(w, b, v), strict=True):
+        leaf.copy_(torch.where(active.view(-1, *[1] * (leaf.ndim - 1)), leaf - lr * change, leaf))
+
+
+@pytest.mark.parametrize("written", ["torch.ops.fl_ddp.add_product_", "triton_"])
+def test_a_parameter_that_is_read_behind_its_writing_is_seen(written: str) -> None:
+    shapes = (LANES, ROWS, COLUMNS), (LANES, ROWS), (LANES, 5, ROWS), (LANES, BATCH, COLUMNS), (LANES, 5, BATCH)
+    code = code_of(two_layers, *map(torch.zeros, shapes), torch.ones(LANES) > 0, torch.tensor(0.1))
+    assert code.late_reads == set()
+    body = code.text.index("def call(")
+    head, lines = code.text[:body], code.text[body:].splitlines()
+    at = max(i for i, line in enumerate(lines) if written in line)
+    begin = next(i for i, line in enumerate(lines) if ".run(" in line or "extern_kernels" in line)
+    lines.insert(begin, lines.pop(at))
+    assert replace(code, text=head + "\n".join(lines)).late_reads

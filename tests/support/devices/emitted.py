@@ -6,6 +6,7 @@ the passes and options that the engine gives; nothing is loaded and nothing runs
 
 from __future__ import annotations
 
+import ast
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -50,6 +51,32 @@ class Emitted:
         return found
 
     @property
+    def late_reads(self) -> set[str]:
+        """Inputs that are read behind what has written into them; a parameter's old value would be gone."""
+        found, written = set(), set[str]()
+        for line in self.text[self.text.index("def call(") :].splitlines():
+            if not _CALL.search(line) or line.lstrip().startswith("def "):
+                continue
+            given = ast.parse(line.strip()).body[0]
+            found |= written & _inputs(given)
+            written |= set().union(*map(_inputs, self._written(given.value)))  # type: ignore[attr-defined]
+        return found
+
+    def _written(self, call: ast.Call) -> Iterator[ast.expr]:
+        """What a call writes into."""
+        yield from (keyword.value for keyword in call.keywords if keyword.arg == "out")
+        match ast.unparse(call.func).split("."):
+            case [kernel, "run"]:
+                source = self.kernels[kernel]
+                names = re.findall(r"\w+", re.findall(r"^def \w+\((.*?)\)", source, re.MULTILINE)[0])
+                mutated = re.findall(r"'mutated_arg_names': \[(.*?)\]", source)[0]
+                yield from (given for name, given in zip(names, call.args, strict=False) if f"'{name}'" in mutated)
+            case ["torch", "ops", _, operator, _] if operator.endswith("_"):
+                yield call.args[0]
+            case [tensor, "copy_"]:
+                yield ast.Name(tensor)
+
+    @property
     def bytes(self) -> int:
         """What all of it must read and write; Inductor counts what is written in place as read, too."""
         return sum(self.bytes_by.values())
@@ -74,6 +101,12 @@ class Emitted:
                 if re.search(r"@triton_heuristics\.\w*reduction\(", source):
                     found[name] = len(getattr(PyCodeCache.load(source), name).configs)
         return found
+
+
+def _inputs(code: ast.AST) -> set[str]:
+    """The compiled function's own inputs among what some code names."""
+    names = {node.id for node in ast.walk(code) if isinstance(node, ast.Name)}
+    return {name for name in names if name.startswith("arg")}
 
 
 class _Stop(BaseException):

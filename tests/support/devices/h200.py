@@ -26,6 +26,7 @@ def h200() -> Iterator[None]:
     from torch._dynamo.device_interface import CudaInterface
     from torch._inductor import utils
     from torch._inductor.runtime import triton_helpers
+    from torch._subclasses import fake_tensor
     from triton.backends.compiler import GPUTarget
 
     of_cuda: dict[str, object] = {
@@ -79,5 +80,6 @@ def h200() -> Iterator[None]:
         put(CudaInterface.Worker, "get_device_properties", staticmethod(lambda *_: PROPERTIES))
         put(CudaInterface.Worker, "current_device", staticmethod(lambda: 0))
         put(triton_helpers, "set_driver_to_gpu", lambda: None)
+        put(fake_tensor, "init_gpu_context", lambda _: None)
         put(type(triton.runtime.driver), "active", property(lambda _: driver))
         yield

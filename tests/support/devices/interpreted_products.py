@@ -11,6 +11,7 @@ from unittest import mock
 
 import torch
 from importance_bench import bench
+from interpreter import interpreter
 from torch import Tensor, nn
 
 from fl_ddp.importance import fisher as importance_pass
@@ -68,7 +69,7 @@ def errors() -> dict[str, float]:
 
 
 def _interpreted(d: Tensor, x: Tensor, kernel: Sequence[int], geometry: Sequence[int], power: str) -> Tensor:
-    with mock.patch.object(products_kernel, "BLOCKS", SMALL):
+    with mock.patch.object(products_kernel, "BLOCKS", SMALL), interpreter():
         return products_kernel.launch(d, x, kernel, geometry, power)
 
 
