@@ -29,6 +29,7 @@ from torch import nn
 from torch.profiler import ProfilerActivity, profile
 from written import write_results
 
+import fl_ddp.convolutions.lane_by_lane  # noqa: F401 - its operators
 from fl_ddp.engine import group as group_module
 from fl_ddp.engine.group import Group, Workplace
 from fl_ddp.engine.plan import Plan
@@ -120,8 +121,12 @@ def ceilings(place: Place) -> Numbers:
 
 
 def conv(place: Place) -> Numbers:
-    """Convolutions of lanes, forward, input and weight: cuDNN's groups, products on patches, a loop in a graph."""
+    """Convolutions of lanes, forward, input and weight: cuDNN's groups, kernels of our own, products, a loop."""
     found: Numbers = {}
+    if place.on_gpu:
+        from fl_ddp.convolutions import in_triton  # needs Triton
+
+        in_triton.register()
     for lanes in (2,) if place.tiny else (50, 25, 7):
         for name, channels, out, side in (("conv1", 3, 32, 32), ("conv2", 32, 64, 30)):
             for precision in ("ieee", "tf32") if place.on_gpu else ("ieee",):
@@ -147,7 +152,14 @@ def _of_convolution(place: Place, lanes: int, channels: int, out: int, side: int
         for image, weight in zip(images, weights, strict=True):
             nn.functional.conv2d(image, weight)
 
+    own = (dy.view(BATCH, lanes, out, side - 2, side - 2).transpose(0, 1).contiguous(),
+           x.view(BATCH, lanes, channels, side, side).transpose(0, 1).contiguous(),
+           w.view(lanes, out, channels, 3, 3))  # fmt: skip
+    geometry, of_lanes = ([1, 1], [0, 0], [1, 1]), torch.ops.fl_ddp  # of lane_by_lane.py, and of in_triton.py on a GPU
     ways: dict[str, Callable[[], object]] = {
+        "lanes_forward": lambda: of_lanes.convolve(*own[1:], *geometry),
+        "lanes_input": lambda: of_lanes.convolve_input(*own, *geometry),
+        "lanes_weight": lambda: of_lanes.convolve_weight(*own, *geometry),
         "groups_forward": lambda: torch.ops.aten.convolution(x, w, *rest),
         "groups_input": lambda: back(dy, x, w, *rest, [True, False, False]),
         "groups_weight": lambda: back(dy, x, w, *rest, [False, True, False]),
