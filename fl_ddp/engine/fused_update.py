@@ -9,22 +9,12 @@ gradients are. Whatever does not look like that (momentum, penalties, convolutio
 from __future__ import annotations
 
 import torch
-from torch import Tensor, fx
+from torch import fx
 from torch._inductor.custom_graph_pass import CustomGraphPass, get_hash_for_files
+from torch._inductor.lowering import lowerings, make_fallback
 
 _aten = torch.ops.aten
-# an operator of our own: Inductor takes aten's in-place ones out of this place only where the variable CI is not set
-_library = torch.library.Library("fl_ddp", "DEF")  # type: ignore[no-untyped-call]
-_library.define("add_product_(Tensor(a!) theta, Tensor a, Tensor b) -> ()")  # type: ignore[no-untyped-call]
-
-
-def _add_product(theta: Tensor, a: Tensor, b: Tensor) -> None:
-    """Add a @ b to theta, all [G, ., .], in place; in the precision of other products on the device."""
-    theta.baddbmm_(a, b)
-
-
-for _device in ("CPU", "CUDA"):
-    _library.impl("add_product_", _add_product, _device)  # type: ignore[no-untyped-call]
+_added = _aten.baddbmm_.default
 
 
 class FuseUpdate(CustomGraphPass):
@@ -32,6 +22,9 @@ class FuseUpdate(CustomGraphPass):
 
     def __call__(self, graph: fx.Graph) -> None:
         """Rewrite a graph in place."""
+        if _added not in lowerings:
+            # torch's own way to leave an operator as it is, for want of which it would mind the variable CI
+            make_fallback(_added, warn=False, override_decomp=True)  # type: ignore[no-untyped-call]
         for copy in graph.find_nodes(op="call_function", target=_aten.copy_.default):
             theta, new = copy.args
             if not (isinstance(theta, fx.Node) and theta.op == "placeholder"):
@@ -41,9 +34,9 @@ class FuseUpdate(CustomGraphPass):
                     active, lr, a, b = found
                     step = graph.call_function(_aten.mul.Tensor, (a, graph.call_function(_aten.neg.default, (lr,))))
                     scaled = graph.call_function(_aten.where.ScalarOther, (active, step, 0.0))
-                    graph.call_function(torch.ops.fl_ddp.add_product_.default, (theta, scaled, b))
+                    graph.call_function(_added, (theta, scaled, b))
                 elif product := _summand(theta, new):
-                    graph.call_function(torch.ops.fl_ddp.add_product_.default, (theta, *product))
+                    graph.call_function(_added, (theta, *product))
                 else:
                     continue
             graph.erase_node(copy)
