@@ -30,7 +30,7 @@ from torch import Tensor, nn
 from torch.func import grad, vmap
 from written import write_results
 
-from fl_ddp.engine.compilation import compiled
+from fl_ddp.compiler.compilation import compiled
 from fl_ddp.engine.group import Group, Workplace
 from fl_ddp.engine.plan import Plan
 from fl_ddp.engine.samples import Normaliser, Samples

@@ -11,10 +11,10 @@ import numpy as np
 import torch
 
 from fl_ddp.clients.kept_optimizer import first_state
+from fl_ddp.compiler.compilation import require_compiler
 from fl_ddp.config import registry
 from fl_ddp.config.settings import Config
 from fl_ddp.datasets.dataset import Arrays, Dataset
-from fl_ddp.engine.compilation import require_compiler
 from fl_ddp.engine.plan import Plan
 from fl_ddp.engine.samples import Normaliser, Samples, channel_statistics, of_channels
 from fl_ddp.engine.seeds import Purpose, generator, torch_seed

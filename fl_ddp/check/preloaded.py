@@ -11,5 +11,5 @@ from fl_ddp.host.environment import prepare
 os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "1"
 prepare()  # before the compiler is imported, which then looks where to keep what it makes
 
-for name in ("fl_ddp.check.handlers", "fl_ddp.engine.fused_update", "torch._inductor.compile_fx", "sklearn.datasets"):
+for name in ("fl_ddp.check.handlers", "fl_ddp.compiler.fused_update", "torch._inductor.compile_fx", "sklearn.datasets"):
     importlib.import_module(name)

@@ -11,8 +11,8 @@ from torch._dynamo.utils import counters
 
 from fl_ddp.check.candidate import Candidate
 from fl_ddp.check.runs import SOLO, Cut, course, differences, play, unlike, unlike_runs
+from fl_ddp.compiler.compilation import require_compiler
 from fl_ddp.config.command_line import from_mapping
-from fl_ddp.engine.compilation import require_compiler
 from fl_ddp.errors import ConfigError
 from fl_ddp.host.interrupt import StopRequest
 from fl_ddp.methods.fedavg import FedAvg

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 from torch.utils._pytree import tree_leaves, tree_map_only
 
-from fl_ddp.engine.compilation import compiled, layout, made_once
+from fl_ddp.compiler.compilation import compiled, layout, made_once
 from fl_ddp.engine.samples import Samples
 from fl_ddp.engine.step import Drawn, Objective, Split, State, StepKind, local_step
 from fl_ddp.errors import first_line
@@ -88,7 +88,7 @@ def tick(objective: Objective, kind: StepKind, shapes: Hashable) -> Tick:
         step(training.state, drawn, samples.normaliser, training.server, training.mine, rates, training.allowed)
         ready.number.add_(1)
 
-    return compiled(one, "the local step", convolution=kind.convolution) if kind.compile else one
+    return compiled(one, "the local step", in_triton=kind.in_triton) if kind.compile else one
 
 
 class Recording:

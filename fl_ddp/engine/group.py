@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from math import prod
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from fl_ddp.compiler.compilation import ByLayout
 from fl_ddp.engine.choices import Convolution
-from fl_ddp.engine.compilation import ByLayout
 from fl_ddp.engine.graphed import Recordings, Steps, Training
+from fl_ddp.engine.looped import Loops
 from fl_ddp.engine.plan import Plan
-from fl_ddp.engine.samples import Samples, scaled
+from fl_ddp.engine.samples import Samples
 from fl_ddp.engine.seeds import Keys, Purpose, keys, noise_key, shuffled
+from fl_ddp.engine.stacks import Stack, stacks
 from fl_ddp.engine.step import Drawn, Objective, Split, State, StepKind, Walk, local_step
 from fl_ddp.engine.transfer import upload, upload_all
 from fl_ddp.errors import ConfigError
@@ -25,8 +26,6 @@ from fl_ddp.protocol import Counts, Factors, Indices, Leaves, Tensors, Trained
 
 STEPS = "steps"
 """Among what is carried of an optimizer, the number of its steps."""
-_AT_ONCE = 2**21
-"""Bytes of images copied out of the training set, and scaled, at once."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +45,8 @@ class Workplace:
         allowed: [C] bool, labels among which they are classified; None for all.
         batch_size: of the run, of samples of a method's making.
         kept: what functions gave for a client's samples, by a name and the client, as long as the task goes on.
-        recordings: of the groups' local steps, on these samples alone; None where Python takes them one by one.
+        recordings: of the groups' local steps, on these samples alone; None where nothing is recorded.
+        loops: of local steps without Python between them; None where it takes them one by one.
         convolution: how lanes are convolved in local steps.
     """
 
@@ -62,6 +62,7 @@ class Workplace:
     batch_size: int = 1
     kept: dict[tuple[str, int], Tensors] = field(default_factory=dict)
     recordings: Recordings | None = None
+    loops: Loops | None = None
     convolution: Convolution = "auto"
 
 
@@ -197,6 +198,10 @@ class Group:
         step = ByLayout(partial(local_step, objective, kind))
         with torch.no_grad():
             done = work.recordings and work.recordings.train(objective, kind, training, steps, work.samples, work.check)
+            if work.loops and not done:
+                done = work.loops.train(
+                    objective, kind, training, self._stacks(steps), work.samples.normaliser, work.check
+                )
             for index, drawn in enumerate(() if done else self._draws(steps)):
                 work.check()
                 rates = rates if steps.lr is None else rates._replace(lr=steps.lr[index])
@@ -331,27 +336,12 @@ class Group:
         return Steps(*upload_all([rows, noise_keys, *rates], self.n.device))
 
     def _draws(self, taken: Steps) -> Iterator[Drawn]:
-        """The samples of every step; images are copied row by row, which beats a compiled gather of single bytes.
+        """The samples of every step."""
+        for stack in self._stacks(taken):
+            yield from map(Drawn._make, zip(*(part[: stack.size].unbind() for part in stack.drawn), strict=True))
 
-        A compiled loop reads bytes several times slower than torch does on a CPU, so there they are scaled, too.
-        """
-        samples, batches = self.workplace.samples, taken.rows
-        mask, index = (batches >= 0).to(self.workplace.dtype), batches.clamp_min(0)
-        number = torch.arange(len(batches), device=batches.device)
-        on_host = batches.device.type == "cpu"
-        targets = samples.y[index]
-        if not targets.is_floating_point():
-            targets = targets.clamp_min(0)  # padding bears the first sample's label, which may not be of the task
-        steps = zip(targets.unbind(), mask.unbind(), taken.key.unbind(), number.unbind(), strict=True)
-        shape = (*batches.shape[1:], *samples.x.shape[1:])
-        dtype = self.workplace.dtype
-        size = dtype.itemsize if on_host else samples.x.element_size()
-        at_once = max(1, _AT_ONCE // (prod(shape) * size))
-        for rows in torch.split(index, at_once):
-            images = samples.x.index_select(0, rows.flatten()).view(-1, *shape)
-            images = scaled(images, dtype) if on_host else images
-            for x, drawn in zip(images.unbind(), steps, strict=False):
-                yield Drawn(x, *drawn)
+    def _stacks(self, taken: Steps) -> Iterator[Stack]:
+        return stacks(taken, self.workplace.samples, self.workplace.dtype)
 
 
 def _kind(plan: Plan, work: Workplace, *, goes_on: bool) -> StepKind:

@@ -14,9 +14,9 @@ import torch
 from torch import Tensor
 from torch.func import grad, vmap
 
+from fl_ddp.compiler.compilation import compiled, made_once
 from fl_ddp.engine.augmentation import augmented
 from fl_ddp.engine.choices import Augmentation, Convolution
-from fl_ddp.engine.compilation import compiled, made_once
 from fl_ddp.engine.samples import Normaliser
 from fl_ddp.errors import RunError, place_of_code
 from fl_ddp.optimizers.rule import Optimizer, Rates
@@ -69,6 +69,11 @@ class StepKind(NamedTuple):
     compile: bool
     goes_on: bool = False
     convolution: Convolution = "auto"
+
+    @property
+    def in_triton(self) -> bool:
+        """Whether lanes are convolved by kernels of ours on a GPU."""
+        return self.convolution == "lanes"
 
 
 class Drawn(NamedTuple):
@@ -233,4 +238,4 @@ def local_step(objective: Objective, kind: StepKind, shapes: Hashable) -> Step:
             old.copy_(new)
         state.loss.add_(loss)
 
-    return compiled(step, "the local step", convolution=kind.convolution) if kind.compile else step
+    return compiled(step, "the local step", in_triton=kind.in_triton) if kind.compile else step

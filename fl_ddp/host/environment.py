@@ -28,4 +28,4 @@ def prepare() -> None:
         libc = ctypes.CDLL(None)
         libc.mallopt(_M_MMAP_MAX, 0)
         libc.mallopt(_M_TRIM_THRESHOLD, 2**31 - 1)
-        libc.mallopt(_M_ARENA_MAX, 1)
+        libc.mallopt(_M_ARENA_MAX, 1 + (os.cpu_count() or 1))

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.func import grad, vjp, vmap
 
-from fl_ddp.engine.compilation import compiled, made_once
+from fl_ddp.compiler.compilation import compiled, made_once
 from fl_ddp.engine.samples import Normaliser
 from fl_ddp.engine.seeds import uniform
 from fl_ddp.importance.coverage import Coverage

@@ -13,7 +13,7 @@ from typing import NamedTuple, cast
 import torch
 from torch import Tensor
 
-from fl_ddp.engine.compilation import made_once
+from fl_ddp.compiler.compilation import made_once
 from fl_ddp.errors import ConfigError
 from fl_ddp.importance.taps import EMBEDDING, GROUP_NORM, LAYERS, LINEAR, Site, Window, read_call, tapped
 from fl_ddp.network.flat_model import FlatModel

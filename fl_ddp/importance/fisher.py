@@ -18,7 +18,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from fl_ddp.engine.compilation import ByLayout
+from fl_ddp.compiler.compilation import ByLayout
 from fl_ddp.engine.group import Group
 from fl_ddp.engine.step import Drawn
 from fl_ddp.importance.chunk import Chunk, norm_step, sum_step

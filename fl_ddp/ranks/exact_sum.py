@@ -13,7 +13,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from fl_ddp.engine.compilation import compiled, layout, made_once
+from fl_ddp.compiler.compilation import compiled, layout, made_once
 from fl_ddp.engine.transfer import Readings
 from fl_ddp.errors import DivergedError, RunError
 from fl_ddp.protocol import Term

@@ -9,6 +9,7 @@ import torch
 from fl_ddp.config.settings import Config
 from fl_ddp.engine.graphed import recordings_on
 from fl_ddp.engine.group import Workplace
+from fl_ddp.engine.looped import loops_on
 from fl_ddp.engine.transfer import upload
 from fl_ddp.tasks.world import World, Worlds
 
@@ -38,5 +39,6 @@ def workplace(
         world.allowed,
         config.batch_size,
         recordings=recordings_on(device, compile=config.compile),
+        loops=loops_on(device, compile=config.compile),
         convolution=config.convolution,
     )

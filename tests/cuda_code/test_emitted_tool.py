@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.func import grad
 from torch.nn import functional as F
 
-from fl_ddp.engine.compilation import compiled
+from fl_ddp.compiler.compilation import compiled
 
 pytestmark = [
     pytest.mark.cuda_code,

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch.utils import deterministic
 
-from fl_ddp.engine.compilation import made_once
+from fl_ddp.compiler.compilation import made_once
 from fl_ddp.errors import ConfigError
 from fl_ddp.host.arithmetic import repeatable, require_precision, versions_on_gpu
 

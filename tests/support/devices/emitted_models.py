@@ -21,8 +21,8 @@ import torch
 from emitted import Emitted, emitted
 from torch import nn
 
-from fl_ddp.engine import compilation
-from fl_ddp.engine import group as group_of_clients
+from fl_ddp.compiler import compilation
+from fl_ddp.engine import stacks
 from fl_ddp.engine.group import Group, Workplace
 from fl_ddp.engine.plan import Plan
 from fl_ddp.engine.samples import Normaliser, Samples
@@ -99,7 +99,7 @@ def _as_on_a_gpu() -> Iterator[None]:
     with (
         mock.patch.object(compilation, "holds_cuda", lambda _: True),
         mock.patch.object(recurrence, "_is_onednns", lambda *_: False),
-        mock.patch.object(group_of_clients, "scaled", lambda x, _: x),
+        mock.patch.object(stacks, "_scales_on", lambda _: False),
     ):
         yield
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, fx
 from torch.fx.experimental.proxy_tensor import make_fx
 
-from fl_ddp.engine.merge_equal import MergeEqual
+from fl_ddp.compiler.merge_equal import MergeEqual
 
 aten = torch.ops.aten
 

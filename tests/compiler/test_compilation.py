@@ -17,9 +17,9 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.profiler import ProfilerActivity, profile
 from torch.utils import _triton
 
-from fl_ddp.engine import compilation
-from fl_ddp.engine.compilation import compiled, holds_cuda, layout, require_compiler
-from fl_ddp.engine.fused_update import FuseUpdate
+from fl_ddp.compiler import compilation
+from fl_ddp.compiler.compilation import compiled, holds_cuda, layout, require_compiler
+from fl_ddp.compiler.fused_update import FuseUpdate
 from fl_ddp.errors import ConfigError, RunError
 
 G, ROWS, COLUMNS, BATCH = 3, 17, 29, 5

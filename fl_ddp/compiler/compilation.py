@@ -18,7 +18,7 @@ from typing import Generic, ParamSpec, TypeVar, cast
 import torch
 from torch import Tensor
 
-from fl_ddp.engine.choices import Convolution
+from fl_ddp.compiler.repeated import repeatedly
 from fl_ddp.errors import ConfigError, RunError, first_line
 
 F = TypeVar("F", bound=Callable[..., object])
@@ -45,23 +45,32 @@ SILENCE = 5.0
 _log = logging.getLogger(__name__)
 
 
-def compiled(function: F, what: str, convolution: Convolution | None = None) -> F:
+def compiled(
+    function: F,
+    what: str,
+    *,
+    in_triton: bool | None = None,
+    repeats: bool = False,
+    channels_last: bool = True,
+) -> F:
     """Compile a function into one graph per call of this, with a cache of its own; on a CPU it uses one thread.
 
     Args:
         function: of tensors.
         what: it is, for messages.
-        convolution: how lanes are convolved; None as torch does it.
+        in_triton: whether lanes are convolved by kernels of ours on a GPU; None where they are as torch does it.
+        repeats: whether it can be called in_a_row(), on a CPU alone; it must give nothing.
+        channels_last: whether the compiler may order channels so around convolutions.
 
     Returns:
         the compiled function, which must be called with tensors of one layout only, and never with one tensor twice: it
         checks neither. It sees globals as they were in its first call.
     """
     # imports the compiler, which takes a second that eager runs can spare
+    from fl_ddp.compiler.fused_update import FuseUpdate
+    from fl_ddp.compiler.late_masks import LateMasks
+    from fl_ddp.compiler.merge_equal import MergeEqual
     from fl_ddp.convolutions.choice import ChooseForms
-    from fl_ddp.engine.fused_update import FuseUpdate
-    from fl_ddp.engine.late_masks import LateMasks
-    from fl_ddp.engine.merge_equal import MergeEqual
 
     assert isinstance(function, FunctionType)
     # torch keeps graphs by code object and fails at the ninth: without a copy, all models would share eight
@@ -78,9 +87,11 @@ def compiled(function: F, what: str, convolution: Convolution | None = None) -> 
         # torch 2.11 moves the writing of a parameter before a reading of it
         "reorder_for_peak_memory": False,
         "post_grad_custom_post_pass": MergeEqual(LateMasks(), FuseUpdate()),
+        "cpp_wrapper": repeats,
+        "layout_optimization": channels_last,
     }
-    if convolution:
-        options["post_grad_custom_pre_pass"] = ChooseForms(in_triton=convolution == "lanes")
+    if in_triton is not None:
+        options["post_grad_custom_pre_pass"] = ChooseForms(in_triton=in_triton)
 
     def begun(given: tuple[object, ...]) -> Callable[..., object]:
         noise = {"realize_opcount_threshold": _OPERATIONS_OF_NOISE} if holds_cuda(given) else {}
@@ -97,7 +108,7 @@ def compiled(function: F, what: str, convolution: Convolution | None = None) -> 
             if ready:
                 return run(*given)
             try:
-                with _told(what), _beside_python():
+                with _told(what), repeatedly() if repeats else _beside_python():
                     run = begun(given)
                     result = run(*given)
             except Exception as error:

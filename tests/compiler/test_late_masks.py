@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import fx
 
-from fl_ddp.engine.late_masks import LateMasks
+from fl_ddp.compiler.late_masks import LateMasks
 
 aten = torch.ops.aten
 

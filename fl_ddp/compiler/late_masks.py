@@ -11,7 +11,7 @@ import torch
 from torch import fx
 from torch._inductor.custom_graph_pass import CustomGraphPass, get_hash_for_files
 
-from fl_ddp.engine.merge_equal import writes
+from fl_ddp.compiler.merge_equal import writes
 
 _aten = torch.ops.aten
 _MASKS = {_aten.le.Scalar, _aten.lt.Scalar, _aten.ge.Scalar, _aten.gt.Scalar}

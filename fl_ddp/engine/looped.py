@@ -1,0 +1,185 @@
+"""Local steps on a CPU that follow each other without Python: the compiled step finds its samples by a counter.
+
+Its own C++ calls it as often as is asked, so that a worker computes without Python's lock, and a step costs what its
+arithmetic does. A model that fills a core's cache goes on alone: one lane takes its steps, then the next one, and none
+takes steps that only others have.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Hashable, Iterator
+from threading import Lock
+from typing import NamedTuple, TypeVar
+
+import torch
+from torch import Tensor
+from torch.utils._pytree import tree_map_only
+
+from fl_ddp.compiler.compilation import compiled, layout, made_once
+from fl_ddp.compiler.repeated import in_a_row
+from fl_ddp.engine.graphed import Training
+from fl_ddp.engine.samples import Normaliser
+from fl_ddp.engine.stacks import Stack
+from fl_ddp.engine.step import Drawn, Objective, StepKind, local_step
+from fl_ddp.errors import RunError, first_line
+
+ALONE = 2**18
+"""Bytes of a lane's state from which it goes on alone; part of what a run computes, as sums of its products are."""
+_CHANNELS_FIRST = 2**24
+"""Bytes of it from which channels come first: filters as large take longer to be brought into another order."""
+_TURN = 0.05
+"""Seconds after which a loop looks whether the run is asked to stop."""
+
+Nest = TypeVar("Nest")
+
+_log = logging.getLogger(__name__)
+
+
+class Given(NamedTuple):
+    """What a step is given: its training, the stack that it is of, its place [1] there, and how samples are inputs."""
+
+    training: Training
+    drawn: Drawn
+    lr: Tensor | None
+    place: Tensor
+    normaliser: Normaliser
+
+
+@made_once
+def next_step(
+    objective: Objective, kind: StepKind, shapes: Hashable, *, channels_last: bool
+) -> Callable[[Given], None]:
+    """The step at the given place; the state and the place of the next one are written in place.
+
+    Args:
+        objective: loss and its changes.
+        kind: numerics.
+        shapes: of what is given, as in local_step().
+        channels_last: whether they may be, around convolutions.
+    """
+    step = local_step(objective, kind._replace(compile=False), shapes)
+
+    def one(given: Given) -> None:
+        training, stack, lr, place, normaliser = given
+        drawn = Drawn(*(part.index_select(0, place)[0] for part in stack))
+        rates = training.rates if lr is None else training.rates._replace(lr=lr.index_select(0, place)[0])
+        step(training.state, drawn, normaliser, training.server, training.mine, rates, training.allowed)
+        place.add_(1)
+
+    what = "the local step"
+    return compiled(one, what, in_triton=kind.in_triton, repeats=True, channels_last=channels_last)
+
+
+class Loops:
+    """The loops of a run, by what their steps are made of; several threads may be in one at once."""
+
+    def __init__(self) -> None:
+        """Nothing is compiled so far."""
+        self._made: dict[Hashable, _Loop | None] = {}
+        self._lock = Lock()
+
+    def train(
+        self,
+        objective: Objective,
+        kind: StepKind,
+        training: Training,
+        stacks: Iterator[Stack],
+        normaliser: Normaliser,
+        check: Callable[[], None],
+    ) -> bool:
+        """Take all steps of a training; False, and nothing is done, where they cannot follow each other so.
+
+        Args:
+            objective: loss and its changes.
+            kind: numerics.
+            training: what all steps are given.
+            stacks: what each of them is given.
+            normaliser: of their samples.
+            check: called between steps, several times a second.
+        """
+        lanes = len(training.state.loss)
+        at_once = 1 if _bytes_of_lane(training) >= ALONE else lanes
+        parts = [slice(first, first + at_once) for first in range(0, lanes, at_once)]
+        trainings = [_of_lanes(training, part) for part in parts]
+        loop = None
+        for stack in stacks:
+            for part, own, count in zip(parts, trainings, _own_steps(stack, at_once), strict=True):
+                x, y, mask, key = (t[:, part] for t in stack.drawn[:-1])
+                drawn, lr = Drawn(x, y, mask, key, stack.drawn.number), None if stack.lr is None else stack.lr[:, part]
+                given = Given(own, drawn, lr, torch.zeros(1, dtype=torch.int64), normaliser)
+                loop = loop or self._of(objective, kind, given)
+                if loop is None:
+                    return False
+                loop.run(given, count, check)
+        return True
+
+    def _of(self, objective: Objective, kind: StepKind, given: Given) -> _Loop | None:
+        key = (objective, kind, layout(given))
+        with self._lock:
+            if key not in self._made:
+                self._made[key] = _tried(
+                    next_step(*key, channels_last=_bytes_of_lane(given.training) < _CHANNELS_FIRST), given
+                )
+            return self._made[key]
+
+
+class _Loop:
+    """A step that is taken several times in a row."""
+
+    def __init__(self, step: Callable[[Given], None]) -> None:
+        self._step = step
+        self._at_once = 1
+
+    def run(self, given: Given, count: int, check: Callable[[], None]) -> None:
+        """Take so many steps, with a check before each turn of them."""
+        while count > 0:
+            check()
+            turn = min(count, self._at_once)
+            began = time.perf_counter()
+            with in_a_row(turn):
+                self._step(given)
+            self._at_once = max(1, int(_TURN * turn / (time.perf_counter() - began)))
+            count -= turn
+
+
+def _tried(step: Callable[[Given], None], given: Given) -> _Loop | None:
+    """A loop of a step, which is compiled and taken once on copies; None if it cannot be compiled."""
+    try:
+        state = tree_map_only(Tensor, torch.clone, given.training.state)
+        step(given._replace(training=given.training._replace(state=state), place=given.place.clone()))
+    except RunError as error:
+        _log.info("local steps are taken one by one (%s)", first_line(error))
+        return None
+    return _Loop(step)
+
+
+def _of_lanes(training: Training, part: slice) -> Training:
+    """The training of some lanes, whose state is written."""
+
+    def own(nest: Nest) -> Nest:
+        found: Nest = tree_map_only(Tensor, lambda t: t[part], nest)
+        return found
+
+    state, server, mine, rates, allowed = training
+    rates = rates._replace(lr=own(rates.lr)) if rates.lr.ndim else rates
+    return Training(own(state), server, own(mine), rates, allowed)
+
+
+def _bytes_of_lane(training: Training) -> int:
+    state = training.state
+    return sum(t.nbytes for t in state.walk.tensors) // len(state.loss)
+
+
+def _own_steps(stack: Stack, lanes: int) -> list[int]:
+    """Up to which step of a stack so many lanes after another have samples: behind it they stay as they are."""
+    has_any = stack.drawn.mask[: stack.size].any(2).view(stack.size, -1, lanes).any(2)
+    last = has_any * torch.arange(1, stack.size + 1)[:, None]
+    found: list[int] = last.amax(0).tolist()
+    return found
+
+
+def loops_on(device: torch.device, *, compile: bool) -> Loops | None:
+    """Where the steps of a device follow each other without Python; None where it takes them one by one."""
+    return Loops() if device.type == "cpu" and compile else None
