@@ -147,6 +147,16 @@ def test_a_resumed_run_cuts_what_its_checkpoint_does_not_know(tmp_path: Path) ->
     assert (part / "clients.csv").read_bytes() == (whole / "clients.csv").read_bytes()
 
 
+def test_what_its_checkpoint_does_not_know_is_cut_before_anything_is_written(tmp_path: Path) -> None:
+    file = tmp_path / "clients.csv"
+    table = ClientTable(file, None)
+    table.add(1, [ClientScores(0, 5, 2, 0.5, 1.0, 0.75, 0.25)])
+    known, state = file.read_bytes(), table.file.state()
+    table.add(2, [ClientScores(0, 5, 2, 0.5, 1.0, 0.75, 0.25)])
+    ClientTable(file, state)
+    assert file.read_bytes() == known
+
+
 def test_an_edited_file_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "clients.csv"
     table = ClientTable(file, None)
