@@ -63,7 +63,10 @@ def next_step(
 
     def one(given: Given) -> None:
         training, stack, lr, place, normaliser = given
-        drawn = Drawn(*(part.index_select(0, place)[0] for part in stack))
+        x, y, mask, _, number = (part.index_select(0, place)[0] for part in stack)
+        here = torch.arange(len(stack.key)) == place
+        # a sum is stored: what is only picked would be picked again for each of the many numbers that noise hashes
+        drawn = Drawn(x, y, mask, torch.where(here[:, None], stack.key, 0).sum(0), number)
         rates = training.rates if lr is None else training.rates._replace(lr=lr.index_select(0, place)[0])
         step(training.state, drawn, normaliser, training.server, training.mine, rates, training.allowed)
         place.add_(1)
