@@ -181,9 +181,18 @@ def _lowered(graph: fx.GraphModule, inputs: Sequence[object]) -> Emitted:
                 lowering.run(*fakes)
                 code: Any = lowering.codegen()[0]
                 nodes = cast(Sequence[Any], lowering.scheduler.nodes)
-                moved = {node.get_name(): int(node.get_read_write_buffers_sizes()) for node in nodes}
+                moved = {node.get_name(): _bytes_of(node) for node in nodes}
     text = str(getattr(code, "value", code))
     return Emitted(text, moved, tuple(_temporaries(text)))
+
+
+def _bytes_of(node: Any) -> int:
+    """What a node of the scheduler must read and write; versions of torch count differently what is also returned."""
+    kernel = node.node
+    if getattr(kernel, "op_overload", None) is not torch.ops.aten.baddbmm_.default:
+        return int(node.get_read_write_buffers_sizes())
+    sizes: list[int] = [int(given.get_numel()) * given.get_dtype().itemsize for given in kernel.inputs]
+    return sum(sizes) + sizes[0]
 
 
 def _temporaries(text: str) -> Iterator[int]:
