@@ -200,7 +200,7 @@ class Group:
             done = work.recordings and work.recordings.train(objective, kind, training, steps, work.samples, work.check)
             if work.loops and not done:
                 done = work.loops.train(
-                    objective, kind, training, self._stacks(steps), work.samples.normaliser, work.check
+                    objective, kind, training, self._stacks(steps, alike=True), work.samples.normaliser, work.check
                 )
             for index, drawn in enumerate(() if done else self._draws(steps)):
                 work.check()
@@ -337,11 +337,11 @@ class Group:
 
     def _draws(self, taken: Steps) -> Iterator[Drawn]:
         """The samples of every step."""
-        for stack in self._stacks(taken):
+        for stack in self._stacks(taken, alike=False):
             yield from map(Drawn._make, zip(*(part[: stack.size].unbind() for part in stack.drawn), strict=True))
 
-    def _stacks(self, taken: Steps) -> Iterator[Stack]:
-        return stacks(taken, self.workplace.samples, self.workplace.dtype)
+    def _stacks(self, taken: Steps, *, alike: bool) -> Iterator[Stack]:
+        return stacks(taken, self.workplace.samples, self.workplace.dtype, alike=alike)
 
 
 def _kind(plan: Plan, work: Workplace, *, goes_on: bool) -> StepKind:

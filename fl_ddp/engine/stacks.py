@@ -20,7 +20,7 @@ AT_ONCE = 2**23
 class Stack(NamedTuple):
     """The next steps: their samples [S, G, B, ...], learning rates [S, G] where they change, how many there are.
 
-    S is the same for all stacks of such samples; what lies behind the last step is padding.
+    S is the same for all stacks of a training; what lies behind the last step is padding.
     """
 
     drawn: Drawn
@@ -28,7 +28,7 @@ class Stack(NamedTuple):
     size: int
 
 
-def stacks(taken: Steps, samples: Samples, dtype: torch.dtype) -> Iterator[Stack]:
+def stacks(taken: Steps, samples: Samples, dtype: torch.dtype, *, alike: bool) -> Iterator[Stack]:
     """The samples of all steps.
 
     Rows are copied, which beats a compiled gather of single bytes, and on a CPU scaled, too: there, a compiled loop
@@ -38,14 +38,18 @@ def stacks(taken: Steps, samples: Samples, dtype: torch.dtype) -> Iterator[Stack
         taken: which samples.
         samples: all of them.
         dtype: of parameters.
+        alike: whether stacks are as long for few steps as for many.
     """
     shape = (*taken.rows.shape[1:], *samples.x.shape[1:])
     scales = _scales_on(samples.x.device) and samples.x.dtype == torch.uint8
     at_once = max(1, AT_ONCE // (prod(shape) * (dtype.itemsize if scales else samples.x.element_size()) or 1))
     count = len(taken.rows)
-    rows, key, lr = (None if part is None else _padded(part, at_once) for part in taken)
+    at_once = at_once if alike else min(at_once, max(count, 1))
+    more = -count % at_once
+    rows, key, lr = (part if part is None or not more else _longer(part, more) for part in taken)
     assert rows is not None and key is not None
-    rows[count:] = -1
+    if more:
+        rows[count:] = -1
     mask, index = (rows >= 0).to(dtype), rows.clamp_min(0)
     targets = samples.y[index]
     if not targets.is_floating_point():
@@ -68,6 +72,6 @@ def _scales_on(device: torch.device) -> bool:
     return device.type == "cpu"
 
 
-def _padded(t: Tensor, multiple: int) -> Tensor:
-    """A tensor with as many rows more as make their number a multiple of something."""
-    return torch.cat([t, t.new_zeros(-len(t) % multiple, *t.shape[1:])])
+def _longer(t: Tensor, more: int) -> Tensor:
+    """A tensor with so many rows more."""
+    return torch.cat([t, t.new_zeros(more, *t.shape[1:])])

@@ -237,9 +237,10 @@ def test_a_stack_is_as_long_as_all_others_and_padded(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(stacks, "AT_ONCE", 3 * 2 * 5 * 32 * 8)
     group = bench().group(PLANS["one epoch"], [4, 1])
     steps = group._steps_of(PLANS["one epoch"].batches(group._keys, group._samples), group._keys)
-    found = list(group._stacks(steps))
+    found = list(group._stacks(steps, alike=True))
     assert [stack.size for stack in found] == [3, 2]
     assert {tuple(len(part) for part in stack.drawn) for stack in found} == {(3,) * 5}
     assert not bool(found[-1].drawn.mask[2].any())
+    assert [len(stack.drawn.x) for stack in group._stacks(steps._replace(rows=steps.rows[:2]), alike=False)] == [2]
     singly: list[Tensor] = [drawn.x for drawn in group._draws(steps)]
     assert torch.equal(torch.stack(singly), torch.cat([stack.drawn.x[: stack.size] for stack in found]))
