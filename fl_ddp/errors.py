@@ -48,6 +48,10 @@ class RunError(Exception):
         return longer
 
 
+class CompilerError(RunError):
+    """What the run computes with cannot be compiled."""
+
+
 class DivergedError(RunError):
     """A number of a client or of the server is not finite or out of range."""
 

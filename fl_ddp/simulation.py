@@ -16,6 +16,7 @@ from fl_ddp.clients.kept_optimizer import kept_state, taken_state
 from fl_ddp.clients.own_samples import batch_statistics
 from fl_ddp.config.settings import Config
 from fl_ddp.engine.group import Carried, Group, Workplace
+from fl_ddp.engine.looped import loops_on
 from fl_ddp.engine.plan import Plan
 from fl_ddp.engine.seeds import Purpose, noise_key
 from fl_ddp.engine.transfer import Readings, upload_all
@@ -58,6 +59,7 @@ class Simulation:
         method, start = federation.method, records.start
         self.finished = start.finished if start else 0
         self._world = federation.worlds.at(max(self.finished - 1, 0))
+        self._watch, self._loops = Stopwatch(ranks.device.type), loops_on(ranks.device, compile=config.compile)
         self._workplace = self._put_up()
         self._hooks = Hooks(method, config.model.name)
         with self._hooks.keyed("init", "info.key in server_update", method.init):
@@ -68,7 +70,6 @@ class Simulation:
         memory = federation.first_memory(self._remembered)
         own = len(range(ranks.index, config.clients, ranks.size))
         self._memory = ClientMemory(memory, ranks.device, start.memory if start else None, own)
-        self._watch = Stopwatch(ranks.device.type)
         self._exchange = Exchange(config, ranks, stop, self._hooks, self._watch, records.lanes)
         self._evaluation = Evaluation(federation, self._world, ranks)
 
@@ -81,7 +82,7 @@ class Simulation:
 
     def _put_up(self) -> Workplace:
         worlds, dtype = self._federation.worlds, self._federation.model.dtype
-        return workplace(self._config, worlds, self._world, dtype, self._ranks.device, self._stop.check)
+        return workplace(self._config, worlds, self._world, dtype, self._ranks.device, self._stop.check, self._loops)
 
     @property
     def could_step_proximally(self) -> bool:

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from fl_ddp.compiler.repeated import repeatedly
-from fl_ddp.errors import ConfigError, RunError, first_line
+from fl_ddp.errors import CompilerError, ConfigError, first_line
 
 F = TypeVar("F", bound=Callable[..., object])
 P = ParamSpec("P")
@@ -52,6 +52,7 @@ def compiled(
     in_triton: bool | None = None,
     repeats: bool = False,
     channels_last: bool = True,
+    half_vectors: bool = False,
 ) -> F:
     """Compile a function into one graph per call of this, with a cache of its own; on a CPU it uses one thread.
 
@@ -61,6 +62,8 @@ def compiled(
         in_triton: whether lanes are convolved by kernels of ours on a GPU; None where they are as torch does it.
         repeats: whether it can be called in_a_row(), on a CPU alone; it must give nothing.
         channels_last: whether the compiler may order channels so around convolutions.
+        half_vectors: whether a CPU with vectors of 512 bits uses those of 256: in the longer ones, torch turns float32
+            into float64 one number at a time.
 
     Returns:
         the compiled function, which must be called with tensors of one layout only, and never with one tensor twice: it
@@ -90,6 +93,8 @@ def compiled(
         "cpp_wrapper": repeats,
         "layout_optimization": channels_last,
     }
+    if half_vectors and torch.backends.cpu.get_cpu_capability() == "AVX512":
+        options["cpp.simdlen"] = 256
     if in_triton is not None:
         options["post_grad_custom_pre_pass"] = ChooseForms(in_triton=in_triton)
 
@@ -113,13 +118,27 @@ def compiled(
                     result = run(*given)
             except Exception as error:
                 function(*given)  # a mistake of a user's shows itself better without the compiler
-                raise RunError(
+                raise CompilerError(
                     f"{what} cannot be compiled ({first_line(error)}); --compile false runs it as it is"
                 ) from error
             run, ready = _found(own) or run, True
+            run = _telling(run, function) if repeats else run
         return result
 
     return cast(F, call)
+
+
+def _telling(run: Callable[..., object], function: Callable[..., object]) -> Callable[..., object]:
+    """What was compiled by Inductor's C++ wrapper, which says of an operator's error only that there was one."""
+
+    def call(*given: object) -> object:
+        try:
+            return run(*given)
+        except RuntimeError:
+            function(*given)  # fails of the same, and says why
+            raise
+
+    return call
 
 
 def holds_cuda(given: object) -> bool:
@@ -228,9 +247,7 @@ def require_compiler(device_type: str) -> None:
 def _require_triton() -> None:
     from torch.utils import _triton  # as above
 
-    scheme = sysconfig.get_default_scheme()
-    header = Path(sysconfig.get_paths("posix_prefix" if scheme == "posix_local" else scheme)["include"], "Python.h")
-    compiler = os.environ.get("CC")
+    header, compiler = _header(), os.environ.get("CC")
     if not _triton.has_triton_package():
         lacks, install = "Triton, which this build of torch came without", "pip install triton"
     elif not any(map(shutil.which, [compiler] if compiler else ["gcc", "clang"])):
@@ -241,6 +258,12 @@ def _require_triton() -> None:
     else:
         return
     raise ConfigError("--compile", f"true needs {lacks}; {install}, or give --compile false")
+
+
+def _header() -> Path:
+    """That of Python's own C functions, where both compilers look for it."""
+    scheme = sysconfig.get_default_scheme()
+    return Path(sysconfig.get_paths("posix_prefix" if scheme == "posix_local" else scheme)["include"], "Python.h")
 
 
 def _require_cpp() -> None:
@@ -260,6 +283,9 @@ def _require_cpp() -> None:
                 "does not work here; install g++, or give --compile false"
             ),
         ) from error
+    if not (header := _header()).is_file():
+        what = f"true needs Python's headers for C++, and {header} is not here; install python3-dev or the like"
+        raise ConfigError("--compile", f"{what}, or give --compile false")
 
 
 def layout(given: object) -> Hashable:

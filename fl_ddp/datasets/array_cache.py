@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import zipfile
 import zlib
 from collections.abc import Callable
@@ -15,6 +14,7 @@ from filelock import FileLock
 from fl_ddp.datasets.dataset import Arrays
 from fl_ddp.errors import ConfigError
 from fl_ddp.host.atomic_file import replacing
+from fl_ddp.host.environment import cache_folder
 from fl_ddp.protocol import Owners
 
 UNREADABLE = (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error)
@@ -30,7 +30,7 @@ def cached(name: str, build: Callable[[], Arrays]) -> Arrays:
     Raises:
         ConfigError: the cache folder cannot be written, or as build does.
     """
-    folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "fl_ddp" / "datasets"
+    folder = cache_folder() / "datasets"
     path = folder / f"{name}.npz"
     if (arrays := _load(path)) is not None:
         return arrays

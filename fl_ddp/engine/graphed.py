@@ -18,9 +18,8 @@ from torch.utils._pytree import tree_leaves, tree_map_only
 
 from fl_ddp.compiler.compilation import compiled, layout, made_once
 from fl_ddp.engine.samples import Samples
-from fl_ddp.engine.step import Drawn, Objective, Split, State, StepKind, local_step
+from fl_ddp.engine.step import Drawn, Objective, StepKind, Steps, Training, local_step
 from fl_ddp.errors import first_line
-from fl_ddp.optimizers.rule import Rates
 
 ROWS = 64
 """Steps whose samples lie ready at a time; they are part of what is compiled, so a longer training fills them again."""
@@ -31,27 +30,6 @@ Record = Callable[[Callable[[], None]], Callable[[], object]]
 """Makes of a function of tensors that stay where they are what does the same to them again."""
 
 _log = logging.getLogger(__name__)
-
-
-class Training(NamedTuple):
-    """What all steps of a training are given: state, written in place; server's and clients' tensors; rates; labels."""
-
-    state: State
-    server: Split
-    mine: Split
-    rates: Rates
-    allowed: Tensor | None
-
-
-class Steps(NamedTuple):
-    """What each step of a training is given: rows [S, G, B] of samples, -1 where padded, and key [S, G] of its noise.
-
-    Beside them its learning rates [S, G], where they change from step to step.
-    """
-
-    rows: Tensor
-    key: Tensor
-    lr: Tensor | None = None
 
 
 class Ready(NamedTuple):
@@ -80,10 +58,7 @@ def tick(objective: Objective, kind: StepKind, shapes: Hashable) -> Tick:
         rows, key, lr = (None if part is None else part.index_select(0, place)[0] for part in ready.steps)
         assert rows is not None and key is not None
         at = rows.clamp_min(0)
-        y = samples.y[at]
-        if not y.is_floating_point():
-            y = y.clamp_min(0)  # padding bears the first sample's label, which may not be of the task
-        drawn = Drawn(samples.x[at], y, (rows >= 0).to(kind.dtype), key, ready.number[0])
+        drawn = Drawn(samples.x[at], samples.targets_at(at), (rows >= 0).to(kind.dtype), key, ready.number[0])
         rates = training.rates if lr is None else training.rates._replace(lr=lr)
         step(training.state, drawn, samples.normaliser, training.server, training.mine, rates, training.allowed)
         ready.number.add_(1)

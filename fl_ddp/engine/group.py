@@ -12,13 +12,13 @@ from torch import Tensor
 
 from fl_ddp.compiler.compilation import ByLayout
 from fl_ddp.engine.choices import Convolution
-from fl_ddp.engine.graphed import Recordings, Steps, Training
+from fl_ddp.engine.graphed import Recordings
 from fl_ddp.engine.looped import Loops
 from fl_ddp.engine.plan import Plan
 from fl_ddp.engine.samples import Samples
 from fl_ddp.engine.seeds import Keys, Purpose, keys, noise_key, shuffled
 from fl_ddp.engine.stacks import Stack, stacks
-from fl_ddp.engine.step import Drawn, Objective, Split, State, StepKind, Walk, local_step
+from fl_ddp.engine.step import Drawn, Objective, Split, State, StepKind, Steps, Training, Walk, local_step
 from fl_ddp.engine.transfer import upload, upload_all
 from fl_ddp.errors import ConfigError
 from fl_ddp.optimizers.rule import Rates

@@ -19,11 +19,10 @@ from torch.utils._pytree import tree_map_only
 
 from fl_ddp.compiler.compilation import compiled, layout, made_once
 from fl_ddp.compiler.repeated import in_a_row
-from fl_ddp.engine.graphed import Training
 from fl_ddp.engine.samples import Normaliser
 from fl_ddp.engine.stacks import Stack
-from fl_ddp.engine.step import Drawn, Objective, StepKind, local_step
-from fl_ddp.errors import RunError, first_line
+from fl_ddp.engine.step import Drawn, Objective, StepKind, Training, local_step
+from fl_ddp.errors import CompilerError, first_line
 
 ALONE = 2**18
 """Bytes of a lane's state from which it goes on alone; part of what a run computes, as sums of its products are."""
@@ -137,14 +136,15 @@ class _Loop:
 
     def run(self, given: Given, count: int, check: Callable[[], None]) -> None:
         """Take so many steps, with a check before each turn of them."""
-        while count > 0:
+        while (done := int(given.place)) < count:
             check()
-            turn = min(count, self._at_once)
             began = time.perf_counter()
-            with in_a_row(turn):
+            with in_a_row(min(count - done, self._at_once)):
                 self._step(given)
-            self._at_once = max(1, int(_TURN * turn / (time.perf_counter() - began)))
-            count -= turn
+            # one, where torch has been told to run what it compiled as it stands
+            taken = int(given.place) - done
+            assert taken > 0
+            self._at_once = max(1, int(_TURN * taken / (time.perf_counter() - began)))
 
 
 def _tried(step: Callable[[Given], None], given: Given) -> _Loop | None:
@@ -152,7 +152,7 @@ def _tried(step: Callable[[Given], None], given: Given) -> _Loop | None:
     try:
         state = tree_map_only(Tensor, torch.clone, given.training.state)
         step(given._replace(training=given.training._replace(state=state), place=given.place.clone()))
-    except RunError as error:
+    except CompilerError as error:
         _log.info("local steps are taken one by one (%s)", first_line(error))
         return None
     return _Loop(step)

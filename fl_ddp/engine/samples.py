@@ -51,14 +51,21 @@ class Samples(NamedTuple):
         """Turn stored values into the network's inputs."""
         return self.normaliser.inputs(x, dtype)
 
+    def targets_at(self, rows: Tensor) -> Tensor:
+        """Targets of some samples; padding bears the first one's, whose label may not be of the task: label 0 then."""
+        y = self.y[rows]
+        return y if y.is_floating_point() else y.clamp_min(0)
+
     def inputs_at(self, at: slice, dtype: torch.dtype) -> Tensor:
         """Inputs of some samples, which a network may write into; those that are stored as they are are copied."""
         return self.inputs(self.x[at] if self.x.dtype == torch.uint8 else self.x[at].clone(), dtype)
 
 
-def scaled(x: Tensor, dtype: torch.dtype) -> Tensor:
-    """Pixels of type uint8 as numbers in [0, 1]; anything else as it is."""
-    return x.to(dtype).div_(255) if x.dtype == torch.uint8 else x
+def scaled(x: Tensor, dtype: torch.dtype, out: Tensor | None = None) -> Tensor:
+    """Pixels of type uint8 as numbers in [0, 1], written into `out` if it is given; anything else as it is."""
+    if x.dtype != torch.uint8:
+        return x
+    return (x.to(dtype) if out is None else out.copy_(x)).div_(255)
 
 
 def of_channels(values: Sequence[float], ndim: int) -> Tensor:

@@ -114,6 +114,27 @@ class State(NamedTuple):
     earlier: tuple[Tensor, ...] = ()
 
 
+class Training(NamedTuple):
+    """What all steps of a training are given: state, written in place; server's and clients' tensors; rates; labels."""
+
+    state: State
+    server: Split
+    mine: Split
+    rates: Rates
+    allowed: Tensor | None
+
+
+class Steps(NamedTuple):
+    """What each step of a training is given: rows [S, G, B] of samples, -1 where padded, and key [S, G] of its noise.
+
+    Beside them its learning rates [S, G], where they change from step to step.
+    """
+
+    rows: Tensor
+    key: Tensor
+    lr: Tensor | None = None
+
+
 Step = Callable[[State, Drawn, Normaliser, Split, Split, Rates, Tensor | None], None]
 
 

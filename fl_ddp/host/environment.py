@@ -6,9 +6,19 @@ import ctypes
 import logging
 import os
 import platform
+import tempfile
 from pathlib import Path
 
 _M_TRIM_THRESHOLD, _M_MMAP_MAX, _M_ARENA_MAX = -1, -4, -8
+
+
+def cache_folder() -> Path:
+    """Where all runs of a user keep what is long in the making: of the temporary files for one without a home."""
+    given = os.environ.get("XDG_CACHE_HOME")
+    try:
+        return Path(given or Path.home() / ".cache") / "fl_ddp"
+    except RuntimeError:
+        return Path(tempfile.gettempdir()) / f"fl_ddp_{os.getuid()}"
 
 
 def prepare() -> None:
@@ -17,7 +27,7 @@ def prepare() -> None:
     glibc otherwise returns every multi-megabyte buffer to the kernel, and the page faults of getting it back cost more
     than the arithmetic.
     """
-    os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(Path.home() / ".cache" / "fl_ddp" / "compiled"))
+    os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(cache_folder() / "compiled"))
     # the same bits on every call, at little cost: cuBLAS otherwise chooses by load
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     # a * b + c is rounded once, as all of Inductor's kernels have it; Triton 3.10 changes what it does unasked

@@ -94,7 +94,7 @@ def own_scores(
     with torch.no_grad():
         for at in torch.split(rows, WIDTH, 1):
             index = at.clamp_min(0)
-            y = samples.y[index].clamp_min(0)  # padding bears the first sample's, which may not be of the task
+            y = samples.targets_at(index)
             logits = torch.vmap(predict)(theta, samples.inputs(samples.x[index], dtype))
             nll = torch.nn.functional.cross_entropy(logits.transpose(1, 2), y, reduction="none").double()
             right += ((logits.argmax(2) == y) & (at >= 0)).sum(1)

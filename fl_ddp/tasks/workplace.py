@@ -9,13 +9,19 @@ import torch
 from fl_ddp.config.settings import Config
 from fl_ddp.engine.graphed import recordings_on
 from fl_ddp.engine.group import Workplace
-from fl_ddp.engine.looped import loops_on
+from fl_ddp.engine.looped import Loops
 from fl_ddp.engine.transfer import upload
 from fl_ddp.tasks.world import World, Worlds
 
 
 def workplace(
-    config: Config, worlds: Worlds, world: World, dtype: torch.dtype, device: torch.device, check: Callable[[], None]
+    config: Config,
+    worlds: Worlds,
+    world: World,
+    dtype: torch.dtype,
+    device: torch.device,
+    check: Callable[[], None],
+    loops: Loops | None,
 ) -> Workplace:
     """Where clients of one of a run's worlds train.
 
@@ -26,6 +32,7 @@ def workplace(
         dtype: of the model.
         device: to train on.
         check: is called between steps; it raises if the run is asked to stop.
+        loops: of all worlds' steps.
     """
     return Workplace(
         world.train,
@@ -39,6 +46,6 @@ def workplace(
         world.allowed,
         config.batch_size,
         recordings=recordings_on(device, compile=config.compile),
-        loops=loops_on(device, compile=config.compile),
+        loops=loops,
         convolution=config.convolution,
     )

@@ -20,6 +20,7 @@ from torch.utils import _triton
 from fl_ddp.compiler import compilation
 from fl_ddp.compiler.compilation import compiled, holds_cuda, layout, require_compiler
 from fl_ddp.compiler.fused_update import FuseUpdate
+from fl_ddp.compiler.repeated import in_a_row
 from fl_ddp.errors import ConfigError, RunError
 
 G, ROWS, COLUMNS, BATCH = 3, 17, 29, 5
@@ -189,6 +190,38 @@ def test_what_triton_needs_is_asked_for_before_a_run_on_a_gpu(tmp_path: Path, mo
     refused("a C compiler for Triton, and gcc or clang is not here")
     monkeypatch.setattr(_triton, "has_triton_package", lambda: False)
     refused("Triton, which this build of torch came without; pip install triton")
+
+
+def test_what_a_cpu_compiles_with_is_asked_for_before_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    require_compiler("cpu")
+    monkeypatch.setattr(sysconfig, "get_paths", lambda _: {"include": str(tmp_path)})
+    with pytest.raises(ConfigError, match=r"Python's headers for C\+\+, .*Python.h is not here; install python3-dev"):
+        require_compiler("cpu")
+
+
+def test_an_operator_that_fails_in_a_row_says_why() -> None:
+    """The C++ wrapper would say that a call of the dispatcher failed, or one of the allocator."""
+
+    @torch.library.custom_op("fl_ddp_tests::up_to_four", mutates_args=())
+    def up_to_four(x: Tensor) -> Tensor:
+        if int(x) > 4:
+            raise ValueError("five is too many")
+        return x.clone()
+
+    up_to_four.register_fake(torch.empty_like)
+
+    def step(total: Tensor, number: Tensor) -> None:
+        total.add_(up_to_four(number))
+        number.add_(1)
+
+    run = compiled(step, "the step", repeats=True)
+    total, number = torch.zeros((), dtype=torch.int64), torch.zeros((), dtype=torch.int64)
+    run(total, number)
+    with in_a_row(3):
+        run(total, number)
+    assert (int(total), int(number)) == (0 + 1 + 2 + 3, 4)
+    with pytest.raises(ValueError, match="five is too many"), in_a_row(9):
+        run(total, number)
 
 
 def test_others_run_python_while_a_kernel_runs() -> None:

@@ -19,8 +19,10 @@ from fl_ddp.compiler.repeated import in_a_row, times
 from fl_ddp.engine import looped, stacks
 from fl_ddp.engine.group import STEPS
 from fl_ddp.engine.looped import Given, Loops, loops_on
+from fl_ddp.engine.samples import Samples
 from fl_ddp.engine.schedule import Schedule
-from fl_ddp.errors import InterruptedRunError, RunError
+from fl_ddp.engine.step import Steps
+from fl_ddp.errors import CompilerError, InterruptedRunError, RunError
 from fl_ddp.optimizers.adam import Adam
 from fl_ddp.protocol import Tensors, Trained
 from fl_ddp.ranks.threads import Workers
@@ -165,7 +167,7 @@ def test_what_cannot_be_compiled_so_is_told_once_and_trains_all_the_same(
     def refuses(one: Step, what: str, **_: object) -> Step:
         def again(given: Given) -> None:
             one(given)  # as what cannot be compiled is run, to see whose mistake it is
-            raise RunError("it cannot be compiled\nmore of it")
+            raise CompilerError("it cannot be compiled\nmore of it")
 
         return again
 
@@ -176,7 +178,7 @@ def test_what_cannot_be_compiled_so_is_told_once_and_trains_all_the_same(
         for _ in range(2):
             check_same_bits(b.train(plan, IDS, LANES), plain.train(plan, IDS, LANES))
     assert [record.getMessage() for record in caplog.records] == [
-        "local steps are taken one by one (RunError: it cannot be compiled)"
+        "local steps are taken one by one (CompilerError: it cannot be compiled)"
     ]
 
 
@@ -210,6 +212,29 @@ def test_a_torch_that_calls_what_it_compiled_otherwise_takes_steps_one_by_one(
     assert "torch's C++ wrapper is not one that is known" in caplog.text
 
 
+def test_a_step_that_refuses_what_it_is_given_is_no_reason_to_take_it_by_itself(
+    repeats: Repeated, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuses(one: Step, what: str, **_: object) -> Step:
+        def again(given: Given) -> None:
+            raise RunError("own.py:3: loss gives a tensor [3] for one client")
+
+        return again
+
+    monkeypatch.setattr(looped, "compiled", refuses)
+    with caplog.at_level(logging.INFO), pytest.raises(RunError, match="gives a tensor"):
+        in_loops(bench()).train(PLANS["momentum"], IDS, LANES)
+    assert not caplog.records and not repeats.steps
+
+
+def test_all_steps_are_taken_where_torch_is_told_to_compile_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(looped, "next_step", inspect.unwrap(looped.next_step))
+    plain, plan = bench(method=Penalised), PLANS["three epochs"]
+    b = plain._replace(work=replace(plain.work, compile=True, loops=Loops()))
+    with torch.compiler.set_stance("force_eager"):
+        check_same_bits(b.train(plan, IDS, LANES), plain.train(plan, IDS, LANES))
+
+
 def test_a_number_of_calls_is_a_threads_own_and_ends_with_its_block() -> None:
     with in_a_row(3), ThreadPoolExecutor(1) as pool:
         assert (times(), pool.submit(times).result()) == (3, 1)
@@ -233,14 +258,38 @@ def test_samples_of_a_methods_making_are_looped_over_too(repeats: Repeated) -> N
     assert repeats.made == 1
 
 
-def test_a_stack_is_as_long_as_all_others_and_padded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stacks, "AT_ONCE", 3 * 2 * 5 * 32 * 8)
+@pytest.mark.usefixtures("repeats")
+def test_what_lies_behind_the_last_step_counts_for_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    plain, plan = bench(lambda: mlp(0.4), Penalised), OF_LANES["lr of lanes over steps"]
+    expected = plain.train(plan, IDS, LANES)
+    monkeypatch.setattr(torch.utils.deterministic, "fill_uninitialized_memory", True)
+    deterministic = torch.are_deterministic_algorithms_enabled()
+    torch.use_deterministic_algorithms(True)  # new memory is full of nan and of the largest whole numbers
+    try:
+        assert torch.empty(1).isnan()
+        check_same_bits(in_loops(plain).train(plan, IDS, LANES), expected)
+    finally:
+        torch.use_deterministic_algorithms(deterministic)
+
+
+@pytest.mark.parametrize(("targets", "steps"), [((), stacks.MOST), ((10**4,), 10)])
+def test_a_stack_is_small_whatever_a_step_is_given(targets: tuple[int, ...], steps: int) -> None:
+    samples = Samples(torch.rand(3, 2), torch.rand(3, *targets))
+    taken = Steps(torch.zeros(100, 4, 5, dtype=torch.int64), torch.zeros(100, 4, dtype=torch.int64))
+    for few in (100, 2):
+        parts = taken._replace(rows=taken.rows[:few], key=taken.key[:few])
+        found = next(iter(stacks.stacks(parts, samples, torch.float32, alike=True)))
+        assert {len(part) for part in found.drawn} == {steps} and found.size == min(few, steps)
+        assert found.drawn.x.nbytes + found.drawn.y.nbytes <= stacks.AT_ONCE
+
+
+def test_a_stack_is_as_long_as_all_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stacks, "AT_ONCE", 3 * 2 * 5 * (32 * 8 + 8))
     group = bench().group(PLANS["one epoch"], [4, 1])
     steps = group._steps_of(PLANS["one epoch"].batches(group._keys, group._samples), group._keys)
     found = list(group._stacks(steps, alike=True))
     assert [stack.size for stack in found] == [3, 2]
     assert {tuple(len(part) for part in stack.drawn) for stack in found} == {(3,) * 5}
-    assert not bool(found[-1].drawn.mask[2].any())
     assert [len(stack.drawn.x) for stack in group._stacks(steps._replace(rows=steps.rows[:2]), alike=False)] == [2]
     singly: list[Tensor] = [drawn.x for drawn in group._draws(steps)]
     assert torch.equal(torch.stack(singly), torch.cat([stack.drawn.x[: stack.size] for stack in found]))
