@@ -56,7 +56,7 @@ _GroupBins = Callable[[Tensor, Tensor, Tensor | None, Tensor | None], tuple[Tens
 @made_once
 def _compiled(layout: Hashable) -> _GroupBins:
     """Compiled for summands of this layout."""
-    return compiled(_group_bins, "the exact sum")
+    return compiled(_group_bins, "the exact sum", half_vectors=True)
 
 
 class _Sum(NamedTuple):
@@ -144,7 +144,7 @@ class CohortSum:
         return torch.cat([part for group in self._of.values() for part in group.parts])
 
     def totals(self, buffer: Tensor) -> dict[str, Tensor]:
-        """The sums, float64, from a vector shaped like buffer(); that they are in range is heard with the readings.
+        """The sums, float64, from a vector shaped like buffer(), in its memory; that they are in range is heard later.
 
         Raises:
             RunError: a sum over all ranks is out of range.
@@ -153,7 +153,7 @@ class CohortSum:
         parts = iter(torch.split(buffer, sizes))
         out = {}
         for name, group in self._of.items():
-            total = next(parts) + next(parts) if self.exact else next(parts).double()
+            total = next(parts).add_(next(parts)) if self.exact else next(parts).double()
             self._readings.ask(torch.stack(total.aminmax()), partial(self._judge_total, name))
             out[name] = total.view(group.shape)
         return out
