@@ -55,7 +55,8 @@ def _draw(per_class: Indices, num_clients: int, alpha: float, rng: np.random.Gen
         shares = rng.dirichlet(np.full(num_clients, alpha)) * room
         if shares.sum() == 0:
             # A tiny alpha gives everything to one client, which was full: to another. A huge one underflows: to all.
-            shares = room.astype(float) if alpha > 1 else np.eye(1, num_clients, rng.choice(np.flatnonzero(room)))[0]
+            open_to = np.flatnonzero(room)
+            shares = room.astype(float) if alpha > 1 else np.eye(1, num_clients, int(rng.choice(open_to)))[0]
         ends = np.cumsum(shares)
         counts[label] = np.diff(np.floor(ends / ends[-1] * per_class[label]).astype(np.int64), prepend=0)
         sizes += counts[label]
