@@ -10,12 +10,13 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Hashable, Iterator
+from itertools import repeat
 from threading import Lock
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
-from torch.utils._pytree import tree_map_only
+from torch.utils._pytree import tree_flatten, tree_map_only, tree_unflatten
 
 from fl_ddp.compiler.compilation import compiled, layout, made_once
 from fl_ddp.compiler.repeated import in_a_row
@@ -30,8 +31,6 @@ _CHANNELS_FIRST = 2**24
 """Bytes of it from which channels come first: filters as large take longer to be brought into another order."""
 _TURN = 0.05
 """Seconds after which a loop looks whether the run is asked to stop."""
-
-Nest = TypeVar("Nest")
 
 _log = logging.getLogger(__name__)
 
@@ -103,13 +102,11 @@ class Loops:
         """
         lanes = len(training.state.loss)
         at_once = 1 if _bytes_of_lane(training) >= ALONE else lanes
-        parts = [slice(first, first + at_once) for first in range(0, lanes, at_once)]
-        trainings = [_of_lanes(training, part) for part in parts]
+        trainings = _apart(training, at_once)
         loop = None
         for stack in stacks:
-            for part, own, count in zip(parts, trainings, _own_steps(stack, at_once), strict=True):
-                x, y, mask, key = (t[:, part] for t in stack.drawn[:-1])
-                drawn, lr = Drawn(x, y, mask, key, stack.drawn.number), None if stack.lr is None else stack.lr[:, part]
+            counts = _own_steps(stack, at_once)
+            for own, (drawn, lr), count in zip(trainings, _by_lanes(stack, at_once), counts, strict=True):
                 given = Given(own, drawn, lr, torch.zeros(1, dtype=torch.int64), normaliser)
                 loop = loop or self._of(objective, kind, given)
                 if loop is None:
@@ -158,16 +155,25 @@ def _tried(step: Callable[[Given], None], given: Given) -> _Loop | None:
     return _Loop(step)
 
 
-def _of_lanes(training: Training, part: slice) -> Training:
-    """The training of some lanes, whose state is written."""
-
-    def own(nest: Nest) -> Nest:
-        found: Nest = tree_map_only(Tensor, lambda t: t[part], nest)
-        return found
-
+def _apart(training: Training, lanes: int) -> list[Training]:
+    """The trainings of so many lanes each, whose states are written."""
     state, server, mine, rates, allowed = training
-    rates = rates._replace(lr=own(rates.lr)) if rates.lr.ndim else rates
-    return Training(own(state), server, own(mine), rates, allowed)
+    leaves, form = tree_flatten((state, mine, (rates.lr,) if rates.lr.ndim else ()))
+    found = []
+    for own in zip(*(torch.split(leaf, lanes) for leaf in leaves), strict=True):
+        own_state, own_mine, lr = tree_unflatten(own, form)
+        own_rates = rates._replace(lr=lr[0]) if lr else rates
+        found.append(Training(own_state, server, own_mine, own_rates, allowed))
+    return found
+
+
+def _by_lanes(stack: Stack, lanes: int) -> Iterator[tuple[Drawn, Tensor | None]]:
+    """Of so many lanes each, what is drawn in all steps of a stack, and its learning rates where they change."""
+    drawn, lr = stack.drawn, stack.lr
+    parts = zip(*(torch.split(t, lanes, 1) for t in drawn[:-1]), strict=True)
+    rates = repeat(None) if lr is None else torch.split(lr, lanes, 1)
+    for (x, y, mask, key), own in zip(parts, rates, strict=False):
+        yield Drawn(x, y, mask, key, drawn.number), own
 
 
 def _bytes_of_lane(training: Training) -> int:

@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from enum import IntEnum
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +20,8 @@ from torch import Tensor
 from fl_ddp.protocol import Counts, Indices
 
 Keys = npt.NDArray[np.uint64]
+
+_ALL = 2**64 - 1
 
 
 class Purpose(IntEnum):
@@ -52,21 +55,21 @@ class Purpose(IntEnum):
     LATE = 26
 
 
-def _mix(word: Keys) -> Keys:
-    word = word + np.uint64(0x9E3779B97F4A7C15)
-    word = (word ^ (word >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    word = (word ^ (word >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    mixed: Keys = word ^ (word >> np.uint64(31))
-    return mixed
+def _mix(word: Any) -> Any:
+    """A word of 64 bits, or an array of them, each mixed."""
+    word = (word + 0x9E3779B97F4A7C15) & _ALL
+    word = ((word ^ (word >> 30)) * 0xBF58476D1CE4E5B9) & _ALL
+    word = ((word ^ (word >> 27)) * 0x94D049BB133111EB) & _ALL
+    return word ^ (word >> 31)
 
 
 def keys(*words: int | npt.NDArray[np.integer]) -> Keys:
     """Hash words into 64-bit keys; arrays among the words are broadcast against each other."""
+    key: Any = 0  # one of Python's numbers until an array comes: those take a tenth of the time
     with np.errstate(over="ignore"):
-        key = np.zeros(1, np.uint64)
         for word in words:
-            key = _mix(key ^ _mix(np.atleast_1d(np.asarray(word)).astype(np.uint64)))
-    return key
+            key = _mix(key ^ _mix(word.astype(np.uint64) if isinstance(word, np.ndarray) else int(word) & _ALL))
+    return np.atleast_1d(np.asarray(key, np.uint64))
 
 
 def unit(drawn: Keys) -> npt.NDArray[np.float64]:
