@@ -37,6 +37,7 @@ from fl_ddp.partitions.partition import Partition
 from fl_ddp.protocol import Factors, Indices, Inputs, Numbers, Origin, Owners, Tensors
 from fl_ddp.ranks.cohort import auto_lanes
 from fl_ddp.ranks.collectives import Ranks
+from fl_ddp.ranks.memory import room_on
 from fl_ddp.streams.static import Static
 from fl_ddp.streams.stream import Stream
 from fl_ddp.tasks.pace import Pace
@@ -218,7 +219,7 @@ def build_federation(config: Config, ranks: Ranks, module: torch.nn.Module | Non
         remembered = statistics.first_memory(method.init_client())
         data_bytes = sum(each.x.nbytes + each.y.nbytes for each in (train, test))
         needed = need(model.init(), slots, activations * samples, remembered, data_bytes)
-        lanes = lanes_with_room(lanes, needed, memory_of(device))
+        lanes = lanes_with_room(lanes, needed, memory_of(device) - (room_on(device) if remembered else 0))
     return Federation(
         stream=stream,
         worlds=worlds,

@@ -120,8 +120,10 @@ def run(
 def _built(config: Config, ranks: Ranks, module: torch.nn.Module | None) -> Federation:
     try:
         return build_federation(config, ranks, module)
-    except (RuntimeError, MemoryError) as error:
-        if (told := of_device(error, None)) is not None:
+    except Exception as error:
+        # a device's is no mistake of a model, whatever was tried with it
+        cause = error.__cause__ if isinstance(error, ConfigError) else error
+        if cause and (told := of_device(cause, None)) is not None:
             raise told from error
         raise
 

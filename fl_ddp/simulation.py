@@ -55,11 +55,11 @@ class Simulation:
     ) -> None:
         """Set up the first round, or the one after a checkpoint."""
         self._config, self._ranks, self._stop = config, ranks, stop
-        self._federation, self._records = federation, records
+        self._federation, self._records, self._watch = federation, records, Stopwatch(ranks.device.type)
         method, start = federation.method, records.start
         self.finished = start.finished if start else 0
         self._world = federation.worlds.at(max(self.finished - 1, 0))
-        self._watch, self._loops = Stopwatch(ranks.device.type), loops_on(ranks.device, compile=config.compile)
+        self._loops = loops_on(ranks.device, compile=config.compile, spread=workers_on(ranks.device.type).spread)
         self._workplace = self._put_up()
         self._hooks = Hooks(method, config.model.name)
         with self._hooks.keyed("init", "info.key in server_update", method.init):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Hashable
+from contextlib import suppress
 from functools import cache, partial
 from threading import Lock
 from typing import Any, NamedTuple
@@ -186,10 +187,19 @@ def as_cuda_graph(function: Callable[[], None]) -> Callable[[], object]:
         for _ in range(2):
             function()
     torch.cuda.current_stream().wait_stream(stream)
-    graph = torch.cuda.CUDAGraph()
-    # other threads, such as NCCL's, may go on with what they do
-    with torch.cuda.graph(graph, pool=_pool(), stream=stream, capture_error_mode="thread_local"):
-        function()
+    graph, before = torch.cuda.CUDAGraph(), torch.cuda.current_stream()
+    try:
+        # other threads, such as NCCL's, may go on with what they do
+        with torch.cuda.graph(graph, pool=_pool(), stream=stream, capture_error_mode="thread_local"):
+            function()
+    except RuntimeError as error:
+        # torch stays on the stream, and takes the pool for one that is being recorded into
+        torch.cuda.set_stream(before)
+        with suppress(RuntimeError):
+            torch._C._cuda_endAllocateToPool(stream.device_index, _pool())
+        _pool.cache_clear()
+        _log.info("a recording failed (%s); its kernels are launched singly", first_line(error.__context__ or error))
+        return function
     return graph.replay
 
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from functools import partial
 from itertools import repeat
 from threading import Lock
 from typing import NamedTuple
@@ -31,6 +32,11 @@ _CHANNELS_FIRST = 2**24
 """Bytes of it from which channels come first: filters as large take longer to be brought into another order."""
 _TURN = 0.05
 """Seconds after which a loop looks whether the run is asked to stop."""
+
+Part = tuple["Given", int]
+"""What some lanes are given, and how many steps they take."""
+Spread = Callable[[Callable[[Part], None], Iterable[Part]], None]
+"""Does something with all parts, in whatever threads, and returns when it is done."""
 
 _log = logging.getLogger(__name__)
 
@@ -73,11 +79,18 @@ def next_step(
     return compiled(one, what, in_triton=kind.in_triton, repeats=True, channels_last=channels_last)
 
 
+def one_by_one(work: Callable[[Part], None], parts: Iterable[Part]) -> None:
+    """Do something with all parts in this thread."""
+    for part in parts:
+        work(part)
+
+
 class Loops:
     """The loops of a run, by what their steps are made of; several threads may be in one at once."""
 
-    def __init__(self) -> None:
-        """Nothing is compiled so far."""
+    def __init__(self, spread: Spread = one_by_one) -> None:
+        """Nothing is compiled so far; lanes that go on alone are spread so."""
+        self._spread = spread
         self._made: dict[Hashable, _Loop | None] = {}
         self._lock = Lock()
 
@@ -105,13 +118,14 @@ class Loops:
         trainings = _apart(training, at_once)
         loop = None
         for stack in stacks:
-            counts = _own_steps(stack, at_once)
-            for own, (drawn, lr), count in zip(trainings, _by_lanes(stack, at_once), counts, strict=True):
-                given = Given(own, drawn, lr, torch.zeros(1, dtype=torch.int64), normaliser)
-                loop = loop or self._of(objective, kind, given)
-                if loop is None:
-                    return False
-                loop.run(given, count, check)
+            parts = [
+                Given(own, drawn, lr, torch.zeros(1, dtype=torch.int64), normaliser)
+                for own, (drawn, lr) in zip(trainings, _by_lanes(stack, at_once), strict=True)
+            ]
+            loop = loop or self._of(objective, kind, parts[0])
+            if loop is None:
+                return False
+            self._spread(partial(loop.run, check), zip(parts, _own_steps(stack, at_once), strict=True))
         return True
 
     def _of(self, objective: Objective, kind: StepKind, given: Given) -> _Loop | None:
@@ -131,8 +145,10 @@ class _Loop:
         self._step = step
         self._at_once = 1
 
-    def run(self, given: Given, count: int, check: Callable[[], None]) -> None:
-        """Take so many steps, with a check before each turn of them."""
+    @torch.no_grad()
+    def run(self, check: Callable[[], None], steps: Part) -> None:
+        """Take so many steps of what is given, with a check before each turn of them; of any thread."""
+        given, count = steps
         while (done := int(given.place)) < count:
             check()
             began = time.perf_counter()
@@ -189,6 +205,6 @@ def _own_steps(stack: Stack, lanes: int) -> list[int]:
     return found
 
 
-def loops_on(device: torch.device, *, compile: bool) -> Loops | None:
+def loops_on(device: torch.device, *, compile: bool, spread: Spread = one_by_one) -> Loops | None:
     """Where the steps of a device follow each other without Python; None where it takes them one by one."""
-    return Loops() if device.type == "cpu" and compile else None
+    return Loops(spread) if device.type == "cpu" and compile else None

@@ -43,7 +43,7 @@ def stacks(taken: Steps, samples: Samples, dtype: torch.dtype, *, alike: bool) -
     """
     count, one_step = len(taken.rows), taken.rows.shape[1:]
     of_sample, of_target = samples.x.shape[1:], samples.y.shape[1:]
-    scales = samples.x.device.type == "cpu" and samples.x.dtype == torch.uint8
+    scales = _scales_on(samples.x.device) and samples.x.dtype == torch.uint8
     bytes_of_x = prod(of_sample) * (dtype.itemsize if scales else samples.x.element_size())
     one = prod(one_step) * (bytes_of_x + prod(of_target) * samples.y.element_size())
     at_once = max(1, min(AT_ONCE // max(one, 1), MOST))
@@ -60,6 +60,11 @@ def stacks(taken: Steps, samples: Samples, dtype: torch.dtype, *, alike: bool) -
         y = samples.targets_at(index[part])
         drawn = Drawn(x, *(_as_long(t, at_once) for t in (y, *(t[part] for t in rest))))
         yield Stack(drawn, None if taken.lr is None else _as_long(taken.lr[part], at_once), few)
+
+
+def _scales_on(device: torch.device) -> bool:
+    """Whether pixels become numbers before a step, not in it."""
+    return device.type == "cpu"
 
 
 def _as_long(t: Tensor, rows: int) -> Tensor:

@@ -274,6 +274,7 @@ def join(device: Device, rank_timeout: float = Config.rank_timeout) -> Ranks:
         why = str(error).partition("\n")[0]
         raise RunError(f"the ranks do not meet at MASTER_ADDR:MASTER_PORT, {place_to_meet} ({why})") from error
     os.environ["TORCH_NCCL_ASYNC_ERROR_HANDLING"] = "0"  # torchrun gives its ranks a 1
+    os.environ.setdefault("NCCL_ALGO", "^NVLS")  # whose sums of floats differ from time to time
     try:
         dist.init_process_group(
             "nccl" if gpus else "gloo",

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from fl_ddp.engine.transfer import upload
+from fl_ddp.guards.room import memory_of
 from fl_ddp.protocol import Indices, Tensors
 
 _SHARE = 0.4
@@ -39,7 +40,8 @@ class ClientMemory:
         """
         self.initial = initial
         size = sum(t.nbytes for t in initial.values())
-        on_device = device.type != "cpu" and most > 0 and (most + 2) * size <= room_on(device)
+        # of a round in which all of them take part, what was and what comes of it
+        on_device = device.type != "cpu" and most > 0 and 2 * (most + 1) * size <= room_on(device)
         beside = Beside(device) if device.type == "cuda" and not on_device else None
         self._kept: _Kept = OnDevice(initial, device, most) if on_device else OnHost(initial, device, beside)
         for client, memory in (stored or {}).items():
@@ -70,7 +72,7 @@ def room_on(device: torch.device) -> int:
     """Bytes that clients' memory may take on a device that is no CPU."""
     if device.type != "cuda":
         return 2**62
-    return int(_SHARE * torch.cuda.get_device_properties(device).total_memory)
+    return int(_SHARE * memory_of(device))
 
 
 class _Kept(Protocol):

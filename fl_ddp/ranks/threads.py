@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
@@ -41,6 +42,37 @@ class Workers:
         if errors:
             raise errors[0]
         return [future.result() for future in futures]
+
+    def spread(self, work: Callable[[Item], None], items: Iterable[Item]) -> None:
+        """Do something with every item, in this thread, which may be one of these, and in those that are idle.
+
+        Raises:
+            what fails in this thread, or else first in another; no item is begun after it.
+        """
+        left = deque(items)
+
+        def some() -> None:
+            while left:
+                try:
+                    item = left.popleft()
+                except IndexError:  # another thread has taken it
+                    return
+                try:
+                    work(item)
+                except BaseException:
+                    left.clear()
+                    raise
+
+        if self._pool is None or _ALONE.get() or len(left) < 2:
+            some()
+            return
+        helping = [self._pool.submit(some) for _ in range(min(self.size, len(left)) - 1)]
+        try:
+            some()
+        finally:
+            errors = [_error(each) for each in helping if not each.cancel()]
+        if found := next(filter(None, errors), None):
+            raise found
 
 
 def _error(future: Future[Result]) -> BaseException | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -318,6 +318,56 @@ def test_a_cuda_graph_is_recorded_after_two_runs_on_its_stream(monkeypatch: pyte
     as_cuda_graph(lambda: seen.append("run"))()
     runs = ["wait", "side", "run", "run", "back", "wait"]
     assert seen == [*runs, "record", "run", "recorded", "replay"]
+
+
+def test_a_failed_recording_launches_the_same_singly_and_leaves_nothing_behind(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """By a stand-in of torch.cuda, which stays on the recording's stream, and in its pool, where one fails."""
+
+    class Stream:
+        device_index = 3
+
+        def wait_stream(self, other: Stream) -> None:
+            pass
+
+    side, default = Stream(), Stream()
+    seen: list[object] = []
+    on = [default]
+
+    @contextmanager
+    def recording(graph: object, **_: object) -> Iterator[None]:
+        on.append(side)
+        try:
+            yield
+        finally:
+            raise RuntimeError("CUDA error: operation failed due to a previous error during capture")
+
+    def function() -> None:
+        seen.append("run")
+        if on[-1] is side:
+            raise RuntimeError("CUDA error: operation not permitted when stream is capturing\nmore")
+
+    for name, instead in {
+        "current_stream": lambda: on[-1],
+        "stream": lambda _: nullcontext(),
+        "set_stream": on.append,
+        "CUDAGraph": object,
+        "graph": recording,
+        "graph_pool_handle": lambda: (0, len(seen)),
+    }.items():
+        monkeypatch.setattr(torch.cuda, name, instead)
+    monkeypatch.setattr(torch._C, "_cuda_endAllocateToPool", lambda *given: seen.append(given), raising=False)
+    monkeypatch.setattr(graphed, "_side_stream", lambda: side)
+    graphed._pool.cache_clear()
+    with caplog.at_level(logging.INFO, "fl_ddp.engine.graphed"):
+        again = as_cuda_graph(function)
+    assert on[-1] is default and seen == ["run", "run", "run", (3, (0, 2))]
+    again()
+    assert seen[-1] == "run" and graphed._pool() == (0, 5), "another pool from now on"
+    graphed._pool.cache_clear()
+    told = "a recording failed (RuntimeError: CUDA error: operation not permitted when stream is capturing)"
+    assert [record.getMessage() for record in caplog.records] == [f"{told}; its kernels are launched singly"]
 
 
 @pytest.mark.gpu

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
@@ -112,6 +112,21 @@ def test_a_lane_alone_is_as_in_a_group_of_its_own_and_takes_its_own_steps(
     assert torch.equal(found.theta[-1], plain.server["theta"].float())
     assert repeats.made == 1
     assert repeats.steps == int(plain.group(plan, IDS, LANES).steps.sum())
+
+
+@pytest.mark.usefixtures("repeats")
+def test_lanes_that_go_on_alone_may_be_spread_in_any_order_over_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    alone(monkeypatch, True)
+    plain, plan, taken = bench(lambda: mlp(0.4), Penalised, torch.float32), PLANS["three epochs"], list[int]()
+
+    def spread(work: Callable[[looped.Part], None], parts: Iterable[looped.Part]) -> None:
+        found = list(parts)
+        taken.append(len(found))
+        WORKERS.map(work, reversed(found))
+
+    b = plain._replace(work=replace(plain.work, loops=Loops(spread)))
+    check_same_bits(b.train(plan, IDS, LANES), in_loops(plain).train(plan, IDS, LANES))
+    assert set(taken) == {LANES}
 
 
 @pytest.mark.usefixtures("repeats")

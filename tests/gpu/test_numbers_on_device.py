@@ -7,6 +7,8 @@ import torch
 import torch.distributed as dist  # noqa: TID251
 from device_runs import DEVICES, MODELS, trained
 
+from fl_ddp.ranks.collectives import Ranks
+
 
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("model", MODELS)
@@ -33,5 +35,6 @@ def test_one_rank_of_the_devices_own_backend_sums_float64_exactly(device: str) -
         total = given.clone()
         dist.all_reduce(total)
         assert torch.equal(total, given)
+        assert torch.equal(Ranks(0, 2, place).add(total), given), "as a rank of several waits for it"
     finally:
         dist.destroy_process_group()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 import torch
@@ -10,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from fl_ddp import simulate
-from fl_ddp.errors import ConfigError
+from fl_ddp.errors import ConfigError, RunError
 from fl_ddp.network.flat_model import FlatModel
 from fl_ddp.network.vmap_check import try_gradient
 
@@ -79,3 +80,17 @@ def test_a_run_refuses_such_a_module_before_it_makes_a_folder(tmp_path_factory: 
     with pytest.raises(ConfigError, match=rf"^--model: Dropping's forward {RANDOM}$"):
         simulate({"model": f"{out}/dropping.py:Dropping", "compile": False, "out": str(out / "runs")})
     assert not (out / "runs").exists()
+
+
+def test_too_little_memory_is_no_mistake_of_a_model(tmp_path: Path) -> None:
+    (tmp_path / "large.py").write_text(
+        "import torch\n"
+        "class Large(torch.nn.Module):\n"
+        "    def __init__(self, *, in_shape, num_classes):\n"
+        "        super().__init__()\n"
+        "        self.head = torch.nn.Linear(64, num_classes)\n"
+        "    def forward(self, x):\n"
+        "        raise torch.OutOfMemoryError('CUDA out of memory. Tried to allocate 3.00 GiB.')\n"
+    )
+    with pytest.raises(RunError, match=r"^the GPU's memory is too small for 3\.00 GiB more; the data and one model"):
+        simulate({"model": f"{tmp_path}/large.py:Large", "compile": False, "out": str(tmp_path / "runs")})

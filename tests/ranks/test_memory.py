@@ -148,7 +148,7 @@ def test_copies_beside_the_training_go_to_slabs_and_a_checkpoint_waits_for_them(
 
 def test_clients_memory_stays_on_a_device_that_has_room_for_all_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
     device = torch.device("meta")
-    for room, place in ((6 * 20, OnDevice), (6 * 20 - 1, OnHost)):
+    for room, place in ((10 * 20, OnDevice), (10 * 20 - 1, OnHost)):
         monkeypatch.setattr(memory_module, "room_on", lambda _, room=room: room)
         assert isinstance(ClientMemory(INITIAL, device, most=4)._kept, place)
     assert isinstance(ClientMemory(INITIAL, CPU, most=4)._kept, OnHost)

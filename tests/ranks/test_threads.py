@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import threading
 import time
+from collections import Counter
 
 import pytest
 import torch
@@ -45,6 +46,70 @@ def test_the_first_error_is_raised_when_all_are_done(size: int) -> None:
     with pytest.raises(ValueError, match="0"):
         Workers(size).map(work, range(4))
     assert done == ([2, 3] if size > 1 else [])
+
+
+@pytest.mark.parametrize("size", [1, 2, 3])
+def test_items_are_spread_over_this_thread_and_idle_ones(size: int) -> None:
+    together, done = threading.Barrier(size, timeout=20), list[int]()
+
+    def work(item: int) -> None:
+        if item < size:
+            together.wait()
+        done.append(item)
+
+    Workers(size).spread(work, range(7))
+    assert sorted(done) == list(range(7))
+
+
+def test_workers_that_spread_all_at_once_do_not_wait_for_each_other() -> None:
+    workers, done = Workers(2), list[tuple[int, int]]()
+
+    def of_group(group: int) -> None:
+        workers.spread(lambda item: done.append((group, item)), range(20))
+
+    for _ in range(50):
+        workers.map(of_group, range(2))
+    assert Counter(done) == {(group, item): 50 for group in range(2) for item in range(20)}
+
+
+def test_a_worker_without_items_helps_another() -> None:
+    workers, threads = Workers(2), set[int]()
+    together = threading.Barrier(2, timeout=20)
+
+    def work(_: int) -> None:
+        threads.add(threading.get_ident())
+        together.wait()
+
+    workers.map(lambda group: workers.spread(work, range(0 if group else 2)), range(2))
+    assert len(threads) == 2
+
+
+@pytest.mark.parametrize("error", [ValueError, IndexError])
+@pytest.mark.parametrize("size", [1, 2])
+def test_an_error_ends_what_is_spread(size: int, error: type[Exception]) -> None:
+    done: list[int] = []
+
+    def work(item: int) -> None:
+        if item == 3:
+            raise error("three")
+        time.sleep(0.001)
+        done.append(item)
+
+    with pytest.raises(error, match="three"):
+        Workers(size).spread(work, range(1000))
+    assert len(done) < 10
+
+
+def test_what_fails_in_a_helping_thread_is_told() -> None:
+    own = threading.get_ident()
+
+    def work(_: int) -> None:
+        if threading.get_ident() != own:
+            raise ValueError("elsewhere")
+        time.sleep(0.01)
+
+    with pytest.raises(ValueError, match="elsewhere"):
+        Workers(2).spread(work, range(50))
 
 
 class LogitsOnly(nn.Module):

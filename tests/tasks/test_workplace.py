@@ -9,6 +9,7 @@ from fl_ddp.config.command_line import from_mapping
 from fl_ddp.federation import build_federation
 from fl_ddp.host.interrupt import StopRequest
 from fl_ddp.ranks.collectives import Ranks
+from fl_ddp.ranks.threads import workers_on
 from fl_ddp.simulation import Simulation
 
 TASKS: dict[str, object] = {
@@ -25,4 +26,5 @@ def test_loops_of_one_task_are_the_next_ones_too() -> None:
     simulation._enter(1)
     second = simulation._workplace
     assert (first.task, second.task) == (0, 1)
-    assert first.loops is second.loops is not None
+    assert first.loops is not None and second.loops is first.loops
+    assert first.loops._spread == workers_on("cpu").spread, "an idle thread helps another's group"
