@@ -84,6 +84,8 @@ def measure(
 ) -> Numbers:
     """Times of one workload on this rank, microseconds per client step of all ranks together."""
     name, shape = WORKLOADS[workload]
+    if ranks.device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats()
     config = from_mapping(
         {
             "data": str(data_file(folder, shape)),
