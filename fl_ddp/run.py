@@ -120,10 +120,11 @@ def run(
 def _built(config: Config, ranks: Ranks, module: torch.nn.Module | None) -> Federation:
     try:
         return build_federation(config, ranks, module)
-    except Exception as error:
-        # a device's is no mistake of a model, whatever was tried with it
-        cause = error.__cause__ if isinstance(error, ConfigError) else error
-        if cause and (told := of_device(cause, None)) is not None:
+    except (ConfigError, RuntimeError, MemoryError) as error:
+        cause = error
+        if isinstance(error, ConfigError) and isinstance(error.__cause__, RuntimeError):
+            cause = error.__cause__  # a GPU's failure is no mistake of the model that was tried on it
+        if (told := of_device(cause, None)) is not None:
             raise told from error
         raise
 
