@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 
 from fl_ddp.compiler.repeated import repeatedly
+from fl_ddp.compiler.waiting_users import with_waiting_users
 from fl_ddp.errors import CompilerError, ConfigError, first_line
 
 F = TypeVar("F", bound=Callable[..., object])
@@ -113,7 +114,7 @@ def compiled(
             if ready:
                 return run(*given)
             try:
-                with _told(what), repeatedly() if repeats else _beside_python():
+                with _told(what), with_waiting_users(), repeatedly() if repeats else _beside_python():
                     run = begun(given)
                     result = run(*given)
             except Exception as error:
