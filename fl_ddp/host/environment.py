@@ -7,6 +7,7 @@ import logging
 import os
 import platform
 import tempfile
+import warnings
 from pathlib import Path
 
 _M_TRIM_THRESHOLD, _M_MMAP_MAX, _M_ARENA_MAX = -1, -4, -8
@@ -34,6 +35,8 @@ def prepare() -> None:
     os.environ.setdefault("TRITON_DEFAULT_FP_FUSION", "1")
     # a machine with CUDA's compiler but no GPU is no reason for a warning
     logging.getLogger("torch.utils.cpp_extension").setLevel(logging.ERROR)
+    # which products are TF32 is --precision's to say
+    warnings.filterwarnings("ignore", message="TensorFloat32 tensor cores", category=UserWarning)
     if platform.libc_ver()[0] == "glibc":
         libc = ctypes.CDLL(None)
         libc.mallopt(_M_MMAP_MAX, 0)

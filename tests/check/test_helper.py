@@ -40,3 +40,13 @@ def test_answers_come_one_after_another() -> None:
         helper.ask(size)
         assert list(helper.answers(300.0)) == list(range(size))
     helper.end()
+
+
+@pytest.mark.slow
+def test_helpers_see_no_gpu() -> None:
+    """Behind a fork of a process that has looked at one, torch's compiler asks it in vain, for a CPU's step, too."""
+    of_variable: Callable[[Any], Any] = eval
+    helper = Helper(of_variable)
+    helper.ask("[__import__('os').environ.get('CUDA_VISIBLE_DEVICES')]")
+    assert list(helper.answers(300.0)) == [""]
+    helper.end()
