@@ -24,7 +24,7 @@ _ACCEPTED = f"key={', '.join(_FORMS.values())}"
 
 
 def draw(number: int, laws: Mapping[str, Law], seed: int) -> Axis:
-    """Points that all differ; more of them begin with the same ones, and a key's values do not depend on other keys.
+    """Points that all differ; more of them begin with the same ones, and a key's draws do not depend on other keys.
 
     Args:
         number: of points.

@@ -9,7 +9,7 @@ from pathlib import Path
 from statistics import correlation
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from fl_ddp.errors import ConfigError
@@ -114,6 +114,7 @@ LAWS = ["lr=uniform(0.01,0.1)", "method.lam=loguniform(1e-3,10)", "method.q=choi
 
 
 @given(st.integers(1, 40), st.integers(0, 2**63 - 1))
+@example(27, 118)  # two of its rates are alike
 @settings(max_examples=30, deadline=None)
 def test_draws_keep_to_their_laws_and_to_their_seed(number: int, seed: int) -> None:
     points = draw(number, read_laws(LAWS), seed).points
@@ -122,7 +123,8 @@ def test_draws_keep_to_their_laws_and_to_their_seed(number: int, seed: int) -> N
     assert {p["method.q"] for p in points} <= {"1", "2", "[3,4]"}
     assert draw(number, read_laws(LAWS), seed).points == points
     assert draw(number + 5, read_laws(LAWS), seed).points[:number] == points
-    assert draw(number, read_laws(LAWS[:1]), seed).points == tuple({"lr": p["lr"]} for p in points)
+    distinct = list(dict.fromkeys(p["lr"] for p in points))
+    assert [p["lr"] for p in draw(number, read_laws(LAWS[:1]), seed).points][: len(distinct)] == distinct
 
 
 @given(st.floats(1e-300, 1e300), st.floats(1e-12, 1e12))
