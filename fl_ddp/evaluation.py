@@ -13,17 +13,20 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from fl_ddp.engine.lanes import Spread, by_lane
 from fl_ddp.engine.samples import Samples
 from fl_ddp.engine.transfer import upload
 from fl_ddp.federation import Federation
+from fl_ddp.guards.hooks import Hooks
 from fl_ddp.losses.criterion import ByOutput
 from fl_ddp.losses.cross_entropy import among, one_hot
 from fl_ddp.protocol import Indices, Tensors, Term, Total
 from fl_ddp.ranks.collectives import Ranks
 from fl_ddp.ranks.exact_sum import LIMIT, exact_total
 from fl_ddp.ranks.exchange import Summed
-from fl_ddp.ranks.outputs import BATCH, gathered, of_lanes, summed
+from fl_ddp.ranks.outputs import Passes, gathered, of_lanes, passes_of, summed
 from fl_ddp.ranks.own_tests import OfClients, OfLanes, evaluate_clients, own_scores
+from fl_ddp.ranks.threads import apart
 from fl_ddp.results.client_table import ClientScores
 from fl_ddp.results.forgetting_table import ClassChange
 from fl_ddp.results.metrics import Record
@@ -31,6 +34,8 @@ from fl_ddp.tasks.world import TaskTest, World
 
 Predict = Callable[[Tensor, Tensor], Tensor]
 """Logits [B, C] of a model [V] for inputs [B, ...]."""
+_OF_EACH = 100
+"""Samples of the test set per forward pass of each client's own model, in whatever company."""
 
 
 class Scores(NamedTuple):
@@ -93,10 +98,11 @@ class Evaluation:
         any_own: whether clients have test samples of their own, without which received() has nothing to tell.
     """
 
-    def __init__(self, federation: Federation, world: World, ranks: Ranks) -> None:
-        """Look at a world's test samples, all ranks together."""
-        self._federation, self._world, self._ranks = federation, world, ranks
+    def __init__(self, federation: Federation, world: World, ranks: Ranks, hooks: Hooks) -> None:
+        """Look at a world's test samples, all ranks together, as the hooks of a method predict."""
+        self._federation, self._world, self._ranks, self._hooks = federation, world, ranks, hooks
         self.any_own = any(map(len, federation.local_test))
+        self._passes = passes_of(federation.model)
         criterion = federation.model.criterion
         self._by_output = criterion if isinstance(criterion, ByOutput) else None
 
@@ -110,9 +116,9 @@ class Evaluation:
 
             if self._by_output:
                 rows = np.arange(len(test.samples.y))
-                found = self._by_output.tested(*gathered(predict, test.samples, rows, model.dtype, self._ranks))
+                found = self._by_output.tested(*gathered(predict, test.samples, rows, self._passes, self._ranks))
                 return Scores(found.accuracy, found.loss, found.of_outputs, measures=found.measures)
-            return evaluate(predict, test.samples, model.num_classes, model.dtype, self._ranks)
+            return evaluate(predict, test.samples, model.num_classes, self._passes, self._ranks)
 
         each = [score(test) for test in (self._federation.worlds.all_tests() if of_all_tasks else tests)]
         of_tasks = tuple(scores.accuracy for scores in each if scores.accuracy is not None)
@@ -127,7 +133,7 @@ class Evaluation:
             return among(model.logits(theta.clone(), x), world.allowed)
 
         find = self._scores_of_clients if self._by_output else evaluate_clients
-        accuracy, loss = find(predict, world.own_samples, world.local_test, model.dtype, self._ranks)
+        accuracy, loss = find(predict, world.own_samples, world.local_test, self._passes, self._ranks)
         return Received(_mean(accuracy[world.present]), _mean(accuracy[cohort]), accuracy, loss)
 
     def personal(
@@ -175,8 +181,8 @@ class Evaluation:
 
     def by_class(self, theta: Tensor) -> Tensor:
         """Right predictions [G, C] of clients' own models [G, V] on the test sets of the tasks so far, by label."""
-        method, num_classes, theta = self._federation.method, len(self._federation.classes), theta.clone()
-        found = [right_by_class(_among(method.predict, test.allowed), theta, test.samples, num_classes)
+        theta, num_classes, spread = theta.clone(), len(self._federation.classes), apart(self._federation.model)
+        found = [right_by_class(self._predicting(test.allowed), theta, test.samples, num_classes, spread)
                  for test in self._world.tests]  # fmt: skip
         return torch.stack(found).sum(0)
 
@@ -212,34 +218,49 @@ class Evaluation:
             return {}, {}
         federation, world = self._federation, self._world
         parts = [world.local_test[i] if i >= 0 else np.zeros(0, np.int64) for i in clients]
-        predict = _among(federation.method.predict, world.allowed)
+        model, predict = federation.model, self._predicting(world.allowed)
         find = self._own_scores if self._by_output else own_scores
-        accuracy, loss = find(predict, theta.clone(), world.own_samples, parts, federation.model.dtype)
+        accuracy, loss = find(predict, theta.clone(), world.own_samples, parts, model.dtype, apart(model))
         tested = upload(torch.tensor([float(len(part) > 0) for part in parts]), accuracy.device)
         sums = {"own_accuracy": Term(accuracy, weight=tested), "tested": Term(tested)}
         return sums, {"own_accuracy": accuracy, "own_loss": loss}
+
+    def _predicting(self, allowed: Tensor | None) -> Predict:
+        """Logits of a client's own model for inputs, with those of labels that are not allowed far below all others."""
+        federation, hooks = self._federation, self._hooks
+
+        def predict(theta: Tensor, x: Tensor) -> Tensor:
+            logits = hooks.predicted(federation.method.predict(theta, x), (len(x), federation.model.num_classes))
+            return logits if allowed is None else among(logits, allowed)
+
+        return predict
 
     def _scores_of_clients(
         self,
         predict: Callable[[Tensor], Tensor],
         samples: Samples,
         parts: Sequence[Indices],
-        dtype: torch.dtype,
+        passes: Passes,
         ranks: Ranks,
     ) -> OfClients:
         """As evaluate_clients, what the loss measures clients by, and itself."""
-        outputs, y = gathered(predict, samples, np.concatenate(parts), dtype, ranks)
+        outputs, y = gathered(predict, samples, np.concatenate(parts), passes, ranks)
         sizes = [len(part) for part in parts]
         both = zip(torch.split(outputs, sizes), torch.split(y, sizes), strict=True)
         found = [self._score(*own) for own in both]
         return OfClients(np.array([score for score, _ in found]), np.array([loss for _, loss in found]))
 
     def _own_scores(
-        self, predict: Predict, theta: Tensor, samples: Samples, parts: Sequence[Indices], dtype: torch.dtype
+        self,
+        predict: Predict,
+        theta: Tensor,
+        samples: Samples,
+        parts: Sequence[Indices],
+        dtype: torch.dtype,
+        spread: Spread | None,
     ) -> OfLanes:
         """As own_scores, what the loss measures clients by, and itself."""
-        longest = max(map(len, self._world.local_test))
-        each = of_lanes(predict, theta, samples, parts, longest, dtype)
+        each = of_lanes(predict, theta, samples, parts, dtype, spread)
         found = [self._score(*own) if len(own[0]) else (0.0, 0.0) for own in each]
         return OfLanes(*upload(torch.tensor(found, dtype=torch.float64), theta.device).T)
 
@@ -252,7 +273,7 @@ class Evaluation:
 
 
 def evaluate(
-    predict: Callable[[Tensor], Tensor], samples: Samples, num_classes: int, dtype: torch.dtype, ranks: Ranks
+    predict: Callable[[Tensor], Tensor], samples: Samples, num_classes: int, passes: Passes, ranks: Ranks
 ) -> Scores:
     """Score a model; every rank takes every so-many-th batch and all get the result.
 
@@ -260,7 +281,7 @@ def evaluate(
         predict: logits [B, C] of inputs [B, ...].
         samples: the test set.
         num_classes: C.
-        dtype: of the inputs.
+        passes: over it.
         ranks: to deal batches to.
     """
     size = len(samples.y)
@@ -268,13 +289,13 @@ def evaluate(
     def score(batch: slice) -> Tensor:
         """Counts by label and prediction, then the two bins of the loss."""
         label = samples.y[batch]
-        logits = predict(samples.inputs_at(batch, dtype))
+        logits = predict(samples.inputs_at(batch, passes.dtype))
         ones = torch.ones(len(label), dtype=torch.float64, device=label.device)
         counts = ones.new_zeros(num_classes**2).index_add_(0, label * num_classes + logits.argmax(1), ones)
         nll = torch.nn.functional.cross_entropy(logits, label, reduction="none")
         return torch.cat([counts, exact_total(nll.double().clamp(max=LIMIT / size))])
 
-    total = summed(score, size, num_classes**2 + 2, ranks)
+    total = summed(score, size, num_classes**2 + 2, passes.size, ranks)
     confusion = total[:-2].view(num_classes, num_classes)
     per_class = confusion.diagonal() / confusion.sum(1)
     return Scores(
@@ -301,18 +322,15 @@ def pooled(each: Sequence[Scores]) -> Scores:
     )
 
 
-def _among(predict: Predict, allowed: Tensor | None) -> Predict:
-    """Logits of a model [V] for inputs, with those of labels that are not allowed far below all others."""
-    return predict if allowed is None else lambda theta, x: among(predict(theta, x), allowed)
-
-
 def _mean(accuracy: npt.NDArray[np.float64]) -> float | None:
     """Over clients that have test samples."""
     known = accuracy[~np.isnan(accuracy)]
     return float(np.mean(known)) if len(known) else None
 
 
-def right_by_class(predict: Predict, theta: Tensor, samples: Samples, num_classes: int) -> Tensor:
+def right_by_class(
+    predict: Predict, theta: Tensor, samples: Samples, num_classes: int, spread: Spread | None = None
+) -> Tensor:
     """Right predictions [G, C], whole numbers in float32, of each lane's model on all samples, by label.
 
     Args:
@@ -320,13 +338,13 @@ def right_by_class(predict: Predict, theta: Tensor, samples: Samples, num_classe
         theta: [G, V].
         samples: the test set.
         num_classes: C.
+        spread: does something with lanes one after another; None for all side by side.
     """
-    lanes = torch.vmap(predict, in_dims=(0, None))
     total = torch.zeros(len(theta), num_classes, device=theta.device)
     with torch.no_grad():
         places = torch.arange(len(samples.y), device=theta.device)
-        for at in torch.split(places, max(1, BATCH // len(theta))):
+        for at in torch.split(places, _OF_EACH):
             y = samples.y[at]
-            right = lanes(theta, samples.inputs(samples.x[at], theta.dtype)).argmax(2) == y
+            right = by_lane(predict, theta, samples.inputs(samples.x[at], theta.dtype), spread, None).argmax(2) == y
             total += right.to(total) @ one_hot(y, num_classes).to(total)
     return total

@@ -20,13 +20,14 @@ from fl_ddp.engine.samples import Normaliser, Samples, channel_statistics, of_ch
 from fl_ddp.engine.seeds import Purpose, generator, torch_seed
 from fl_ddp.errors import ConfigError
 from fl_ddp.guards.global_random import refuse_global_draws
-from fl_ddp.guards.hooks import misspelt
+from fl_ddp.guards.hooks import misspelt, uncalled
 from fl_ddp.guards.room import activation_bytes, lanes_with_room, memory_of, need, with_room
 from fl_ddp.host.arithmetic import require_precision
 from fl_ddp.losses.criterion import ByOutput, Criterion
 from fl_ddp.losses.named import loss_named
 from fl_ddp.methods.fedavg import FedAvg
 from fl_ddp.network.flat_model import FlatModel
+from fl_ddp.network.row_check import looks, refuse_other_rows
 from fl_ddp.network.running_statistics import Statistics
 from fl_ddp.network.vmap_check import try_gradient
 from fl_ddp.optimizers.rule import Optimizer
@@ -192,6 +193,10 @@ def build_federation(config: Config, ranks: Ranks, module: torch.nn.Module | Non
     try_once = partial(try_gradient, model, example, test.y[:1], config.model.name)
     with _keyed(config, "forward", "by torch.nn.Dropout layers, whose keys are the run's", try_once):
         try_once()
+    look = partial(looks, model, test.inputs(test.x[:2].expand(2, *in_shape), dtype), config.model.name)
+    with _keyed(config, "forward", "nothing in evaluation mode", look):
+        found = look()
+    refuse_other_rows(found, num_classes, config.model.name)
     method = registry.build(config.method, model=model, num_clients=config.clients)
     assert isinstance(method, FedAvg)
     if isinstance(loss, ByOutput) and method.needs_classes:
@@ -239,7 +244,12 @@ def build_federation(config: Config, ranks: Ranks, module: torch.nn.Module | Non
         remembered=first_state(model, optimizer, momentum=momentum) if optimizer.keep else {},
         method=method,
         lanes=lanes,
-        remarks=(*_remarks(config, data), *misspelt(type(method), FedAvg)),
+        remarks=(
+            *_remarks(config, data),
+            *misspelt(type(method), FedAvg),
+            *misspelt(type(stream), Stream),
+            *uncalled(method, FedAvg),
+        ),
     )
 
 

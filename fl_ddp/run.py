@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 
@@ -28,6 +29,7 @@ from fl_ddp.host.device_errors import of_device
 from fl_ddp.host.environment import prepare
 from fl_ddp.host.interrupt import StopRequest, listening
 from fl_ddp.notebook.asked import asked
+from fl_ddp.ranks.checksum import checksum
 from fl_ddp.ranks.collectives import Ranks, join
 from fl_ddp.ranks.slurm import rank_variables
 from fl_ddp.ranks.threads import one_torch_thread
@@ -38,7 +40,7 @@ from fl_ddp.simulation import Simulation
 def simulate(config: object, callbacks: Sequence[Callback], options: Mapping[str, object]) -> dict[str, object]:
     """Run a simulation in this process; see fl_ddp.simulate."""
     given = asked(config, options)
-    callbacks = [callbacks] if callable(callbacks) else callbacks
+    callbacks = [*callbacks] if isinstance(callbacks, Iterable) and not callable(callbacks) else [callbacks]
     for each in callbacks:
         if not callable(each):
             raise ConfigError("callbacks", f"{each!r} cannot be called", "functions of a Record")
@@ -92,6 +94,7 @@ def run(
     """
     with repeatable(ranks.device.type, tf32=config.precision == "tf32"):
         federation = ranks.together(partial(_built, config, ranks, module))
+        _refuse_unlike(federation, ranks)
         records = Records(config, ranks, federation, callbacks)
         try:
             if records.done:
@@ -127,6 +130,31 @@ def _built(config: Config, ranks: Ranks, module: torch.nn.Module | None) -> Fede
         if (told := of_device(cause, None)) is not None:
             raise told from error
         raise
+
+
+def _refuse_unlike(federation: Federation, ranks: Ranks) -> None:
+    """Refuse samples, or a division of them, that are not the same on all ranks; they are drawn by seeds alone."""
+    if ranks.size == 1:
+        return
+
+    def digests() -> tuple[int, int]:
+        """Of the samples, and of what is made of them: whole numbers below 2^48."""
+        told = "|".join((federation.worlds.sha256, *federation.classes)).encode()
+        pieces = checksum(federation.worlds.samples).tolist()
+        of_samples = sum(piece << 16 * i for i, piece in enumerate(pieces[:3]))
+        return of_samples, int.from_bytes(hashlib.sha256(told).digest()[:6], "little")
+
+    of_samples, of_parts = ranks.together(digests)
+    samples, divided = ranks.agree(None, of_samples), ranks.agree(None, of_parts)
+
+    def refuse() -> None:
+        accepted = "the same on each, by generators with seeds"
+        if not samples:
+            raise ConfigError("--data", "gives other samples on another rank", accepted)
+        if not divided:
+            raise ConfigError("--partition or --stream", "deals the samples out otherwise on another rank", accepted)
+
+    ranks.together(refuse)
 
 
 @contextmanager

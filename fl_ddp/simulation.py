@@ -59,11 +59,11 @@ class Simulation:
         method, start = federation.method, records.start
         self.finished = start.finished if start else 0
         self._world = federation.worlds.at(max(self.finished - 1, 0))
-        self._loops = loops_on(ranks.device, compile=config.compile, spread=workers_on(ranks.device.type).spread)
+        self._loops = loops_on(ranks.device, compile=config.compile)
         self._workplace = self._put_up()
         self._hooks = Hooks(method, config.model.name)
         with self._hooks.keyed("init", "info.key in server_update", method.init):
-            self._initial = self._hooks.initial(method.init(), method.broadcast)
+            self._initial = self._hooks.initial(method.init(), method.broadcast, method.model.init())
         self.server = start.server if start else self._initial
         with self._hooks.keyed("init_client", "group.keys in client_update", method.init_client):
             self._remembered = self._hooks.remembered(method.init_client())
@@ -71,18 +71,18 @@ class Simulation:
         own = len(range(ranks.index, config.clients, ranks.size))
         self._memory = ClientMemory(memory, ranks.device, start.memory if start else None, own)
         self._exchange = Exchange(config, ranks, stop, self._hooks, self._watch, records.lanes)
-        self._evaluation = Evaluation(federation, self._world, ranks)
+        self._evaluation = Evaluation(federation, self._world, ranks, self._hooks)
 
     def _enter(self, index: int) -> None:
         """Take the samples and the clients of a round."""
         before, self._world = self._world, self._federation.worlds.at(index)
-        self._evaluation = Evaluation(self._federation, self._world, self._ranks)
+        self._evaluation = Evaluation(self._federation, self._world, self._ranks, self._hooks)
         if self._world.clients is not before.clients:
             self._workplace = self._put_up()
 
     def _put_up(self) -> Workplace:
-        worlds, dtype = self._federation.worlds, self._federation.model.dtype
-        return workplace(self._config, worlds, self._world, dtype, self._ranks.device, self._stop.check, self._loops)
+        worlds, model = self._federation.worlds, self._federation.model
+        return workplace(self._config, worlds, self._world, model, self._stop.check, self._loops)
 
     @property
     def could_step_proximally(self) -> bool:
@@ -157,10 +157,11 @@ class Simulation:
 
     def _traffic(self, index: int, server: Tensors, up: int) -> Traffic:
         """What is sent in a round; a client that fails has received the model."""
-        method, worlds = self._federation.method, self._federation.worlds
-        down = len(self._federation.turnout.drawn(index)) * method.sent_bytes(server, index)
-        given = worlds.given_bytes(index) + method.given_bytes(server) * worlds.newcomers(index)
-        return Traffic(up, down + given)
+        method, worlds, receiving = self._federation.method, self._federation.worlds, self._federation.turnout.drawn
+        sent = self._hooks.bytes("sent_bytes", method.sent_bytes(server, index))
+        once = self._hooks.bytes("given_bytes", method.given_bytes(server))
+        down = len(receiving(index)) * sent + once * worlds.newcomers(index) + worlds.given_bytes(index)
+        return Traffic(up, down)
 
     def _due(self, index: int, every: int) -> bool:
         """Whether what takes place every so many rounds, and in the last of a task, does in this one; 0 is never."""
@@ -211,12 +212,12 @@ class Simulation:
         plan = replace(self._plan(index), batch_size=size, epochs=1, steps=None, drop_last=False)
         # its pieces are no clients: they are as long as they are, and nothing is kept of them under a client's number
         work = replace(self._workplace, largest=max(map(len, proxy)), kept={})
-        lanes = 1 if method.proxy_whole else self._records.lanes
 
         def measure(pieces: Indices) -> tuple[Group, Upload]:
-            group = self._group(work, pieces, index, plan, proxy, lanes)
+            group = self._group(work, pieces, index, plan, proxy, 1 if method.proxy_whole else self._records.lanes)
             with self._hooks.read_only("measure", self.server):
-                return group, Upload(method.measure(group, self.server), self.server["theta"])
+                sums = self._hooks.sums("measure", method.measure(group, self.server), group.lanes)
+                return group, Upload(sums, self.server["theta"])
 
         mine = np.arange(self._ranks.index, len(proxy), self._ranks.size)
         measuring = Work("measure", f"round {index + 1}, proxy batch", np.arange(len(proxy)), measure)
@@ -234,7 +235,7 @@ class Simulation:
         group = self._in_training(clients, index)
         group.ends_task = self._federation.turnout.ends_task(index)
         group.previous = self._federation.turnout.previous(index)
-        sent = method.sent(index)
+        sent = self._hooks.sent(method.sent(index), method.broadcast)
         received = {name: (server if name in sent else self._initial)[name] for name in method.broadcast}
         memory = self._memory.take(group.client)
         group.carried = Carried(memory.pop(STATISTICS, None), taken_state(memory))
@@ -331,10 +332,9 @@ class Simulation:
         return finite(self._hooks.keyed_state("end_of_task", key, end, state, self._world.task), index, readings)
 
     def _in_training(self, ids: Indices, index: int) -> Group:
-        lanes = self._records.lanes
-        padded = np.concatenate([ids, np.full(lanes - len(ids), -1, np.int64)])
+        padded = np.concatenate([ids, np.full(self._records.lanes - len(ids), -1, np.int64)])
         plan = self._federation.pace.of(self._plan(index), index, padded)
-        return self._group(self._workplace, ids, index, plan, self._world.clients, lanes)
+        return self._group(self._workplace, ids, index, plan, self._world.clients, self._records.lanes)
 
     def _group(
         self, work: Workplace, ids: Indices, index: int, plan: Plan, parts: Sequence[Indices], lanes: int
@@ -368,7 +368,7 @@ class Simulation:
 
     def _looked(self, phase: str, look: Callable[..., Result], *given: object) -> Result:
         """How a model does, which draws nothing in that phase; one rank may be the only one whose part does."""
-        alone = Evaluation(self._federation, self._world, Ranks(0, 1, self._ranks.device))
+        alone = Evaluation(self._federation, self._world, Ranks(0, 1, self._ranks.device), self._hooks)
         guard = self._hooks.keyed_model(partial(in_this_thread, look, alone, *given))
         with self._watch.phase(phase):
             return self._ranks.under(guard, partial(look, self._evaluation, *given))

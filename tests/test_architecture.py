@@ -110,7 +110,7 @@ def rooms_below(folder: str) -> set[str]:
 
 
 def test_the_engine_knows_the_protocol_alone() -> None:
-    assert rooms_below("engine") == {"compiler", "errors", "protocol", "optimizers"}
+    assert rooms_below("engine") == {"compiler", "errors", "guards", "protocol", "optimizers"}
     assert rooms_below("compiler") == {"convolutions", "errors"}
     assert rooms_below("network") == {"errors", "protocol", "engine", "losses"}
     for room in ("importance", "clients"):
@@ -125,13 +125,13 @@ def test_nothing_names_a_method_but_the_protocol() -> None:
 
 
 def test_methods_know_nothing_of_ranks_rounds_and_files() -> None:
-    below = {"bounds", "errors", "protocol", "engine", "network", "losses", "importance", "clients"}
+    below = {"bounds", "errors", "guards", "protocol", "engine", "network", "losses", "importance", "clients"}
     assert rooms_below("methods") == below
 
 
 def test_data_models_and_partitions_know_nothing_of_the_engine() -> None:
     for folder in ("datasets", "models", "partitions", "streams", "optimizers", "losses"):
-        assert rooms_below(folder) <= {"bounds", "errors", "protocol", "host"}
+        assert rooms_below(folder) <= {"bounds", "errors", "guards", "protocol", "host"}
 
 
 def test_no_folder_is_crowded_or_in_another_and_no_name_repeats_its_folders() -> None:

@@ -12,7 +12,7 @@ from torch.nn.functional import cross_entropy
 from fl_ddp.engine.samples import Samples
 from fl_ddp.evaluation import Scores, evaluate
 from fl_ddp.ranks.collectives import Ranks, Result
-from fl_ddp.ranks.outputs import BATCH
+from fl_ddp.ranks.outputs import BATCH, Passes
 
 CPU = torch.device("cpu")
 
@@ -55,7 +55,7 @@ def scores(samples: Samples, num_ranks: int = 1, num_classes: int = 4) -> list[S
     layer = linear(num_classes)
 
     def on(rank: Ranks) -> Scores:
-        return evaluate(layer, samples, num_classes, torch.float32, rank)
+        return evaluate(layer, samples, num_classes, Passes(torch.float32, BATCH), rank)
 
     if num_ranks == 1:
         return [on(Ranks(0, 1, CPU))]
@@ -106,7 +106,7 @@ def test_evaluation_builds_no_graph() -> None:
         seen.append(layer(x))
         return seen[-1]
 
-    evaluate(predict, test_set(5), 4, torch.float32, Ranks(0, 1, CPU))
+    evaluate(predict, test_set(5), 4, Passes(torch.float32, BATCH), Ranks(0, 1, CPU))
     assert not seen[0].requires_grad
 
 

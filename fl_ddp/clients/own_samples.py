@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, vmap
 
 from fl_ddp.engine.group import Group
+from fl_ddp.engine.lanes import by_lane
 from fl_ddp.losses.cross_entropy import one_hot
 from fl_ddp.network.flat_model import FlatModel
 from fl_ddp.protocol import LANES, Batch, Tensors
@@ -127,10 +128,12 @@ def _of_length(values: Tensor, length: int) -> Tensor:
 
 
 def _by_chunks(group: Group, function: OfSamples, theta: Tensor) -> Iterator[Tensors]:
-    lanes = vmap(function, in_dims=(0 if theta.ndim > 1 else None, LANES))
     work = group.workplace
-    with torch.no_grad():
-        for drawn in group.in_order(AT_ONCE):
-            work.check()
-            x = work.samples.inputs(drawn.x, work.dtype)
-            yield lanes(theta, Batch(x, drawn.y, drawn.mask, drawn.key, work.allowed))
+    for drawn in group.in_order(AT_ONCE):
+        work.check()
+        batch = Batch(work.samples.inputs(drawn.x, work.dtype), drawn.y, drawn.mask, drawn.key, work.allowed)
+        if theta.ndim > 1:
+            yield by_lane(function, theta, batch, work.apart, LANES)
+        else:
+            with torch.no_grad():
+                yield vmap(function, in_dims=(None, LANES))(theta, batch)

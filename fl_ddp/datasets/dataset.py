@@ -7,9 +7,11 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 
 import numpy as np
+import torch
 
 from fl_ddp.bounds import Finite, Positive, check_fields
 from fl_ddp.errors import ConfigError, place_of_code
+from fl_ddp.guards.global_random import refuse_global_draws
 from fl_ddp.protocol import Indices, Inputs, Numbers, Owners, Targets
 
 UNSHOWN = ("Cc", "Cs", "Zl", "Zp")
@@ -76,7 +78,13 @@ class Dataset(ABC):
             ConfigError: it is missing, cut short or not what it should be; the message says what was looked for, where,
                 and how to get it.
         """
-        given = self.read() if targets == "classes" else self.read_numbers()
+        read = self.read if targets == "classes" else self.read_numbers
+        with (
+            refuse_global_draws(f"read of {type(self).__name__}", "from a generator with a seed of its own", read),
+            torch.random.fork_rng(devices=[]),  # torch's loaders draw from it without anybody's asking
+        ):
+            torch.default_generator.manual_seed(0)
+            given = read()
         if not isinstance(given, Arrays):
             where = place_of_code(type(self).read.__code__)
             raise ConfigError(f"{where}: read of {type(self).__name__}", f"gives {type(given).__name__}", "an Arrays")

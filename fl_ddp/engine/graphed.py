@@ -177,30 +177,48 @@ def recordings_on(device: torch.device, *, compile: bool) -> Recordings | None:
 
 
 def as_cuda_graph(function: Callable[[], None]) -> Callable[[], object]:
-    """A function recorded as a CUDA graph: what replays it on the same tensors.
+    """A function recorded as a CUDA graph: what replays it on the same tensors; itself where that fails."""
+    warm_up(function)
+    try:
+        return recorded(function)
+    except RuntimeError as error:
+        _log.info("a recording failed (%s); its kernels are launched singly", first_line(error.__context__ or error))
+        return function
 
-    Before that it runs twice, which compiles it and makes the libraries' handles; neither may happen while recording.
-    """
+
+def warm_up(function: Callable[[], object]) -> None:
+    """Run a function twice, which compiles it and makes the libraries' handles; neither may happen while recording."""
     stream = _side_stream()
     stream.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(stream):
         for _ in range(2):
             function()
     torch.cuda.current_stream().wait_stream(stream)
-    graph, before = torch.cuda.CUDAGraph(), torch.cuda.current_stream()
+
+
+def recorded(function: Callable[[], object]) -> Callable[[], None]:
+    """A function that is warm as a CUDA graph.
+
+    Raises:
+        RuntimeError: it cannot be one; torch is as it was before.
+    """
+    stream, graph, before = _side_stream(), torch.cuda.CUDAGraph(), torch.cuda.current_stream()
     try:
         # other threads, such as NCCL's, may go on with what they do
         with torch.cuda.graph(graph, pool=_pool(), stream=stream, capture_error_mode="thread_local"):
             function()
-    except RuntimeError as error:
-        # torch stays on the stream, and takes the pool for one that is being recorded into
+    except RuntimeError:
+        # torch stays on the stream, takes the pool for one in use, and draws no number until the recording ends
         torch.cuda.set_stream(before)
         with suppress(RuntimeError):
             torch._C._cuda_endAllocateToPool(stream.device_index, _pool())
+        with suppress(RuntimeError):
+            generator = torch.cuda.default_generators[stream.device_index]
+            generator.graphsafe_set_state(generator.clone_state())
         _pool.cache_clear()
-        _log.info("a recording failed (%s); its kernels are launched singly", first_line(error.__context__ or error))
-        return function
-    return graph.replay
+        raise
+    replay: Callable[[], None] = graph.replay
+    return replay
 
 
 @cache

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 
@@ -13,6 +13,7 @@ from torch import Tensor
 from fl_ddp.compiler.compilation import ByLayout
 from fl_ddp.engine.choices import Convolution
 from fl_ddp.engine.graphed import Recordings
+from fl_ddp.engine.lanes import Spread, one_by_one
 from fl_ddp.engine.looped import Loops
 from fl_ddp.engine.plan import Plan
 from fl_ddp.engine.samples import Samples
@@ -48,6 +49,8 @@ class Workplace:
         recordings: of the groups' local steps, on these samples alone; None where nothing is recorded.
         loops: of local steps without Python between them; None where it takes them one by one.
         convolution: how lanes are convolved in local steps.
+        spread: does something with all lanes that go on alone.
+        apart: does something with lanes' models one after another, where that beats convolving them side by side.
     """
 
     samples: Samples
@@ -64,6 +67,8 @@ class Workplace:
     recordings: Recordings | None = None
     loops: Loops | None = None
     convolution: Convolution = "auto"
+    spread: Spread = one_by_one
+    apart: Spread | None = None
 
 
 @dataclass
@@ -163,6 +168,7 @@ class Group:
         trace: Mapping[str, Tensor] | None = None,
         plan: Plan | None = None,
         draw: int = 0,
+        fixed: Sequence[int] = (),
     ) -> Trained:
         """Train every lane on its own samples.
 
@@ -174,17 +180,23 @@ class Group:
             trace: [V] or [G, V] vectors that the objective tracks from step to step, as they begin.
             plan: in place of the round's.
             draw: of the batches' order; a method that trains more than once in a round numbers its trainings.
+            fixed: leaves that no step moves, such as model.body, but for running statistics; no norm counts them.
 
         Returns:
             theta [G, V], mean loss over a client's steps [G], the traces as they end [G, V].
+
+        Raises:
+            ValueError: what is fixed are no leaves, or all.
         """
         work, plan = self.workplace, plan or self.plan
         order = keys(self._keys, Purpose.AGAIN, draw) if draw else self._keys
         earlier, statistics = (None, None) if draw else (self.carried.optimizer, self.carried.statistics)
-        kind = _kind(plan, work, goes_on=earlier is not None)
+        kind = _kind(plan, work, fixed, goes_on=earlier is not None)
         width = start.shape[-1]
         number = self.steps if plan is self.plan else self._up(plan.num_steps(self._counts))
         state = self._state(objective, start, trace or {}, kind, earlier)
+        if not (leaves := set(range(len(state.walk.theta)))) > set(fixed):
+            raise ValueError(f"fixed is {tuple(fixed)}; accepted: some of the leaves 0 to {max(leaves)}, not all")
         if statistics is not None and objective.running:
             own = [state.walk.theta[i] for i in objective.running]
             for leaf, kept in zip(own, torch.split(statistics, [leaf[0].numel() for leaf in own], 1), strict=True):
@@ -199,8 +211,9 @@ class Group:
         with torch.no_grad():
             done = work.recordings and work.recordings.train(objective, kind, training, steps, work.samples, work.check)
             if work.loops and not done:
+                alike = self._stacks(steps, alike=True)
                 done = work.loops.train(
-                    objective, kind, training, self._stacks(steps, alike=True), work.samples.normaliser, work.check
+                    objective, kind, training, alike, work.samples.normaliser, work.check, work.spread
                 )
             for index, drawn in enumerate(() if done else self._draws(steps)):
                 work.check()
@@ -236,6 +249,13 @@ class Group:
         held = np.clip(np.rint(share * n).astype(np.int64), np.minimum(n // 2, 1), np.maximum(n - 1, 0))
         cut = [np.split(own[row[: len(own)]], [h]) for own, row, h in zip(self._samples, order, held, strict=True)]
         return self._with([first for first, _ in cut]), self._with([rest for _, rest in cut])
+
+    def alone(self, lane: int) -> Group:
+        """A group of one lane of these, for a look at its samples: what its training would carry stays here."""
+        ids, own = self.client[lane : lane + 1], self._samples[lane : lane + 1]
+        group = Group(self.workplace, self.plan.of_lane(lane), ids, own, 1, self._seed, self.round)
+        group.ends_task, group.previous = self.ends_task, self.previous
+        return group
 
     def over(self, x: Tensor, y: Tensor) -> Group:
         """The same clients on samples of their own making, which are the network's inputs as they are.
@@ -332,7 +352,7 @@ class Group:
         """Steps by indices [T, G, B] of their samples, -1 where padded, keys [G] of the lanes' noise, and lr [T, G]."""
         noise_keys = noise_key(lane_keys[None], Purpose.NOISE, np.arange(len(indices))[:, None])
         rates = [] if lr is None else [torch.from_numpy(lr).to(self.workplace.dtype)]
-        rows = torch.from_numpy(np.ascontiguousarray(indices))
+        rows = torch.from_numpy(indices.copy())  # of strides that tell no more than the shape
         return Steps(*upload_all([rows, noise_keys, *rates], self.n.device))
 
     def _draws(self, taken: Steps) -> Iterator[Drawn]:
@@ -344,7 +364,7 @@ class Group:
         return stacks(taken, self.workplace.samples, self.workplace.dtype, alike=alike)
 
 
-def _kind(plan: Plan, work: Workplace, *, goes_on: bool) -> StepKind:
+def _kind(plan: Plan, work: Workplace, fixed: Sequence[int], *, goes_on: bool) -> StepKind:
     """What a plan compiles into its steps."""
     return StepKind(
         work.dtype,
@@ -358,12 +378,13 @@ def _kind(plan: Plan, work: Workplace, *, goes_on: bool) -> StepKind:
         compile=work.compile,
         goes_on=goes_on,
         convolution=work.convolution,
+        fixed=tuple(fixed),
     )
 
 
 def _joined(leaves: Leaves) -> Tensor:
     """Leaves [G, ...] as vectors [G, V]."""
-    return torch.cat([leaf.flatten(1) for leaf in leaves], 1)
+    return torch.cat([leaf.reshape(len(leaf), -1) for leaf in leaves], 1)
 
 
 def _split(tensors: Tensors, objective: Objective, width: int) -> Split:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from functools import partial
 from itertools import repeat
 from threading import Lock
@@ -21,6 +21,7 @@ from torch.utils._pytree import tree_flatten, tree_map_only, tree_unflatten
 
 from fl_ddp.compiler.compilation import compiled, layout, made_once
 from fl_ddp.compiler.repeated import in_a_row
+from fl_ddp.engine.lanes import Spread
 from fl_ddp.engine.samples import Normaliser
 from fl_ddp.engine.stacks import Stack
 from fl_ddp.engine.step import Drawn, Objective, StepKind, Training, local_step
@@ -35,8 +36,6 @@ _TURN = 0.05
 
 Part = tuple["Given", int]
 """What some lanes are given, and how many steps they take."""
-Spread = Callable[[Callable[[Part], None], Iterable[Part]], None]
-"""Does something with all parts, in whatever threads, and returns when it is done."""
 
 _log = logging.getLogger(__name__)
 
@@ -79,18 +78,11 @@ def next_step(
     return compiled(one, what, in_triton=kind.in_triton, repeats=True, channels_last=channels_last)
 
 
-def one_by_one(work: Callable[[Part], None], parts: Iterable[Part]) -> None:
-    """Do something with all parts in this thread."""
-    for part in parts:
-        work(part)
-
-
 class Loops:
     """The loops of a run, by what their steps are made of; several threads may be in one at once."""
 
-    def __init__(self, spread: Spread = one_by_one) -> None:
-        """Nothing is compiled so far; lanes that go on alone are spread so."""
-        self._spread = spread
+    def __init__(self) -> None:
+        """Nothing is compiled so far."""
         self._made: dict[Hashable, _Loop | None] = {}
         self._lock = Lock()
 
@@ -102,6 +94,7 @@ class Loops:
         stacks: Iterator[Stack],
         normaliser: Normaliser,
         check: Callable[[], None],
+        spread: Spread,
     ) -> bool:
         """Take all steps of a training; False, and nothing is done, where they cannot follow each other so.
 
@@ -112,6 +105,7 @@ class Loops:
             stacks: what each of them is given.
             normaliser: of their samples.
             check: called between steps, several times a second.
+            spread: does something with all lanes that go on alone.
         """
         lanes = len(training.state.loss)
         at_once = 1 if _bytes_of_lane(training) >= ALONE else lanes
@@ -125,7 +119,7 @@ class Loops:
             loop = loop or self._of(objective, kind, parts[0])
             if loop is None:
                 return False
-            self._spread(partial(loop.run, check), zip(parts, _own_steps(stack, at_once), strict=True))
+            spread(partial(loop.run, check), zip(parts, _own_steps(stack, at_once), strict=True))
         return True
 
     def _of(self, objective: Objective, kind: StepKind, given: Given) -> _Loop | None:
@@ -205,6 +199,6 @@ def _own_steps(stack: Stack, lanes: int) -> list[int]:
     return found
 
 
-def loops_on(device: torch.device, *, compile: bool, spread: Spread = one_by_one) -> Loops | None:
+def loops_on(device: torch.device, *, compile: bool) -> Loops | None:
     """Where the steps of a device follow each other without Python; None where it takes them one by one."""
-    return Loops(spread) if device.type == "cpu" and compile else None
+    return Loops() if device.type == "cpu" and compile else None

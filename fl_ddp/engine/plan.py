@@ -50,6 +50,15 @@ class Plan:
         left = np.where(late & (all_of_it >= 1), part, all_of_it)
         return replace(self, steps=left.astype(np.int64)) if self.epochs is None else replace(self, epochs=left)
 
+    def of_lane(self, lane: int) -> Plan:
+        """Of one client, its own where each has one."""
+        return replace(
+            self,
+            epochs=self.epochs[[lane]] if isinstance(self.epochs, np.ndarray) else self.epochs,
+            steps=self.steps[[lane]] if isinstance(self.steps, np.ndarray) else self.steps,
+            lr_factor=self.lr_factor[[lane]] if self.lr_factor is not None else None,
+        )
+
     def num_steps(self, n: Counts) -> Counts:
         """Local steps [G] of clients with n [G] samples."""
         per_epoch = self._per_epoch(n)

@@ -18,7 +18,7 @@ from fl_ddp.compiler.compilation import compiled, made_once
 from fl_ddp.engine.augmentation import augmented
 from fl_ddp.engine.choices import Augmentation, Convolution
 from fl_ddp.engine.samples import Normaliser
-from fl_ddp.errors import RunError, place_of_code
+from fl_ddp.guards import of_one_client
 from fl_ddp.optimizers.rule import Optimizer, Rates
 from fl_ddp.protocol import LANES, Batch, Leaves, Quadratic, Tensors
 
@@ -69,6 +69,7 @@ class StepKind(NamedTuple):
     compile: bool
     goes_on: bool = False
     convolution: Convolution = "auto"
+    fixed: tuple[int, ...] = ()
 
     @property
     def in_triton(self) -> bool:
@@ -149,20 +150,6 @@ def _clipped(gradient: dict[int, Tensor], norm: Tensor) -> dict[int, Tensor]:
     return {i: scale * g for i, g in gradient.items()}
 
 
-def scalar(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """A method's loss or penalty, whose gradient is taken: refuses what is no number []."""
-
-    def checked(*args: object) -> Tensor:
-        value = function(*args)
-        if not isinstance(value, Tensor) or value.ndim:
-            code = function.__func__.__code__  # type: ignore[attr-defined]
-            what = f"a tensor {list(value.shape)}" if isinstance(value, Tensor) else type(value).__name__
-            raise RunError(f"{place_of_code(code)}: {code.co_name} gives {what} for one client; accepted: a tensor []")
-        return value
-
-    return checked
-
-
 @made_once
 def local_step(objective: Objective, kind: StepKind, shapes: Hashable) -> Step:
     """The step of an objective, one compiled graph for all rounds.
@@ -181,9 +168,9 @@ def local_step(objective: Objective, kind: StepKind, shapes: Hashable) -> Step:
 
     def direction(g: Tensor, theta: Tensor, server: Tensors, mine: Tensors) -> Tensor:
         """One leaf's gradient with all that the method adds to the loss's."""
-        d = objective.correct(g, theta, server, mine)
-        d = d + grad(scalar(objective.penalty))(theta, server, mine)
-        for prior in objective.priors(server, mine):
+        d = of_one_client.leaf(objective.correct, g)(g, theta, server, mine)
+        d = d + grad(of_one_client.number(objective.penalty))(theta, server, mine)
+        for prior in of_one_client.priors(objective.priors)(server, mine):
             d = prior.added_to(d, theta)
         return d
 
@@ -196,7 +183,7 @@ def local_step(objective: Objective, kind: StepKind, shapes: Hashable) -> Step:
         new, state = optimizer.step(theta, d, state, count, rates)
         for prior in objective.priors(server, mine):
             new = prior.solved_from(new, rates.lr)
-        return objective.project(new, theta, server, mine), state
+        return of_one_client.leaf(objective.project, theta)(new, theta, server, mine), state
 
     def of_lane(
         walk: Walk,
@@ -209,9 +196,9 @@ def local_step(objective: Objective, kind: StepKind, shapes: Hashable) -> Step:
     ) -> tuple[Walk, Tensor]:
         """One client after a step, and its loss."""
         with torch.autocast(batch.x.device.type, torch.bfloat16, enabled=kind.bfloat16):
-            gradient, loss = objective.gradient(walk.theta, batch, server, mine)  # type: ignore[arg-type]
+            gradient, loss = of_one_client.gradient(objective.gradient, walk.theta)(walk.theta, batch, server, mine)
         active, count = batch.mask.any(), sum(earlier, number)
-        trained = [i for i in range(len(walk.theta)) if i not in objective.running]
+        trained = [i for i in range(len(walk.theta)) if i not in {*objective.running, *kind.fixed}]
         pulled = {i: direction(gradient[i], walk.theta[i], _of_leaf(server, i), _of_leaf(mine, i)) for i in trained}
         if kind.clip_norm:
             pulled = _clipped(pulled, rates.clip_norm)
@@ -222,11 +209,13 @@ def local_step(objective: Objective, kind: StepKind, shapes: Hashable) -> Step:
             before, trace = _of_leaf(walk.optimizer, i), _of_leaf(walk.trace, i)
             if i in objective.running:
                 new, state = g, before  # a batch without samples has left it as it was
+            elif i in kind.fixed:
+                new, state = theta, before
             else:
                 new, state = moved(theta, pulled[i], before, count, _of_leaf(server, i), _of_leaf(mine, i), rates)
                 new = torch.where(active, new, theta)
                 if trace:
-                    after = objective.track(trace, theta, new, g, number)
+                    after = of_one_client.trace(objective.track, trace)(trace, theta, new, g, number)
                     trace = {name: torch.where(active, after[name], trace[name]) for name in after}
                 if kind.goes_on:
                     state = {name: torch.where(active, state[name], before[name]) for name in names}

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from difflib import get_close_matches
 from inspect import isfunction
 
+import numpy as np
 from torch import Tensor
 
 from fl_ddp.errors import ConfigError, place_of_code
 from fl_ddp.guards.global_random import refuse_global_draws
-from fl_ddp.protocol import Tensors, Upload, form_of
+from fl_ddp.protocol import Tensors, Term, Upload, form_of
 
 REPORTED = ("own_accuracy", "own_loss", "right", "tested", "trained")
 """Names of the engine's own sums and rows."""
@@ -39,12 +40,15 @@ class Hooks:
         """Refuse a block in which the model, in evaluation mode, does."""
         return refuse_global_draws(f"forward of {self._model}", "nothing in evaluation mode", again)
 
-    def initial(self, given: Tensors, broadcast: Collection[str]) -> Tensors:
+    def initial(self, given: Tensors, broadcast: tuple[str, ...], like: Tensor) -> Tensors:
         """The server's first state.
 
         Raises:
-            ConfigError: it is none, or lacks theta or what is to be broadcast.
+            ConfigError: it is none, lacks theta or what is to be broadcast, or its theta is not like a model's vector.
         """
+        if not isinstance(broadcast, tuple):
+            what = f"is {broadcast!r} in {self._method.__name__}"
+            raise ConfigError("--method: broadcast", what, "a tuple of names of the server's tensors")
         if not isinstance(given, dict):
             raise self._refused(
                 "init", f"gives {type(given).__name__}", "the server's tensors by name, theta among them"
@@ -52,7 +56,10 @@ class Hooks:
         if lacking := sorted({"theta", *broadcast} - given.keys()):
             what = f"gives a state of {_listed(given)}, without {lacking[0]}"
             raise self._refused("init", what, "theta and whatever `broadcast` names")
-        return self._tensors("init", given)
+        found = self._tensors("init", given)
+        if form_of(theta := found["theta"]) != form_of(like):
+            raise self._refused("init", f"gives theta as {form_of(theta)}", f"{form_of(like)}, as the model has it")
+        return {name: t.detach() for name, t in found.items()}
 
     def remembered(self, given: Tensors) -> Tensors:
         """What a client remembers at first.
@@ -118,11 +125,15 @@ class Hooks:
         """What client_update gives of so many lanes.
 
         Raises:
-            ConfigError: it is no upload, keeps other names, shapes or types than init_client gives, or has a sum of the
-                engine's name.
+            ConfigError: it is no upload, keeps other names, shapes or types than init_client gives, has a sum of the
+                engine's name, or something in it that is not of each lane.
         """
         if not isinstance(given, Upload):
             raise self._refused("client_update", f"gives {type(given).__name__}", "an Upload")
+        self.sums("client_update", given.sums, lanes)
+        self.sums("client_update", dict(given.sent or {}), lanes)
+        for name, t in {"theta": given.theta, **given.rows}.items():
+            self._of_lanes("client_update", name, t, lanes)
         if given.memory.keys() != set(remembered):
             accepted = f"{_listed(remembered)}, as init_client gives"
             raise self._refused("client_update", f"keeps a memory of {_listed(given.memory)}", accepted)
@@ -135,6 +146,84 @@ class Hooks:
             what = f"gives a sum or row named {taken[0]}, which is the engine's own; give it another name"
             raise self._refused("client_update", what)
         return given
+
+    def sums(self, hook: str, given: dict[str, Tensor | Term], lanes: int) -> dict[str, Tensor | Term]:
+        """What a hook gives of so many lanes to be summed.
+
+        Raises:
+            ConfigError: it is none, or a value, what is to be subtracted or a weight is not of each lane.
+        """
+        if not isinstance(given, Mapping):
+            raise self._refused(hook, f"gives sums as {form_of(given)}", "tensors or Terms by name")
+        for name, summand in given.items():
+            term = summand if isinstance(summand, Term) else Term(summand)
+            self._of_lanes(hook, name, term.value, lanes)
+            whole, one = term.value.shape, term.value.shape[1:]
+            self._of_shapes(hook, f"minus of {name}", term.minus, whole, one, one[1:], ())
+            self._of_shapes(
+                hook, f"weight of {name}", term.weight, whole, whole[:1], (lanes, 1), (lanes, *[1] * len(one))
+            )
+        return given
+
+    def bytes(self, hook: str, given: object) -> int:
+        """A number of bytes that a hook gives.
+
+        Raises:
+            ConfigError: it is no whole number from 0 up.
+        """
+        if not isinstance(given, int | np.integer) or given < 0:
+            raise self._refused(hook, f"gives {given!r}", "a whole number of bytes, 0 or more")
+        return int(given)
+
+    def alike(self, hook: str, given: Upload, before: str) -> str:
+        """Names and shapes of what a group hands over, in their order, in which all groups' are summed.
+
+        Raises:
+            ConfigError: those of a group before were others.
+        """
+        values = {name: t.value if isinstance(t, Term) else t for name, t in (given.sums | given.rows).items()}
+        form = ", ".join(f"{name} {[*value.shape[1:]]}" for name, value in values.items())
+        if before not in ("", form):
+            raise self.unlike(hook, form)
+        return form
+
+    def unlike(self, hook: str, form: str) -> ConfigError:
+        """What to say where a group hands over other sums and rows than another does."""
+        what = f"gives {form} for some clients, and something else for others"
+        return self._refused(hook, what, "the same names and shapes, in one order, for all")
+
+    def sent(self, given: object, broadcast: Collection[str]) -> tuple[str, ...]:
+        """Names of what travels to clients.
+
+        Raises:
+            ConfigError: they are not among those that are broadcast.
+        """
+        if not isinstance(given, tuple) or not set(given) <= set(broadcast):
+            what = f"gives {_listed(given) if isinstance(given, tuple) else form_of(given)}"
+            raise self._refused("sent", what, f"a tuple of names among {_listed(broadcast)}")
+        return given
+
+    def predicted(self, given: Tensor, shape: tuple[int, int]) -> Tensor:
+        """What predict gives of one client's model.
+
+        Raises:
+            ConfigError: it is no tensor of this shape, [B, C].
+        """
+        if not isinstance(given, Tensor) or given.shape != shape or not given.is_floating_point():
+            raise self._refused("predict", f"gives {form_of(given)} for {shape[0]} samples", f"logits {list(shape)}")
+        return given
+
+    def _of_lanes(self, hook: str, name: str, given: object, lanes: int) -> None:
+        """Refuse what is no tensor [lanes, ...]."""
+        if not (isinstance(given, Tensor) and given.ndim and len(given) == lanes):
+            accepted = f"a tensor [{lanes}, ...], of each of {lanes} lanes"
+            raise self._refused(hook, f"gives {name} as {form_of(given)}", accepted)
+
+    def _of_shapes(self, hook: str, name: str, given: Tensor | None, *shapes: tuple[int, ...]) -> None:
+        """Refuse what is no tensor of one of these shapes, if it is given."""
+        if given is not None and not (isinstance(given, Tensor) and given.shape in shapes):
+            accepted = " or ".join(str([*shape]) for shape in dict.fromkeys(map(tuple, shapes)))
+            raise self._refused(hook, f"gives {name} as {form_of(given)}", accepted)
 
     def _refused(self, hook: str, what: str, accepted: str = "") -> ConfigError:
         code = getattr(self._method, hook).__code__
@@ -155,5 +244,16 @@ def misspelt(owner: type, base: type) -> Iterator[str]:
             yield f"warning: {place_of_code(each.__code__)}: {name} is nothing that is called; did you mean {near[0]}?"
 
 
+def uncalled(method: object, base: type) -> Iterator[str]:
+    """What to say of functions of a user's method that are called only with something else beside them."""
+    owner = type(method)
+    for name, switch in (("server_train", "trains_on_server"), ("measure", "proxy"), ("measured", "proxy")):
+        each = getattr(owner, name)
+        alike = getattr(owner, switch) is getattr(base, switch) and not getattr(method, switch)
+        if alike and each is not getattr(base, name):
+            where = place_of_code(each.__code__)
+            yield f"warning: {where}: {name} is never called: {owner.__name__} has no {switch} of its own"
+
+
 def _listed(names: Collection[str]) -> str:
-    return ", ".join(sorted(names)) or "nothing"
+    return ", ".join(sorted(map(str, names))) or "nothing"

@@ -52,6 +52,6 @@ def omega_sum(
     batch = batch_size if reading == "per_tensor" else None
     omega, count = importance_sum(group, theta, model, _SENSITIVITIES[reading], batch_size=batch)
     if reading == "per_tensor":
-        leaves = [leaf.flatten(1) for leaf in model.leaves(omega)]
+        leaves = [leaf.reshape(len(leaf), -1) for leaf in model.leaves(omega)]
         return torch.cat([leaf.sum(1, keepdim=True).expand_as(leaf) for leaf in leaves], 1), group.n
     return omega, count

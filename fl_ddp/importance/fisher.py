@@ -1,8 +1,9 @@
 """How much a client's data say about each parameter: diagonal Fisher information and its relatives.
 
-One pass over the clients' samples, all lanes of a group at once, in evaluation mode and in the model's own precision.
-Sums run in chunks whose size depends on the model alone, in the order that Group.once draws, and are accumulated in
-place; memory does not grow with the number of samples.
+One pass over the clients' samples, in evaluation mode and in the model's own precision: of all lanes of a group at
+once, or, on a CPU and of a large model, of one client after another in all idle threads, each as long as it has
+samples. Sums run in chunks whose size depends on the model alone, in the order that Group.once draws, and are
+accumulated in place; memory does not grow with the number of samples.
 
 Scaling: powers of every sample's gradient, summed or averaged over samples. Public code mostly squares the mean
 gradient of a batch instead (batch_mean), which near an optimum is smaller by about the batch size: E[batch_mean_sq(B)]
@@ -12,6 +13,7 @@ on one must be converted for the other.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Literal
 
@@ -30,9 +32,11 @@ from fl_ddp.protocol import Leaves
 Reduction = Literal["per_sample_mean", "batch_mean_sq"]
 
 _CHUNK = 50
-"""Samples of a client at once, if memory allows; like the next two it orders sums, so it is part of the results."""
+"""Samples of a client at once, if memory allows; like the next three it orders sums, so it is part of the results."""
 _LARGEST = 2**24
 """Numbers per lane in the largest temporary."""
+_ALONE = 2**18
+"""Numbers of a model from which on its clients go one by one on a CPU: several at once would leave its caches."""
 _CLASSES = 10
 """Classes at once, at most, in the exact Fisher."""
 
@@ -60,6 +64,14 @@ def importance_sum(
         [G, P] sums in the model's type, zero for padded lanes, and [G] how many were summed.
     """
     assert sensitivity.batch_mean == (batch_size is not None)
+    of = partial(_sum, model=model, sensitivity=sensitivity, batch_size=batch_size, max_samples=max_samples)
+    return _by_clients(group, theta, model, of)
+
+
+def _sum(
+    group: Group, theta: Tensor, model: FlatModel, sensitivity: Sensitivity, batch_size: int | None, max_samples: int
+) -> tuple[Tensor, Tensor]:
+    """As importance_sum(), of lanes side by side."""
     covered = coverage(model, tuple(group.workplace.samples.x.shape[1:]))
     n = group.n.clamp(max=max_samples) if max_samples else group.n
     batch_size = min(batch_size, group.workplace.largest) if batch_size else None
@@ -79,7 +91,7 @@ def importance_sum(
                 group.workplace.check()
                 given = (total, leaves, chunk, group.workplace.samples.normaliser, classes, group.workplace.allowed)
                 steps.of(given)(*given)
-    return torch.cat([t.flatten(1) for t in total], 1), count
+    return torch.cat([t.reshape(len(t), -1) for t in total], 1), count
 
 
 def fisher(
@@ -118,6 +130,12 @@ def fisher(
 
 def mean_gradient_norm(group: Group, theta: Tensor, model: FlatModel) -> Tensor:
     """Mean over each client's samples of the 2-norm [G] of the whole gradient of -log p(y | x); 0 for padded lanes."""
+    total, n = _by_clients(group, theta, model, lambda lanes, theta: (_norms(lanes, theta, model), lanes.n))
+    return total / n.clamp_min(1)
+
+
+def _norms(group: Group, theta: Tensor, model: FlatModel) -> Tensor:
+    """Sums over each client's samples [G], of lanes side by side."""
     leaves, total = _leaves(group, theta, model), torch.zeros_like(group.n)
     steps = ByLayout(partial(norm_step, model, group.workplace.compile))
     with torch.no_grad():
@@ -126,7 +144,30 @@ def mean_gradient_norm(group: Group, theta: Tensor, model: FlatModel) -> Tensor:
             chunk = Chunk(drawn.x, drawn.y, drawn.mask, drawn.key)
             given = (total, leaves, chunk, group.workplace.samples.normaliser, group.workplace.allowed)
             steps.of(given)(*given)
-    return total / group.n.clamp_min(1)
+    return total
+
+
+def _by_clients(
+    group: Group, theta: Tensor, model: FlatModel, of: Callable[[Group, Tensor], tuple[Tensor, Tensor]]
+) -> tuple[Tensor, Tensor]:
+    """Two tensors [G, ...] that a pass over a group's samples makes: of all lanes at once, or of one after another.
+
+    Args:
+        group: the clients.
+        theta: [P] or [G, P].
+        model: which decides, with its device.
+        of: the pass, of a group and theta.
+    """
+    if model.device.type != "cpu" or model.num_params < _ALONE or group.lanes == 1:
+        return of(group, theta)
+    theta, found = theta.expand(group.lanes, -1), dict[int, tuple[Tensor, Tensor]]()
+
+    def one(lane: int) -> None:
+        found[lane] = of(group.alone(lane), theta[lane])
+
+    group.workplace.spread(one, range(group.lanes))
+    first, second = zip(*(found[lane] for lane in range(group.lanes)), strict=True)
+    return torch.cat(first), torch.cat(second)
 
 
 def _leaves(group: Group, theta: Tensor, model: FlatModel) -> Leaves:

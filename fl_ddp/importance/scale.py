@@ -19,7 +19,7 @@ def by_tensor_norm(model: FlatModel, importance: Tensor, norm: Norm) -> Tensor:
         return importance
     scaled = []
     for leaf in model.leaves(importance):
-        flat = leaf.flatten(1)
+        flat = leaf.reshape(len(leaf), -1)
         size = torch.linalg.vector_norm(flat, _ORDER[norm], 1, keepdim=True, dtype=torch.float64)
         scaled.append(flat / size.to(flat.dtype).clamp_min(torch.finfo(flat.dtype).tiny))
     return torch.cat(scaled, 1)

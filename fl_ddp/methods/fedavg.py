@@ -13,7 +13,7 @@ from torch import Tensor
 
 from fl_ddp.bounds import Positive, check_fields
 from fl_ddp.engine.group import Group
-from fl_ddp.engine.step import scalar
+from fl_ddp.guards import of_one_client
 from fl_ddp.network.flat_model import FlatModel
 from fl_ddp.network.no_model import NO_MODEL
 from fl_ddp.protocol import Batch, Info, Leaves, Quadratic, Tensors, Term, Total, Trained, Upload
@@ -108,7 +108,7 @@ class FedAvg:
 
     def gradient(self, theta: Leaves, batch: Batch, server: Tensors, mine: Tensors) -> tuple[Leaves, Tensor]:
         """Gradient of the loss in all leaves, next values in place of running statistics; and the loss."""
-        return self.model.gradient(scalar(self.loss), self.running, theta, batch, server, mine)
+        return self.model.gradient(of_one_client.loss(self.loss), self.running, theta, batch, server, mine)
 
     def correct(self, g: Tensor, theta: Tensor, server: Tensors, mine: Tensors) -> Tensor:
         """Change the gradient coordinate by coordinate; called once per leaf."""

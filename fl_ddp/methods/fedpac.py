@@ -68,14 +68,6 @@ class FedPAC(FedAvg):
         distance = (z - mine["means"][batch.y]).square().mean(-1)
         return mean_over(batch.mask, self.model.losses(logits, batch.y) + server["pull"] * distance)
 
-    def correct(self, g: Tensor, theta: Tensor, server: Tensors, mine: Tensors) -> Tensor:
-        """What is not free counts in no norm of the gradient."""
-        return g * server["free"]
-
-    def project(self, new: Tensor, old: Tensor, server: Tensors, mine: Tensors) -> Tensor:
-        """What is not free stays."""
-        return torch.where(server["free"] > 0, new, old)
-
     def client_update(self, group: Group, server: Tensors, memory: Tensors) -> Upload:
         """Statistics at the received body; then the head, then the body is trained."""
         theta, head, n = server["theta"], self.model.head, group.n.clamp_min(1)
@@ -84,13 +76,12 @@ class FedPAC(FedAvg):
         variance = (seen["square"] / n - h.square().sum((1, 2))) / n
         own = seen["z"] / seen["count"].clamp_min(1)[..., None]
         means = {"means": torch.where(server["known"][:, None] > 0, server["means"], own)}
-        of_head = self.model.mask(head)
         who = upload(torch.from_numpy(group.client.clip(0)), theta.device)
         start = self.model.put(theta, head, server["heads"][who])
         plan = replace(group.plan, epochs=self.head_epochs, steps=None, lr=self.head_lr)
-        first = group.train(start, self, {"free": of_head, "pull": theta.new_zeros(())}, means, plan=plan)
+        first = group.train(start, self, {"pull": theta.new_zeros(())}, means, plan=plan, fixed=self.model.body)
         pull = theta.new_full((), 0.0 if group.previous < 0 else self.lam)
-        trained = group.train(first.theta, self, {"free": 1 - of_head, "pull": pull}, means, draw=1)
+        trained = group.train(first.theta, self, {"pull": pull}, means, draw=1, fixed=head)
         after = sum_over(group, self.features_by_class, trained.theta)
         sums = self.average(group, server, trained) | {"count": after["count"], "z": after["z"]}
         rows = {"head": self.model.take(trained.theta, head), "h": h, "variance": variance}

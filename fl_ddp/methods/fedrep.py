@@ -9,9 +9,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-import torch
-from torch import Tensor
-
 from fl_ddp.bounds import Positive
 from fl_ddp.clients.personal_part import all_but, bytes_beside, first_own
 from fl_ddp.engine.group import Group
@@ -44,18 +41,10 @@ class FedRep(FedAvg):
         """The body."""
         return bytes_beside(self.model, self.model.head)
 
-    def correct(self, g: Tensor, theta: Tensor, server: Tensors, mine: Tensors) -> Tensor:
-        """What is not free counts in no norm of the gradient."""
-        return g * server["free"]
-
-    def project(self, new: Tensor, old: Tensor, server: Tensors, mine: Tensors) -> Tensor:
-        """What is not free stays."""
-        return torch.where(server["free"] > 0, new, old)
-
     def client_update(self, group: Group, server: Tensors, memory: Tensors) -> Upload:
         """Lines 7-13: the head, then the body."""
         start = self.model.put(server["theta"], self.model.head, memory["head"])
-        of_head, plan = self.model.mask(self.model.head), replace(group.plan, epochs=self.head_epochs, steps=None)
-        first = group.train(start, self, {"free": of_head}, {}, plan=plan)
-        trained = group.train(first.theta, self, {"free": 1 - of_head}, {}, draw=1)
+        plan = replace(group.plan, epochs=self.head_epochs, steps=None)
+        first = group.train(start, self, {}, {}, plan=plan, fixed=self.model.body)
+        trained = group.train(first.theta, self, {}, {}, draw=1, fixed=self.model.head)
         return all_but(self.model, "head", self.model.head, trained, self.average(group, server, trained))

@@ -23,7 +23,7 @@ from fl_ddp.losses.cross_entropy import CrossEntropy, among
 from fl_ddp.network.attention import make_attention_batched
 from fl_ddp.network.batch_norm import RUNNING, MaskedBatchNorm, make_norms_masked
 from fl_ddp.network.dropout import make_dropout_keyed
-from fl_ddp.network.layers import SeenLinear, replace_layer, require_sizes
+from fl_ddp.network.layers import SeenLinear, replace_layer, require_plain_parameters
 from fl_ddp.network.recurrent import make_recurrence_batched
 from fl_ddp.protocol import Batch, Leaves
 
@@ -61,6 +61,7 @@ class FlatModel:
         device: where parameters and data live.
         dtype: of the parameters.
         has_features: whether a representation is known.
+        convolves: whether there are convolutions in it.
         criterion: what it is trained for.
 
     Raises:
@@ -80,7 +81,7 @@ class FlatModel:
             criterion: what it is trained for.
         """
         self.criterion = criterion
-        require_sizes(module)
+        require_plain_parameters(module)
         named: dict[str, Tensor] = {name: p for name, p in module.named_parameters() if p.requires_grad}
         if not named:
             raise ConfigError("--model", f"{type(module).__name__} has no parameters to train")
@@ -101,6 +102,7 @@ class FlatModel:
         self._saved_as = {name: name_of[id(t)] for name, t in own.items() if id(t) in name_of}
         self._constants = {name: t.detach().clone() for name, t in own.items() if name not in self._saved_as}
         self._initial = torch.cat([p.detach().reshape(-1) for p in named.values()]).to(self.device, self.dtype)
+        self.convolves = any(isinstance(each, nn.modules.conv._ConvNd) for each in module.modules())
         module = module.to(self.device, self.dtype).requires_grad_(False)
         self._last: dict[bool, SeenLinear] = {}
         self._eval = copy.deepcopy(module).eval()
@@ -120,8 +122,7 @@ class FlatModel:
         module = copy.deepcopy(self._eval).double()
         for name in list(self._renamed.values())[: len(self.names) - len(self.running)]:
             module.get_parameter(name).requires_grad_()
-        example = example if self.num_tokens else example.double()
-        return FlatModel(module, self.num_classes, example, self.criterion)
+        return FlatModel(module, self.num_classes, example if self.num_tokens else example.double(), self.criterion)
 
     def leaves(self, vector: Tensor | Leaves, part: Part | None = None) -> Leaves:
         """Split [..., P], or a part's [..., size], into one tensor per parameter, [..., *shape]; views.
@@ -132,7 +133,7 @@ class FlatModel:
             return vector
         numbers = range(len(self._sizes)) if part is None else part
         values = torch.split(vector, [self._sizes[i] for i in numbers], -1)
-        return tuple(v.view(*vector.shape[:-1], *self.shapes[i]) for i, v in zip(numbers, values, strict=True))
+        return tuple(v.view((*vector.shape[:-1], *self.shapes[i])) for i, v in zip(numbers, values, strict=True))
 
     def take(self, theta: Tensor, part: Part) -> Tensor:
         """The coordinates [..., size] of a part of [..., P]."""
@@ -293,6 +294,8 @@ class FlatModel:
         without a variance gives what theta has.
         """
         leaves, found = self.leaves(theta), list[Tensor]()
+        for norm, before in self._norms_with(leaves, self.running):
+            norm.taken(*before)  # what a look in training mode may have left
         self.logits(leaves, batch.x, batch.key, batch.mask)
         for norm, before in self._norms_with(leaves, self.running):
             new = 1 - (1 - norm.momentum) ** norm.times
@@ -307,8 +310,8 @@ class FlatModel:
 
     @property
     def _current(self) -> _Modules:
-        # tracing happens in one thread at a time, and cannot look into thread-local data
-        return self._modules if torch.compiler.is_compiling() else self._modules_of_thread.modules
+        # traced in one thread at a time, which cannot look into thread-local data; is_compiling() is True in all others
+        return self._modules if torch.compiler.is_dynamo_compiling() else self._modules_of_thread.modules
 
     def require_features(self, method: str) -> None:
         """Refuse a method that looks at features of a model that shows none.

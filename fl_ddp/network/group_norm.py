@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import nn
 from torch.nn.modules import batchnorm
 
-from fl_ddp.network.layers import replace_layer, require_sizes
+from fl_ddp.network.layers import replace_layer, require_plain_parameters
 
 MOST_GROUPS = 32
 
@@ -20,7 +20,7 @@ def with_group_norm(module: nn.Module) -> nn.Module:
 
     Source: Wu and He 2018 (arXiv:1803.08494).
     """
-    require_sizes(module)
+    require_plain_parameters(module)
     for layer in list(module.modules()):
         if isinstance(layer, batchnorm._BatchNorm):
             channels, most = layer.num_features, 1 if isinstance(layer, nn.BatchNorm1d) else MOST_GROUPS

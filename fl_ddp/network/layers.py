@@ -1,7 +1,8 @@
-"""Layers of a module: those that lack their sizes are refused, others can be replaced."""
+"""Layers and parameters of a module: those that cannot be trained as they are are refused, layers can be replaced."""
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor, nn
 from torch.nn.modules.lazy import LazyModuleMixin
 
@@ -29,9 +30,21 @@ def replace_layer(module: nn.Module, old: nn.Module, new: nn.Module) -> None:
         module.set_submodule(name, new)
 
 
-def require_sizes(module: nn.Module) -> None:
-    """Raises ConfigError if a layer learns its sizes from its first batch: it has no parameters before."""
+def require_plain_parameters(module: nn.Module) -> None:
+    """Refuse a module whose parameters are not what they are trained as.
+
+    Raises:
+        ConfigError: a layer learns its sizes from its first batch, nobody would call a hook that is on a gradient, or
+            they are in bfloat16, which the files of results do not have.
+    """
     for name, layer in module.named_modules():
         if isinstance(layer, LazyModuleMixin) and layer.has_uninitialized_params():  # type: ignore[misc]
             what = f"{type(module).__name__} has {type(layer).__name__} at {name!r}, which does not know its sizes"
             raise ConfigError("--model", what, "layers that are given them, such as torch.nn.BatchNorm2d(64)")
+    for name, parameter in module.named_parameters():
+        if parameter.requires_grad and parameter.dtype == torch.bfloat16:
+            what = f"{type(module).__name__} has {name} in bfloat16"
+            raise ConfigError("--model", what, "float32, and --precision bfloat16 for arithmetic with them")
+        if parameter._backward_hooks:
+            what = f"{type(module).__name__} has a hook on the gradient of {name}, which nobody calls"
+            raise ConfigError("--model", what, "a method's correct(), or project()")

@@ -40,8 +40,15 @@ def try_gradient(model: FlatModel, example: Tensor, y: Tensor, name: str) -> Non
         ConfigError: the module cannot train several clients side by side, or draws random numbers by itself.
     """
 
+    def loss(theta: Leaves, batch: Batch) -> Tensor:
+        value = model.loss(theta, batch)
+        if not value.requires_grad:
+            what = f"{name}'s forward gives logits that no parameter has a part in"
+            raise ConfigError("--model", what, "a forward without torch.no_grad() and detach() around all of it")
+        return value
+
     def gradient(theta: Leaves, batch: Batch) -> tuple[Leaves, Tensor]:
-        return model.gradient(model.loss, model.running, theta, batch)
+        return model.gradient(loss, model.running, theta, batch)
 
     ones = torch.ones(1, 1, dtype=model.dtype, device=example.device)
     batch = Batch(x=example[None], y=y[None], mask=ones, key=ones[0].long())
@@ -50,6 +57,8 @@ def try_gradient(model: FlatModel, example: Tensor, y: Tensor, name: str) -> Non
             warnings.simplefilter("ignore")  # torch's advice on what is about to fail
             leaves = tuple(leaf[None] for leaf in model.leaves(model.init()))
             vmap(gradient, in_dims=(0, LANES), randomness="error")(leaves, batch)
+    except ConfigError:
+        raise
     except Exception as error:  # a user's module may raise anything
         reason = one_line(error)
         meaning = next((meaning for part, meaning in _MEANINGS if part in reason), f"fails under vmap: {reason}")

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from fl_ddp.errors import ConfigError
-from fl_ddp.network.layers import require_sizes
+from fl_ddp.network.layers import require_plain_parameters
 
 
 def given_model(*, given: nn.Module | None = None, kind: str = "", sha256: str = "") -> nn.Module:
@@ -35,7 +35,7 @@ def fingerprint(module: nn.Module) -> str:
     Raises:
         ConfigError: it has layers without sizes.
     """
-    require_sizes(module)
+    require_plain_parameters(module)
     found = hashlib.sha256(str(module).encode())
     for name, tensor in module.state_dict().items():
         found.update(f"{name} {tensor.dtype} {list(tensor.shape)}".encode())

@@ -5,12 +5,15 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
 
 from fl_ddp.bounds import Count, Seed, check_fields
 from fl_ddp.errors import ConfigError, place_of_code
+from fl_ddp.guards.global_random import refuse_global_draws
+from fl_ddp.guards.samples import read_only, refuse_other_samples
 from fl_ddp.protocol import Indices, Origin
 
 
@@ -49,7 +52,10 @@ class Partition(ABC):
         if num_clients * self.min_size > len(labels):
             needed = f"{num_clients} clients of at least {self.min_size} (--partition.min_size)"
             raise ConfigError("--clients", f"{needed} need more than the {len(labels)} training samples there are")
-        parts = self._checked(self.divide(labels, num_clients, rng), num_clients, len(labels))
+        what, divide = f"divide of {type(self).__name__}", partial(self.divide, read_only(labels), num_clients, rng)
+        with refuse_global_draws(what, "from rng, which it is given", divide):
+            given = divide()
+        parts = self._checked(given, num_clients, len(labels))
         sizes = np.array([len(part) for part in parts])
         smallest = int(np.argmin(sizes))
         if sizes[smallest] < self.min_size:
@@ -74,10 +80,7 @@ class Partition(ABC):
             if part.ndim != 1 or (len(part) and not np.issubdtype(part.dtype, np.integer)):
                 what = f"gives client {client} an array of {part.dtype} {list(part.shape)}"
                 raise ConfigError(who, what, "whole numbers [n]")
-            if len(beyond := part[(part < 0) | (part >= num_samples)]):
-                raise ConfigError(who, f"gives client {client} the sample {beyond[0]}", f"0 to {num_samples - 1}")
-            if len(np.unique(part)) < len(part):
-                raise ConfigError(who, f"gives client {client} a sample twice", "each at most once")
+            refuse_other_samples(part, num_samples, partial(_refused, who, client))
             parts.append(part.astype(np.int64, copy=False))
         return parts
 
@@ -96,6 +99,10 @@ class Partition(ABC):
     @abstractmethod
     def divide(self, labels: Indices, num_clients: int, rng: np.random.Generator) -> list[Indices]:
         """Divide the samples; arguments and result as of split, which has checked that there are enough of them."""
+
+
+def _refused(who: str, client: int, what: str, accepted: str) -> ConfigError:
+    return ConfigError(who, f"gives client {client} {what}", accepted)
 
 
 def overlapping(parts: Sequence[Indices]) -> bool:

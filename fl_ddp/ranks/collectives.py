@@ -26,7 +26,8 @@ from fl_ddp.ranks.waiting import GONE, Done, on_gpu, on_host, wait
 Result = TypeVar("Result")
 
 _TEXT = 4096
-_FINE, _STOPPED, _FAULT, _USER_ERROR = range(4)
+_CODES = 4
+_FINE, _STOPPED, _FAULT, _USER_ERROR = range(_CODES)
 _MEETINGS = count()
 _LEAST_TIMEOUT = 1800.0
 _FOR_EVER = timedelta(days=365)
@@ -97,8 +98,15 @@ class Ranks:
         marks = marks.view(self.size, len(mark))
         return total, (marks == marks[0]).all()
 
-    def agree(self, error: Exception | None) -> None:
+    def agree(self, error: Exception | None, form: int = 0) -> bool:
         """Go on only if no rank has an error; of several, the lowest rank's counts.
+
+        Args:
+            error: of this rank.
+            form: a whole number below 2^50, of what this rank is about to sum.
+
+        Returns:
+            whether all ranks gave the same form.
 
         Raises:
             the own error, on the rank whose error counts; ElsewhereError on the others.
@@ -107,10 +115,11 @@ class Ranks:
         if self.size == 1:
             if error:
                 raise error
-            return
-        codes = torch.zeros(self.size, dtype=torch.float64)
-        codes[self.index] = _code(error)
-        codes = self.add(codes)
+            return True
+        given = torch.zeros(self.size, dtype=torch.float64)
+        given[self.index] = _CODES * form + _code(error)
+        given = self.add(given)
+        forms, codes = given.div(_CODES).floor(), given % _CODES
         failed = (codes > _STOPPED).nonzero()
         if len(failed):
             rank = int(failed[0])
@@ -119,6 +128,7 @@ class Ranks:
             raise ElsewhereError(rank, user_error=int(codes[rank]) == _USER_ERROR) from error
         if bool((codes == _STOPPED).any()):
             raise InterruptedRunError
+        return bool((forms == forms[0]).all())
 
     def together(self, work: Callable[[], Result]) -> Result:
         """Do something on every rank and go on only if it failed on none; raises as agree() does."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import NamedTuple
+from zlib import crc32
 
 import torch
 from torch import Tensor
@@ -21,7 +22,7 @@ from fl_ddp.ranks.checksum import checksum
 from fl_ddp.ranks.cohort_rows import CohortRows
 from fl_ddp.ranks.collectives import Ranks
 from fl_ddp.ranks.exact_sum import CohortSum, GroupSum
-from fl_ddp.ranks.threads import workers_on
+from fl_ddp.ranks.threads import in_this_thread, workers_on
 from fl_ddp.ranks.traffic import bytes_up
 
 
@@ -105,7 +106,7 @@ class Exchange:
         readings = readings or Readings(self._ranks.device.type)
         sums = CohortSum(exact, config.compile, self._ranks.size, readings)
         rows = CohortRows(work.order, torch.float64 if exact else torch.float32, readings)
-        kept: list[Kept] = []
+        kept, form = list[Kept](), ""
 
         def of_group(done: tuple[Group, Upload]) -> dict[str, GroupSum]:
             group, upload = done
@@ -115,10 +116,12 @@ class Exchange:
         try:
             for groups in self.parts(hand):
                 self._stop.check()
-                with watch.phase("training"), self._hooks.keyed(work.hook, "group.keys", partial(work.of, groups[0])):
+                again = partial(in_this_thread, work.of, groups[0])
+                with watch.phase("training"), self._hooks.keyed(work.hook, "group.keys", again):
                     done = self._workers.map(work.of, groups)
                 with watch.phase("summing"):
                     for (group, upload), shares in zip(done, self._workers.map(of_group, done), strict=True):
+                        form = self._hooks.alike(work.hook, upload, form)
                         names = [f"{work.client} {i}" for i in group.client]
                         sums.add(shares, names)
                         rows.add(upload.rows, group.client, names)
@@ -129,7 +132,8 @@ class Exchange:
         except Exception as failure:
             error = error or failure
         with watch.phase("summing"):
-            self._ranks.agree(error)
+            if not self._ranks.agree(error, crc32(form.encode())):
+                raise self._hooks.unlike(work.hook, form)
             buffer = sums.buffer()
             added = self._added(rows.added_to(buffer), server, readings)
             self.refuse_unlike()  # a CPU has heard of it

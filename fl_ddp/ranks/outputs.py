@@ -6,22 +6,46 @@ A forward pass has as many samples on any ranks and in any company: with others 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
+from fl_ddp.engine.lanes import Spread, by_lane
 from fl_ddp.engine.samples import Samples
 from fl_ddp.engine.transfer import upload
+from fl_ddp.network.flat_model import FlatModel
 from fl_ddp.protocol import Indices
 from fl_ddp.ranks.collectives import Ranks
 from fl_ddp.ranks.threads import workers_on
 
 BATCH = 1000
 """Samples per forward pass."""
+CONVOLVED = 100
+"""As many where a CPU convolves: its cache holds what layers give to each other; a seventh to half of the time less."""
+WIDTH = 32
+"""Samples of a lane per forward pass of clients' own models, whatever company it has."""
+
+
+class Passes(NamedTuple):
+    """How a model is asked about many samples.
+
+    Attributes:
+        dtype: of its inputs.
+        size: samples per forward pass.
+    """
+
+    dtype: torch.dtype
+    size: int
+
+
+def passes_of(model: FlatModel) -> Passes:
+    """Those of a model, in whatever company."""
+    return Passes(model.dtype, CONVOLVED if model.device.type == "cpu" and model.convolves else BATCH)
 
 
 def gathered(
-    predict: Callable[[Tensor], Tensor], samples: Samples, rows: Indices, dtype: torch.dtype, ranks: Ranks
+    predict: Callable[[Tensor], Tensor], samples: Samples, rows: Indices, passes: Passes, ranks: Ranks
 ) -> tuple[Tensor, Tensor]:
     """Outputs of a model for some samples, and their targets, [M, C] each; every rank gives every so-many-th batch.
 
@@ -29,21 +53,21 @@ def gathered(
         predict: outputs [B, C] of inputs [B, ...].
         samples: that the rows are of.
         rows: [M] which of them.
-        dtype: of the inputs.
+        passes: over them.
         ranks: to deal batches to.
     """
     index = upload(torch.from_numpy(rows), samples.y.device)
 
     def of_batch(start: int) -> Tensor:
         with torch.no_grad():
-            return predict(samples.inputs(samples.x[index[start : start + BATCH]], dtype)).double()
+            return predict(samples.inputs(samples.x[index[start : start + passes.size]], passes.dtype)).double()
 
-    mine = range(ranks.index * BATCH, len(rows), ranks.size * BATCH)
+    mine = range(ranks.index * passes.size, len(rows), ranks.size * passes.size)
     found = ranks.together(lambda: workers_on(ranks.device.type).map(of_batch, mine))
     y = samples.y[index].double()
     outputs = torch.zeros_like(y)
     for start, some in zip(mine, found, strict=True):
-        outputs[start : start + BATCH] = some
+        outputs[start : start + passes.size] = some
     # what others have is 0 here, so that the sum is what they have
     return _on_host(ranks.add(outputs), y)
 
@@ -53,49 +77,52 @@ def of_lanes(
     theta: Tensor,
     samples: Samples,
     parts: Sequence[Indices],
-    longest: int,
     dtype: torch.dtype,
+    spread: Spread | None = None,
 ) -> Iterator[tuple[Tensor, Tensor]]:
-    """Outputs of each lane's model for its own samples, and their targets, [m, C] each.
+    """Outputs of each lane's model for its own samples, and their targets, [m, C] each; WIDTH a forward pass.
 
     Args:
         predict: outputs [B, C] of a model [V] for inputs [B, ...].
         theta: [G, V].
         samples: that the parts are of.
         parts: samples of each lane, one list a lane.
-        longest: the most samples of any client, in whatever group.
         dtype: of the inputs.
+        spread: does something with lanes one after another; None for all side by side.
     """
-    width = min(max(1, BATCH // len(parts)), longest)
-    index = torch.zeros(len(parts), -(-longest // width) * width, dtype=torch.int64)
-    for lane, part in enumerate(parts):
-        index[lane, : len(part)] = torch.from_numpy(part)
-    index = upload(index, samples.y.device)
-    with torch.no_grad():
-        found = [
-            torch.vmap(predict)(theta, samples.inputs(samples.x[at], dtype)).double()
-            for at in torch.split(index, width, 1)
-        ]
+    index = upload(in_widths(parts).clamp_min(0), samples.y.device)
+    inputs = (samples.inputs(samples.x[at], dtype) for at in torch.split(index, WIDTH, 1))
+    found = [by_lane(predict, theta, x, spread).double() for x in inputs]
     outputs, targets = _on_host(torch.cat(found, 1), samples.y[index].double())
     for lane, part in enumerate(parts):
         yield outputs[lane, : len(part)], targets[lane, : len(part)]
 
 
-def summed(score: Callable[[slice], Tensor], size: int, width: int, ranks: Ranks) -> Tensor:
+def in_widths(parts: Sequence[Indices]) -> Tensor:
+    """Samples [G, M] of lanes, -1 where a lane has no more of them; M is a multiple of WIDTH, and not 0."""
+    longest = max(1, *map(len, parts))
+    rows = torch.full((len(parts), -(-longest // WIDTH) * WIDTH), -1)
+    for lane, part in enumerate(parts):
+        rows[lane, : len(part)] = torch.from_numpy(part)
+    return rows
+
+
+def summed(score: Callable[[slice], Tensor], size: int, width: int, batch: int, ranks: Ranks) -> Tensor:
     """Sums [width] over all batches, float64 on the host; every rank takes every so-many-th batch.
 
     Args:
         score: what is summed of a batch, [width] float64; sums of it must be exact, so that ranks move no bit.
         size: number of samples.
         width: of the sums.
+        batch: samples of a batch.
         ranks: to deal batches to.
     """
 
     def of_batch(start: int) -> Tensor:
         with torch.no_grad():
-            return score(slice(start, start + BATCH))
+            return score(slice(start, start + batch))
 
-    mine = range(ranks.index * BATCH, size, ranks.size * BATCH)
+    mine = range(ranks.index * batch, size, ranks.size * batch)
     batches = ranks.together(lambda: workers_on(ranks.device.type).map(of_batch, mine))
     nothing = torch.zeros(width, dtype=torch.float64, device=ranks.device)
     return ranks.add(torch.stack([nothing, *batches]).sum(0)).cpu()

@@ -10,15 +10,13 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from fl_ddp.engine.lanes import Spread, by_lane
 from fl_ddp.engine.samples import Samples
 from fl_ddp.engine.transfer import upload
 from fl_ddp.protocol import Indices
 from fl_ddp.ranks.collectives import Ranks
 from fl_ddp.ranks.exact_sum import LIMIT, bins
-from fl_ddp.ranks.outputs import summed
-
-WIDTH = 32
-"""Samples of a lane per forward pass of clients' own models; fixed, so that company moves no bit of a loss."""
+from fl_ddp.ranks.outputs import WIDTH, Passes, in_widths, summed
 
 
 class OfClients(NamedTuple):
@@ -39,7 +37,7 @@ def evaluate_clients(
     predict: Callable[[Tensor], Tensor],
     samples: Samples,
     parts: Sequence[Indices],
-    dtype: torch.dtype,
+    passes: Passes,
     ranks: Ranks,
 ) -> OfClients:
     """How a model does with each client, on its own test samples.
@@ -48,7 +46,7 @@ def evaluate_clients(
         predict: logits [B, C] of inputs [B, ...].
         samples: that the parts are of.
         parts: test samples of each client.
-        dtype: of the inputs.
+        passes: over them.
         ranks: to deal batches to.
     """
     owner = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
@@ -57,12 +55,12 @@ def evaluate_clients(
     def score(batch: slice) -> Tensor:
         """Right predictions and the two bins of the loss by client."""
         y = samples.y[index[batch]]
-        logits = predict(samples.inputs(samples.x[index[batch]], dtype))
+        logits = predict(samples.inputs(samples.x[index[batch]], passes.dtype))
         nll = torch.nn.functional.cross_entropy(logits, y, reduction="none").double()
         each = torch.stack([(logits.argmax(1) == y).double(), *bins(nll.clamp(max=LIMIT / len(owner)))])
         return each.new_zeros(3, len(parts)).index_add_(1, client[batch], each).flatten()
 
-    right, *loss = summed(score, len(owner), 3 * len(parts), ranks).view(3, -1).numpy()
+    right, *loss = summed(score, len(owner), 3 * len(parts), passes.size, ranks).view(3, -1).numpy()
     sizes = np.array([len(part) for part in parts], np.float64)
     with np.errstate(invalid="ignore"):
         return OfClients(right / sizes, np.add(*loss) / sizes)
@@ -74,6 +72,7 @@ def own_scores(
     samples: Samples,
     parts: Sequence[Indices],
     dtype: torch.dtype,
+    spread: Spread | None = None,
 ) -> OfLanes:
     """How each lane's model does on its own samples, in batches of one width, so that company moves no bit of a loss.
 
@@ -83,19 +82,16 @@ def own_scores(
         samples: that the parts are of.
         parts: test samples of each lane, one list a lane.
         dtype: of the inputs.
+        spread: does something with lanes one after another; None for all side by side.
     """
     device = samples.y.device
-    longest = max((len(part) for part in parts), default=0)
-    rows = torch.full((len(parts), -(-longest // WIDTH) * WIDTH), -1)
-    for lane, part in enumerate(parts):
-        rows[lane, : len(part)] = torch.from_numpy(part)
-    rows = upload(rows, device)
+    rows = upload(in_widths(parts), device)
     right, loss = torch.zeros(2, len(parts), device=device, dtype=torch.float64)
     with torch.no_grad():
         for at in torch.split(rows, WIDTH, 1):
             index = at.clamp_min(0)
             y = samples.targets_at(index)
-            logits = torch.vmap(predict)(theta, samples.inputs(samples.x[index], dtype))
+            logits = by_lane(predict, theta, samples.inputs(samples.x[index], dtype), spread)
             nll = torch.nn.functional.cross_entropy(logits.transpose(1, 2), y, reduction="none").double()
             right += ((logits.argmax(2) == y) & (at >= 0)).sum(1)
             loss += torch.where(at >= 0, nll.clamp(max=LIMIT), 0).sum(1)

@@ -12,6 +12,9 @@ from typing import TypeVar
 
 import torch
 
+from fl_ddp.engine.lanes import Spread
+from fl_ddp.network.flat_model import FlatModel
+
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
@@ -97,6 +100,14 @@ def in_this_thread(work: Callable[..., Result], *given: object) -> Result:
 def workers_on(device_type: str) -> Workers:
     """This process's threads for a device."""
     return Workers(torch.get_num_threads() if device_type == "cpu" else 1)
+
+
+def apart(model: FlatModel) -> Spread | None:
+    """What does something with lanes' models one after another; None where they are looked at side by side.
+
+    On a CPU that beats the grouped convolutions that vmap makes of theirs, and stays behind its batched products.
+    """
+    return workers_on("cpu").spread if model.device.type == "cpu" and model.convolves else None
 
 
 @contextmanager

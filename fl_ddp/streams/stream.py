@@ -59,7 +59,11 @@ class Stream(ABC):
         return y
 
     def inputs(self, task: int, x: Tensor, rng: np.random.Generator) -> Tensor:
-        """What the inputs [n, ...] of some samples, as they are stored, are in a task; randomness of the task's own."""
+        """What the inputs [n, ...] of some samples, as they are stored, are in a task.
+
+        It is asked about 10,000 at a time, with randomness that begins anew: the task's own (a permutation of pixels),
+        not a sample's.
+        """
         return x
 
     def of_task(self, task: int, labels: Indices, origin: Literal["train", "test"]) -> Indices:

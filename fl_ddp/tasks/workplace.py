@@ -11,6 +11,8 @@ from fl_ddp.engine.graphed import recordings_on
 from fl_ddp.engine.group import Workplace
 from fl_ddp.engine.looped import Loops
 from fl_ddp.engine.transfer import upload
+from fl_ddp.network.flat_model import FlatModel
+from fl_ddp.ranks.threads import apart, workers_on
 from fl_ddp.tasks.world import World, Worlds
 
 
@@ -18,8 +20,7 @@ def workplace(
     config: Config,
     worlds: Worlds,
     world: World,
-    dtype: torch.dtype,
-    device: torch.device,
+    model: FlatModel,
     check: Callable[[], None],
     loops: Loops | None,
 ) -> Workplace:
@@ -29,14 +30,14 @@ def workplace(
         config: of the run.
         worlds: all of them.
         world: the one.
-        dtype: of the model.
-        device: to train on.
+        model: that is trained, on its device.
         check: is called between steps; it raises if the run is asked to stop.
         loops: of all worlds' steps.
     """
+    device = model.device
     return Workplace(
         world.train,
-        dtype,
+        model.dtype,
         config.precision == "bfloat16",
         config.compile,
         check,
@@ -48,4 +49,6 @@ def workplace(
         recordings=recordings_on(device, compile=config.compile),
         loops=loops,
         convolution=config.convolution,
+        spread=workers_on(device.type).spread,
+        apart=apart(model),
     )

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -16,9 +18,10 @@ from fl_ddp.engine.seeds import Purpose, generator
 from fl_ddp.errors import ConfigError
 from fl_ddp.methods.fedavg import FedAvg
 from fl_ddp.partitions.class_reduction import ClassReduction
-from fl_ddp.protocol import Indices, Origin, form_of
+from fl_ddp.protocol import Indices, Origin, Tensors
 from fl_ddp.streams.stream import Stream
 from fl_ddp.tasks.enrolment import enrolled, enrolment
+from fl_ddp.tasks.of_stream import allowed_in, inputs_in, labels_in
 
 Parts = list[Indices]
 _LOOKED_AT = 16
@@ -149,12 +152,13 @@ class Worlds:
         rows = [",".join("1" if here else "0" for here in row) + "\n" for row in self._of_run]
         return "" if self._stream.num_tasks == 1 and self._of_run.all() else "".join(rows)
 
-    @property
+    @cached_property
     def sha256(self) -> str:
         """Of the tasks: who has which samples in each, all targets in it, what is allowed, how a few inputs look."""
         digest, some = hashlib.sha256(), self._data.train.x[:_LOOKED_AT]
         for task in range(self._stream.num_tasks):
-            allowed = np.array(self._stream.allowed(task) or [], np.int64)
+            allowed = self._allowed_labels(task)
+            allowed = np.zeros(0, np.int64) if allowed is None else allowed
             for part in (*self._parts(task), self._labels(task, "train"), self._labels(task, "test"), allowed):
                 digest.update(len(part).to_bytes(8, "little") + np.ascontiguousarray(part, np.int64).tobytes())
             digest.update(self._inputs(task, some).cpu().numpy().tobytes())
@@ -162,6 +166,12 @@ class Worlds:
             if samples.y.is_floating_point():  # no labels, which the loop above has
                 digest.update(samples.y.cpu().numpy().tobytes())
         return digest.hexdigest()
+
+    @property
+    def samples(self) -> Tensors:
+        """Inputs and targets of the training and the test set, as all tasks find them."""
+        train, test = self._data.train, self._data.test
+        return {"x_train": train.x, "y_train": train.y, "x_test": test.x, "y_test": test.y}
 
     @property
     def num_tests(self) -> int:
@@ -246,37 +256,18 @@ class Worlds:
 
     def _inputs(self, task: int, x: Tensor) -> Tensor:
         """Inputs as a task has them; the same object where it changes nothing."""
-        stream, changed, same = self._stream, [], True
+        stream = self._stream
         if type(stream).inputs is Stream.inputs:
             return x
-        for some in torch.split(x, _AT_ONCE):
-            given = some.clone()  # which may be written in
-            new = stream.inputs(task, given, self._rng(Purpose.STREAM, task))
-            same = same and new is given and new.equal(some)
-            if not isinstance(new, Tensor) or new.shape != some.shape or new.dtype != some.dtype:
-                what = f"{type(stream).__name__}.inputs() turns {form_of(some)} into {form_of(new)}"
-                raise ConfigError("--stream", what, "inputs of the same shape and type")
-            changed.append(some if same else new)
-        return x if same else torch.cat(changed)
+        parts = torch.split(x, _AT_ONCE)
+        changed = [inputs_in(stream, task, some, self._rng(Purpose.STREAM, task)) for some in parts]
+        return x if all(map(operator.is_, changed, parts)) else torch.cat(changed)
 
     def _labels(self, task: int, origin: Origin) -> Indices:
         if (task, origin) not in self._known_labels:
-            self._known_labels[task, origin] = self._labels_in(task, origin)
+            y = self._data.labels if origin == "train" else self._data.test_labels
+            self._known_labels[task, origin] = labels_in(self._stream, task, y, len(self._data.classes), origin)
         return self._known_labels[task, origin]
-
-    def _labels_in(self, task: int, origin: Origin) -> Indices:
-        """Labels of all samples of a set in a task, -1 of those that are not of it; the same object if all are."""
-        y = self._data.labels if origin == "train" else self._data.test_labels
-        labels = self._stream.labels(task, y, len(self._data.classes))
-        rows = self._stream.of_task(task, labels, origin)
-        if len(rows) < len(labels):
-            others = np.full_like(labels, -1)
-            others[rows] = labels[rows]
-            labels = others
-        if np.max(labels, initial=-1) >= len(self._data.classes):
-            what = f"{type(self._stream).__name__}.labels() gives {np.max(labels)} in task {task + 1}"
-            raise ConfigError("--stream", what, f"labels below {len(self._data.classes)}, the number of its classes()")
-        return y if np.array_equal(labels, y) else labels
 
     def _own(self, task: int) -> Parts:
         if task not in self._known_own:
@@ -376,10 +367,14 @@ class Worlds:
         return np.array(found)
 
     def _allowed(self, task: int) -> Tensor | None:
-        labels = self._stream.allowed(task)
-        if labels is None:
+        if (labels := self._allowed_labels(task)) is None:
             return None
-        return torch.tensor([c in labels for c in range(len(self._data.classes))], device=self._data.train.y.device)
+        allowed = np.isin(np.arange(len(self._data.classes)), labels)
+        return torch.from_numpy(allowed).to(self._data.train.y.device)
+
+    def _allowed_labels(self, task: int) -> Indices | None:
+        present = np.concatenate([self._labels(task, "train"), self._labels(task, "test")])
+        return allowed_in(self._stream, task, present, len(self._data.classes))
 
     def _rng(self, *words: int) -> np.random.Generator:
         return generator(self._seed if self._stream.seed is None else self._stream.seed, *words)

@@ -8,23 +8,26 @@ import pytest
 from emitted_models import MODELS, MOST, VERSION, Seen, kept, seen_apart
 
 KEPT = kept()
-AT_ONCE = ("MLP", "PflCNN", "FedCLCIFAR", "CharLSTM")
-"""Models that CI looks at: the plainest, a goal's, one with pools that overlap, one without convolutions."""
-NAMES = [name if name in AT_ONCE else pytest.param(name, marks=pytest.mark.slow) for name in MODELS]
 pytestmark = [
     pytest.mark.cuda_code,
     pytest.mark.skipif(find_spec("triton") is None, reason="this build of torch has no Triton"),
 ]
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", MODELS)
 def test_local_step_is_repeatable_and_moves_no_more_than_it_did(name: str) -> None:
     code = seen_apart(name, "step")
     assert code.numbers.launches <= MOST.get(name, 1000)
     check(name, "step", code)
 
 
-@pytest.mark.parametrize("name", NAMES)
+def test_what_is_fixed_has_no_gradient_and_is_not_written() -> None:
+    """The MLP's first layer is read once, where a step reads and writes it and computes its gradient."""
+    whole, head = seen_apart("MLP", "step").numbers, seen_apart("MLP", "head").numbers
+    assert head.launches < whole.launches and head.bytes < whole.bytes / 2, (head, whole)
+
+
+@pytest.mark.parametrize("name", MODELS)
 def test_fisher_pass_is_repeatable_and_stores_no_gradients_of_samples(name: str) -> None:
     check(name, "fisher", seen_apart(name, "fisher"))
 

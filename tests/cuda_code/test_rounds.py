@@ -73,9 +73,9 @@ class FirstOfTwo(Ranks):
 
     verdicts = 0
 
-    def agree(self, error: Exception | None) -> None:
+    def agree(self, error: Exception | None, form: int = 0) -> bool:
         self.verdicts += 1
-        super().agree(error)
+        return super().agree(error, form) or True
 
     def add(self, buffer: torch.Tensor) -> torch.Tensor:
         if buffer.device == DEVICE:

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import io
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 import pytest
+import torch
 from sklearn.datasets import load_digits
 
 from fl_ddp.datasets.dataset import Arrays, Dataset
 from fl_ddp.datasets.digits import Digits
 from fl_ddp.datasets.npz import Npz
-from fl_ddp.errors import ConfigError
+from fl_ddp.errors import ConfigError, RunError
 
 
 def refusal(source: Dataset) -> str:
@@ -128,6 +129,28 @@ def test_what_a_users_source_reads_is_looked_at() -> None:
 
     told = refusal(Nothing(np.array([[1, 2]]), 5))
     assert re.fullmatch(r"\S*test_datasets\.py:\d+: read of Nothing: gives NoneType; accepted: an Arrays", told)
+
+
+def test_a_users_source_does_not_draw_from_global_generators() -> None:
+    class Draws(Given):
+        def read(self) -> Arrays:
+            arrays = super().read()
+            return replace(arrays, x_train=np.random.permutation(arrays.x_train))
+
+    with pytest.raises(RunError, match=r"read of Draws draws from numpy's global generator .*a seed of its own"):
+        Draws(np.array([[1, 2], [2, 3]]), 5).load()
+
+
+def test_a_users_source_may_ask_torchs_loaders_which_draw() -> None:
+    class Loaded(Given):
+        def read(self) -> Arrays:
+            arrays = super().read()
+            order = [int(i) for i in torch.utils.data.DataLoader(torch.arange(2), batch_size=None, shuffle=True)]  # type: ignore[arg-type]
+            return replace(arrays, x_train=arrays.x_train[order])
+
+    source, before = Loaded(np.array([[1, 2], [2, 3]]), 5), torch.get_rng_state()
+    assert np.array_equal(source.load().x_train, source.load().x_train)
+    assert torch.equal(torch.get_rng_state(), before)
 
 
 @pytest.mark.parametrize("names", [np.array(["a", "b", "c", "d"]), np.array([b"a", b"b", b"c", b"d"])])

@@ -348,7 +348,17 @@ def test_a_failed_recording_launches_the_same_singly_and_leaves_nothing_behind(
         if on[-1] is side:
             raise RuntimeError("CUDA error: operation not permitted when stream is capturing\nmore")
 
+    class Generator:
+        """Whose state is none to draw from as long as a recording is under way."""
+
+        def clone_state(self) -> str:
+            return "ended"
+
+        def graphsafe_set_state(self, state: str) -> None:
+            seen.append(state)
+
     for name, instead in {
+        "default_generators": (None, None, None, Generator()),
         "current_stream": lambda: on[-1],
         "stream": lambda _: nullcontext(),
         "set_stream": on.append,
@@ -362,9 +372,9 @@ def test_a_failed_recording_launches_the_same_singly_and_leaves_nothing_behind(
     graphed._pool.cache_clear()
     with caplog.at_level(logging.INFO, "fl_ddp.engine.graphed"):
         again = as_cuda_graph(function)
-    assert on[-1] is default and seen == ["run", "run", "run", (3, (0, 2))]
+    assert on[-1] is default and seen == ["run", "run", "run", (3, (0, 2)), "ended"]
     again()
-    assert seen[-1] == "run" and graphed._pool() == (0, 5), "another pool from now on"
+    assert seen[-1] == "run" and graphed._pool() == (0, 6), "another pool from now on"
     graphed._pool.cache_clear()
     told = "a recording failed (RuntimeError: CUDA error: operation not permitted when stream is capturing)"
     assert [record.getMessage() for record in caplog.records] == [f"{told}; its kernels are launched singly"]

@@ -18,6 +18,7 @@ from fl_ddp.compiler import repeated
 from fl_ddp.compiler.repeated import in_a_row, times
 from fl_ddp.engine import looped, stacks
 from fl_ddp.engine.group import STEPS
+from fl_ddp.engine.lanes import Item
 from fl_ddp.engine.looped import Given, Loops, loops_on
 from fl_ddp.engine.samples import Samples
 from fl_ddp.engine.schedule import Schedule
@@ -119,12 +120,12 @@ def test_lanes_that_go_on_alone_may_be_spread_in_any_order_over_threads(monkeypa
     alone(monkeypatch, True)
     plain, plan, taken = bench(lambda: mlp(0.4), Penalised, torch.float32), PLANS["three epochs"], list[int]()
 
-    def spread(work: Callable[[looped.Part], None], parts: Iterable[looped.Part]) -> None:
+    def spread(work: Callable[[Item], None], parts: Iterable[Item], /) -> None:
         found = list(parts)
         taken.append(len(found))
         WORKERS.map(work, reversed(found))
 
-    b = plain._replace(work=replace(plain.work, loops=Loops(spread)))
+    b = plain._replace(work=replace(plain.work, loops=Loops(), spread=spread))
     check_same_bits(b.train(plan, IDS, LANES), in_loops(plain).train(plan, IDS, LANES))
     assert set(taken) == {LANES}
 

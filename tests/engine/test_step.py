@@ -123,6 +123,58 @@ def test_each_lane_can_start_elsewhere() -> None:
         assert torch.equal(both.theta[lane], alone.theta[lane])
 
 
+@pytest.mark.parametrize("compiled", [False, pytest.param(True, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("name", ["momentum and weight decay", "clipped Adam"])
+def test_a_fixed_part_stays_and_counts_in_no_norm(name: str, compiled: bool) -> None:
+    """As for a method that keeps it where it is, and whose gradient it has no share in."""
+    b = bench(method=Penalised, compile=compiled)
+    fixed = b.method.model.head
+    free = 1 - b.method.model.mask(fixed)
+
+    class Kept(Penalised):
+        """Penalised, but for a part."""
+
+        def correct(self, g: Tensor, theta: Tensor, server: Tensors, mine: Tensors) -> Tensor:
+            return super().correct(g, theta, server, mine) * server["free"]
+
+        def penalty(self, theta: Tensor, server: Tensors, mine: Tensors) -> Tensor:
+            return self.mu / 2 * (server["free"] * (theta - server["theta"]).square()).sum()
+
+        def project(self, new: Tensor, old: Tensor, server: Tensors, mine: Tensors) -> Tensor:
+            return torch.where(server["free"] > 0, new, old)
+
+    ids, memory = [*range(len(SIZES))], {"c": b.memory["c"]}
+    group = b.group(PLANS[name], ids)
+    found = group.train(b.server["theta"], b.method, b.server, memory, fixed=fixed)
+    plain = bench(method=Kept)
+    expected = plain.group(PLANS[name], ids).train(b.server["theta"], plain.method, b.server | {"free": free}, memory)
+    torch.testing.assert_close(found.theta, expected.theta, atol=1e-12, rtol=1e-12)
+    torch.testing.assert_close(found.loss, expected.loss, atol=1e-12, rtol=1e-12)
+    moved = (found.theta != b.server["theta"]) & (group.n > 0)[:, None]
+    assert torch.equal(moved.any(0), free > 0)
+
+
+def test_what_is_fixed_are_some_of_the_leaves() -> None:
+    b = bench()
+    for fixed in (range(len(b.method.model.names)), [0, 77], [-1]):
+        with pytest.raises(ValueError, match="accepted: some of the leaves 0 to"):
+            b.group(PLANS["momentum"], [0]).train(b.server["theta"], b.method, b.server, {}, fixed=fixed)
+
+
+def test_running_statistics_of_a_fixed_part_go_on() -> None:
+    def normed() -> nn.Module:
+        return nn.Sequential(nn.Flatten(), nn.Linear(32, 6), nn.BatchNorm1d(6), nn.ReLU(), nn.Linear(6, 3))
+
+    b = bench(normed)
+    model, ids = b.method.model, [0, 3, 4]
+    start = model.init()
+    found = b.group(PLANS["momentum"], ids).train(start, b.method, {}, {}, fixed=model.body)
+    moved = set(torch.nonzero((found.theta != start).all(0)).flatten().tolist())
+    statistics = model.take(torch.arange(model.num_params), model.running).tolist()
+    head = model.take(torch.arange(model.num_params), model.head).tolist()
+    assert moved == {*statistics, *head}
+
+
 def test_a_client_without_a_full_batch_stays_where_it_is_if_the_last_is_dropped() -> None:
     b = bench()
     trained = b.train(PLANS["drop last"], [0, 1, 2])

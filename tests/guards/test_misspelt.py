@@ -7,7 +7,7 @@ import re
 import pytest
 
 from fl_ddp.config import registry
-from fl_ddp.guards.hooks import misspelt
+from fl_ddp.guards.hooks import misspelt, uncalled
 from fl_ddp.methods.fedavg import FedAvg
 
 
@@ -26,3 +26,19 @@ def test_a_name_that_is_nearly_a_hooks_is_told(name: str, meant: str) -> None:
 def test_no_method_of_ours_seems_to_misspell_one() -> None:
     for owner in registry.known("method").values():
         assert list(misspelt(owner, FedAvg)) == []
+
+
+@pytest.mark.parametrize(("hook", "switch"), [("server_train", "trains_on_server"), ("measure", "proxy")])
+def test_a_hook_without_what_calls_it_is_told(hook: str, switch: str) -> None:
+    def mine(self: FedAvg) -> None:
+        pass
+
+    told = list(uncalled(type("Mine", (FedAvg,), {hook: mine})(), FedAvg))
+    place = r"warning: \S*test_misspelt\.py:\d+: "
+    assert len(told) == 1 and re.fullmatch(place + rf"{hook} is never called: Mine has no {switch} of its own", told[0])
+    assert not list(uncalled(type("Mine", (FedAvg,), {hook: mine, switch: True})(), FedAvg))
+
+
+def test_all_hooks_of_our_methods_are_called() -> None:
+    for owner in registry.known("method").values():
+        assert list(uncalled(owner(), FedAvg)) == []

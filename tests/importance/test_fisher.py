@@ -44,11 +44,21 @@ def partly_covered() -> nn.Module:
 MODELS = pytest.mark.parametrize("make", [cnn, partly_covered])
 
 
+BOTH_WAYS = pytest.mark.usefixtures("alone")
+
+
+@pytest.fixture(params=[importance_pass._ALONE, 0], ids=["side by side", "one by one"])
+def alone(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Models are too small to go on alone, unless they are told to."""
+    monkeypatch.setattr(importance_pass, "_ALONE", request.param)
+
+
 @pytest.fixture(scope="module")
 def ragged() -> Bench:
     return bench(cnn, SHAPE, SIZES)
 
 
+@BOTH_WAYS
 @MODELS
 @pytest.mark.parametrize("kind", ["empirical", "exact"])
 def test_fisher_of_ragged_clients_is_the_mean_of_squares(make: Callable[[], nn.Module], kind: Label) -> None:
@@ -131,6 +141,7 @@ def batches(group: Group, size: int, lane: int, max_samples: int = 0) -> list[li
     return [total[real].tolist() for total, real in rows if real.any()]
 
 
+@BOTH_WAYS
 @MODELS
 @pytest.mark.parametrize("kind", ["empirical", "mc"])
 @pytest.mark.parametrize("power", ["square", "absolute"])
@@ -200,6 +211,7 @@ def test_a_pass_draws_every_sample_once_in_an_order_of_its_own(ragged: Bench) ->
         assert len(drawn) < 7 or drawn != other
 
 
+@BOTH_WAYS
 def test_as_many_samples_as_asked_for_are_counted(ragged: Bench) -> None:
     theta, group = ragged.theta(LANES), ragged.group(range(4), LANES)
     few, count = importance_sum(group, theta, ragged.model, Sensitivity(), max_samples=9)
@@ -211,6 +223,7 @@ def test_as_many_samples_as_asked_for_are_counted(ragged: Bench) -> None:
     assert (few[[0, 2]].sum(1) < 0.9 * every[[0, 2]].sum(1)).all()
 
 
+@BOTH_WAYS
 @MODELS
 def test_mas_and_gradient_norms_equal_a_loop(make: Callable[[], nn.Module]) -> None:
     b = bench(make, SHAPE, (52, 3))

@@ -94,3 +94,35 @@ def test_too_little_memory_is_no_mistake_of_a_model(tmp_path: Path) -> None:
     )
     with pytest.raises(RunError, match=r"^the GPU's memory is too small for 3\.00 GiB more; the data and one model"):
         simulate({"model": f"{tmp_path}/large.py:Large", "compile": False, "out": str(tmp_path / "runs")})
+
+
+def test_a_forward_without_gradients_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"^--model: Own's forward gives logits that no parameter has a part in"):
+        example = torch.linspace(-1, 1, 6)[None]
+        try_gradient(FlatModel(Detached(), 3, example), example, torch.tensor([0]), "Own")
+
+
+class Detached(nn.Module):
+    """Learns nothing."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(6, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        with torch.no_grad():
+            out: Tensor = self.layer(x)
+        return out
+
+
+@pytest.mark.parametrize(
+    ("change", "words"), [("hook", "has a hook on the gradient of weight"), ("type", "has weight in bfloat16")]
+)
+def test_parameters_that_would_not_be_trained_as_they_are_are_refused(change: str, words: str) -> None:
+    layer = nn.Linear(6, 3)
+    if change == "hook":
+        layer.weight.register_hook(torch.zeros_like)  # type: ignore[no-untyped-call]
+    else:
+        layer.to(torch.bfloat16)
+    with pytest.raises(ConfigError, match=rf"^--model: Linear {words}"):
+        FlatModel(layer, 3, torch.ones(1, 6))

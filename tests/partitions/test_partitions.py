@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fl_ddp.datasets.mnist import MNIST
-from fl_ddp.errors import ConfigError
+from fl_ddp.errors import ConfigError, RunError
 from fl_ddp.partitions.blocks import Blocks
 from fl_ddp.partitions.client_dirichlet import ClientDirichlet
 from fl_ddp.partitions.dirichlet import Dirichlet
@@ -364,3 +364,19 @@ def test_clients_of_a_users_division_may_share_samples_and_have_them_in_lists() 
 
     parts = Mine().split(np.zeros(10, np.int64), 2, np.random.default_rng(0))
     assert [part.tolist() for part in parts] == [[1, 2], [2, 3]] and parts[0].dtype == np.int64
+
+
+def test_a_users_division_draws_from_what_it_is_given_and_writes_into_no_labels() -> None:
+    class Draws(IID):
+        def divide(self, labels: Indices, num_clients: int, rng: np.random.Generator) -> list[Indices]:
+            return np.array_split(np.random.permutation(len(labels)), num_clients)
+
+    class Sorts(IID):
+        def divide(self, labels: Indices, num_clients: int, rng: np.random.Generator) -> list[Indices]:
+            labels.sort()
+            return np.array_split(np.arange(len(labels)), num_clients)
+
+    with pytest.raises(RunError, match=r"divide of Draws draws from numpy's global generator .*; draw from rng, which"):
+        Draws().split(np.zeros(10, np.int64), 2, np.random.default_rng(0))
+    with pytest.raises(ValueError, match="read-only"):
+        Sorts().split(np.arange(10)[::-1].copy(), 2, np.random.default_rng(0))

@@ -11,8 +11,10 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from fl_ddp.models.cnn import FedCurvCNN
+from fl_ddp.models.mlp import MLP
 from fl_ddp.network.flat_model import FlatModel
-from fl_ddp.ranks.threads import Workers
+from fl_ddp.ranks.threads import Workers, apart, workers_on
 
 
 def test_results_come_in_the_order_of_the_items() -> None:
@@ -153,3 +155,12 @@ def test_signal_that_does_not_wake_the_waiting_thread_is_seen_before_the_work_en
         assert Workers(2).map(work, range(2)) == [True, True]
     finally:
         signal.signal(signal.SIGUSR1, before)
+
+
+def test_lanes_of_convolutions_are_looked_at_apart_on_a_cpu() -> None:
+    x = torch.zeros(1, 1, 28, 28)
+    convolved, linear = (FlatModel(made(in_shape=(1, 28, 28), num_classes=10), 10, x) for made in (FedCurvCNN, MLP))
+    assert apart(convolved) == workers_on("cpu").spread
+    assert apart(linear) is None
+    convolved.device = torch.device("cuda", 0)
+    assert apart(convolved) is None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import math
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ from torch import Tensor
 
 from fl_ddp.check.runs import SOLO
 from fl_ddp.config.command_line import from_mapping
+from fl_ddp.engine.lanes import Spread, one_by_one
 from fl_ddp.engine.samples import Samples
 from fl_ddp.errors import ConfigError
 from fl_ddp.evaluation import right_by_class
@@ -68,6 +70,20 @@ def test_right_predictions_of_each_lane_by_label() -> None:
     for lane in range(3):
         right = predict(theta[lane], x).argmax(1) == y
         assert found[lane].tolist() == [int((right & (y == label)).sum()) for label in range(5)]
+
+
+@pytest.mark.parametrize("spread", [None, one_by_one], ids=["side by side", "apart"])
+def test_a_forward_pass_is_as_wide_for_any_number_of_lanes(spread: Spread | None) -> None:
+    """Of products of other shapes the last bits are others, and with them a label where two are nearly as likely."""
+    samples, seen = Samples(torch.randn(230, 3), torch.zeros(230, dtype=torch.int64)), list[int]()
+
+    def predict(theta: Tensor, x: Tensor) -> Tensor:
+        seen.append(len(x))
+        return x @ theta.view(3, 4)
+
+    for lanes in (1, 3, 7):
+        right_by_class(predict, torch.randn(lanes, 12), samples, 4, spread)
+    assert Counter(seen) == ({100: 6, 30: 3} if spread is None else {100: 22, 30: 11})
 
 
 def test_every_so_many_rounds_and_in_the_last_the_cohort_is_looked_at(tmp_path: Path) -> None:

@@ -10,12 +10,13 @@ import torch
 
 from fl_ddp.check.runs import SETTINGS, SOLO, play
 from fl_ddp.config.command_line import from_mapping
+from fl_ddp.engine.lanes import Spread, one_by_one
 from fl_ddp.engine.samples import Samples
 from fl_ddp.federation import build_federation
 from fl_ddp.network.flat_model import FlatModel
 from fl_ddp.ranks.cohort import cohort
-from fl_ddp.ranks.outputs import BATCH
-from fl_ddp.ranks.own_tests import WIDTH, evaluate_clients, own_scores
+from fl_ddp.ranks.outputs import BATCH, WIDTH, Passes
+from fl_ddp.ranks.own_tests import evaluate_clients, own_scores
 
 ROWS = 2 * BATCH + 300
 GENERATOR = torch.Generator().manual_seed(4)
@@ -81,18 +82,19 @@ def test_each_client_tests_the_model_on_its_own_samples() -> None:
     theta = network.init()
     predict = lambda x: network.logits(theta, x)  # noqa: E731
     expected = [plain(network, theta, part) if len(part) else np.nan for part in PARTS]
-    found = evaluate_clients(predict, SAMPLES, PARTS, torch.float32, SOLO)
+    found = evaluate_clients(predict, SAMPLES, PARTS, Passes(torch.float32, BATCH), SOLO)
     assert found.accuracy == pytest.approx(np.array(expected), abs=1e-15, nan_ok=True)
     losses = [loss(network, theta, part, SAMPLES) if len(part) else np.nan for part in PARTS]
     assert found.loss == pytest.approx(np.array(losses), rel=1e-6, nan_ok=True)
 
 
-def test_each_lane_is_tested_on_its_own_samples_with_its_own_model() -> None:
+@pytest.mark.parametrize("spread", [None, one_by_one], ids=["side by side", "apart"])
+def test_each_lane_is_tested_on_its_own_samples_with_its_own_model(spread: Spread | None) -> None:
     network = model()
     theta = torch.stack([network.init() + 0.3 * torch.randn(network.num_params, generator=GENERATOR) for _ in PARTS])
     # whatever a model takes the sample for that pads a part, it is right once
     for samples in (SAMPLES, *(SAMPLES._replace(y=torch.full_like(SAMPLES.y, label)) for label in range(3))):
-        found = own_scores(network.logits, theta, samples, PARTS, network.dtype)
+        found = own_scores(network.logits, theta, samples, PARTS, network.dtype, spread)
         pairs = zip(theta, PARTS, strict=True)
         expected = [plain(network, t, part, samples) if len(part) else 0.0 for t, part in pairs]
         assert found.accuracy.tolist() == pytest.approx(expected, abs=1e-15)
@@ -106,9 +108,9 @@ def test_a_run_reports_the_received_model_and_the_trained_ones() -> None:
     federation = build_federation(from_mapping(SETTINGS), SOLO)
     after_one = play({"rounds": 1}).state.server["theta"]
     train = federation.worlds.at(0).train
-    expected = evaluate_clients(
-        lambda x: federation.model.logits(after_one, x), train, federation.local_test, torch.float32, SOLO
-    ).accuracy
+    predict = lambda x: federation.model.logits(after_one, x)  # noqa: E731
+    passes = Passes(torch.float32, BATCH)
+    expected = evaluate_clients(predict, train, federation.local_test, passes, SOLO).accuracy
     first, second = kept.records
     ids = cohort(3, 1, np.arange(8), 6)
     assert len(ids) < len(expected)

@@ -47,3 +47,62 @@ def test_a_drift_of_one_coordinate_is_told_with_round_and_method_and_not_saved(
     )
     assert checkpoints(tmp_path / "run") == [f"round_{done:06d}" for done in range(every, at + 1, every)]
     simulated({**settings, "name": "alone"}, tmp_path)
+
+
+UNLIKE = """
+import os
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from fl_ddp.api import Permuted
+from fl_ddp.datasets.digits import Digits
+from fl_ddp.partitions.iid import IID
+
+OWN = int(os.environ.get("RANK", "0"))
+
+
+@dataclass(frozen=True)
+class Data(Digits):
+    \"\"\"Has other pixels on rank 1.\"\"\"
+
+    def read(self):
+        arrays = super().read()
+        return replace(arrays, x_train=arrays.x_train + np.uint8(OWN))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Division(IID):
+    \"\"\"Deals otherwise on rank 1.\"\"\"
+
+    def divide(self, labels, num_clients, rng):
+        return super().divide(labels, num_clients, np.random.default_rng(OWN))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tasks(Permuted):
+    \"\"\"Has other labels on rank 1.\"\"\"
+
+    def labels(self, task, y, num_classes):
+        return (y + OWN) % num_classes
+"""
+
+
+@pytest.mark.parametrize(
+    ("option", "name", "words"),
+    [
+        pytest.param("data", "Data", "--data: gives other samples", marks=pytest.mark.slow),
+        ("partition", "Division", "--partition or --stream: deals the samples out otherwise"),
+        pytest.param(
+            "stream", "Tasks", "--partition or --stream: deals the samples out otherwise", marks=pytest.mark.slow
+        ),
+    ],
+)
+def test_samples_that_differ_between_ranks_are_refused(tmp_path: Path, option: str, name: str, words: str) -> None:
+    file = tmp_path / "unlike.py"
+    file.write_text(UNLIKE)
+    ended = failed({**SMALL, option: f"{file}:{name}", "out": tmp_path}, 2, tmp_path)
+    assert ended.ours == [
+        f"fl_ddp: error: {words} on another rank; accepted: the same on each, by generators with seeds"
+    ]
+    assert not (tmp_path / "run").exists()

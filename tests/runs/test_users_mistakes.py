@@ -3,29 +3,18 @@
 from __future__ import annotations
 
 import re
-import textwrap
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 from launching import SMALL, Numbers, failed, finished, numbers, one_thread, options, resumed, simulated
+from users_method import METHOD, said, written
 
 from fl_ddp.main import main
 from fl_ddp.ranks.threads import Workers
 
-METHOD = """
-import random
-
-import numpy as np
-import torch
-from dataclasses import dataclass, replace
-
-from fl_ddp.api import FedAvg, Upload, normal
-
-
-@dataclass(frozen=True)
-class Mine(FedAvg):
-"""
+Item = TypeVar("Item")
 MISTAKES: Mapping[str, tuple[str, str]] = {
     "item": (
         """
@@ -33,20 +22,6 @@ MISTAKES: Mapping[str, tuple[str, str]] = {
             return self.model.loss(theta, batch) * batch.mask.sum().item()
         """,
         r"{file}:14: RuntimeError: .*\.item\(\)",
-    ),
-    "penalty_of_a_shape": (
-        """
-        def penalty(self, theta, server, mine):
-            return theta.square()
-        """,
-        r"{file}:13: penalty gives a tensor \[.*\] for one client; accepted: a tensor \[\]",
-    ),
-    "loss_of_a_shape": (
-        """
-        def loss(self, theta, batch, server, mine):
-            return self.model.nll(theta, batch.x, batch.y)
-        """,
-        r"{file}:13: loss gives a tensor \[20\] for one client; accepted: a tensor \[\]",
     ),
     "missing_key": (
         """
@@ -58,17 +33,9 @@ MISTAKES: Mapping[str, tuple[str, str]] = {
     "server_update": (
         """
         def server_update(self, server, total, info):
-            return {{"theta": server["theta"] + total.sums["detla"]}}
+            return {"theta": server["theta"] + total.sums["detla"]}
         """,
         r"{file}:14: KeyError: 'detla'",
-    ),
-    "a_name_of_the_engines": (
-        """
-        def client_update(self, group, server, memory):
-            upload = super().client_update(group, server, memory)
-            return replace(upload, sums=upload.sums | {{"trained": group.n}})
-        """,
-        r"{file}:13: client_update of Mine: gives a sum or row named trained, which is the engine's own; give it",
     ),
     "torch_random": (
         """
@@ -91,14 +58,14 @@ MISTAKES: Mapping[str, tuple[str, str]] = {
     "python_random": (
         """
         def init(self):
-            return {{"theta": self.model.init() * random.random()}}
+            return {"theta": self.model.init() * random.random()}
         """,
         r"{file}:14: init of Mine draws from Python's global generator \(return ",
     ),
     "random_memory": (
         """
         def init_client(self):
-            return {{"c": torch.rand(3)}}
+            return {"c": torch.rand(3)}
         """,
         r"{file}:14: init_client of Mine draws from torch's global generator .*group.keys in client_update",
     ),
@@ -108,92 +75,11 @@ MISTAKES: Mapping[str, tuple[str, str]] = {
         def measures(self, round_index):
             return True
         def measure(self, group, server):
-            return {{"n": group.n}}
+            return {"n": group.n}
         def measured(self, server, total):
-            return server | {{"theta": server["theta"] + 0 * torch.rand(())}}
+            return server | {"theta": server["theta"] + 0 * torch.rand(())}
         """,
         r"{file}:19: measured of Mine draws from torch's global generator",
-    ),
-    "no_upload": (
-        """
-        def client_update(self, group, server, memory):
-            super().client_update(group, server, memory)
-        """,
-        r"{file}:13: client_update of Mine: gives NoneType; accepted: an Upload",
-    ),
-    "another_memory": (
-        """
-        def init_client(self):
-            return {{"c": torch.zeros(3)}}
-        """,
-        r".*fedavg.py:\d+: client_update of Mine: keeps a memory of nothing; accepted: c, as init_client gives",
-    ),
-    "no_theta": (
-        """
-        def server_update(self, server, total, info):
-            return {{"model": server["theta"]}}
-        """,
-        r"{file}:13: server_update of Mine: gives a state of model; accepted: one of theta, as init gives",
-    ),
-    "state_of_another_type": (
-        """
-        def server_update(self, server, total, info):
-            return {{"theta": server["theta"] + self.mean_delta(total)}}
-        """,
-        r"{file}:13: server_update of Mine: gives theta as float64 \[1210\]; accepted: float32 \[1210\], as init gives",
-    ),
-    "state_that_is_a_number": (
-        """
-        def server_update(self, server, total, info):
-            return {{"theta": 1.0}}
-        """,
-        r"{file}:13: server_update of Mine: gives theta as float; accepted: float32 \[1210\], as init gives",
-    ),
-    "memory_of_another_shape": (
-        """
-        def init_client(self):
-            return {{"c": torch.zeros(3)}}
-        def client_update(self, group, server, memory):
-            return replace(super().client_update(group, server, memory), memory={{"c": memory["c"].mean(0)}})
-        """,
-        r"{file}:15: client_update of Mine: keeps c as float32 \[3\]; "
-        r"accepted: float32 \[4, 3\], one of init_client's for each lane",
-    ),
-    "penalty_that_is_a_number": (
-        """
-        def penalty(self, theta, server, mine):
-            return 0.0
-        """,
-        r"{file}:13: penalty gives float for one client; accepted: a tensor \[\]",
-    ),
-    "theta_that_is_a_number": (
-        """
-        def init(self):
-            return {{"theta": 3}}
-        """,
-        r"{file}:13: init of Mine: gives theta as int; accepted: a tensor",
-    ),
-    "memory_that_is_a_number": (
-        """
-        def init_client(self):
-            return {{"c": 3}}
-        """,
-        r"{file}:13: init_client of Mine: gives c as int; accepted: a tensor",
-    ),
-    "writes_into_the_state": (
-        """
-        def client_update(self, group, server, memory):
-            upload = super().client_update(group, server, memory)
-            server["theta"][0] += 1
-            return upload
-        """,
-        r"{file}:13: client_update of Mine: writes into theta of the server's state; accepted: to write into copies",
-    ),
-    "nothing_to_broadcast": (
-        """
-        broadcast = ("theta", "c")
-        """,
-        r".*fedavg.py:\d+: init of Mine: gives a state of theta, without c; accepted: theta and whatever `broadcast`",
     ),
     "random_loss": (
         """
@@ -218,20 +104,9 @@ MISTAKES: Mapping[str, tuple[str, str]] = {
 }
 
 
-USERS = {
-    "syntax", "import", "a_name_of_the_engines", "no_upload", "another_memory", "no_theta", "nothing_to_broadcast",
-    "state_of_another_type", "state_that_is_a_number", "memory_of_another_shape", "writes_into_the_state",
-    "theta_that_is_a_number", "memory_that_is_a_number",
-}  # fmt: skip
-"""Mistakes in what a hook gives: input that cannot be run."""
-
-
-def written(case: str, folder: Path, prefix: str = "") -> dict[str, object]:
+def of(case: str, folder: Path, prefix: str = "") -> dict[str, object]:
     """Settings of a run with a mistake."""
-    file = folder / f"{prefix}{case}.py"
-    body = textwrap.indent(textwrap.dedent(MISTAKES[case][0].replace("{{", "{").replace("}}", "}")).strip(), "    ")
-    file.write_text(METHOD + body + "\n")
-    return {**SMALL, "method": f"{file}:Mine", "out": folder}
+    return written(MISTAKES[case][0], folder / f"{prefix}{case}.py")
 
 
 def message(case: str, prefix: str = "") -> str:
@@ -240,29 +115,22 @@ def message(case: str, prefix: str = "") -> str:
 
 @pytest.mark.parametrize("case", MISTAKES)
 def test_a_mistake_is_one_line_with_its_place(tmp_path: Path, capfd: pytest.CaptureFixture[str], case: str) -> None:
-    settings = written(case, tmp_path)
-    capfd.readouterr()
-    with one_thread():
-        code = main(options(settings))
-    lines = capfd.readouterr().err.splitlines()
+    code, lines = said(of(case, tmp_path), capfd)
     assert len(lines) == 1 and re.match("fl_ddp: error: " + message(case), lines[0]), lines
-    assert code == (2 if case in USERS else 1)
+    assert code == (2 if case in ("syntax", "import") else 1)
 
 
 @pytest.mark.parametrize("case", ["missing_key", pytest.param("item", marks=pytest.mark.slow)])
 def test_so_it_is_where_the_step_is_compiled(tmp_path: Path, capfd: pytest.CaptureFixture[str], case: str) -> None:
-    settings = {**written(case, tmp_path, "compiled_"), "compile": True}
-    capfd.readouterr()
-    with one_thread():
-        assert main(options(settings)) == 1
-    lines = capfd.readouterr().err.splitlines()
+    code, lines = said({**of(case, tmp_path, "compiled_"), "compile": True}, capfd)
     assert len(lines) == 1 and re.match("fl_ddp: error: " + message(case, "compiled_"), lines[0]), lines
+    assert code == 1
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("case", ["missing_key", "syntax", "writes_into_the_state"])
+@pytest.mark.parametrize("case", ["missing_key", "syntax"])
 def test_so_it_is_on_two_ranks(tmp_path: Path, case: str) -> None:
-    ended = failed(written(case, tmp_path, "two_"), 2, tmp_path)
+    ended = failed(of(case, tmp_path, "two_"), 2, tmp_path)
     assert re.match("fl_ddp: error: " + message(case, "two_"), ended.ours[0]), ended.err
 
 
@@ -277,30 +145,38 @@ class Noisy(MLP):
         features, logits = super().forward(x)
 """
 NOISES: Mapping[str, tuple[str, str]] = {
-    "evaluation": (
+    "tried": (
         "if not torch.is_grad_enabled(): logits = logits + torch.randn_like(logits)",
         r"{file}:10: forward of Noisy draws from torch's global generator \(if not torch.is_grad_enabled",
     ),
+    "evaluation": (
+        "if not torch.is_grad_enabled() and len(x) > 2: logits = logits + torch.randn_like(logits)",
+        r"{file}:10: forward of Noisy draws from torch's global generator \(if not torch.is_grad_enabled",
+    ),
     "evaluation_numpy": (
-        "if not torch.is_grad_enabled(): logits = logits + float(np.random.rand())",
+        "if not torch.is_grad_enabled() and len(x) > 2: logits = logits + float(np.random.rand())",
         r"{file}:10: forward of Noisy draws from numpy's global generator",
+    ),
+    "importance": (
+        "if not self.training and torch.is_grad_enabled(): logits = logits + float(np.random.rand())",
+        r"{file}:10: client_update of FedCurv draws from numpy's global generator",
     ),
     "training": ("logits = logits + float(np.random.rand())", r"{file}:10: forward of Noisy draws from numpy's global"),
 }
 
 
-def drawing(case: str, file: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def drawing(case: str, file: Path, capfd: pytest.CaptureFixture[str], method: str = "FedAvg") -> None:
     """Run a model that draws, from a file that no other test imports."""
     file.write_text(f"{MODEL}        {NOISES[case][0]}\n        return features, logits\n")
     capfd.readouterr()
     with one_thread():
-        assert main(options({**SMALL, "model": f"{file}:Noisy", "out": file.parent})) == 1
+        assert main(options({**SMALL, "model": f"{file}:Noisy", "method": method, "out": file.parent})) == 1
     lines = capfd.readouterr().err.splitlines()
     message = "fl_ddp: error: " + NOISES[case][1].format(file=re.escape(file.name))
     assert len(lines) == 1 and re.match(message, lines[0]), lines
 
 
-@pytest.mark.parametrize("case", NOISES)
+@pytest.mark.parametrize("case", ["tried", "evaluation", "evaluation_numpy", "training"])
 def test_a_model_that_draws_is_named_with_its_line(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], case: str
 ) -> None:
@@ -312,6 +188,21 @@ def test_so_it_is_where_threads_test_it(
 ) -> None:
     monkeypatch.setattr("fl_ddp.ranks.outputs.workers_on", lambda device_type: Workers(2))
     drawing("evaluation_numpy", tmp_path / "model_in_threads.py", capfd)
+
+
+class Elsewhere(Workers):
+    """Threads that leave nothing to the one that asks, if they may."""
+
+    def spread(self, work: Callable[[Item], None], items: Iterable[Item]) -> None:
+        self.map(work, items)
+
+
+def test_so_it_is_where_threads_measure_importance(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fl_ddp.importance.fisher._ALONE", 0)
+    monkeypatch.setattr("fl_ddp.tasks.workplace.workers_on", lambda device_type: Elsewhere(2))
+    drawing("importance", tmp_path / "model_elsewhere.py", capfd, "FedCurv")
 
 
 @pytest.mark.slow

@@ -53,6 +53,7 @@ class GivenGroup(Group):
         trace: Mapping[str, Tensor] | None = None,
         plan: Plan | None = None,
         draw: int = 0,
+        fixed: Sequence[int] = (),
     ) -> Trained:
         return Trained(self.theta, torch.zeros(len(self.theta)), self.trace)
 

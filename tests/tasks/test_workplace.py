@@ -27,4 +27,5 @@ def test_loops_of_one_task_are_the_next_ones_too() -> None:
     second = simulation._workplace
     assert (first.task, second.task) == (0, 1)
     assert first.loops is not None and second.loops is first.loops
-    assert first.loops._spread == workers_on("cpu").spread, "an idle thread helps another's group"
+    assert first.apart is second.apart is None, "a model without convolutions is looked at side by side"
+    assert first.spread == second.spread == workers_on("cpu").spread, "an idle thread helps another's group"

@@ -214,28 +214,3 @@ def test_samples_of_known_tasks_cannot_be_mixed() -> None:
 def test_classes_are_reduced_where_data_stay() -> None:
     with pytest.raises(ConfigError, match=r"^--class_reduction: belongs to data that stay as they are, not to 4 tasks"):
         federation(FOUR | {"class_reduction": "0,1,2,0"})
-
-
-@pytest.mark.parametrize(
-    ("body", "message"),
-    [
-        (
-            "return x[:, :, :4]",
-            r"^--stream: Bad.inputs\(\) turns float32 \[\d+, 1, 8, 8\] into .* 4, 8\]",
-        ),
-        ("return x.double()", r"^--stream: Bad.inputs\(\) turns float32 \[\d+, 1, 8, 8\] into float64"),
-        ("return None", r"^--stream: Bad.inputs\(\) turns float32 \[\d+, 1, 8, 8\] into NoneType"),
-    ],
-)
-def test_inputs_of_a_users_stream_keep_their_form(tmp_path: Path, body: str, message: str) -> None:
-    file = tmp_path / f"stream_{len(body)}.py"
-    file.write_text(f"{BAD}    def inputs(self, task, x, rng):\n        {body}\n")
-    with pytest.raises(ConfigError, match=message):
-        federation({"stream": f"{file}:Bad"}).worlds.at(0)
-
-
-def test_labels_of_a_users_stream_are_its_classes(tmp_path: Path) -> None:
-    file = tmp_path / "stream_labels.py"
-    file.write_text(f"{BAD}    def labels(self, task, y, num_classes):\n        return y + 1\n")
-    with pytest.raises(ConfigError, match=r"^--stream: Bad.labels\(\) gives 10 in task 1; accepted: labels below 10"):
-        federation({"stream": f"{file}:Bad"})

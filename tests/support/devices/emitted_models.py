@@ -27,6 +27,7 @@ from fl_ddp.engine.group import Group, Workplace
 from fl_ddp.engine.plan import Plan
 from fl_ddp.engine.samples import Normaliser, Samples
 from fl_ddp.engine.seeds import torch_seed
+from fl_ddp.importance import fisher as importance_pass
 from fl_ddp.importance import taps
 from fl_ddp.importance.fisher import fisher
 from fl_ddp.methods.fedavg import FedAvg
@@ -79,11 +80,14 @@ class Numbers(NamedTuple):
     largest: int
 
 
-def of_step(name: str, *, deterministic: bool = True) -> Emitted:
+def of_step(name: str, *, deterministic: bool = True, head_alone: bool = False) -> Emitted:
     """The local step of a model under FedAvg; a recurrent layer is one call, whose own launches are not seen."""
     model, group = _federation(MODELS[name], BATCH)
+    fixed = model.body if head_alone else ()
     with _as_on_a_gpu():
-        return emitted(lambda: group.train(model.init(), FedAvg(model), {}, {}), deterministic=deterministic)
+        return emitted(
+            lambda: group.train(model.init(), FedAvg(model), {}, {}, fixed=fixed), deterministic=deterministic
+        )
 
 
 def of_fisher(name: str) -> Emitted:
@@ -95,11 +99,12 @@ def of_fisher(name: str) -> Emitted:
 
 @contextmanager
 def _as_on_a_gpu() -> Iterator[None]:
-    """Recurrent layers are cuDNN's, pixels come as they are stored, and the compiler is told what a GPU's is."""
+    """Recurrent layers are cuDNN's, pixels come as stored, no client goes alone, and the compiler is told of a GPU."""
     with (
         mock.patch.object(compilation, "holds_cuda", lambda _: True),
         mock.patch.object(recurrence, "_is_onednns", lambda *_: False),
         mock.patch.object(stacks, "_scales_on", lambda _: False),
+        mock.patch.object(importance_pass, "_ALONE", sys.maxsize),
     ):
         yield
 
@@ -136,8 +141,8 @@ class Seen(NamedTuple):
 
 
 def seen(name: str, what: str) -> Seen:
-    """What is to be seen in a model's "step" or "fisher"."""
-    code = of_step(name) if what == "step" else of_fisher(name)
+    """What is to be seen in a model's "step", that of its "head" alone, or "fisher"."""
+    code = of_fisher(name) if what == "fisher" else of_step(name, head_alone=what == "head")
     return Seen(code.atomics, code.late_reads, set(code.configurations().values()), numbers(code))
 
 

@@ -26,6 +26,7 @@ def h200() -> Iterator[None]:
     from torch._dynamo.device_interface import CudaInterface
     from torch._inductor import utils
     from torch._inductor.runtime import triton_helpers
+    from torch._inductor.runtime.hints import DeviceProperties
     from torch._subclasses import fake_tensor
     from triton.backends.compiler import GPUTarget
 
@@ -63,7 +64,8 @@ def h200() -> Iterator[None]:
     )
     with ExitStack() as stack:
         # what torch remembers of the device is of this one inside, and of the machine's again behind
-        for function in (utils.is_big_gpu, utils.get_gpu_type, *vars(torch.utils._triton).values()):
+        asked = (utils.is_big_gpu, utils.get_gpu_type, utils.get_max_num_sms, DeviceProperties.create)
+        for function in (*asked, *vars(torch.utils._triton).values()):
             if clear := getattr(function, "cache_clear", None):
                 clear()
                 stack.callback(clear)

@@ -1,0 +1,114 @@
+"""What a stream makes of its tasks: what is not as Stream says is refused, with the line of the stream's function."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TypeVar
+
+import numpy as np
+from torch import Tensor
+
+from fl_ddp.errors import ConfigError, place_of_code
+from fl_ddp.guards.global_random import refuse_global_draws
+from fl_ddp.guards.samples import read_only, refuse_other_samples
+from fl_ddp.protocol import Indices, Origin, form_of
+from fl_ddp.streams.stream import Stream
+
+Given = TypeVar("Given")
+
+
+def labels_in(stream: Stream, task: int, y: Indices, num_classes: int, origin: Origin) -> Indices:
+    """Labels of all samples of a set in a task, -1 of those that are not of it; the same object if all are.
+
+    Args:
+        stream: the tasks.
+        task: from 0.
+        y: [N] labels of the set, which the stream may not write into.
+        num_classes: C, of the run.
+        origin: the set.
+
+    Raises:
+        ConfigError: labels() or of_task() gives something else.
+    """
+    labels = _whole(
+        stream, "labels", task, _called(stream, "labels", partial(stream.labels, task, read_only(y), num_classes))
+    )
+    if labels.shape != y.shape:
+        raise _refused(stream, "labels", task, f"{list(labels.shape)} labels", f"one of each sample, {list(y.shape)}")
+    rows = _whole(
+        stream, "of_task", task, _called(stream, "of_task", partial(stream.of_task, task, read_only(labels), origin))
+    )
+    refuse_other_samples(rows, len(labels), partial(_refused, stream, "of_task", task))
+    if len(rows) < len(labels):
+        others = np.full_like(labels, -1)
+        others[rows] = labels[rows]
+        labels = others
+    if len(beyond := labels[(labels < -1) | (labels >= num_classes)]):
+        what = f"-1 to {num_classes - 1}, of the {num_classes} classes()"
+        raise _refused(stream, "labels", task, f"the label {beyond[0]}", what)
+    return y if np.array_equal(labels, y) else labels
+
+
+def allowed_in(stream: Stream, task: int, labels: Indices, num_classes: int) -> Indices | None:
+    """Labels among which a task's samples are classified, ascending; None for all.
+
+    Args:
+        stream: the tasks.
+        task: from 0.
+        labels: [N] that samples of the task have, -1 of others.
+        num_classes: C.
+
+    Raises:
+        ConfigError: allowed() gives something else, or lacks a label that a sample has.
+    """
+    given = _called(stream, "allowed", partial(stream.allowed, task))
+    if given is None:
+        return None
+    allowed = np.unique(_whole(stream, "allowed", task, [*given] if isinstance(given, set) else given))
+    if len(beyond := allowed[(allowed < 0) | (allowed >= num_classes)]):
+        raise _refused(stream, "allowed", task, f"the label {beyond[0]}", f"0 to {num_classes - 1}")
+    if len(lacking := np.setdiff1d(labels[labels >= 0], allowed)):
+        what = f"{allowed.tolist()}, without {lacking[0]}, which samples of the task have"
+        raise _refused(stream, "allowed", task, what, "all labels of the task")
+    return allowed
+
+
+def inputs_in(stream: Stream, task: int, some: Tensor, rng: np.random.Generator) -> Tensor:
+    """Some samples' inputs as a task has them; the same object where it changes nothing.
+
+    Raises:
+        ConfigError: inputs() gives something else.
+    """
+    given = some.clone()  # which may be written in
+    new: object = _called(stream, "inputs", partial(stream.inputs, task, given, rng))
+    if not isinstance(new, Tensor) or new.shape != some.shape or new.dtype != some.dtype:
+        what = f"turns {form_of(some)} into {form_of(new)}"
+        raise ConfigError(_who(stream, "inputs"), what, "inputs of the same shape and type")
+    return some if new is given and new.equal(some) else new
+
+
+def _called(stream: Stream, hook: str, call: Callable[[], Given]) -> Given:
+    """What a function of a stream gives, without draws from global generators."""
+    what = f"{hook} of {type(stream).__name__}"
+    with refuse_global_draws(what, "from a generator of the task's own, as inputs() is given", call):
+        return call()
+
+
+def _whole(stream: Stream, hook: str, task: int, given: object) -> Indices:
+    """An array of whole numbers [n]."""
+    array = given if isinstance(given, np.ndarray | list | tuple | range) else None
+    array = None if array is None else np.asarray(array)
+    if array is None or array.ndim != 1 or (len(array) and not np.issubdtype(array.dtype, np.integer)):
+        what = form_of(given) if array is None else f"{array.dtype} {list(array.shape)}"
+        raise _refused(stream, hook, task, what, "an array or a list of whole numbers [n]")
+    return array.astype(np.int64, copy=False)
+
+
+def _who(stream: Stream, hook: str) -> str:
+    code = getattr(type(stream), hook).__code__
+    return f"{place_of_code(code)}: {hook} of {type(stream).__name__}"
+
+
+def _refused(stream: Stream, hook: str, task: int, what: str, accepted: str) -> ConfigError:
+    return ConfigError(_who(stream, hook), f"gives {what} in task {task + 1}", accepted)
