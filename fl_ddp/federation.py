@@ -20,7 +20,7 @@ from fl_ddp.engine.samples import Normaliser, Samples, channel_statistics, of_ch
 from fl_ddp.engine.seeds import Purpose, generator, torch_seed
 from fl_ddp.errors import ConfigError
 from fl_ddp.guards.global_random import refuse_global_draws
-from fl_ddp.guards.hooks import misspelt, uncalled
+from fl_ddp.guards.hooks import misspelt, refuse_unusable, uncalled
 from fl_ddp.guards.room import activation_bytes, lanes_with_room, memory_of, need, with_room
 from fl_ddp.host.arithmetic import require_precision
 from fl_ddp.losses.criterion import ByOutput, Criterion
@@ -41,6 +41,7 @@ from fl_ddp.ranks.collectives import Ranks
 from fl_ddp.ranks.memory import room_on
 from fl_ddp.streams.static import Static
 from fl_ddp.streams.stream import Stream
+from fl_ddp.tasks.of_stream import classes_in, refuse_other_tasks
 from fl_ddp.tasks.pace import Pace
 from fl_ddp.tasks.turnout import Turnout
 from fl_ddp.tasks.world import Data, Parts, Worlds
@@ -159,6 +160,7 @@ def build_federation(config: Config, ranks: Ranks, module: torch.nn.Module | Non
         raise ConfigError("--data.merge", f"true, but {kept}; give --local_test 0.25, say, and --local_test_from train")
     stream = registry.build(config.stream)
     assert isinstance(stream, Stream)
+    refuse_other_tasks(stream, config.rounds)
     loss = loss_named(config.loss, config.label_smoothing)
     if isinstance(loss, ByOutput) and not isinstance(stream, Static):
         what = f"{config.stream.name} is of classes, and --loss {loss.name} has none"
@@ -168,7 +170,7 @@ def build_federation(config: Config, ranks: Ranks, module: torch.nn.Module | Non
         raise ConfigError("--stop_at" if config.stop_at else "--patience", what, "one task, or --rounds")
     data = source.load(loss.targets)
     labels, test_labels, names = _labels(data, loss)
-    classes = stream.classes(data.classes)
+    classes = classes_in(stream, data.classes)
     in_shape, num_classes = data.x_train.shape[1:], len(classes)
 
     if config.augment and len(in_shape) != 3:
@@ -199,6 +201,7 @@ def build_federation(config: Config, ranks: Ranks, module: torch.nn.Module | Non
     refuse_other_rows(found, num_classes, config.model.name)
     method = registry.build(config.method, model=model, num_clients=config.clients)
     assert isinstance(method, FedAvg)
+    refuse_unusable(method, FedAvg)
     if isinstance(loss, ByOutput) and method.needs_classes:
         raise _reckons_with_classes(method, loss)
     optimizer = _optimizer(config, method)
@@ -244,12 +247,7 @@ def build_federation(config: Config, ranks: Ranks, module: torch.nn.Module | Non
         remembered=first_state(model, optimizer, momentum=momentum) if optimizer.keep else {},
         method=method,
         lanes=lanes,
-        remarks=(
-            *_remarks(config, data),
-            *misspelt(type(method), FedAvg),
-            *misspelt(type(stream), Stream),
-            *uncalled(method, FedAvg),
-        ),
+        remarks=(*_remarks(config, data), *misspelt(type(stream), Stream), *uncalled(method, FedAvg)),
     )
 
 

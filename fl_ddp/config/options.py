@@ -13,6 +13,7 @@ from typing import Annotated, Literal, Union, get_args, get_origin
 
 from jsonargparse import ArgumentError, ArgumentParser
 
+from fl_ddp.config.clear_numbers import ACCEPTED, unclear
 from fl_ddp.errors import ConfigError
 
 
@@ -101,6 +102,8 @@ class Options:
                 raise ConfigError(given.where, f"{shown} is not a finite number") from error
             what = "is unknown" if get_origin(hint) is Literal else "has the wrong type"
             raise ConfigError(given.where, f"{shown} {what}", accepted) from error
+        if not given.typed and (part := unclear(str(given.value))) and not _is_plain(part, value):
+            raise ConfigError(given.where, f"{part} has two readings", ACCEPTED)
         if not finite(value):
             raise ConfigError(given.where, f"{given.value} is not a finite number")
         return value
@@ -173,6 +176,13 @@ def meant(word: str, known: Iterable[str]) -> str:
 
 def _likeness(word: str, name: str) -> float:
     return SequenceMatcher(None, word.lower(), name.lower()).ratio()
+
+
+def _is_plain(written: str, value: object) -> bool:
+    """Whether a number was taken as it is written, or what is written for no number."""
+    if isinstance(value, list | tuple):
+        return all(isinstance(each, str) for each in value)
+    return not isinstance(value, int | float) or (":" not in written and float(written) == value)
 
 
 def _alone(given: Given) -> Given | None:

@@ -10,6 +10,7 @@ from pathlib import Path, PurePath
 import yaml
 
 from fl_ddp.config.beside_file import beside
+from fl_ddp.config.clear_numbers import ACCEPTED, unclear
 from fl_ddp.config.options import Given
 from fl_ddp.config.registry import KINDS
 from fl_ddp.config.settings import Choice, Config
@@ -43,6 +44,9 @@ def load_yaml(path: Path) -> object:
         raise ConfigError(path, f"cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise ConfigError(path, "is not a text file in UTF-8") from error
+    except _UnclearError as error:
+        line = f"line {error.problem_mark.line + 1}: " if error.problem_mark else ""
+        raise ConfigError(path, f"{line}{error.problem}", ACCEPTED) from error
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = f"line {mark.line + 1}: " if mark else ""
@@ -150,3 +154,17 @@ class _Loader(yaml.SafeLoader):
                 )
             seen.add(key_node.value)
         return super().construct_mapping(node, deep)
+
+    def construct_number(self, node: yaml.ScalarNode) -> float:
+        if unclear(node.value):
+            raise _UnclearError(problem=f"{node.value} has two readings", problem_mark=node.start_mark)
+        whole = node.tag == "tag:yaml.org,2002:int"
+        return self.construct_yaml_int(node) if whole else self.construct_yaml_float(node)
+
+
+class _UnclearError(yaml.constructor.ConstructorError):
+    """A number that YAML reads otherwise than people do."""
+
+
+for _kind in ("int", "float"):
+    _Loader.add_constructor(f"tag:yaml.org,2002:{_kind}", _Loader.construct_number)

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import unicodedata
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 import torch
 
 from fl_ddp.bounds import Finite, Positive, check_fields
+from fl_ddp.datasets.kinds import array_of, channels_are_behind, names_of, owners_as, whole
 from fl_ddp.errors import ConfigError, place_of_code
 from fl_ddp.guards.global_random import refuse_global_draws
 from fl_ddp.protocol import Indices, Inputs, Numbers, Owners, Targets
@@ -88,6 +91,7 @@ class Dataset(ABC):
         if not isinstance(given, Arrays):
             where = place_of_code(type(self).read.__code__)
             raise ConfigError(f"{where}: read of {type(self).__name__}", f"gives {type(given).__name__}", "an Arrays")
+        given = self._of_kinds(given)
         arrays = self._with_names(given) if targets == "classes" else _with_numbers(given)
         self._check(arrays, targets)
         return _merged(arrays) if self.merge else arrays
@@ -111,6 +115,22 @@ class Dataset(ABC):
     def origin(self, part: str) -> str:
         """Where x_train, y_train, x_test or y_test comes from (a file, if there is one), for messages."""
         return f"--data {type(self).__name__}: {part}"
+
+    def _of_kinds(self, arrays: Arrays) -> Arrays:
+        """With everything of the kind that Arrays says."""
+
+        def refused(name: str, what: str, accepted: str) -> ConfigError:
+            where = place_of_code(type(self).read.__code__)
+            return ConfigError(f"{where}: read of {type(self).__name__}", f"gives {what} as {name}", accepted)
+
+        def part(name: str) -> Callable[[str, str], ConfigError]:
+            return partial(refused, name)
+
+        x_train, y_train, x_test, y_test = (
+            array_of(getattr(arrays, name), part(name)) for name in ("x_train", "y_train", "x_test", "y_test")
+        )
+        classes, owners = names_of(arrays.classes, part("classes")), owners_as(arrays.owners, part("owners"))
+        return Arrays(x_train, y_train, x_test, y_test, classes, owners, whole(arrays.num_tokens, part("num_tokens")))
 
     def _with_names(self, arrays: Arrays) -> Arrays:
         """With names of the labels where a source gives none."""
@@ -148,6 +168,10 @@ class Dataset(ABC):
             if not _is_input(x):
                 wanted = "uint8 pixels [N, channels, height, width], float32 features [N, ...], int tokens [N, length]"
                 raise ConfigError(images, f"{x.dtype} of shape {list(x.shape)} is no input", wanted)
+            if x.dtype == np.uint8 and channels_are_behind(x.shape):
+                raise ConfigError(
+                    images, f"shape {list(x.shape)} has its channels last", "[N, channels, height, width]"
+                )
             if targets == "classes" and (y.dtype != np.int64 or y.ndim != 1):
                 what = f"{y.dtype} of shape {list(y.shape)} are no labels"
                 wanted = "whole numbers from 0 up, [N]; --loss mse takes any numbers, --loss bce [N, C] of 0 and 1"

@@ -244,9 +244,30 @@ def misspelt(owner: type, base: type) -> Iterator[str]:
             yield f"warning: {place_of_code(each.__code__)}: {name} is nothing that is called; did you mean {near[0]}?"
 
 
-def uncalled(method: object, base: type) -> Iterator[str]:
-    """What to say of functions of a user's method that are called only with something else beside them."""
+def refuse_unusable(method: object, base: type) -> None:
+    """Refuse what a method, which has the hooks of a base, says of itself and cannot be.
+
+    Raises:
+        ConfigError: its share of samples for the server is none, their batches are empty, or the server is to train
+            and the method does not say how.
+    """
     owner = type(method)
+    proxy, batch, trains = (getattr(method, name) for name in ("proxy", "proxy_batch", "trains_on_server"))
+    if isinstance(proxy, bool) or not isinstance(proxy, int | float) or not 0 <= proxy <= 1:
+        raise ConfigError("--method: proxy", f"is {proxy} in {owner.__name__}", "0 <= proxy <= 1, a property")
+    if isinstance(batch, bool) or not isinstance(batch, int) or batch < 1:
+        what = f"is {batch} in {owner.__name__}"
+        raise ConfigError("--method: proxy_batch", what, "whole numbers from 1 up, a property")
+    hook = "server_train"
+    if trains and getattr(owner, hook) is getattr(base, hook):
+        what = f"is {trains} in {owner.__name__}"
+        raise ConfigError("--method: trains_on_server", what, f"false, or a {hook} beside it")
+
+
+def uncalled(method: object, base: type) -> Iterator[str]:
+    """What to say of functions of a user's method that nobody calls: misspelt, or without what they belong to."""
+    owner = type(method)
+    yield from misspelt(owner, base)
     for name, switch in (("server_train", "trains_on_server"), ("measure", "proxy"), ("measured", "proxy")):
         each = getattr(owner, name)
         alike = getattr(owner, switch) is getattr(base, switch) and not getattr(method, switch)

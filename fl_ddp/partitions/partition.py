@@ -76,12 +76,16 @@ class Partition(ABC):
             what = f"{len(given)} parts" if isinstance(given, Sequence) else type(given).__name__
             raise ConfigError(who, f"gives {what}", f"{num_clients} arrays of indices, one for each client")
         parts = []
-        for client, part in enumerate(map(np.asarray, given)):
+        for client, each in enumerate(given):
+            try:
+                part = np.asarray(each)
+            except ValueError:  # of lists of different lengths
+                raise ConfigError(who, f"gives client {client} lists within a list", "whole numbers [n]") from None
             if part.ndim != 1 or (len(part) and not np.issubdtype(part.dtype, np.integer)):
                 what = f"gives client {client} an array of {part.dtype} {list(part.shape)}"
                 raise ConfigError(who, what, "whole numbers [n]")
             refuse_other_samples(part, num_samples, partial(_refused, who, client))
-            parts.append(part.astype(np.int64, copy=False))
+            parts.append(np.sort(part.astype(np.int64, copy=False)))
         return parts
 
     def local_test(self, origin: Origin, size: int) -> list[Indices] | None:

@@ -18,6 +18,46 @@ from fl_ddp.streams.stream import Stream
 Given = TypeVar("Given")
 
 
+def classes_in(stream: Stream, names: tuple[str, ...]) -> tuple[str, ...]:
+    """Names of the run's labels, of those that the data have.
+
+    Raises:
+        ConfigError: classes() gives something else.
+    """
+    given: object = _called(stream, "classes", partial(stream.classes, names))
+    if not isinstance(given, tuple | list) or not all(isinstance(name, str) for name in given) or not given:
+        what = f"gives {given!r}" if isinstance(given, tuple | list) else f"gives {type(given).__name__}"
+        raise ConfigError(_who(stream, "classes"), what, "a tuple of names, of at least one label")
+    if len(set(given)) < len(given):
+        twice = next(name for name in given if given.count(name) > 1)
+        raise ConfigError(_who(stream, "classes"), f"names two labels {twice!r}", "names that are distinct")
+    return tuple(given)
+
+
+def refuse_other_tasks(stream: Stream, rounds: int) -> None:
+    """Refuse tasks that are not a whole number of them, one after the other.
+
+    Raises:
+        ConfigError: num_tasks is no whole number from 1 up, or task() gives none of them for one of so many rounds, or
+            an earlier one than in the round before.
+    """
+    given: object = stream.num_tasks
+    if not isinstance(given, int | np.integer) or isinstance(given, bool) or given < 1:
+        what = f"is {given}" if isinstance(given, int | float) else f"is {type(given).__name__}"
+        raise ConfigError(
+            f"--stream: num_tasks of {type(stream).__name__}", what, "a whole number from 1 up, a property"
+        )
+    if type(stream).task is Stream.task:
+        return
+    before = 0
+    for index in range(rounds + 1):  # who ends a task asks about the round behind it
+        task: object = stream.task(index)
+        if not isinstance(task, int | np.integer) or not before <= task < given:
+            what = f"gives {task} in round {index + 1}"
+            raise ConfigError(_who(stream, "task"), what, f"whole numbers from {before} to {given - 1}, counted from 0")
+        before = int(task)
+
+
 def labels_in(stream: Stream, task: int, y: Indices, num_classes: int, origin: Origin) -> Indices:
     """Labels of all samples of a set in a task, -1 of those that are not of it; the same object if all are.
 

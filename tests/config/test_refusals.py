@@ -10,6 +10,7 @@ import pytest
 from command_lines import config_of, message_of, printed_by
 
 from fl_ddp.config import registry
+from fl_ddp.config.clear_numbers import ACCEPTED
 from fl_ddp.config.command_line import from_file, from_mapping, parse
 from fl_ddp.config.settings import Config
 from fl_ddp.errors import ConfigError
@@ -71,6 +72,9 @@ from fl_ddp.errors import ConfigError
         ("--lr_schedule warmup_cosine", "--lr_warmup: is missing; --lr_schedule warmup_cosine needs it"),
         ("--lr_warmup 5", "--lr_warmup: belongs to --lr_schedule warmup_cosine; here it is exponential"),
         ("--lr_schedule cosine --lr_min 0.2", "--lr_min: 0.2 is more than --lr 0.1"),
+        ("--rounds 1:30", f"--rounds: 1:30 has two readings; accepted: {ACCEPTED}"),
+        ("--model.hidden [8,010]", f"--model.hidden: 010 has two readings; accepted: {ACCEPTED}"),
+        ("--targets [0.5,01]", f"--targets: 01 has two readings; accepted: {ACCEPTED}"),
         ("--method.server_lr x", "--method.server_lr: x has the wrong type; accepted: a number"),
         ("--config", "--config: needs the path of a YAML file"),
         ("--config nowhere.yaml", "nowhere.yaml: cannot be read: No such file or directory"),
@@ -78,6 +82,16 @@ from fl_ddp.errors import ConfigError
 )
 def test_a_mistake_gives_one_line_that_names_it(line: str, message: str) -> None:
     assert message_of(line) == message
+
+
+@pytest.mark.parametrize("line", ["--seed 010", "--cohort 010", "--lr 010", "--model.hidden 010"])
+def test_a_leading_zero_changes_no_number(line: str) -> None:
+    config = config_of(line)
+    assert 10 in (config.seed, config.cohort, config.lr, config.model.init_args["hidden"])
+
+
+def test_a_text_may_look_like_a_number_with_two_readings() -> None:
+    assert config_of("--name 1:30").name == "1:30"
 
 
 def test_a_wrong_name_of_a_choice_lists_the_names() -> None:
@@ -116,6 +130,9 @@ def test_a_required_option_that_is_missing_is_named(
         ("lr: 1\nrounds: [3", "line 2: not YAML: expected ',' or ']', but got '<stream end>'"),
         ("lr: 1\nlr: 2", "line 2: not YAML: lr stands here a second time"),
         ("method:\n  mu: 1\n  mu: 1", "line 3: not YAML: mu stands here a second time"),
+        ("seed: 010", "line 1: 010 has two readings; accepted: numbers without leading zeros and colons"),
+        ("lr: 1\nmodel: {hidden: [8, 1:30]}", "line 2: 1:30 has two readings; accepted: "),
+        ("lr: 1:30.5", "line 1: 1:30.5 has two readings; accepted: "),
         ("- lr", "holds no options; accepted: lines such as lr: 0.1"),
         ("method: null", "method: needs a name; known: "),
         ("lr: !!python/object:os.system 3", "line 1: not YAML: could not determine a constructor for the tag"),

@@ -1,4 +1,4 @@
-"""A hook whose name is misspelt is told of, and is nothing that anybody would call."""
+"""A hook that nobody would call is told of; what a method says of itself and cannot be is refused."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import re
 import pytest
 
 from fl_ddp.config import registry
-from fl_ddp.guards.hooks import misspelt, uncalled
+from fl_ddp.errors import ConfigError
+from fl_ddp.guards.hooks import misspelt, refuse_unusable, uncalled
 from fl_ddp.methods.fedavg import FedAvg
 
 
@@ -42,3 +43,26 @@ def test_a_hook_without_what_calls_it_is_told(hook: str, switch: str) -> None:
 def test_all_hooks_of_our_methods_are_called() -> None:
     for owner in registry.known("method").values():
         assert list(uncalled(owner(), FedAvg)) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "accepted"),
+    [
+        ("proxy", 1.5, "0 <= proxy <= 1, a property"),
+        ("proxy", -0.1, "0 <= proxy <= 1, a property"),
+        ("proxy", None, "0 <= proxy <= 1, a property"),
+        ("proxy", True, "0 <= proxy <= 1, a property"),
+        ("proxy_batch", 0, "whole numbers from 1 up, a property"),
+        ("proxy_batch", 2.0, "whole numbers from 1 up, a property"),
+        ("trains_on_server", True, "false, or a server_train beside it"),
+    ],
+)
+def test_what_a_method_cannot_be_is_refused(name: str, value: object, accepted: str) -> None:
+    with pytest.raises(ConfigError, match=f"^--method: {name}: is {value} in Mine; accepted: {accepted}$"):
+        refuse_unusable(type("Mine", (FedAvg,), {name: value})(), FedAvg)
+
+
+def test_our_methods_can_be_what_they_say() -> None:
+    for owner in registry.known("method").values():
+        refuse_unusable(owner(), FedAvg)
+    refuse_unusable(type("Mine", (FedAvg,), {"proxy": 1, "proxy_batch": 1})(), FedAvg)

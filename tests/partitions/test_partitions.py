@@ -345,6 +345,7 @@ def test_test_samples_are_drawn_in_a_client_s_shares_of_the_classes() -> None:
         ([np.arange(3), np.arange(3), np.array([10])], r"gives client 2 the sample 10; accepted: 0 to 9"),
         ([np.arange(3), np.array([0.5]), np.arange(3)], r"gives client 1 an array of float64 \[1\]; accepted: whole"),
         ([np.arange(3), np.eye(2, dtype=int), np.arange(3)], r"gives client 1 an array of int64 \[2, 2\]; accepted"),
+        ([np.arange(3), [1, [2, 3]], np.arange(3)], r"gives client 1 lists within a list; accepted: whole numbers"),
         ([np.arange(3), np.array([4, 4]), np.arange(3)], r"gives client 1 a sample twice; accepted: each at most once"),
     ],
 )
@@ -357,10 +358,10 @@ def test_what_a_users_division_gives_is_looked_at(parts: object, message: str) -
         Mine().split(np.zeros(10, np.int64), 3, np.random.default_rng(0))
 
 
-def test_clients_of_a_users_division_may_share_samples_and_have_them_in_lists() -> None:
+def test_clients_of_a_users_division_may_share_samples_and_have_them_in_lists_in_any_order() -> None:
     class Mine(IID):
         def divide(self, labels: Indices, num_clients: int, rng: np.random.Generator) -> list[Indices]:
-            return [[1, 2], [2, 3]]  # type: ignore[list-item]
+            return [[2, 1], [2, 3]]  # type: ignore[list-item]
 
     parts = Mine().split(np.zeros(10, np.int64), 2, np.random.default_rng(0))
     assert [part.tolist() for part in parts] == [[1, 2], [2, 3]] and parts[0].dtype == np.int64

@@ -17,7 +17,7 @@ from fl_ddp.errors import ConfigError, RunError
 from fl_ddp.main import main
 from fl_ddp.protocol import Indices, Origin
 from fl_ddp.streams.permuted import Permuted
-from fl_ddp.tasks.of_stream import allowed_in, inputs_in, labels_in
+from fl_ddp.tasks.of_stream import allowed_in, classes_in, inputs_in, labels_in, refuse_other_tasks
 
 Y = np.array([0, 1, 2, 1, 0])
 X = torch.arange(10.0).view(5, 2)
@@ -53,6 +53,75 @@ class Allowed(Mine):
 class Inputs(Mine):
     def inputs(self, task: int, x: Tensor, rng: np.random.Generator) -> Tensor:
         return self.of(x)  # type: ignore[return-value]
+
+
+class Classes(Mine):
+    def classes(self, names: tuple[str, ...]) -> tuple[str, ...]:
+        return self.of(names)  # type: ignore[return-value]
+
+
+class NumTasks(Mine):
+    @property
+    def num_tasks(self) -> int:
+        return self.of()  # type: ignore[return-value]
+
+
+class Task(Mine):
+    @property
+    def num_tasks(self) -> int:
+        return 3
+
+    def task(self, index: int) -> int:
+        return self.of(index)  # type: ignore[return-value]
+
+
+def test_names_of_the_runs_labels() -> None:
+    names = ("a", "b", "c")
+    assert classes_in(Classes(lambda names: names), names) == names
+    assert classes_in(Classes(lambda names: [*names[1:], "d"]), names) == ("b", "c", "d")
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (3, "gives int; accepted: a tuple of names, of at least one label"),
+        ("abc", "gives str; accepted: a tuple of names, of at least one label"),
+        ((), "gives (); accepted: a tuple of names, of at least one label"),
+        ((0, 1), "gives (0, 1); accepted: a tuple of names, of at least one label"),
+        (("a", "b", "a"), "names two labels 'a'; accepted: names that are distinct"),
+    ],
+)
+def test_what_names_no_labels_is_refused(given: object, words: str) -> None:
+    with pytest.raises(ConfigError, match=r"^test_of_stream\.py:\d+: classes of Classes: " + re.escape(words) + "$"):
+        classes_in(Classes(given), ("a", "b", "c"))
+
+
+def test_tasks_one_after_the_other() -> None:
+    refuse_other_tasks(NumTasks(np.int64(3)), 4)
+    refuse_other_tasks(Task(lambda index: min(index // 2, 2)), 9)
+    refuse_other_tasks(Task(lambda index: np.int64(0)), 9)
+    refuse_other_tasks(Task(lambda index: index), 2)
+
+
+@pytest.mark.parametrize(("given", "words"), [(0, "0"), (2.0, "2.0"), (True, "True"), (None, "NoneType")])
+def test_no_number_of_tasks_is_refused(given: object, words: str) -> None:
+    with pytest.raises(ConfigError, match=rf"^--stream: num_tasks of NumTasks: is {words}; accepted: a whole number"):
+        refuse_other_tasks(NumTasks(given), 4)
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (lambda index: index, "gives 3 in round 4; accepted: whole numbers from 2 to 2,"),
+        (lambda index: index - 1, "gives -1 in round 1; accepted: whole numbers from 0 to 2,"),
+        (lambda index: index % 2, "gives 0 in round 3; accepted: whole numbers from 1 to 2,"),
+        (lambda index: 0.0, "gives 0.0 in round 1; accepted: whole numbers from 0 to 2,"),
+        (None, "gives None in round 1; accepted: whole numbers from 0 to 2,"),
+    ],
+)
+def test_rounds_of_no_task_are_refused(given: object, words: str) -> None:
+    with pytest.raises(ConfigError, match=r"^test_of_stream\.py:\d+: task of Task: " + words):
+        refuse_other_tasks(Task(given), 3)
 
 
 def test_labels_of_a_task() -> None:

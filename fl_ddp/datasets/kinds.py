@@ -1,0 +1,64 @@
+"""Of what kind each part of a data set must be before anything in it is looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from operator import index
+
+import numpy as np
+
+from fl_ddp.errors import ConfigError
+from fl_ddp.protocol import Owners, form_of
+
+_LEAST_SIDE = 8
+"""Of what is taken for an image with its channels behind; rows of fewer pixels may be anything."""
+_CHANNELS = (1, 3)
+
+
+def names_of(given: object, refused: Callable[[str, str], ConfigError]) -> tuple[str, ...]:
+    """Names in their order; none of None.
+
+    Args:
+        given: what should be names.
+        refused: makes the error of what was given and what would be accepted.
+
+    Raises:
+        ConfigError: it is no tuple or list of texts.
+    """
+    if given is None:
+        return ()
+    if not isinstance(given, tuple | list) or not all(isinstance(each, str) for each in given):
+        other = given if not isinstance(given, tuple | list) else next(x for x in given if not isinstance(x, str))
+        what = form_of(other) + (" among its names" if isinstance(given, tuple | list) else "")
+        raise refused(what, "a tuple of texts")
+    return tuple(given)
+
+
+def array_of(given: object, refused: Callable[[str, str], ConfigError]) -> np.ndarray:
+    """An array as torch can take it; arguments and errors as of names_of."""
+    if not isinstance(given, np.ndarray):
+        raise refused(form_of(given), "a numpy array")
+    return np.ascontiguousarray(given)
+
+
+def owners_as(given: object, refused: Callable[[str, str], ConfigError]) -> Owners | None:
+    """Clients that samples are of; arguments and errors as of names_of."""
+    if given is None:
+        return None
+    if not isinstance(given, Owners):
+        raise refused(form_of(given), "Owners, or None")
+    test = None if given.test is None else array_of(given.test, refused)
+    return Owners(names_of(given.names, refused), array_of(given.train, refused), test)
+
+
+def whole(given: object, refused: Callable[[str, str], ConfigError]) -> int:
+    """A whole number; arguments and errors as of names_of."""
+    try:
+        return index(given)  # type: ignore[arg-type]
+    except TypeError:
+        raise refused(str(given), "a whole number") from None
+
+
+def channels_are_behind(shape: Sequence[int]) -> bool:
+    """Whether pixels of this shape [N, ...] are likely [N, height, width, channels]."""
+    return shape[3] in _CHANNELS and shape[1] not in _CHANNELS and min(shape[1:3]) >= _LEAST_SIDE

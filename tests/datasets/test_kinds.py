@@ -1,0 +1,84 @@
+"""What a user's own source gives of another kind than Arrays says, or of one that has to be made fit."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from fl_ddp.datasets.dataset import Arrays, Dataset
+from fl_ddp.errors import ConfigError
+from fl_ddp.protocol import Owners
+
+X = np.arange(24.0, dtype=np.float32).reshape(6, 4)
+Y = np.arange(6) % 3
+PARTS: dict[str, Any] = {"x_train": X, "y_train": Y, "x_test": X, "y_test": Y, "classes": ()}
+
+
+def own(changed: dict[str, Any]) -> Dataset:
+    """Arrays with some parts changed."""
+
+    class Own(Dataset):
+        def read(self) -> Arrays:
+            return Arrays(**(PARTS | changed))
+
+    return Own()
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"x_train": torch.from_numpy(X)}, "float32 [6, 4] as x_train; accepted: a numpy array"),
+        ({"y_train": torch.from_numpy(Y)}, "int64 [6] as y_train; accepted: a numpy array"),
+        ({"y_test": Y.tolist()}, "list as y_test; accepted: a numpy array"),
+        ({"x_test": None}, "NoneType as x_test; accepted: a numpy array"),
+        ({"classes": range(3)}, "range as classes; accepted: a tuple of texts"),
+        ({"classes": "abc"}, "str as classes; accepted: a tuple of texts"),
+        ({"classes": np.array(["a", "b", "c"])}, "ndarray as classes; accepted: a tuple of texts"),
+        ({"classes": ("a", "b", 3)}, "int among its names as classes; accepted: a tuple of texts"),
+        ({"owners": {"a": [0, 1]}}, "dict as owners; accepted: Owners, or None"),
+        ({"owners": Owners(("a",), [0] * 6)}, "list as owners; accepted: a numpy array"),  # type: ignore[arg-type]
+        ({"owners": Owners(("a",), Y, [0] * 6)}, "list as owners; accepted: a numpy array"),  # type: ignore[arg-type]
+        ({"owners": Owners((1, 2, 3), Y)}, "int among its names as owners; accepted: a tuple of texts"),  # type: ignore[arg-type]
+        ({"num_tokens": 1.5}, "1.5 as num_tokens; accepted: a whole number"),
+    ],
+)
+@pytest.mark.parametrize("targets", ["classes", "numbers"])
+def test_another_kind_is_refused_in_a_line(changed: dict[str, Any], words: str, targets: Any) -> None:
+    with pytest.raises(ConfigError, match=r"^\S*test_kinds\.py:\d+: read of Own: gives " + re.escape(words) + "$"):
+        own(changed).load(targets)
+
+
+def test_names_may_be_a_list_or_none() -> None:
+    assert own({"classes": ["a", "b", "c"]}).load().classes == ("a", "b", "c")
+    assert own({"classes": None}).load().classes == ("0", "1", "2")
+    assert own({"num_tokens": np.int64(0)}).load().num_tokens == 0
+
+
+def test_arrays_that_go_backwards_can_be_tensors() -> None:
+    arrays = own({"x_train": X[::-1], "y_train": Y[::-1], "owners": Owners(("a", "b", "c"), Y[::-1])}).load()
+    assert torch.from_numpy(arrays.x_train).tolist() == X.tolist()[::-1]
+    assert torch.from_numpy(arrays.y_train).tolist() == Y.tolist()[::-1]
+    assert arrays.owners and torch.from_numpy(arrays.owners.train).tolist() == Y.tolist()[::-1]
+
+
+def test_an_array_that_torch_can_take_is_not_copied() -> None:
+    arrays = own({}).load()
+    assert arrays.x_train is X and arrays.y_train is Y
+
+
+@pytest.mark.parametrize("shape", [(8, 9, 3), (28, 28, 1)])
+def test_pixels_with_their_channels_behind_are_refused(shape: tuple[int, ...]) -> None:
+    pixels = np.zeros((6, *shape), np.uint8)
+    words = f"x_train: shape {[6, *shape]} has its channels last; accepted: [N, channels, height, width]"
+    with pytest.raises(ConfigError, match=re.escape(words) + "$"):
+        own({"x_train": pixels, "x_test": pixels}).load()
+
+
+@pytest.mark.parametrize("shape", [(3, 28, 28), (1, 28, 1), (3, 28, 3), (4, 28, 3), (13, 2, 3), (28, 28, 4)])
+def test_other_pixels_are_taken_as_they_are(shape: tuple[int, ...]) -> None:
+    pixels = np.zeros((6, *shape), np.uint8)
+    assert own({"x_train": pixels, "x_test": pixels}).load().x_train.shape == (6, *shape)
