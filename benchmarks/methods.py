@@ -81,7 +81,7 @@ def engine_rounds(settings: dict[str, object], ranks: Ranks) -> Iterator[float]:
     kept = Unwritten(federation)
     with one_torch_thread(ranks.device.type):
         simulation = Simulation(config, ranks, StopRequest(), federation, kept)
-        kept.save(0, simulation.server, simulation._memory)
+        kept.save(0, simulation.server, simulation._memory, wait=True)
     for _ in simulation.rounds():
         yield kept.records[-1].seconds["training"]
 

@@ -75,7 +75,7 @@ class Records:
             RunError: it cannot be written.
         """
         self._config, self._ranks, self._federation = config, ranks, federation
-        self.saved = -1
+        self.saved = self._begun = -1
         self.scores: Scores | None = None
         self.stopped: str | None = None
         self._callbacks = callbacks
@@ -150,25 +150,47 @@ class Records:
         self.stopped = self._ranks.share(why or "") or None
         return self.stopped is not None
 
-    def save(self, finished: int, server: Tensors, memory: ClientMemory) -> None:
+    def save(self, finished: int, server: Tensors, memory: ClientMemory, *, wait: bool) -> None:
         """Write a checkpoint, all ranks together; not without all rows of the rounds before it.
 
+        Args:
+            finished: number of rounds.
+            server: its state.
+            memory: the clients'.
+            wait: until it is on the disk; if not, the next round(), save() or close() hears of it.
+
         Raises:
-            RunError: it cannot be written; older checkpoints are untouched.
+            RunError: it, or the one before, cannot be written; older checkpoints are untouched.
         """
-        if finished == self.saved:
-            return
+        if wait:
+            self.saved = self._begun = self._newest()
+        if finished != self._begun:
+            self._begin_saving(finished, server, memory)
+        if wait:
+            self._ranks.together(lambda: self._files.commits.settle() if self._files else None)
+            self.saved = finished
+
+    def _newest(self) -> int:
+        """The round that the newest checkpoint is after, once none is under way, also of one that came to nothing."""
+        if self._files:
+            with suppress(Exception):
+                self._files.commits.settle()
+        return int(self._ranks.share(str(self._files.commits.newest) if self._files else ""))
+
+    def _begin_saving(self, finished: int, server: Tensors, memory: ClientMemory) -> None:
         ranks, files = self._ranks, self._files
 
         def begin() -> Path | None:
             if not files:
                 return None
-            files.sync()
+            files.commits.settle()
+            files.flush()
             made = checkpoint.begin(self.path, finished)
             checkpoint.write_server(made, server)
             return made
 
         temporary = Path(ranks.share(str(ranks.together(begin) or "")))
+        self.saved = self._begun
 
         def remember() -> None:
             if memory.initial:
@@ -176,7 +198,7 @@ class Records:
 
         ranks.together(remember)
         ranks.together(lambda: files.commit(temporary, finished) if files else None)
-        self.saved = finished
+        self._begun = finished
 
     def close(self, finished: int, theta: Tensor, seconds: Mapping[str, float]) -> dict[str, object]:
         """Write model and summary and print the results, all ranks together; see RunFiles.finish().
@@ -233,7 +255,7 @@ class Records:
         server = {name: t.to(ranks.device) for name, t in stored.server(method.init()).items()}
         first_memory = self._federation.first_memory(method.init_client())
         memory = stored.memory(lambda client: bool(owner(np.array(client), ranks.size) == ranks.index), first_memory)
-        self.saved = finished
+        self.saved = self._begun = finished
         return Start(finished, server, memory, int(before["lanes"]))
 
     def _results(self) -> dict[str, object] | None:

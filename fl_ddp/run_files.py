@@ -29,6 +29,7 @@ from fl_ddp.host.stopwatch import PHASES
 from fl_ddp.partitions.saved import SavedPartition, read_partition, write_partition
 from fl_ddp.ranks.collectives import Ranks
 from fl_ddp.results import checkpoint
+from fl_ddp.results.appended_csv import AppendedCsv
 from fl_ddp.results.client_table import ClientScores, ClientTable, spread
 from fl_ddp.results.figures import confusion_figure, forgetting_figure, partition_figure
 from fl_ddp.results.forgetting_table import ClassChange, ForgettingTable
@@ -72,6 +73,7 @@ class RunFiles:
 
     Attributes:
         tracker: of the run's course.
+        commits: its checkpoints.
     """
 
     def __init__(self, path: Path, config: Config, federation: Federation, ranks: Ranks, finished: int | None) -> None:
@@ -90,6 +92,7 @@ class RunFiles:
             RunError: a file cannot be written.
         """
         self._path, self._config, self._federation = path, config, federation
+        self.commits = checkpoint.Committer(path, config.keep_checkpoints, -1 if finished is None else finished)
         self._numerics = numerics(config, federation.lanes, ranks)
         self._tasks_sha256, self._fixed = federation.worlds.sha256, fixed(config)
         kept = KeptFiles(config, federation.worlds, federation.turnout, federation.pace)
@@ -175,7 +178,8 @@ class RunFiles:
         """Add a finished round, how its clients' models do, what they have forgotten, and accuracies on tasks.
 
         Raises:
-            RunError: something of it cannot be written; all else is, and sync() tries it again.
+            RunError: something of it, or of the checkpoint before it, cannot be written; all else is, and flush() tries
+                it again.
         """
         failures: list[RunError] = []
 
@@ -185,6 +189,7 @@ class RunFiles:
             except RunError as error:
                 failures.append(error)
 
+        add(self.commits.settle)
         add(self.tracker.record, record)
         if self._clients and clients.scores:
             add(self._clients.add, record.round, clients.scores)
@@ -208,35 +213,29 @@ class RunFiles:
         table.add(finished, task, accuracies)
         self.tracker.tasks(finished, accuracies[:task])
 
-    def sync(self) -> None:
-        """Make all that was recorded survive a loss of power; to be called before a checkpoint.
+    def flush(self) -> None:
+        """Write what could not be written before; to be called before a checkpoint.
 
         Raises:
-            RunError: it cannot be written.
+            RunError: it still cannot.
         """
-        self.tracker.sync()
-        for table in (self._clients, self._forgetting, self._tasks):
-            if table:
-                table.file.sync()
+        for file in self._appended().values():
+            file.flush()
 
     def commit(self, temporary: Path, finished: int) -> None:
-        """Turn a folder that holds all ranks' state into a checkpoint.
-
-        Raises:
-            RunError: it cannot be written; older checkpoints are untouched.
-        """
+        """Begin to turn a folder that holds all ranks' state into a checkpoint, which `commits` has then under way."""
         evaluated = self.tracker.history.evaluated
         score = self._federation.model.criterion.score
         goodness = evaluated.goodness(score) if evaluated and evaluated.round == finished else None
         state = {"numerics": self._numerics, "tasks_sha256": self._tasks_sha256, "settings": self._fixed}
-        state["metrics"] = self.tracker.state()
-        if self._clients:
-            state["clients"] = self._clients.file.state()
-        if self._forgetting:
-            state["forgetting"] = self._forgetting.file.state()
-        if self._tasks:
-            state["tasks"] = self._tasks.file.state()
-        checkpoint.commit(self._path, temporary, state, self._config.keep_checkpoints, goodness)
+        files = self._appended()
+        state |= {name: file.state() for name, file in files.items()}
+        self.commits.begin(temporary, state, goodness, [file.sync for file in files.values()])
+
+    def _appended(self) -> dict[str, AppendedCsv]:
+        """The files that grow with the rounds, by the names that a checkpoint has for them."""
+        tables = {"clients": self._clients, "forgetting": self._forgetting, "tasks": self._tasks}
+        return {"metrics": self.tracker.file} | {name: table.file for name, table in tables.items() if table}
 
     def finish(
         self,
@@ -261,6 +260,7 @@ class RunFiles:
         Raises:
             RunError: they cannot be written.
         """
+        self.commits.settle()
         history, classes = self.tracker.history, self._federation.told_apart
         tensors = {name: t.cpu() for name, t in self._federation.model.state_dict(theta).items()}
         write_bytes(self._path / "model.safetensors", save(tensors))
@@ -324,9 +324,8 @@ class RunFiles:
         self._progress.close()
         self.tracker.finish(finished, summary.rounds_to_target["accuracy"])
         self.tracker.close()
-        for table in (self._clients, self._forgetting, self._tasks):
-            if table:
-                table.file.close()
+        for file in self._appended().values():
+            file.close()
         say(result_table(summary))
         return content
 
@@ -336,7 +335,8 @@ class RunFiles:
         write_bytes(self._path / name, image.getvalue())
 
     def close(self) -> None:
-        """Leave the terminal in order."""
+        """Leave the disk and the terminal in order."""
+        self.commits.close()
         logging.getLogger("fl_ddp").removeHandler(self._log)
         self._progress.close()
 

@@ -144,7 +144,7 @@ class Simulation:
         """Write down a round that is over, and save it where that is due."""
         self._record(record, scores, clients)
         if self.finished == self._config.rounds or self.finished % self._config.checkpoint_every == 0:
-            self.save()
+            self.save(wait=False)
 
     def _skip(self, index: int) -> None:
         """A round without clients, or whose clients all fail."""
@@ -172,13 +172,13 @@ class Simulation:
         """Seconds by phase that no round's record holds: the last checkpoint's."""
         return self._watch.lap()
 
-    def save(self) -> None:
-        """Write a checkpoint of the last finished round, all ranks together."""
+    def save(self, *, wait: bool = True) -> None:
+        """Write a checkpoint of the last finished round, all ranks together; see Records.save()."""
         if self.finished:
             with self._watch.phase("checkpoint"):
                 self._ranks.agree(self._hooks.spoilt)
                 self._exchange.compare(self.server)
-                self._records.save(self.finished, self.server, self._memory)
+                self._records.save(self.finished, self.server, self._memory, wait=wait)
 
     def _look_again(self) -> None:
         """Evaluate a model that no round is left for: the initial one, or that of a run without its results."""

@@ -129,7 +129,7 @@ class Unwritten(Records):
         """A check plays all rounds."""
         return False
 
-    def save(self, finished: int, server: Tensors, memory: ClientMemory) -> None:
+    def save(self, finished: int, server: Tensors, memory: ClientMemory, *, wait: bool) -> None:
         """Keep copies, and compare the state before the round with the copy that was made of it."""
         before = self.states[-1] if self.states else self.first
         if finished == 0:
@@ -166,7 +166,7 @@ def play(settings: Settings, cut: Cut | None = None) -> Unwritten:
         if cut:
             simulation.regroup(cut)
         first = federation.first_memory(federation.method.init_client())
-        kept.save(0, simulation.server, ClientMemory(first, SOLO.device))
+        kept.save(0, simulation.server, ClientMemory(first, SOLO.device), wait=True)
         for _ in simulation.rounds():
             pass
     return kept

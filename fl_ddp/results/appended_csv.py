@@ -44,14 +44,19 @@ class AppendedCsv:
         """Add rows, by column, at once.
 
         Raises:
-            RunError: they cannot be written; sync(), or the next rows, try it again.
+            RunError: they cannot be written; flush(), or the next rows, try it again.
         """
         text = io.StringIO()
         csv.DictWriter(text, self._columns, lineterminator="\n").writerows(rows)
         self._unwritten += text.getvalue().encode()
-        self._write()
+        self.flush()
 
-    def _write(self) -> None:
+    def flush(self) -> None:
+        """Write what could not be written before; to be called before a checkpoint.
+
+        Raises:
+            RunError: it still cannot.
+        """
         lines = memoryview(self._unwritten)
         with writing(self._path):
             os.ftruncate(self._file.fileno(), self._size)
@@ -66,12 +71,11 @@ class AppendedCsv:
         return {"bytes": self._size, "sha256": self._sha256.hexdigest()}
 
     def sync(self) -> None:
-        """Make what was appended survive a loss of power.
+        """Make what was appended survive a loss of power; another thread may do so.
 
         Raises:
             RunError: it cannot be written.
         """
-        self._write()
         with writing(self._path):
             os.fsync(self._file.fileno())
 

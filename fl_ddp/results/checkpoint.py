@@ -23,7 +23,8 @@ import math
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -125,6 +126,47 @@ def commit(run: Path, temporary: Path, state: Mapping[str, object], keep: int, g
             if folder != best:
                 shutil.rmtree(folder)
     return final
+
+
+class Committer:
+    """Commits checkpoints while the run goes on, one at a time, in a thread that only waits for the disk. Rank 0 only.
+
+    Attributes:
+        newest: round of the newest one on the disk; -1 if there is none.
+    """
+
+    def __init__(self, run: Path, keep: int, newest: int) -> None:
+        """Of a run's folder, with as many checkpoints kept, of which the newest is after this round."""
+        self._run, self._keep, self.newest = run, keep, newest
+        self._pool = ThreadPoolExecutor(1, "checkpoint")
+        self._under_way: Future[None] | None = None
+
+    def begin(
+        self, temporary: Path, state: Mapping[str, object], goodness: float | None, before: Sequence[Callable[[], None]]
+    ) -> None:
+        """Begin one as commit() does, after what must be on the disk before it; raises as settle()."""
+
+        def write() -> None:
+            for each in before:
+                each()
+            self.newest = _round(commit(self._run, temporary, state, self._keep, goodness))
+
+        self.settle()
+        self._under_way = self._pool.submit(write)
+
+    def settle(self) -> None:
+        """Wait for the one under way.
+
+        Raises:
+            RunError: it could not be written, which is told once; older checkpoints are untouched.
+        """
+        under_way, self._under_way = self._under_way, None
+        if under_way:
+            under_way.result()
+
+    def close(self) -> None:
+        """Wait for the last time, whatever comes of it."""
+        self._pool.shutdown()
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from matplotlib.figure import Figure
 
+from fl_ddp.results.appended_csv import AppendedCsv
 from fl_ddp.results.client_table import ClientScores, spread
 from fl_ddp.results.forgetting import average, forgetting
 from fl_ddp.results.metrics import Columns, Metrics, Record, perplexity
@@ -190,17 +191,10 @@ class Tracker:
         """
         self._events.figure(tag, figure, step, time.time())
 
-    def state(self) -> dict[str, object]:
-        """What a checkpoint has to store."""
-        return self._metrics.file.state()
-
-    def sync(self) -> None:
-        """Make the records survive a loss of power; to be called before a checkpoint.
-
-        Raises:
-            RunError: they cannot be written.
-        """
-        self._metrics.file.sync()
+    @property
+    def file(self) -> AppendedCsv:
+        """metrics.csv."""
+        return self._metrics.file
 
     def finish(self, rounds: int, rounds_to_target: Mapping[str, int | None]) -> None:
         """Tell TensorBoard that the run has all its rounds.

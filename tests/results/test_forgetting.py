@@ -53,7 +53,7 @@ def test_what_was_best_before_a_resume_still_counts(tmp_path: Path, cut: int) ->
     run = Tracker(tmp_path, Columns(CLASSES, ()), {})
     for round in range(cut):
         run.record(record(round))
-    again = Tracker(tmp_path, Columns(CLASSES, ()), {}, run.state())
+    again = Tracker(tmp_path, Columns(CLASSES, ()), {}, run.file.state())
     for round in range(cut, 9):
         again.record(record(round))
     with (tmp_path / "metrics.csv").open(newline="") as file:

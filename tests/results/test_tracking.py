@@ -51,9 +51,9 @@ def tracked(folder: Path, rounds: range) -> dict[str, object]:
     whole = tracker(folder)
     for round in rounds:
         whole.record(record(round))
-    whole.sync()
+    whole.file.sync()
     whole.close()
-    return whole.state()
+    return whole.file.state()
 
 
 def curves(folder: Path) -> dict[str, list[tuple[int, float, float]]]:
@@ -192,7 +192,7 @@ def test_resume_and_replay_give_the_same_files_and_no_doubled_steps(tmp_path: Pa
     first = tracker(tmp_path / "cut")
     for round in range(kept + 1):
         first.record(record(round))
-    state = json.loads(json.dumps(first.state()))
+    state = json.loads(json.dumps(first.file.state()))
     for round in range(kept + 1, 7):
         first.record(replace(record(round), train_loss=-1.0))
     # Killed in the middle of a row and of an event; the first tracker is never closed.

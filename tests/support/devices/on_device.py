@@ -53,7 +53,7 @@ class Kept(Unwritten):
 
     memory: ClientMemory
 
-    def save(self, finished: int, server: Tensors, memory: ClientMemory) -> None:
+    def save(self, finished: int, server: Tensors, memory: ClientMemory, *, wait: bool) -> None:
         """Keep where clients' memory is."""
         self.memory = memory
 
