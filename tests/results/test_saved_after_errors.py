@@ -1,4 +1,4 @@
-"""A round that fails in the middle of its end is saved as a whole or not at all."""
+"""A round that fails in the middle of its end, or on its way to the disk, is saved as a whole or not at all."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import errno
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
+from threading import Event
 
 import pytest
 from launching import SMALL, checkpoints, numbers, resumed, simulated
@@ -16,9 +17,12 @@ from fl_ddp.errors import ConfigError, RunError
 from fl_ddp.host.atomic_file import writing
 from fl_ddp.methods.fedavg import FedAvg
 from fl_ddp.methods.fedcl import FedCL
-from fl_ddp.protocol import Tensors
+from fl_ddp.protocol import Tensors, Upload
 from fl_ddp.ranks.memory import OnHost
+from fl_ddp.results import checkpoint
+from fl_ddp.results.checkpoint import commit
 
+OFTEN: Mapping[str, object] = {**SMALL, "checkpoint_every": 1, "keep_checkpoints": 9, "rounds": 4}
 REMEMBERING: Mapping[str, object] = {**SMALL, "method": "Scaffold", "keep_checkpoints": 3, "lanes": 1}
 
 
@@ -121,4 +125,65 @@ def test_a_client_that_writes_into_the_servers_state_is_refused_and_nothing_of_i
             simulated({**settings, "checkpoint_every": 9}, tmp_path)
     run = tmp_path / "run"
     assert not checkpoints(run)
+    assert numbers(resumed(run)) == numbers(whole)
+
+
+def test_a_round_trains_while_the_one_before_gets_to_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    trained, usual = Event(), FedAvg.client_update
+
+    def update(self: FedAvg, group: Group, server: Tensors, memory: Tensors) -> Upload:
+        if group.round == 1:
+            trained.set()
+        return usual(self, group, server, memory)
+
+    def slow(*given: object) -> Path:
+        assert trained.wait(20.0)
+        return commit(*given)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(FedAvg, "client_update", update)
+    monkeypatch.setattr(checkpoint, "commit", slow)
+    run = simulated(OFTEN, tmp_path)
+    assert checkpoints(run) == [f"round_{i:06d}" for i in (1, 2, 3, 4)]
+
+
+@pytest.mark.parametrize(
+    ("every", "fails", "saved"), [(1, 1, [2]), (1, 2, [1, 3]), (1, 4, [1, 2, 3, 4]), (2, 2, [3]), (9, 4, [4])]
+)
+def test_a_checkpoint_that_fails_ends_the_run_which_saves_what_is_finished(
+    every: int, fails: int, saved: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is heard of in the round after it."""
+    whole = simulated({**OFTEN, "name": "whole"}, tmp_path)
+
+    def failing(*given: object) -> Path:
+        temporary = given[1]
+        if temporary.name == f".round_{fails:06d}.tmp" and not failed.is_set():  # type: ignore[attr-defined]
+            failed.set()
+            raise RunError(f"{temporary}: cannot be written (No space left on device)")
+        return commit(*given)  # type: ignore[arg-type]
+
+    failed = Event()
+    with monkeypatch.context() as disk:
+        disk.setattr(checkpoint, "commit", failing)
+        with pytest.raises(RunError, match=rf"tmp: cannot be written .*; round {saved[-1]} is saved in "):
+            simulated({**OFTEN, "checkpoint_every": every}, tmp_path)
+    run = tmp_path / "run"
+    assert checkpoints(run) == [f"round_{i:06d}" for i in saved]
+    assert numbers(resumed(run)) == numbers(whole)
+
+
+def test_a_disk_that_stays_full_leaves_the_checkpoint_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = simulated({**OFTEN, "name": "whole"}, tmp_path)
+
+    def failing(*given: object) -> Path:
+        if given[1].name > ".round_000001.tmp":  # type: ignore[attr-defined]
+            raise RunError("no space")
+        return commit(*given)  # type: ignore[arg-type]
+
+    with monkeypatch.context() as disk:
+        disk.setattr(checkpoint, "commit", failing)
+        with pytest.raises(RunError, match=r"no space; round 1 is saved in "):
+            simulated(OFTEN, tmp_path)
+    run = tmp_path / "run"
+    assert checkpoints(run) == ["round_000001"]
     assert numbers(resumed(run)) == numbers(whole)
