@@ -8,7 +8,8 @@
 The workload is the importance paper's: 10 of 100 clients a round, 600 samples of 28 x 28 pixels each, batch 10, one
 epoch of 60 batches, SGD with lr 0.01. Pixels are random: the arithmetic is the same. The eager loop is what other
 simulators do for each client: nn.Module, torch.optim.SGD, one batch after another; its data lie ready as floats, so
-loading costs it nothing. Eager and vectorised blocks alternate, so that noise of the machine meets both.
+loading costs it nothing. Eager and vectorised blocks alternate, so that noise of the machine meets both. What a round
+spends outside of training is measured behind that, in as many rounds one after the other, as a run has them.
 """
 
 from __future__ import annotations
@@ -95,7 +96,7 @@ def measure(
             "cohort": COHORT,
             "batch_size": BATCH,
             "lr": 0.01,
-            "rounds": rounds + 2,
+            "rounds": 2 * rounds + 2,
             "device": device,
             "out": str(folder / "runs"),
             "name": f"{workload}-{ranks.size}",
@@ -116,7 +117,7 @@ def measure(
         next(left)
     first_round = time.perf_counter() - began
     eager_client(module, x, y, eager_steps)
-    eager, whole = [], 0.0
+    eager = list[float]()
     for _ in range(rounds):
         ranks.wait()
         began = time.perf_counter()
@@ -124,10 +125,13 @@ def measure(
         synchronize(ranks)
         eager.append((time.perf_counter() - began) / eager_steps / ranks.size * 1e6)
         ranks.wait()
-        began = time.perf_counter()
         with one_torch_thread(ranks.device.type):
             next(left)
-        whole += time.perf_counter() - began
+    began = time.perf_counter()
+    with one_torch_thread(ranks.device.type):
+        for _ in range(rounds):
+            next(left)
+    whole = time.perf_counter() - began
     records.release()
     if not ranks.is_main:
         return {}
@@ -151,12 +155,16 @@ def checksum_seconds(server: Tensors, ranks: Ranks) -> float:
 def summarise(
     run: Path, eager: list[float], whole: float, first_round: float, federation: Federation, steps: int
 ) -> Numbers:
-    """Numbers of a workload from its metrics.csv and the seconds of all rounds but the first, which compiles."""
+    """Numbers of a workload from its metrics.csv and the seconds of the rounds that follow each other.
+
+    The first round compiles; then as many alternate with eager blocks as come one after the other.
+    """
     with (run / "metrics.csv").open() as file:
-        rows = list(csv.DictReader(file))[1:]
+        rows = list(csv.DictReader(file))
     phases = {name: [float(row[name]) for row in rows] for name in rows[0] if is_of_phase(name)}
-    train = [seconds / COHORT / steps * 1e6 for seconds in phases["time_training"]]
-    outside = whole - sum(phases["time_training"]) - sum(phases["time_evaluation"])
+    rounds = len(eager)
+    train = [seconds / COHORT / steps * 1e6 for seconds in phases["time_training"][1 : rounds + 1]]
+    outside = whole - sum(phases["time_training"][-rounds:]) - sum(phases["time_evaluation"][-rounds:])
     cuda = federation.model.device.type == "cuda"
     peak = torch.cuda.max_memory_allocated() if cuda else resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     return {
@@ -170,8 +178,8 @@ def summarise(
         "speedup": statistics.median(eager) / statistics.median(train),
         "speedup_of_least": min(eager) / min(train),
         "share_outside_training_and_evaluation": outside / whole,
-        "milliseconds_a_round": 1e3 * whole / len(rows),
-        "evaluation_milliseconds": 1e3 * statistics.median(phases["time_evaluation"]),
+        "milliseconds_a_round": 1e3 * whole / rounds,
+        "evaluation_milliseconds": 1e3 * statistics.median(phases["time_evaluation"][-rounds:]),
         "first_round_seconds": first_round,
         "peak_megabytes": peak / 1e6,
     }
