@@ -127,6 +127,8 @@ def measure(
         ranks.wait()
         with one_torch_thread(ranks.device.type):
             next(left)
+    ranks.wait()
+    synchronize(ranks)
     began = time.perf_counter()
     with one_torch_thread(ranks.device.type):
         for _ in range(rounds):

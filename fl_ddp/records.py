@@ -100,10 +100,12 @@ class Records:
 
     def release(self) -> None:
         """Let another run, of this process or another, go on in the folder; a second call does nothing."""
-        if self._files:
-            self._files.close()
-        if self._folder:
-            self._folder.close()
+        try:
+            if self._files:
+                self._files.close()
+        finally:
+            if self._folder:
+                self._folder.close()
 
     @property
     def lanes(self) -> int:
@@ -138,6 +140,7 @@ class Records:
             self._files.round(record, clients, scores.of_tasks if scores else ())
             answers = [callback(record) for callback in self._callbacks]
             self._asked_to_stop = any(isinstance(answer, bool | np.bool_) and bool(answer) for answer in answers)
+            self._files.commits.hear()
 
     def ends_early(self) -> bool:
         """Whether the run ends before its last round; rank 0 decides for all."""
@@ -157,25 +160,27 @@ class Records:
             finished: number of rounds.
             server: its state.
             memory: the clients'.
-            wait: until it is on the disk; if not, the next round(), save() or close() hears of it.
+            wait: until it is on the disk; if not, a later round() or save() hears of it.
 
         Raises:
             RunError: it, or the one before, cannot be written; older checkpoints are untouched.
         """
         if wait:
-            self.saved = self._begun = self._newest()
+            self.settle()
         if finished != self._begun:
             self._begin_saving(finished, server, memory)
         if wait:
             self._ranks.together(lambda: self._files.commits.settle() if self._files else None)
             self.saved = finished
 
-    def _newest(self) -> int:
-        """The round that the newest checkpoint is after, once none is under way, also of one that came to nothing."""
+    def settle(self) -> None:
+        """Wait for the checkpoint that is under way, all ranks together; one that comes to nothing is told."""
         if self._files:
-            with suppress(Exception):
+            try:
                 self._files.commits.settle()
-        return int(self._ranks.share(str(self._files.commits.newest) if self._files else ""))
+            except RunError as error:
+                self.tell(f"warning: {error}")
+        self.saved = self._begun = int(self._ranks.share(str(self._files.newest) if self._files else ""))
 
     def _begin_saving(self, finished: int, server: Tensors, memory: ClientMemory) -> None:
         ranks, files = self._ranks, self._files
@@ -190,7 +195,6 @@ class Records:
             return made
 
         temporary = Path(ranks.share(str(ranks.together(begin) or "")))
-        self.saved = self._begun
 
         def remember() -> None:
             if memory.initial:

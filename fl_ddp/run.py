@@ -191,6 +191,7 @@ def _saved_whatever_comes(simulation: Simulation, ranks: Ranks, records: Records
             raise
         except Exception:
             pass  # what came first is told, with what is saved
+        records.settle()
         ranks.agree(_with_way_out(told or error, simulation, records))
         raise
 

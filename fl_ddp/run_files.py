@@ -6,7 +6,7 @@ import hashlib
 import io
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,13 +17,14 @@ from torch import Tensor
 
 from fl_ddp.config.absolute_paths import with_absolute_paths
 from fl_ddp.config.command_line import fixed
-from fl_ddp.config.settings import Choice, Config
+from fl_ddp.config.settings import Config, flat
 from fl_ddp.config.yaml_file import to_yaml
 from fl_ddp.course.progress import Progress, result_table
 from fl_ddp.errors import ConfigError, RunError
 from fl_ddp.evaluation import Scores
 from fl_ddp.federation import Federation, num_idle
 from fl_ddp.host.atomic_file import write_bytes, write_text
+from fl_ddp.host.background import Background
 from fl_ddp.host.stdout import say
 from fl_ddp.host.stopwatch import PHASES
 from fl_ddp.partitions.saved import SavedPartition, read_partition, write_partition
@@ -73,7 +74,8 @@ class RunFiles:
 
     Attributes:
         tracker: of the run's course.
-        commits: its checkpoints.
+        commits: what turns folders into checkpoints.
+        newest: number of finished rounds that the newest checkpoint is after; -1 if there is none.
     """
 
     def __init__(self, path: Path, config: Config, federation: Federation, ranks: Ranks, finished: int | None) -> None:
@@ -92,7 +94,7 @@ class RunFiles:
             RunError: a file cannot be written.
         """
         self._path, self._config, self._federation = path, config, federation
-        self.commits = checkpoint.Committer(path, config.keep_checkpoints, -1 if finished is None else finished)
+        self.commits, self.newest = Background("the checkpoint"), -1 if finished is None else finished
         self._numerics = numerics(config, federation.lanes, ranks)
         self._tasks_sha256, self._fixed = federation.worlds.sha256, fixed(config)
         kept = KeptFiles(config, federation.worlds, federation.turnout, federation.pace)
@@ -132,7 +134,7 @@ class RunFiles:
         )
         # a checkpoint without its metrics is broken, and must not have metrics.csv begin anew; clients.csv is younger
         metrics = known["metrics"] if finished is not None else None
-        self.tracker = Tracker(path, columns, _settings(config), metrics)
+        self.tracker = Tracker(path, columns, flat(config), metrics)
         self._clients = (
             ClientTable(path / "clients.csv", known.get("clients"), loss.score) if config.local_test else None
         )
@@ -178,8 +180,7 @@ class RunFiles:
         """Add a finished round, how its clients' models do, what they have forgotten, and accuracies on tasks.
 
         Raises:
-            RunError: something of it, or of the checkpoint before it, cannot be written; all else is, and flush() tries
-                it again.
+            RunError: something of it cannot be written; all else is, and flush() tries it again.
         """
         failures: list[RunError] = []
 
@@ -189,7 +190,6 @@ class RunFiles:
             except RunError as error:
                 failures.append(error)
 
-        add(self.commits.settle)
         add(self.tracker.record, record)
         if self._clients and clients.scores:
             add(self._clients.add, record.round, clients.scores)
@@ -223,14 +223,25 @@ class RunFiles:
             file.flush()
 
     def commit(self, temporary: Path, finished: int) -> None:
-        """Begin to turn a folder that holds all ranks' state into a checkpoint, which `commits` has then under way."""
+        """Begin to turn a folder that holds all ranks' state into a checkpoint, which `commits` has then under way.
+
+        Raises:
+            RunError: the one before could not be written; older checkpoints are untouched.
+        """
         evaluated = self.tracker.history.evaluated
         score = self._federation.model.criterion.score
         goodness = evaluated.goodness(score) if evaluated and evaluated.round == finished else None
         state = {"numerics": self._numerics, "tasks_sha256": self._tasks_sha256, "settings": self._fixed}
         files = self._appended()
         state |= {name: file.state() for name, file in files.items()}
-        self.commits.begin(temporary, state, goodness, [file.sync for file in files.values()])
+
+        def write() -> None:
+            for file in files.values():
+                file.sync()
+            checkpoint.commit(self._path, temporary, state, self._config.keep_checkpoints, goodness)
+            self.newest = finished
+
+        self.commits.begin(write)
 
     def _appended(self) -> dict[str, AppendedCsv]:
         """The files that grow with the rounds, by the names that a checkpoint has for them."""
@@ -260,7 +271,6 @@ class RunFiles:
         Raises:
             RunError: they cannot be written.
         """
-        self.commits.settle()
         history, classes = self.tracker.history, self._federation.told_apart
         tensors = {name: t.cpu() for name, t in self._federation.model.state_dict(theta).items()}
         write_bytes(self._path / "model.safetensors", save(tensors))
@@ -335,10 +345,14 @@ class RunFiles:
         write_bytes(self._path / name, image.getvalue())
 
     def close(self) -> None:
-        """Leave the disk and the terminal in order."""
-        self.commits.close()
-        logging.getLogger("fl_ddp").removeHandler(self._log)
-        self._progress.close()
+        """Leave the disk and the terminal in order; a checkpoint that comes to nothing now is told."""
+        try:
+            self.commits.close()
+        except RunError as error:
+            self.tell(f"warning: {error}")
+        finally:
+            logging.getLogger("fl_ddp").removeHandler(self._log)
+            self._progress.close()
 
     def _tell_what_begins(self, finished: int, ranks: Ranks) -> None:
         config = self._config
@@ -378,19 +392,3 @@ def _in_words(rounds: Sequence[int]) -> str:
     last = next(r for r, after in zip(rounds, [*rounds[1:], 0], strict=True) if after != r + 1)
     more = len(rounds) - (last - first + 1)
     return (f"round {first}" if first == last else f"rounds {first} to {last}") + (f" and {more} more" if more else "")
-
-
-def _settings(config: Config) -> dict[str, object]:
-    """A run's settings as flat names, for TensorBoard's table of hyper-parameters; not where it lies."""
-    return {
-        f.name: value.name if isinstance(value, Choice) else value
-        for f in fields(config)
-        for value in [getattr(config, f.name)]
-        if f.name not in ("out", "name", "resume")
-    } | {
-        f"{f.name}.{option}": value
-        for f in fields(config)
-        for choice in [getattr(config, f.name)]
-        if isinstance(choice, Choice)
-        for option, value in choice.init_args.items()
-    }

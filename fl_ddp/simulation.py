@@ -144,7 +144,7 @@ class Simulation:
         """Write down a round that is over, and save it where that is due."""
         self._record(record, scores, clients)
         if self.finished == self._config.rounds or self.finished % self._config.checkpoint_every == 0:
-            self.save(wait=False)
+            self.save(wait=self.finished == self._config.rounds)
 
     def _skip(self, index: int) -> None:
         """A round without clients, or whose clients all fail."""
@@ -397,4 +397,4 @@ class Simulation:
         try:
             self._records.round(replace(record, seconds=self._watch.lap(), wall=time.time()), scores, clients)
         except Exception as error:
-            self._exchange.late = error
+            self._exchange.late = self._exchange.late or error

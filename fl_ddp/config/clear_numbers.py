@@ -3,15 +3,33 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping
 
-_BASE_EIGHT = r"[-+]?0[0-7_]*[0-7][0-7_]*"
-_BASE_SIXTY = r"[-+]?[0-9][0-9_]*(:[0-5]?[0-9])+(\.[0-9_]*)?"
-_UNCLEAR = re.compile(rf"{_BASE_EIGHT}|{_BASE_SIXTY}")
+_BASE_EIGHT = re.compile(r"[-+]?0[0-7_]+")
+_BASE_SIXTY = re.compile(r"[-+]?[0-9][0-9_]*(:[0-5]?[0-9])+(\.[0-9_]*)?")
+_BETWEEN = re.compile(r"[\s,\[\]{}'\"]+")
 
-ACCEPTED = "numbers without leading zeros and colons, texts in quotes"
+ACCEPTED = "numbers without leading zeros and colons"
 
 
-def unclear(text: str) -> str | None:
-    """What is written in a YAML number, or a list of them, that has another reading; None if nothing is."""
-    parts = re.split(r"[\s,\[\]]+", text)
-    return next((part for part in parts if _UNCLEAR.fullmatch(part)), None)
+def unclear(value: object) -> str | None:
+    """What is written in a number, or in lists and mappings of them, that YAML reads otherwise; None if nothing is."""
+    return next((part for text in _texts(value) for part in _BETWEEN.split(text) if _has_two_readings(part)), None)
+
+
+def _texts(value: object) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, list | tuple):
+        for each in value:
+            yield from _texts(each)
+    elif isinstance(value, Mapping):
+        for each in value.values():
+            yield from _texts(each)
+
+
+def _has_two_readings(part: str) -> bool:
+    if _BASE_EIGHT.fullmatch(part):
+        digits = part.replace("_", "")
+        return int(digits, 8) != int(digits)
+    return _BASE_SIXTY.fullmatch(part) is not None

@@ -82,6 +82,10 @@ class Options:
         hint = self.by_name[name].type
         if given.typed and isinstance(given.value, str) and str in (hint, *get_args(hint)):
             return given.value  # jsonargparse would take the text "null" for null
+        part = unclear(given.value) if _of_numbers(hint) else None
+        # alone on the command line 010 is Python's to read, as ten
+        if part and not (not given.typed and part == given.value and ":" not in part):
+            raise ConfigError(given.where, f"{part} has two readings", ACCEPTED)
         try:
             if given.typed and given.value is not None:
                 value = self.parser.parse_object({name: given.value}, defaults=False)[name]
@@ -102,8 +106,6 @@ class Options:
                 raise ConfigError(given.where, f"{shown} is not a finite number") from error
             what = "is unknown" if get_origin(hint) is Literal else "has the wrong type"
             raise ConfigError(given.where, f"{shown} {what}", accepted) from error
-        if not given.typed and (part := unclear(str(given.value))) and not _is_plain(part, value):
-            raise ConfigError(given.where, f"{part} has two readings", ACCEPTED)
         if not finite(value):
             raise ConfigError(given.where, f"{given.value} is not a finite number")
         return value
@@ -178,11 +180,9 @@ def _likeness(word: str, name: str) -> float:
     return SequenceMatcher(None, word.lower(), name.lower()).ratio()
 
 
-def _is_plain(written: str, value: object) -> bool:
-    """Whether a number was taken as it is written, or what is written for no number."""
-    if isinstance(value, list | tuple):
-        return all(isinstance(each, str) for each in value)
-    return not isinstance(value, int | float) or (":" not in written and float(written) == value)
+def _of_numbers(hint: object) -> bool:
+    """Whether a type, or one in it, is of numbers."""
+    return hint in (int, float) or any(map(_of_numbers, get_args(hint)))
 
 
 def _alone(given: Given) -> Given | None:

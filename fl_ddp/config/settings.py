@@ -327,3 +327,19 @@ class Config:
         unknown = changes.keys() - {f.name for f in fields(self)}
         assert not unknown, unknown
         return replace(self, **changes).checked()  # type: ignore[arg-type]
+
+
+def flat(config: Config) -> dict[str, object]:
+    """A run's settings as flat names, for TensorBoard's table of hyper-parameters; not where it lies."""
+    return {
+        f.name: value.name if isinstance(value, Choice) else value
+        for f in fields(config)
+        for value in [getattr(config, f.name)]
+        if f.name not in ("out", "name", "resume")
+    } | {
+        f"{f.name}.{option}": value
+        for f in fields(config)
+        for choice in [getattr(config, f.name)]
+        if isinstance(choice, Choice)
+        for option, value in choice.init_args.items()
+    }

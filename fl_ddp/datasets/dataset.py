@@ -170,7 +170,9 @@ class Dataset(ABC):
                 raise ConfigError(images, f"{x.dtype} of shape {list(x.shape)} is no input", wanted)
             if x.dtype == np.uint8 and channels_are_behind(x.shape):
                 raise ConfigError(
-                    images, f"shape {list(x.shape)} has its channels last", "[N, channels, height, width]"
+                    images,
+                    f"shape {list(x.shape)} has its channels last",
+                    "pixels [N, channels, height, width], or float32",
                 )
             if targets == "classes" and (y.dtype != np.int64 or y.ndim != 1):
                 what = f"{y.dtype} of shape {list(y.shape)} are no labels"

@@ -35,10 +35,10 @@ def names_of(given: object, refused: Callable[[str, str], ConfigError]) -> tuple
 
 
 def array_of(given: object, refused: Callable[[str, str], ConfigError]) -> np.ndarray:
-    """An array as torch can take it; arguments and errors as of names_of."""
+    """An array as torch can take it: copied only if it goes backwards; arguments and errors as of names_of."""
     if not isinstance(given, np.ndarray):
         raise refused(form_of(given), "a numpy array")
-    return np.ascontiguousarray(given)
+    return given.copy() if any(stride < 0 for stride in given.strides) else given
 
 
 def owners_as(given: object, refused: Callable[[str, str], ConfigError]) -> Owners | None:
@@ -60,5 +60,6 @@ def whole(given: object, refused: Callable[[str, str], ConfigError]) -> int:
 
 
 def channels_are_behind(shape: Sequence[int]) -> bool:
-    """Whether pixels of this shape [N, ...] are likely [N, height, width, channels]."""
-    return shape[3] in _CHANNELS and shape[1] not in _CHANNELS and min(shape[1:3]) >= _LEAST_SIDE
+    """Whether pixels of this shape [N, ...] are likely [N, height, width, channels], and no signals."""
+    least, most = sorted(shape[1:3])
+    return shape[3] in _CHANNELS and shape[1] not in _CHANNELS and least >= _LEAST_SIDE and most <= 2 * least

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from difflib import get_close_matches
 from inspect import isfunction
+from numbers import Integral, Real
 
 import numpy as np
 from torch import Tensor
@@ -253,9 +254,9 @@ def refuse_unusable(method: object, base: type) -> None:
     """
     owner = type(method)
     proxy, batch, trains = (getattr(method, name) for name in ("proxy", "proxy_batch", "trains_on_server"))
-    if isinstance(proxy, bool) or not isinstance(proxy, int | float) or not 0 <= proxy <= 1:
+    if isinstance(proxy, bool) or not isinstance(proxy, Real) or not 0 <= float(proxy) <= 1:
         raise ConfigError("--method: proxy", f"is {proxy} in {owner.__name__}", "0 <= proxy <= 1, a property")
-    if isinstance(batch, bool) or not isinstance(batch, int) or batch < 1:
+    if proxy and (isinstance(batch, bool) or not isinstance(batch, Integral) or batch < 1):
         what = f"is {batch} in {owner.__name__}"
         raise ConfigError("--method: proxy_batch", what, "whole numbers from 1 up, a property")
     hook = "server_train"

@@ -33,6 +33,12 @@ def sync_folder(path: Path) -> None:
         os.close(descriptor)
 
 
+def sync_file(path: Path) -> None:
+    """Make what a file holds survive a loss of power."""
+    with path.open("rb+") as file:
+        os.fsync(file.fileno())
+
+
 def write_synced(path: Path, content: bytes) -> None:
     """Write a file that survives a loss of power once it has its final name.
 

@@ -20,11 +20,9 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import os
 import re
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,10 +33,11 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 
 from fl_ddp.errors import ConfigError, RunError
-from fl_ddp.host.atomic_file import sync_folder, write_synced, writing
+from fl_ddp.host.atomic_file import sync_file, sync_folder, write_synced, writing
 from fl_ddp.protocol import Tensors
 
 FORMAT = 1
+SERVER = "server.safetensors"
 
 
 class _CutShortError(Exception):
@@ -60,12 +59,12 @@ def begin(run: Path, round: int) -> Path:
 
 
 def write_server(temporary: Path, server: Tensors) -> None:
-    """Write the server state into a folder made by begin(). Rank 0 only.
+    """Write the server state into a folder made by begin(), not yet to the disk. Rank 0 only.
 
     Raises:
         RunError: the disk is full or the like; the temporary folder is gone, older checkpoints are untouched.
     """
-    _write(temporary / "server.safetensors", server)
+    _write(temporary / SERVER, server)
 
 
 def write_memory(temporary: Path, rank: int, memory: Tensors) -> None:
@@ -80,7 +79,10 @@ def write_memory(temporary: Path, rank: int, memory: Tensors) -> None:
         RunError: like write_server().
     """
     assert all(len(tensor) == len(memory["ids"]) for tensor in memory.values())
-    _write(temporary / f"memory.{rank}.safetensors", memory)
+    file = temporary / f"memory.{rank}.safetensors"
+    _write(file, memory)
+    with _undone_on_failure(temporary):
+        sync_file(file)  # which rank 0 may not be able to do, on another machine
 
 
 def commit(run: Path, temporary: Path, state: Mapping[str, object], keep: int, goodness: float | None) -> Path:
@@ -102,6 +104,7 @@ def commit(run: Path, temporary: Path, state: Mapping[str, object], keep: int, g
     final = temporary.with_name(temporary.name.removeprefix(".").removesuffix(".tmp"))
     document: dict[str, object] = {"format": FORMAT, "round": _round(final), "accuracy": goodness, "state": dict(state)}
     with _undone_on_failure(temporary):
+        sync_file(temporary / SERVER)
         files = {}
         for digest in sorted(temporary.glob("*.sha256")):
             files[digest.stem] = json.loads(digest.read_text())
@@ -126,47 +129,6 @@ def commit(run: Path, temporary: Path, state: Mapping[str, object], keep: int, g
             if folder != best:
                 shutil.rmtree(folder)
     return final
-
-
-class Committer:
-    """Commits checkpoints while the run goes on, one at a time, in a thread that only waits for the disk. Rank 0 only.
-
-    Attributes:
-        newest: round of the newest one on the disk; -1 if there is none.
-    """
-
-    def __init__(self, run: Path, keep: int, newest: int) -> None:
-        """Of a run's folder, with as many checkpoints kept, of which the newest is after this round."""
-        self._run, self._keep, self.newest = run, keep, newest
-        self._pool = ThreadPoolExecutor(1, "checkpoint")
-        self._under_way: Future[None] | None = None
-
-    def begin(
-        self, temporary: Path, state: Mapping[str, object], goodness: float | None, before: Sequence[Callable[[], None]]
-    ) -> None:
-        """Begin one as commit() does, after what must be on the disk before it; raises as settle()."""
-
-        def write() -> None:
-            for each in before:
-                each()
-            self.newest = _round(commit(self._run, temporary, state, self._keep, goodness))
-
-        self.settle()
-        self._under_way = self._pool.submit(write)
-
-    def settle(self) -> None:
-        """Wait for the one under way.
-
-        Raises:
-            RunError: it could not be written, which is told once; older checkpoints are untouched.
-        """
-        under_way, self._under_way = self._under_way, None
-        if under_way:
-            under_way.result()
-
-    def close(self) -> None:
-        """Wait for the last time, whatever comes of it."""
-        self._pool.shutdown()
 
 
 @dataclass(frozen=True)
@@ -194,7 +156,7 @@ class Checkpoint:
         Raises:
             ConfigError: the file holds something else.
         """
-        file = self.path / "server.safetensors"
+        file = self.path / SERVER
         with _reading(file), safe_open(file, "pt") as tensors:
             # Cloned, because safetensors may map the file, which pruning removes later.
             server = {name: tensors.get_tensor(name).clone() for name in sorted(tensors.keys())}
@@ -268,8 +230,7 @@ def _write(path: Path, tensors: Tensors) -> None:
             save_file(_separate(tensors), path)
         except SafetensorError as error:
             raise RunError(f"{path}: cannot be written ({error})") from error
-        with path.open("rb+") as file:
-            os.fsync(file.fileno())
+        with path.open("rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
         # Each rank hashes its own file; rank 0 only collects.
         path.with_name(f"{path.name}.sha256").write_text(json.dumps({"size": path.stat().st_size, "sha256": digest}))

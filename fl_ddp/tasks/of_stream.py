@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from numbers import Integral, Real
 from typing import TypeVar
 
 import numpy as np
@@ -16,6 +17,9 @@ from fl_ddp.protocol import Indices, Origin, form_of
 from fl_ddp.streams.stream import Stream
 
 Given = TypeVar("Given")
+
+_LOOKED_AT = 100_000
+"""Rounds whose tasks are looked at before a run."""
 
 
 def classes_in(stream: Stream, names: tuple[str, ...]) -> tuple[str, ...]:
@@ -42,19 +46,19 @@ def refuse_other_tasks(stream: Stream, rounds: int) -> None:
             an earlier one than in the round before.
     """
     given: object = stream.num_tasks
-    if not isinstance(given, int | np.integer) or isinstance(given, bool) or given < 1:
-        what = f"is {given}" if isinstance(given, int | float) else f"is {type(given).__name__}"
+    if not isinstance(given, Integral) or isinstance(given, bool) or given < 1:
+        what = f"is {given}" if isinstance(given, Real) else f"is {type(given).__name__}"
         raise ConfigError(
             f"--stream: num_tasks of {type(stream).__name__}", what, "a whole number from 1 up, a property"
         )
     if type(stream).task is Stream.task:
         return
     before = 0
-    for index in range(rounds + 1):  # who ends a task asks about the round behind it
-        task: object = stream.task(index)
-        if not isinstance(task, int | np.integer) or not before <= task < given:
-            what = f"gives {task} in round {index + 1}"
-            raise ConfigError(_who(stream, "task"), what, f"whole numbers from {before} to {given - 1}, counted from 0")
+    for index in range(min(rounds, _LOOKED_AT) + 1):  # who ends a task asks about the round behind it
+        task: object = _called(stream, "task", partial(stream.task, index))
+        if not isinstance(task, Integral) or not before <= int(task) < int(given):
+            accepted = f"whole numbers from {before} to {given - 1}, counted from 0; one that comes again has another"
+            raise ConfigError(_who(stream, "task"), f"gives {task} in round {index + 1}", accepted)
         before = int(task)
 
 

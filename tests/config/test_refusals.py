@@ -74,7 +74,11 @@ from fl_ddp.errors import ConfigError
         ("--lr_schedule cosine --lr_min 0.2", "--lr_min: 0.2 is more than --lr 0.1"),
         ("--rounds 1:30", f"--rounds: 1:30 has two readings; accepted: {ACCEPTED}"),
         ("--model.hidden [8,010]", f"--model.hidden: 010 has two readings; accepted: {ACCEPTED}"),
-        ("--targets [0.5,01]", f"--targets: 01 has two readings; accepted: {ACCEPTED}"),
+        ("--targets [0.5,010]", f"--targets: 010 has two readings; accepted: {ACCEPTED}"),
+        ("--targets 0.5,010", f"--targets: 010 has two readings; accepted: {ACCEPTED}"),
+        ("--targets 0_10,1", f"--targets: 0_10 has two readings; accepted: {ACCEPTED}"),
+        ("--rounds '1:30'", f"--rounds: 1:30 has two readings; accepted: {ACCEPTED}"),
+        ("--rounds '\"1:30\"'", f"--rounds: 1:30 has two readings; accepted: {ACCEPTED}"),
         ("--method.server_lr x", "--method.server_lr: x has the wrong type; accepted: a number"),
         ("--config", "--config: needs the path of a YAML file"),
         ("--config nowhere.yaml", "nowhere.yaml: cannot be read: No such file or directory"),
@@ -88,6 +92,14 @@ def test_a_mistake_gives_one_line_that_names_it(line: str, message: str) -> None
 def test_a_leading_zero_changes_no_number(line: str) -> None:
     config = config_of(line)
     assert 10 in (config.seed, config.cohort, config.lr, config.model.init_args["hidden"])
+
+
+@pytest.mark.parametrize("text", ["07", "0_7", "00", "+0_0_1"])
+def test_what_both_readings_agree_on_is_a_number(text: str, tmp_path: Path) -> None:
+    file = tmp_path / "my.yaml"
+    file.write_text(f"seed: {text}")
+    assert from_file(file).seed in (0, 1, 7)
+    assert config_of(f"--seed {text}").seed in (0, 1, 7)
 
 
 def test_a_text_may_look_like_a_number_with_two_readings() -> None:
@@ -132,6 +144,9 @@ def test_a_required_option_that_is_missing_is_named(
         ("method:\n  mu: 1\n  mu: 1", "line 3: not YAML: mu stands here a second time"),
         ("seed: 010", "line 1: 010 has two readings; accepted: numbers without leading zeros and colons"),
         ("lr: 1\nmodel: {hidden: [8, 1:30]}", "line 2: 1:30 has two readings; accepted: "),
+        ('rounds: "1:30"', "rounds: 1:30 has two readings; accepted: "),
+        ("rounds: '+010'", "rounds: +010 has two readings; accepted: "),
+        ('targets: ["0.5", "0_10"]', "targets: 0_10 has two readings; accepted: "),
         ("lr: 1:30.5", "line 1: 1:30.5 has two readings; accepted: "),
         ("- lr", "holds no options; accepted: lines such as lr: 0.1"),
         ("method: null", "method: needs a name; known: "),

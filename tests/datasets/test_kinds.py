@@ -66,19 +66,24 @@ def test_arrays_that_go_backwards_can_be_tensors() -> None:
 
 
 def test_an_array_that_torch_can_take_is_not_copied() -> None:
-    arrays = own({}).load()
-    assert arrays.x_train is X and arrays.y_train is Y
+    found = own({"x_train": X[::2, 1:], "y_train": Y[:3], "x_test": X[:, 1:]}).load()
+    assert np.shares_memory(found.x_train, X) and found.x_train.strides == (32, 4)
+    assert own({}).load().x_train is X
 
 
 @pytest.mark.parametrize("shape", [(8, 9, 3), (28, 28, 1)])
 def test_pixels_with_their_channels_behind_are_refused(shape: tuple[int, ...]) -> None:
     pixels = np.zeros((6, *shape), np.uint8)
-    words = f"x_train: shape {[6, *shape]} has its channels last; accepted: [N, channels, height, width]"
+    words = (
+        f"x_train: shape {[6, *shape]} has its channels last; accepted: pixels [N, channels, height, width], or float32"
+    )
     with pytest.raises(ConfigError, match=re.escape(words) + "$"):
         own({"x_train": pixels, "x_test": pixels}).load()
 
 
-@pytest.mark.parametrize("shape", [(3, 28, 28), (1, 28, 1), (3, 28, 3), (4, 28, 3), (13, 2, 3), (28, 28, 4)])
+@pytest.mark.parametrize(
+    "shape", [(3, 28, 28), (1, 28, 1), (3, 28, 3), (4, 28, 3), (13, 2, 3), (28, 28, 4), (12, 500, 1), (9, 128, 3)]
+)
 def test_other_pixels_are_taken_as_they_are(shape: tuple[int, ...]) -> None:
     pixels = np.zeros((6, *shape), np.uint8)
     assert own({"x_train": pixels, "x_test": pixels}).load().x_train.shape == (6, *shape)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import numpy as np
 import pytest
 
 from fl_ddp.config import registry
@@ -59,10 +60,12 @@ def test_all_hooks_of_our_methods_are_called() -> None:
 )
 def test_what_a_method_cannot_be_is_refused(name: str, value: object, accepted: str) -> None:
     with pytest.raises(ConfigError, match=f"^--method: {name}: is {value} in Mine; accepted: {accepted}$"):
-        refuse_unusable(type("Mine", (FedAvg,), {name: value})(), FedAvg)
+        refuse_unusable(type("Mine", (FedAvg,), {"proxy": 0.5, name: value})(), FedAvg)
 
 
 def test_our_methods_can_be_what_they_say() -> None:
     for owner in registry.known("method").values():
         refuse_unusable(owner(), FedAvg)
     refuse_unusable(type("Mine", (FedAvg,), {"proxy": 1, "proxy_batch": 1})(), FedAvg)
+    refuse_unusable(type("Mine", (FedAvg,), {"proxy": np.float32(0.5), "proxy_batch": np.int64(64)})(), FedAvg)
+    refuse_unusable(type("Mine", (FedAvg,), {"proxy_batch": 0})(), FedAvg)

@@ -1,9 +1,8 @@
 import json
 import resource
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from threading import Event
 
 import pytest
 import torch
@@ -227,52 +226,3 @@ def test_state_is_plain_json(tmp_path: Path) -> None:
     document = json.loads((save(tmp_path, 7) / "state.json").read_text())
     assert document["format"] == 1 and document["round"] == 7 and document["state"]["lr"] == 0.1
     assert document["files"].keys() == {"server.safetensors"}
-
-
-def begun(committer: checkpoint.Committer, run: Path, round: int, *before: Callable[[], None]) -> None:
-    """Begin a checkpoint of a small state."""
-    temporary = checkpoint.begin(run, round)
-    checkpoint.write_server(temporary, {"theta": torch.full((3,), float(round))})
-    committer.begin(temporary, {}, None, before)
-
-
-def full() -> None:
-    raise RunError("no space")
-
-
-def test_nobody_waits_for_one_under_way_before_it_is_asked_for(tmp_path: Path) -> None:
-    committer, goes_on = checkpoint.Committer(tmp_path, 2, -1), Event()
-    begun(committer, tmp_path, 1, lambda: assert_set(goes_on))
-    assert committer.newest == -1 and checkpoint.newest(tmp_path).checkpoint is None
-    goes_on.set()
-    committer.settle()
-    found = checkpoint.newest(tmp_path).checkpoint
-    assert committer.newest == 1 and found and found.round == 1
-    committer.close()
-
-
-def assert_set(event: Event) -> None:
-    assert event.wait(20.0)
-
-
-def test_what_goes_wrong_is_told_once_and_leaves_the_one_before(tmp_path: Path) -> None:
-    committer = checkpoint.Committer(tmp_path, 2, -1)
-    begun(committer, tmp_path, 1)
-    committer.settle()
-    begun(committer, tmp_path, 2, full)
-    with pytest.raises(RunError, match="no space"):
-        committer.settle()
-    committer.settle()
-    found = checkpoint.newest(tmp_path).checkpoint
-    assert committer.newest == 1 and found and found.round == 1
-    begun(committer, tmp_path, 3)
-    committer.close()
-    assert committer.newest == 3
-
-
-def test_the_next_one_begins_when_the_one_before_is_over(tmp_path: Path) -> None:
-    committer = checkpoint.Committer(tmp_path, 2, -1)
-    begun(committer, tmp_path, 1, full)
-    with pytest.raises(RunError, match="no space"):
-        committer.begin(tmp_path, {}, None, [])
-    committer.close()

@@ -9,15 +9,16 @@ from pathlib import Path
 from threading import Event
 
 import pytest
-from launching import SMALL, checkpoints, numbers, resumed, simulated
+from launching import SMALL, checkpoints, numbers, one_thread, resumed, simulated
 from safetensors.torch import load_file
 
+from fl_ddp import simulate
 from fl_ddp.engine.group import Group
 from fl_ddp.errors import ConfigError, RunError
 from fl_ddp.host.atomic_file import writing
 from fl_ddp.methods.fedavg import FedAvg
 from fl_ddp.methods.fedcl import FedCL
-from fl_ddp.protocol import Tensors, Upload
+from fl_ddp.protocol import Info, Tensors, Total, Upload
 from fl_ddp.ranks.memory import OnHost
 from fl_ddp.results import checkpoint
 from fl_ddp.results.checkpoint import commit
@@ -146,6 +147,29 @@ def test_a_round_trains_while_the_one_before_gets_to_the_disk(tmp_path: Path, mo
     assert checkpoints(run) == [f"round_{i:06d}" for i in (1, 2, 3, 4)]
 
 
+@contextmanager
+def failing_disk(monkeypatch: pytest.MonkeyPatch, fails: int, last: int) -> Iterator[None]:
+    """Checkpoints of some rounds fail; the round behind the first such one goes on when that has come out."""
+    failed, usual = Event(), FedAvg.client_update
+
+    def failing(*given: object) -> Path:
+        round = int(given[1].name[7:13])  # type: ignore[attr-defined]
+        if fails <= round <= last and not (failed.is_set() and fails == last):
+            failed.set()
+            raise RunError(f"round_{round:06d}: cannot be written (No space left on device)")
+        return commit(*given)  # type: ignore[arg-type]
+
+    def update(self: FedAvg, group: Group, server: Tensors, memory: Tensors) -> Upload:
+        if group.round >= fails:
+            failed.wait(0.2)
+        return usual(self, group, server, memory)
+
+    with monkeypatch.context() as disk:
+        disk.setattr(checkpoint, "commit", failing)
+        disk.setattr(FedAvg, "client_update", update)
+        yield
+
+
 @pytest.mark.parametrize(
     ("every", "fails", "saved"), [(1, 1, [2]), (1, 2, [1, 3]), (1, 4, [1, 2, 3, 4]), (2, 2, [3]), (9, 4, [4])]
 )
@@ -154,36 +178,41 @@ def test_a_checkpoint_that_fails_ends_the_run_which_saves_what_is_finished(
 ) -> None:
     """It is heard of in the round after it."""
     whole = simulated({**OFTEN, "name": "whole"}, tmp_path)
-
-    def failing(*given: object) -> Path:
-        temporary = given[1]
-        if temporary.name == f".round_{fails:06d}.tmp" and not failed.is_set():  # type: ignore[attr-defined]
-            failed.set()
-            raise RunError(f"{temporary}: cannot be written (No space left on device)")
-        return commit(*given)  # type: ignore[arg-type]
-
-    failed = Event()
-    with monkeypatch.context() as disk:
-        disk.setattr(checkpoint, "commit", failing)
-        with pytest.raises(RunError, match=rf"tmp: cannot be written .*; round {saved[-1]} is saved in "):
-            simulated({**OFTEN, "checkpoint_every": every}, tmp_path)
+    seen, settings = list[int](), {**OFTEN, "checkpoint_every": every, "out": str(tmp_path), "name": "run"}
+    with (
+        failing_disk(monkeypatch, fails, fails),
+        pytest.raises(RunError, match=rf"cannot be written .*; round {saved[-1]} is saved in "),
+        one_thread(),
+    ):
+        simulate(settings, callbacks=[lambda record: seen.append(record.round)])
     run = tmp_path / "run"
     assert checkpoints(run) == [f"round_{i:06d}" for i in saved]
+    assert seen == list(range(1, saved[-1] + 1)), "of each round that is over, for which it is not made again"
     assert numbers(resumed(run)) == numbers(whole)
 
 
-def test_a_disk_that_stays_full_leaves_the_checkpoint_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_disk_that_stays_full_leaves_the_checkpoint_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
     whole = simulated({**OFTEN, "name": "whole"}, tmp_path)
-
-    def failing(*given: object) -> Path:
-        if given[1].name > ".round_000001.tmp":  # type: ignore[attr-defined]
-            raise RunError("no space")
-        return commit(*given)  # type: ignore[arg-type]
-
-    with monkeypatch.context() as disk:
-        disk.setattr(checkpoint, "commit", failing)
-        with pytest.raises(RunError, match=r"no space; round 1 is saved in "):
-            simulated(OFTEN, tmp_path)
+    with failing_disk(monkeypatch, 2, 9), pytest.raises(RunError, match=r"cannot be written .*; round 1 is saved in "):
+        simulated(OFTEN, tmp_path)
     run = tmp_path / "run"
     assert checkpoints(run) == ["round_000001"]
     assert numbers(resumed(run)) == numbers(whole)
+
+
+def test_a_checkpoint_that_fails_unheard_is_told_beside_another_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def diverges(self: FedAvg, server: Tensors, total: Total, info: Info) -> Tensors:
+        if info.index == 2:
+            raise ValueError("a mistake")
+        return usual(self, server, total, info)
+
+    usual = FedAvg.server_update
+    monkeypatch.setattr(FedAvg, "server_update", diverges)
+    with failing_disk(monkeypatch, 2, 9), pytest.raises(ValueError, match="a mistake"):
+        simulated({**OFTEN, "checkpoint_every": 2}, tmp_path)
+    assert "warning: round_000002: cannot be written" in capfd.readouterr().out
+    assert checkpoints(tmp_path / "run") == []
