@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import csv
 import shutil
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Lock
+from typing import ClassVar
 
 import torch
 from safetensors.torch import load_file
@@ -173,16 +176,31 @@ def play(settings: Settings, cut: Cut | None = None) -> Unwritten:
 
 
 class Photograph(StopRequest):
-    """Never asks to stop, but copies the run's folder when round 2 begins: what a kill -9 in it would leave."""
+    """Never asks to stop, but copies the run's folder in round 2, as a kill -9 leaves it once round 1 is on the disk.
+
+    Attributes:
+        patience: seconds to wait for the checkpoint, which gets to the disk while round 2 trains.
+    """
+
+    patience: ClassVar[float] = 60.0
 
     def __init__(self, folder: Path, copy: Path) -> None:
         super().__init__()
-        self._folder, self._copy = folder, copy
+        self._folder, self._copy, self._one = folder, copy, Lock()
 
     def check(self) -> None:
-        """Called before every local step."""
-        if not self._copy.exists() and (self._folder / "checkpoints" / "round_000001").is_dir():
+        """Called before every local step, in any thread."""
+        with self._one:
+            if self._copy.exists() or not self._is_round_two():
+                return
+            latest, end = self._folder / "checkpoints" / "latest", time.monotonic() + self.patience
+            while not latest.exists() and time.monotonic() < end:
+                time.sleep(0.005)
             shutil.copytree(self._folder, self._copy)
+
+    def _is_round_two(self) -> bool:
+        table = self._folder / "metrics.csv"
+        return table.exists() and "\n1," in table.read_text()
 
 
 def metrics(run_folder: Path) -> list[dict[str, str]]:
