@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
-from typing import ClassVar
 
 import torch
 from safetensors.torch import load_file
@@ -41,6 +40,8 @@ SETTINGS: Settings = {
 }  # fmt: skip
 TABLES = ("clients.csv", "forgetting.csv", "tasks.csv")
 SOLO = Ranks(0, 1, torch.device("cpu"))
+_PATIENCE = 60.0
+"""Seconds to wait for a checkpoint, which gets to the disk while the next round trains."""
 
 Cut = Callable[[Indices], list[Indices]]
 
@@ -176,13 +177,7 @@ def play(settings: Settings, cut: Cut | None = None) -> Unwritten:
 
 
 class Photograph(StopRequest):
-    """Never asks to stop, but copies the run's folder in round 2, as a kill -9 leaves it once round 1 is on the disk.
-
-    Attributes:
-        patience: seconds to wait for the checkpoint, which gets to the disk while round 2 trains.
-    """
-
-    patience: ClassVar[float] = 60.0
+    """Never asks to stop, but copies the run's folder in round 2, as a kill -9 leaves it with round 1 on the disk."""
 
     def __init__(self, folder: Path, copy: Path) -> None:
         super().__init__()
@@ -193,7 +188,7 @@ class Photograph(StopRequest):
         with self._one:
             if self._copy.exists() or not self._is_round_two():
                 return
-            latest, end = self._folder / "checkpoints" / "latest", time.monotonic() + self.patience
+            latest, end = self._folder / "checkpoints" / "latest", time.monotonic() + _PATIENCE
             while not latest.exists() and time.monotonic() < end:
                 time.sleep(0.005)
             shutil.copytree(self._folder, self._copy)

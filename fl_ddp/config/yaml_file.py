@@ -44,12 +44,11 @@ def load_yaml(path: Path) -> object:
         raise ConfigError(path, f"cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise ConfigError(path, "is not a text file in UTF-8") from error
-    except _UnclearError as error:
-        line = f"line {error.problem_mark.line + 1}: " if error.problem_mark else ""
-        raise ConfigError(path, f"{line}{error.problem}", ACCEPTED) from error
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = f"line {mark.line + 1}: " if mark else ""
+        if isinstance(error, _UnclearError):
+            raise ConfigError(path, f"{line}{error.problem}", ACCEPTED) from error
         raise ConfigError(path, f"{line}not YAML: {error.problem or error.context}") from error
     except yaml.YAMLError as error:
         raise ConfigError(path, f"not YAML: {one_line(error)}") from error
