@@ -156,7 +156,8 @@ class Total(NamedTuple):
 
     def ratio(self, over: str, under: str) -> float | None:
         """One sum [] divided by another; None where there is none to divide, or nothing to divide by."""
-        return self.numbers[over] / self.numbers[under] if over in self.numbers and self.numbers[under] > 0 else None
+        there = over in self.numbers and under in self.numbers and self.numbers[under] > 0
+        return self.numbers[over] / self.numbers[under] if there else None
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fl_ddp.protocol import Quadratic, Upload
+from fl_ddp.protocol import Quadratic, Total, Upload
 
 numbers = st.floats(-10, 10, allow_subnormal=False)
 
@@ -33,3 +33,9 @@ def test_a_client_sends_its_parts_of_sums_and_its_rows_unless_it_says_otherwise(
     assert Upload({"a": one}, one, rows={"b": two}).on_the_wire.keys() == {"a", "b"}
     assert Upload({"a": one}, one, rows={"b": two}, sent={"c": two}).on_the_wire.keys() == {"c"}
     assert Upload({"a": one}, one, rows={"b": two}, sent={}).on_the_wire == {}
+
+
+def test_a_ratio_of_what_is_not_handed_over_is_none() -> None:
+    assert Total({}, numbers={"loss": 3.0, "trained": 2.0, "none": 0.0}).ratio("loss", "trained") == 1.5
+    for over, under in (("loss", "weight"), ("delta", "trained"), ("loss", "none")):
+        assert Total({}, numbers={"loss": 3.0, "trained": 2.0, "none": 0.0}).ratio(over, under) is None

@@ -9,6 +9,7 @@ from inspect import isfunction
 from numbers import Integral, Real
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from fl_ddp.errors import ConfigError, place_of_code
@@ -31,6 +32,7 @@ class Hooks:
     def __init__(self, method: object, model: str) -> None:
         """Of a method, and of a model of this name."""
         self._method, self._model = type(method), model
+        self._compared = set[str]()
         self.spoilt: ConfigError | None = None
 
     def keyed(self, hook: str, key: str, again: Callable[[], object]) -> AbstractContextManager[None]:
@@ -109,18 +111,29 @@ class Hooks:
     def read_only(self, hook: str, received: Tensors) -> Iterator[None]:
         """Refuse a block in which a hook writes into tensors of the server's, which other clients receive, too.
 
+        Torch counts what is written, but through .data or .numpy(): of a hook's first call their bits are compared.
+
         Raises:
             ConfigError: it does.
         """
         before = {name: t._version for name, t in received.items()}
+        copies = {name: t.clone() for name, t in received.items()} if hook not in self._compared else {}
         try:
             yield
         finally:  # it may fail by itself, too
-            if written := [name for name, t in received.items() if t._version != before[name]]:
+            self._compared.add(hook)
+            written = [name for name, t in received.items() if t._version != before[name]]
+            written += [name for name, t in copies.items() if not _bits(t).equal(_bits(received[name]))]
+            if written:
                 what = f"writes into {written[0]} of the server's state"
                 self.spoilt = self._refused(hook, what, "to write into copies")
         if self.spoilt:
             raise self.spoilt
+
+    def handed(self, hook: str, given: Tensors) -> Tensors:
+        """Sums or rows that a hook's clients have handed over, of which no other can be asked for."""
+        own = _listed(given.keys() - set(REPORTED))
+        return _Handed(given, lambda name: self._refused(hook, f"gives {own}, and {name} is asked for"))
 
     def upload(self, given: Upload, remembered: Tensors, lanes: int) -> Upload:
         """What client_update gives of so many lanes.
@@ -235,6 +248,17 @@ class Hooks:
         return f"{hook} of {self._method.__name__}"
 
 
+class _Handed(dict[str, Tensor]):
+    """Tensors by name; who asks for another one is told so."""
+
+    def __init__(self, given: Tensors, refuse: Callable[[str], ConfigError]) -> None:
+        super().__init__(given)
+        self._refuse = refuse
+
+    def __missing__(self, name: str) -> Tensor:
+        raise self._refuse(name)
+
+
 def misspelt(owner: type, base: type) -> Iterator[str]:
     """What to say of functions of a user's class whose names are nearly those of its base's, which nobody calls."""
     known = [name for name in dir(base) if not name.startswith("_")]
@@ -279,3 +303,7 @@ def uncalled(method: object, base: type) -> Iterator[str]:
 
 def _listed(names: Collection[str]) -> str:
     return ", ".join(sorted(map(str, names))) or "nothing"
+
+
+def _bits(t: Tensor) -> Tensor:
+    return t.detach().contiguous().reshape(-1).view(torch.uint8)

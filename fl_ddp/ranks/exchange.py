@@ -138,7 +138,9 @@ class Exchange:
             added = self._added(rows.added_to(buffer), server, readings)
             self.refuse_unlike()  # a CPU has heard of it
             summed, gathered = added.tensor_split([len(buffer)])
-            total = Total(sums.totals(summed), rows.totals(gathered), _Numbers(sums.numbers, readings))
+            handed = partial(self._hooks.handed, work.hook)
+            each = handed(sums.totals(summed)), handed(rows.totals(gathered))
+            total = Total(*each, _Numbers(sums.numbers, readings))
             told = {name: t for name, t in total.rows.items() if name in REPORTED}
             reported = {name: torch.empty_like(t, device="cpu") for name, t in told.items()}
             for name, t in told.items():

@@ -61,8 +61,8 @@ class Stream(ABC):
     def inputs(self, task: int, x: Tensor, rng: np.random.Generator) -> Tensor:
         """What the inputs [n, ...] of some samples, as they are stored, are in a task.
 
-        It is asked about 10,000 at a time, with randomness that begins anew: the task's own (a permutation of pixels),
-        not a sample's.
+        It is asked about at most 10,000 at a time, with randomness that begins anew: the task's own (a permutation of
+        pixels), not a sample's. What becomes of a sample must not depend on the others.
         """
         return x
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import deepcopy
 from functools import partial
 from numbers import Integral, Real
 from typing import TypeVar
 
 import numpy as np
+import torch
 from torch import Tensor
 
-from fl_ddp.errors import ConfigError, place_of_code
+from fl_ddp.errors import ConfigError, is_users, place_of_code
 from fl_ddp.guards.global_random import refuse_global_draws
 from fl_ddp.guards.samples import read_only, refuse_other_samples
 from fl_ddp.protocol import Indices, Origin, form_of
@@ -18,6 +20,8 @@ from fl_ddp.streams.stream import Stream
 
 Given = TypeVar("Given")
 
+_ROUNDING = 1e-4
+"""Of a sample's largest number, by which it may differ in other company."""
 _LOOKED_AT = 100_000
 """Rounds whose tasks are looked at before a run."""
 
@@ -122,14 +126,29 @@ def inputs_in(stream: Stream, task: int, some: Tensor, rng: np.random.Generator)
     """Some samples' inputs as a task has them; the same object where it changes nothing.
 
     Raises:
-        ConfigError: inputs() gives something else.
+        ConfigError: inputs() gives something else, or what it makes of the last sample depends on the others.
     """
+    again = deepcopy(rng)
     given = some.clone()  # which may be written in
     new: object = _called(stream, "inputs", partial(stream.inputs, task, given, rng))
     if not isinstance(new, Tensor) or new.shape != some.shape or new.dtype != some.dtype:
         what = f"turns {form_of(some)} into {form_of(new)}"
         raise ConfigError(_who(stream, "inputs"), what, "inputs of the same shape and type")
+    if len(some) > 1 and is_users(type(stream).inputs.__code__.co_filename):
+        alone: object = _called(stream, "inputs", partial(stream.inputs, task, some[-1:].clone(), again))
+        if not isinstance(alone, Tensor) or not _alike(alone, new[-1:]):
+            what = f"turns a sample alone into something else than among {len(some)}"
+            raise ConfigError(_who(stream, "inputs"), what, "what depends on the sample and the task")
     return some if new is given and new.equal(some) else new
+
+
+def _alike(alone: Tensor, among: Tensor) -> bool:
+    """Whether inputs are the same but for roundings."""
+    if alone.shape != among.shape or alone.dtype != among.dtype:
+        return False
+    exact, own = among.double(), alone.double()
+    rounded = _ROUNDING * exact.abs().nan_to_num(0).amax() if among.is_floating_point() else among.dtype == torch.uint8
+    return bool((((own - exact).abs() <= rounded) | (own.isnan() & exact.isnan()) | (own == exact)).all())
 
 
 def _called(stream: Stream, hook: str, call: Callable[[], Given]) -> Given:

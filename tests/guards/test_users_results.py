@@ -108,6 +108,37 @@ RESULTS: Mapping[str, tuple[str, str]] = {
         """,
         r"{file}:13: client_update of Mine: writes into theta of the server's state; accepted: to write into copies",
     ),
+    "writes_behind_torchs_back": (
+        """
+        def client_update(self, group, server, memory):
+            server["theta"].data.mul_(0.9)
+            return super().client_update(group, server, memory)
+        """,
+        r"{file}:13: client_update of Mine: writes into theta of the server's state; accepted: to write into copies",
+    ),
+    "writes_into_its_array": (
+        """
+        def client_update(self, group, server, memory):
+            server["theta"].numpy()[3] = np.nan
+            return super().client_update(group, server, memory)
+        """,
+        r"{file}:13: client_update of Mine: writes into theta of the server's state; accepted: to write into copies",
+    ),
+    "no_weight": (
+        """
+        def client_update(self, group, server, memory):
+            trained = group.train(server["theta"], self, server, memory)
+            return Upload({"delta": Term(trained.theta, minus=server["theta"])}, trained.theta)
+        """,
+        r"{file}:13: client_update of Mine: gives delta, and weight is asked for",
+    ),
+    "a_row_that_nobody_gives": (
+        """
+        def server_update(self, server, total, info):
+            return server | {"theta": server["theta"] + total.rows["change"].mean(0)}
+        """,
+        r".*fedavg.py:\d+: client_update of Mine: gives nothing, and change is asked for",
+    ),
     "nothing_to_broadcast": (
         """
         broadcast = ("theta", "c")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random  # noqa: TID251
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -209,6 +209,36 @@ def test_labels_that_cannot_be_allowed_are_refused(given: object, words: str) ->
 def test_inputs_of_another_form_are_refused(given: object, words: str) -> None:
     with pytest.raises(ConfigError, match=re.escape(words) + "; accepted: inputs of the same shape and type$"):
         inputs_in(Inputs(given), 1, X, np.random.default_rng())
+
+
+@pytest.mark.parametrize(
+    "given", [lambda x: x - x.float().mean(0), lambda x: x.flip(0), lambda x: x / 2 + x.float().mean(0) / 2]
+)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.uint8, torch.int64])
+def test_inputs_that_depend_on_their_company_are_refused(given: Callable[[Tensor], Tensor], dtype: torch.dtype) -> None:
+    x = torch.arange(0, 200, 10).view(10, 2).to(dtype)
+    with pytest.raises(ConfigError, match=r"inputs of Inputs: .* alone into something else than among 10"):
+        inputs_in(Inputs(lambda x: given(x).to(x.dtype)), 1, x, np.random.default_rng())
+
+
+def test_a_samples_own_randomness_is_refused_and_the_tasks_own_is_not() -> None:
+    class Noisy(Permuted):
+        def inputs(self, task: int, x: Tensor, rng: np.random.Generator) -> Tensor:
+            return x + torch.from_numpy(rng.normal(size=(1, *x.shape[1:]) if self.tasks > 2 else x.shape)).to(x)
+
+    nothing = torch.zeros(5, 2)
+    alike = inputs_in(Noisy(tasks=3), 1, nothing, np.random.default_rng(0))
+    assert alike.any() and alike.equal(alike[:1].expand(5, 2))
+    with pytest.raises(ConfigError, match="alone into something else"):
+        inputs_in(Noisy(tasks=2), 1, nothing, np.random.default_rng(0))
+
+
+def test_other_roundings_in_other_company_are_taken() -> None:
+    x = torch.rand(100, 1, 28, 28)
+    turned = Inputs(lambda x: torch.nn.functional.interpolate(x, scale_factor=1.3, mode="bilinear")[..., :28, :28])
+    assert inputs_in(turned, 1, x, np.random.default_rng()).shape == x.shape
+    bright = Inputs(lambda x: x * (1 + 1e-6 * len(x) / 100))
+    assert inputs_in(bright, 1, x, np.random.default_rng()).shape == x.shape
 
 
 @pytest.mark.parametrize("kind", [Labels, OfTask])
