@@ -25,8 +25,8 @@ from unittest import mock
 
 import numpy as np
 import torch
+from busy import busy_us, kernels_of
 from torch import nn
-from torch.profiler import ProfilerActivity, profile
 from written import write_results
 
 import fl_ddp.convolutions.lane_by_lane  # noqa: F401 - its operators
@@ -214,17 +214,12 @@ def step_of(place: Place, model: type[nn.Module], in_shape: tuple[int, int, int]
     found["host_us"] = 1e6 * (time.perf_counter() - began) / count
     place.wait()
     found["us"] = 1e6 * (time.perf_counter() - began) / count
-    activity = ProfilerActivity.CUDA if place.on_gpu else ProfilerActivity.CPU
-    with profile(activities=[activity]) as seen:
-        for _ in range(10):
-            run()
-        place.wait()
-    kernels = [each for each in seen.key_averages() if place.on_gpu and each.self_device_time_total > 0]
-    for each in sorted(kernels, key=lambda each: -each.self_device_time_total)[:12]:
-        print(f"  {each.self_device_time_total / 10:9.1f} us {each.count / 10:5.1f} x {each.key[:100]}")
+    kernels = kernels_of(lambda: [run() for _ in range(10)])
+    for each in kernels[:12]:
+        print(f"  {each.self_device_time_total / 10:9.1f} us {each.count / 10:5.1f} x {str(each.key)[:100]}")
     if place.on_gpu:
         found["kernels"] = sum(each.count for each in kernels) / 10
-        found["busy_us"] = sum(each.self_device_time_total for each in kernels) / 10
+        found["busy_us"] = busy_us(kernels) / 10
         found |= survived(partial(replayed, place, run, state))
     return found
 

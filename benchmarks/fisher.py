@@ -7,7 +7,8 @@ A Fisher pass is the engine's: over the samples of all lanes in chunks, or of a 
 plain pass, compiled likewise, goes over all lanes at once, its faster way, and adds up gradients, not their squares.
 Both run on as many groups at once as there are threads, in alternation. The loop is the other way to get per-sample
 gradients: nn.Module, one sample at a time, backward, square, add. Peak memory is that of a process of its own without
-its images, for one and for four times the samples.
+its images, for one and for four times the samples. Of a GPU the time that its kernels take is told, too: a host that
+launches them slowly brings the ratio of the others near 1.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
+from busy import busy_us, kernels_of
 from torch import Tensor, nn
 from torch.func import grad, vmap
 from written import write_results
@@ -169,6 +171,10 @@ def measure_times(name: str, rounds: int, loop_samples: int, device: str) -> Num
     ratios = [a / b for a, b in zip(after["fisher"], after["plain"], strict=True)]
     found = {f"{way}_us": 1e6 * statistics.median(times) for way, times in after.items()}
     found |= {f"{way}_us_least": 1e6 * min(times) for way, times in after.items()}
+    if device == "cuda":
+        busy = {way: busy_us(kernels_of(partial(list, map(over, groups)))) for way, over in ways.items()}
+        found |= {f"{way}_busy_us": us / size for way, us in busy.items()}
+        found["of_plain_busy"] = busy["fisher"] / busy["plain"]
     return found | {
         "of_plain": statistics.median(ratios),
         "of_plain_by_least": min(after["fisher"]) / min(after["plain"]),
