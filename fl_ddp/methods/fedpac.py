@@ -85,7 +85,7 @@ class FedPAC(FedAvg):
         after = sum_over(group, self.features_by_class, trained.theta)
         sums = self.average(group, server, trained) | {"count": after["count"], "z": after["z"]}
         rows = {"head": self.model.take(trained.theta, head), "h": h, "variance": variance}
-        sent = {"theta": trained.theta} | rows | {"z": after["z"], "count": after["count"]}
+        sent = {"theta": trained.theta, "h": h, "variance": variance, "z": after["z"], "count": after["count"]}
         return Upload(sums, trained.theta, sent=sent, rows=rows)
 
     def features_by_class(self, theta: Tensor, batch: Batch) -> Tensors:

@@ -2,7 +2,8 @@
 
 arXiv 1805.06370, on EWC (Kirkpatrick et al. 2017, arXiv 1612.00796, Eq. 3), in a federation: one penalty for all tasks
 so far, whose centre is the server's model at the end of the last one, and whose curvature is the sum of the Fisher
-informations that the clients measured at the ends of tasks, at their own models after the last round's training.
+informations that the clients measured in the last rounds of tasks, at the model that they received: what comes of that
+round is known when the task's samples are gone, and at a client's own model, which fits them, there is little left.
 """
 
 from __future__ import annotations
@@ -58,11 +59,11 @@ class OnlineEWC(FedAvg):
         return (Quadratic(self.lam * server["fisher"], server["anchor"], exact=self.penalty_step == "proximal"),)
 
     def client_update(self, group: Group, server: Tensors, memory: Tensors) -> Upload:
-        """Local training with the penalty; in the last round of a task the client's Fisher, too."""
+        """Local training with the penalty; in a task's last round the Fisher at the received model, too."""
         trained = group.train(server["theta"], self, server, memory)
         sums: dict[str, Tensor | Term] = self.average(group, server, trained)
         if group.ends_task:
-            own = fisher(group, trained.theta, self.model, kind=self.kind, max_samples=self.fisher_samples)
+            own = fisher(group, server["theta"], self.model, kind=self.kind, max_samples=self.fisher_samples)
             sums["fisher"] = Term(own, weight=sums["weight"])  # type: ignore[arg-type]
         return Upload(sums, trained.theta)
 

@@ -29,11 +29,6 @@ class Adagrad(Optimizer):
     default_lr: ClassVar[float] = 1e-2
 
     @property
-    def counts(self) -> bool:
-        """With a learning rate that falls."""
-        return self.lr_decay > 0
-
-    @property
     def begins_with(self) -> float:
         """The sum."""
         return self.initial_accumulator_value

@@ -29,11 +29,6 @@ class RMSprop(Optimizer):
     default_lr: ClassVar[float] = 1e-2
     takes_momentum: ClassVar[bool] = True
 
-    @property
-    def counts(self) -> bool:
-        """Its means are not unbiased."""
-        return False
-
     def remembers(self, *, momentum: bool) -> tuple[str, ...]:
         """The means, and the momentum."""
         return ("square_avg", *(["grad_avg"] if self.centered else []), *(["momentum_buffer"] if momentum else []))

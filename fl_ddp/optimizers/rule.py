@@ -47,11 +47,6 @@ class Optimizer(ABC):
         check_fields(self, "--optimizer.")
 
     @property
-    def counts(self) -> bool:
-        """Whether its rule depends on the number of earlier steps."""
-        return True
-
-    @property
     def begins_with(self) -> float:
         """What it remembers before the first step, in all coordinates."""
         return 0.0
@@ -75,6 +70,25 @@ class Optimizer(ABC):
             count: [] number of earlier steps.
             rates: of the step.
         """
+
+    def reach(self, state: Tensors, count: Tensor, rates: Rates) -> Tensor:
+        """How far a step goes if all gradients so far were 1: the rate at which priors are solved beside it.
+
+        So the steps end where loss and priors balance, however much of the loss's gradient momentum gathers.
+        Steps that are divided by a root go as far as --lr, as AdamW's weight decay does.
+
+        Args:
+            state: names of what is remembered.
+            count: [] number of earlier steps.
+            rates: of the step.
+        """
+        return rates.lr * gathered(rates.momentum, count) if "momentum_buffer" in state else rates.lr
+
+
+def gathered(momentum: Tensor, count: Tensor, dampening: float = 0.0) -> Tensor:
+    """What a momentum [] holds of a gradient that was 1 in so many earlier steps and in this one."""
+    past = momentum ** count.to(momentum)
+    return past + (1 - dampening) * (1 - past) / (1 - momentum)
 
 
 def one_less_power(beta: float, exponent: Tensor) -> Tensor:

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from fl_ddp.bounds import UnitInterval
 from fl_ddp.errors import ConfigError
-from fl_ddp.optimizers.rule import Optimizer, Rates
+from fl_ddp.optimizers.rule import Optimizer, Rates, gathered
 from fl_ddp.protocol import Tensors
 
 
@@ -34,11 +34,6 @@ class SGD(Optimizer):
         if self.nesterov and self.dampening:
             raise ConfigError("--optimizer.dampening", f"{self.dampening}, but Nesterov momentum has none", "0")
 
-    @property
-    def counts(self) -> bool:
-        """With dampening: of the first gradient nothing is dampened."""
-        return self.dampening > 0
-
     def remembers(self, *, momentum: bool) -> tuple[str, ...]:
         """The momentum, if there is one."""
         return ("momentum_buffer",) if momentum else ()
@@ -51,3 +46,10 @@ class SGD(Optimizer):
         buffer = rates.momentum * state["momentum_buffer"] + new
         d = g + rates.momentum * buffer if self.nesterov else buffer
         return theta - rates.lr * d, {"momentum_buffer": buffer}
+
+    def reach(self, state: Tensors, count: Tensor, rates: Rates) -> Tensor:
+        """Of the first gradient nothing is dampened."""
+        if not state:
+            return rates.lr
+        buffer = gathered(rates.momentum, count, self.dampening)
+        return rates.lr * (1 + rates.momentum * buffer if self.nesterov else buffer)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
+from fl_ddp.protocol import Indices
 from fl_ddp.results.appended_csv import AppendedCsv, State, kept_of
 
 _PADDED, _WALL = "time_padded_lanes", "time_wall"
@@ -96,6 +97,7 @@ class Columns:
         tasks: number of tasks with test sets of their own, which are no columns; 1 where there are none.
         score: what clients are measured by on their own test samples; where it is accuracy, so is the global model.
         measures: what else the loss tells of the test set.
+        renewed: classes that have other test samples than before from a round on, by the round.
     """
 
     classes: tuple[str, ...]
@@ -105,6 +107,7 @@ class Columns:
     tasks: int = 1
     score: str = "accuracy"
     measures: tuple[str, ...] = ()
+    renewed: Mapping[int, Indices] = field(default_factory=dict)
 
     @cached_property
     def names(self) -> tuple[str, ...]:

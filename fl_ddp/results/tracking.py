@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from matplotlib.figure import Figure
 
+from fl_ddp.protocol import Indices
 from fl_ddp.results.appended_csv import AppendedCsv
 from fl_ddp.results.client_table import ClientScores, spread
 from fl_ddp.results.forgetting import average, forgetting
@@ -48,7 +49,9 @@ class History:
         seconds: by phase, so far.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, renewed: Mapping[int, Indices] | None = None) -> None:
+        """Begin; classes have other test samples from some rounds on, see Columns.renewed."""
+        self._renewed = renewed or {}
         self.rounds: list[int] = []
         self.accuracies: list[float] = []
         self.running_means: list[float] = []
@@ -93,12 +96,15 @@ class History:
             return Standing()
         if record.round == 0:
             return self.standing
+        before = self.rounds[-1] if self.rounds else 0
         self._accuracy_sum += record.accuracy
         self.rounds.append(record.round)
         self.accuracies.append(record.accuracy)
         self.running_means.append(self._accuracy_sum / len(self.rounds))
         now = record.class_accuracy or ()
-        self._best_of_class = tuple(map(_larger, self._best_of_class, now)) if self._best_of_class else now
+        anew = {c for first, classes in self._renewed.items() if before < first <= record.round for c in classes}
+        best_before = (math.nan if c in anew else best for c, best in enumerate(self._best_of_class or now))
+        self._best_of_class = tuple(map(_larger, best_before, now))
         lost = forgetting(self._best_of_class, now)
         best = max(self.standing.best or 0.0, record.accuracy)
         self.standing = Standing(best, self.running_means[-1], average(lost), lost)
@@ -143,7 +149,7 @@ class Tracker:
         else:
             self._metrics, records = Metrics.resume(path, columns, state)
         self._classes, self._score, self._measures = columns.classes, columns.score, columns.measures
-        self.history = History()
+        self.history = History(columns.renewed)
         self._events = EventFile(folder, columns, settings, records[0].wall if records else time.time())
         for record in records:
             self._draw(record, self.history.add(record))

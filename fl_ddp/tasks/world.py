@@ -178,6 +178,12 @@ class Worlds:
         """Number of test sets in all."""
         return self._stream.num_tasks if self._stream.tests_apart else 1
 
+    def renewed(self, rounds: int, outputs: int | None) -> dict[int, Indices]:
+        """Classes, or all outputs, with more test samples from a task's first round on, by the round, of so many."""
+        starts = {self._stream.task(index): index + 1 for index in reversed(range(rounds)) if self.num_tests > 1}
+        tests = {first: self._labels(task, "test") for task, first in sorted(starts.items()) if task}
+        return {first: np.unique(y[y >= 0]) if outputs is None else np.arange(outputs) for first, y in tests.items()}
+
     def clients_in(self, task: int) -> Parts:
         """Training samples of each client in a task, as many as at() has, elsewhere."""
         return self._parts(task)

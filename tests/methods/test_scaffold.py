@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -31,6 +32,7 @@ from quadratic import (
 )
 
 from fl_ddp.engine.plan import Plan
+from fl_ddp.errors import ConfigError
 from fl_ddp.methods.fedavg import FedAvg
 from fl_ddp.methods.scaffold import Scaffold
 
@@ -151,6 +153,13 @@ def test_client_without_steps_keeps_its_variate() -> None:
     assert torch.equal(after[2], before[2])
     assert bool((after[:2] != before[:2]).all())
     assert rounds.server["c"].item() == approx(after.mean().item())
+
+
+def test_shortened_gradients_are_refused() -> None:
+    """A control variate is the mean of whole ones."""
+    rounds = Rounds(Scaffold(OneWeight()), quadratic(), replace(steps(3), clip_norm=0.05))
+    with pytest.raises(ConfigError, match=r"^--clip_norm: 0\.05, but Scaffold .*; accepted: null, or another method"):
+        rounds.play()
 
 
 def test_identical_models_come_back_bit_equal() -> None:

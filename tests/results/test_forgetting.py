@@ -6,7 +6,9 @@ import csv
 import math
 from pathlib import Path
 
+import numpy as np
 import pytest
+from launching import SMALL, simulated
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from fl_ddp.results.forgetting import average, forgetting
@@ -48,6 +50,13 @@ def test_history_forgets_class_by_class_from_round_1_on() -> None:
         assert round not in FORGETTING or history.standing is standing
 
 
+def test_what_a_class_knew_of_other_test_samples_counts_no_more() -> None:
+    """Of two classes there is more from round 5 on, first evaluated in round 6; of one from round 7 on, in round 8."""
+    history = History({5: np.array([0, 1]), 7: np.array([2])})
+    lost = {round: history.add(record(round)).class_forgetting[:3] for round in range(9)}
+    assert lost[6] == (0, 0, 0) and lost[8] == (0, 0, 0)
+
+
 @pytest.mark.parametrize("cut", [1, 5, 8])
 def test_what_was_best_before_a_resume_still_counts(tmp_path: Path, cut: int) -> None:
     run = Tracker(tmp_path, Columns(CLASSES, ()), {})
@@ -68,3 +77,11 @@ def test_what_was_best_before_a_resume_still_counts(tmp_path: Path, cut: int) ->
             dict(zip(FORGETTING, values, strict=True))
         )
     assert "forgetting/not in the test set" not in events.Tags()["scalars"]
+
+
+def test_a_model_that_stays_forgets_nothing_of_a_stream(tmp_path: Path) -> None:
+    """Whatever classes its tasks' test sets have."""
+    settings = {**SMALL, "stream": "Permuted", "stream.task_rounds": 2, "stream.tasks": 3, "rounds": 6, "lr": 1e-12}
+    with (simulated({**settings, "compile": False}, tmp_path) / "metrics.csv").open(newline="") as file:
+        rows = [row for row in csv.DictReader(file) if row["round"] != "0"]
+    assert {row["forgetting"] for row in rows} == {"0.0"} and len({row["accuracy"] for row in rows}) == 3

@@ -48,6 +48,17 @@ def test_a_task_has_its_classes_and_its_tests_those_so_far() -> None:
     assert built.classes == tuple("01234567") and built.names == tuple("0123456789")
 
 
+def test_classes_have_other_test_samples_from_the_first_round_of_a_task_on() -> None:
+    def renewed(settings: dict[str, object], rounds: int = 10, outputs: int | None = None) -> dict[int, list[int]]:
+        found = federation(settings).worlds.renewed(rounds, outputs)
+        return {first: each.tolist() for first, each in found.items()}
+
+    assert renewed(FOUR) == {4: [2, 3], 7: [4, 5], 10: [6, 7]} and renewed(FOUR, 6) == {4: [2, 3]}
+    assert renewed(FOUR | {"stream.scenario": "domain"}, 7) == {4: [0, 1], 7: [0, 1]}
+    assert renewed(FOUR, 4, 3) == {4: [0, 1, 2]}
+    assert renewed({"stream.tasks": 3, "stream.task_rounds": 1}) == {}
+
+
 def test_labels_of_mapped_classes_begin_at_zero() -> None:
     built = federation(FOUR | {"stream.scenario": "domain"})
     world = built.worlds.at(4)

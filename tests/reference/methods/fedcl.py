@@ -59,7 +59,7 @@ class FedCL(FedAvg):
 
     def client_update(self, client: Client, server: State, memory: State, t: int) -> Update:
         """Train near the received model."""
-        theta_t, lr = server["theta"], client.lr
+        theta_t = server["theta"]
         if self.sends(t):
             omega = server["omega"]
         elif self.missing == "last":
@@ -72,7 +72,7 @@ class FedCL(FedAvg):
         if self.penalty_step == "explicit":
             trained = local_sgd(client, theta_t, pull=lambda theta: held * (theta - theta_t))
         else:
-            trained = local_sgd(client, theta_t, solve=lambda x: (x + lr * held * theta_t) / (1 + lr * held))
+            trained = local_sgd(client, theta_t, solve=lambda x, far: (x + far * held * theta_t) / (1 + far * held))
         return Update(client, trained.theta, trained.loss, {"omega": omega} if self.missing == "last" else {})
 
     def measured(self, owner: Client, theta: Parameters) -> Parameters:

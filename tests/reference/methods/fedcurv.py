@@ -47,12 +47,12 @@ class FedCurv(FedAvg):
 
     def client_update(self, client: Client, server: State, memory: State, t: int) -> Update:
         """Train against the others' curvature, then measure the own one at the trained model."""
-        theta_t, lam, lr = server["theta"], self.lam, client.lr
+        theta_t, lam = server["theta"], self.lam
         u, v = sums([(i_j, theta_j) for j, i_j, theta_j in curvatures(server) if j != client.id], theta_t)
         if self.penalty_step == "explicit":
             trained = local_sgd(client, theta_t, pull=lambda theta: 2 * lam * (u * theta - v))
         else:
-            trained = local_sgd(client, theta_t, solve=lambda x: (x + 2 * lr * lam * v) / (1 + 2 * lr * lam * u))
+            trained = local_sgd(client, theta_t, solve=lambda x, far: (x + 2 * far * lam * v) / (1 + 2 * far * lam * u))
         theta = trained.theta
         i_s = fisher(client, theta, FisherOptions(self.kind, self.reduction, self.fisher_batch, self.fisher_samples))
         chosen = chosen_coordinates(i_s, self.top_q)

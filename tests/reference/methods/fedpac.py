@@ -92,9 +92,9 @@ class FedPAC(FedAvg):
         return (theta.count() + (theta["out.weight"].numel() if t > 0 else 0)) * width
 
     def bytes_up(self, theta: Parameters, width: int, *, ends_task: bool = False) -> int:
-        """The model, its head once more, h and V, and the classes' sums and counts: P + H + 2 C D + C + 1."""
+        """The model, h and V, and the classes' sums and counts: P + 2 C D + C + 1."""
         classes, features = theta["out.weight"].shape
-        return (theta.count() + theta.only(HEAD).count() + 2 * classes * features + classes + 1) * width
+        return (theta.count() + 2 * classes * features + classes + 1) * width
 
 
 def features_of(client: Client, theta: Parameters) -> tuple[Tensor, Tensor, float]:

@@ -63,11 +63,11 @@ class FisherAvg(FedAvg):
 
     def client_update(self, client: Client, server: State, memory: State, t: int) -> Update:
         """Train near the received model, then measure Fisher information at the trained one."""
-        theta_t, lr, held = server["theta"], client.lr, self.curvature(server, t)
+        theta_t, held = server["theta"], self.curvature(server, t)
         if self.penalty_step == "explicit":
             trained = local_sgd(client, theta_t, pull=lambda theta: held * (theta - theta_t))
         else:
-            trained = local_sgd(client, theta_t, solve=lambda x: (x + lr * held * theta_t) / (1 + lr * held))
+            trained = local_sgd(client, theta_t, solve=lambda x, far: (x + far * held * theta_t) / (1 + far * held))
         options = FisherOptions(self.kind, self.reduction, self.fisher_batch, self.fisher_samples)
         fresh = fisher(client, trained.theta, options)
         sent = {"fresh": fresh, "fisher": self.mixed(server["fisher"], fresh, t)}

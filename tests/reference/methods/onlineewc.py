@@ -34,14 +34,14 @@ class OnlineEWC(FedAvg):
         return {"theta": theta, "anchor": theta, "fisher": theta.filled(0)}
 
     def client_update(self, client: Client, server: State, memory: State, t: int) -> Update:
-        """Train near the anchor; when a task ends, measure Fisher information at the trained model."""
-        star, lr, held = server["anchor"], client.lr, self.lam * server["fisher"]
+        """Train near the anchor; in a task's last round, measure Fisher information at the received model."""
+        theta_t, star, held = server["theta"], server["anchor"], self.lam * server["fisher"]
         if self.penalty_step == "explicit":
-            trained = local_sgd(client, server["theta"], pull=lambda theta: held * (theta - star))
+            trained = local_sgd(client, theta_t, pull=lambda theta: held * (theta - star))
         else:
-            trained = local_sgd(client, server["theta"], solve=lambda x: (x + lr * held * star) / (1 + lr * held))
+            trained = local_sgd(client, theta_t, solve=lambda x, far: (x + far * held * star) / (1 + far * held))
         options = FisherOptions(self.kind, "per_sample_mean", 100, self.fisher_samples)
-        sent = {"fisher": fisher(client, trained.theta, options)} if client.ends_task else {}
+        sent = {"fisher": fisher(client, theta_t, options)} if client.ends_task else {}
         return Update(client, trained.theta, trained.loss, sent=sent)
 
     def server_update(self, server: State, updates: Sequence[Update], clients: int, t: int) -> State:

@@ -31,6 +31,13 @@ CLIENTS: Mapping[str, Options] = {
     "own rates of a prior": of(
         "FedCurv", {"client_lr": "loguniform(0.3,2)"}, lam=5.0, penalty_step="proximal"
     ),
+    "momentum and a prior": of("FedCL", {**SGD, "optimizer.nesterov": True}, lam=5.0, penalty_step="proximal"),
+    "kept momentum and a prior": of(
+        "FisherAvg", {**KEPT, "optimizer.dampening": 0.3, "dropout_rate": 0.4}, lam=5.0, weights="data"
+    ),
+    "momentum of RMSprop and a prior": of(
+        "FedCurv", {"optimizer": "RMSprop", "momentum": 0.7, "lr": 0.02}, lam=5.0, penalty_step="proximal"
+    ),
     "own rates and control variates": of("Scaffold", {**SGD, "client_lr": "uniform(0.2,1.5)"}),
     "own rates and progress": of("FedNova", {**SGD, "client_lr": "uniform(0.2,1.5)"}),
     "own rates and a proximal term": of("FedNova", {"client_lr": "factors.csv"}, mu=0.5),

@@ -227,7 +227,7 @@ def local_sgd(
     client: Client,
     theta: Parameters,
     pull: Callable[[Parameters], Parameters] | None = None,
-    solve: Callable[[Parameters], Parameters] | None = None,
+    solve: Callable[[Parameters, float], Parameters] | None = None,
     objective: Callable[[Parameters, Tensor, Tensor], Tensor] | None = None,
     batches: Sequence[Sequence[int]] | None = None,
     lr: float | None = None,
@@ -240,7 +240,7 @@ def local_sgd(
         client: who trains.
         theta: where it starts.
         pull: gradient of what a method adds to the loss, a function of theta.
-        solve: where a proximal step ends, a function of theta after the optimizer's step.
+        solve: where a proximal step ends, a function of theta after the optimizer's step, and of that step's reach.
         objective: the loss of theta on samples x with labels y, if not the mean cross-entropy.
         batches: positions in its samples, for each step, if not the client's.
         lr: learning rate, if not the client's.
@@ -263,7 +263,7 @@ def local_sgd(
             g = min(client.clip_norm / (g.only(moving).squared().total() ** 0.5 + 1e-6), 1.0) * g
         after = walker.step(theta, g, lr * client.lr_at(len(losses), len(these)))
         if solve:
-            after = solve(after)
+            after = solve(after, walker.reach)
         after = after.having(theta.only(fixed)).having(running)
         losses.append(float(loss.detach()))
         path.append(Step(gradient, theta, after))

@@ -51,6 +51,7 @@ class Walker:
 
     Attributes:
         steps: that it has made.
+        reach: how far the last one would have gone by learning rate and momentum alone, if all gradients had been 1.
     """
 
     def __init__(
@@ -60,6 +61,13 @@ class Walker:
         self._own = {name: nn.Parameter(value.clone()) for name, value in theta.items()}
         self._optimizer = choice.made([*self._own.values()], lr, momentum, decay)
         self.steps = begin.get("steps", 0)
+        self.reach = 0.0
+        self._unit = nn.Parameter(torch.zeros((), dtype=torch.float64))
+        given: dict[str, Any] = {"momentum": momentum} if choice.name in HAVE_MOMENTUM else {}
+        given |= dict(choice.options) if choice.name == "SGD" else {}
+        self._along = torch.optim.SGD([self._unit], lr=1.0, **given)
+        for _ in range(self.steps):
+            self._go()
         if self.steps:
             for name, parameter in self._own.items():
                 known = {key: value[name].clone() for key, value in begin.items() if key != "steps"}
@@ -73,8 +81,15 @@ class Walker:
                 parameter.grad = g[name].clone()
         self._optimizer.param_groups[0]["lr"] = lr
         self._optimizer.step()
-        self.steps += 1
+        self.steps, self.reach = self.steps + 1, lr * self._go()
         return theta.having(Parameters({name: parameter.detach().clone() for name, parameter in self._own.items()}))
+
+    def _go(self) -> float:
+        """How far one more step goes along 1."""
+        before = self._unit.item()
+        self._unit.grad = torch.ones_like(self._unit)
+        self._along.step()
+        return before - self._unit.item()
 
     def left(self) -> dict[str, Any]:
         """What the next one has to begin with."""
