@@ -18,6 +18,7 @@ import sysconfig
 import time
 import traceback
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -31,7 +32,7 @@ from written import write_results
 
 import fl_ddp.convolutions.lane_by_lane  # noqa: F401 - its operators
 from fl_ddp.engine import group as group_module
-from fl_ddp.engine.graphed import recorded, warm_up
+from fl_ddp.engine.graphed import Recordings, as_cuda_graph, recorded, warm_up
 from fl_ddp.engine.group import Group, Workplace
 from fl_ddp.engine.plan import Plan
 from fl_ddp.engine.samples import Samples
@@ -204,7 +205,8 @@ def step_of(place: Place, model: type[nn.Module], in_shape: tuple[int, int, int]
     """The same of one model."""
     found: Numbers = {}
     began = time.perf_counter()
-    run, state = caught_step(place, model, in_shape, lanes)
+    group, flat = group_of(place, model, in_shape, lanes)
+    run, state = caught_step(group, flat)
     place.wait()
     found["first_seconds"] = time.perf_counter() - began
     count = 3 if place.tiny else 20  # the host waits for a GPU that has a thousand launches before it
@@ -221,7 +223,7 @@ def step_of(place: Place, model: type[nn.Module], in_shape: tuple[int, int, int]
         found["kernels"] = sum(each.count for each in kernels) / 10
         found["busy_us"] = busy_us(kernels) / 10
         found |= survived(partial(replayed, place, run, state))
-    return found
+    return found | survived(partial(as_in_runs, place, group, flat), "run_")
 
 
 def survived(work: Callable[[], Numbers], name: str = "") -> Numbers:
@@ -233,10 +235,10 @@ def survived(work: Callable[[], Numbers], name: str = "") -> Numbers:
         return {f"{name}failed": 1.0}
 
 
-def caught_step(
+def group_of(
     place: Place, model: type[nn.Module], in_shape: tuple[int, int, int], lanes: int
-) -> tuple[Callable[[], None], State]:
-    """A local step of FedAvg with what it was last given, and the state that it changes."""
+) -> tuple[Group, FlatModel]:
+    """Clients with one batch of random images each, and their model."""
     random = np.random.default_rng(0)
     x = torch.from_numpy(random.integers(0, 256, (lanes * BATCH, *in_shape), np.uint8)).to(place.device)
     y = torch.from_numpy(random.integers(0, 10, lanes * BATCH)).to(place.device)
@@ -246,7 +248,11 @@ def caught_step(
     flat = FlatModel(module, 10, data.inputs(x[:1], torch.float32))
     work = Workplace(data, torch.float32, False, True, lambda: None, BATCH)
     own = np.split(np.arange(lanes * BATCH), lanes)
-    group = Group(work, Plan(BATCH, 1.0, None, 0.01), np.arange(lanes), own, lanes, 0, 0)
+    return Group(work, Plan(BATCH, 1.0, None, 0.01), np.arange(lanes), own, lanes, 0, 0), flat
+
+
+def caught_step(group: Group, flat: FlatModel) -> tuple[Callable[[], None], State]:
+    """A local step of FedAvg with what it was last given, and the state that it changes."""
     caught: list[tuple[Step, tuple[object, ...]]] = []
 
     def catching(objective: Objective, kind: StepKind, shapes: object) -> Step:
@@ -289,6 +295,28 @@ def replayed(place: Place, run: Callable[[], None], state: State) -> Numbers:
         replay()
     same = all(torch.equal(a, b) for a, b in zip(right, tensors, strict=True))
     return {"replay_same_bits": float(same), "replay_us": 1e3 * place.milliseconds(replay, inner=50)}
+
+
+def as_in_runs(place: Place, group: Group, flat: FlatModel) -> Numbers:
+    """Local training as runs have it, by steps that find their samples themselves: microseconds a step of many.
+
+    Beside them whether the step was recorded, and whether the bits are those of single steps (1 or 0).
+    """
+    recorded_steps = list[bool]()
+
+    def record(function: Callable[[], None]) -> Callable[[], object]:
+        again = as_cuda_graph(function) if place.on_gpu else function
+        recorded_steps.append(again is not function)
+        return again
+
+    steps = 3 if place.tiny else 200
+    plan, start = replace(group.plan, epochs=float(steps)), flat.init()
+    singly = group.train(start, FedAvg(flat), {}, {}, plan=plan).theta
+    group.workplace = replace(group.workplace, recordings=Recordings(record))
+    found = group.train(start, FedAvg(flat), {}, {}, plan=plan).theta
+    milliseconds = place.milliseconds(lambda: group.train(start, FedAvg(flat), {}, {}, plan=plan), repeat=5)
+    same = float(torch.equal(singly, found))
+    return {"run_recorded": float(all(recorded_steps)), "run_same_bits": same, "run_us": 1e3 * milliseconds / steps}
 
 
 def _recorded(work: Callable[[], object]) -> Callable[[], None]:

@@ -14,7 +14,6 @@ launches them slowly brings the ratio of the others near 1.
 from __future__ import annotations
 
 import argparse
-import itertools
 import json
 import resource
 import statistics
@@ -239,15 +238,16 @@ def main() -> None:
         print(json.dumps(numbers))
         return
 
-    results: dict[str, Numbers] = {name: {} for name in options.workloads}
-    for name, scale in itertools.product(options.workloads, (0, 1, 4)):  # 0: times
-        given = ["--workloads", name, "--scale", str(scale), "--device", options.device]
-        given += ["--loop-samples", str(options.loop_samples), "--rounds", str(options.rounds or 0)]
-        done = subprocess.run([sys.executable, __file__, *given], check=True, stdout=subprocess.PIPE)
-        results[name] |= json.loads(done.stdout)
-    print(table(results))
-    if options.out:
-        write_results(options.out, results)
+    results: dict[str, Numbers] = {}
+    for name in options.workloads:
+        for scale in (0, 1, 4):  # 0: times
+            given = ["--workloads", name, "--scale", str(scale), "--device", options.device]
+            given += ["--loop-samples", str(options.loop_samples), "--rounds", str(options.rounds or 0)]
+            done = subprocess.run([sys.executable, __file__, *given], check=True, stdout=subprocess.PIPE)
+            results.setdefault(name, {}).update(json.loads(done.stdout))
+        print(table({name: results[name]}), flush=True)
+        if options.out:  # a machine may be lent for less time than all of them take
+            write_results(options.out, results)
 
 
 if __name__ == "__main__":

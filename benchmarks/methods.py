@@ -171,6 +171,8 @@ def main() -> None:
             ours = {**start, "method": name, **OPTIONS.get(name, {})}
             methods[name] = compared(ours, {**start, "method": "FedAvg"}, options.rounds, ranks, name)
             print(table({"": {name: methods[name]}}), flush=True)
+            if options.out:  # a machine may be lent for less time than all of them take
+                write_results(options.out, {"methods": methods, "norms": norms})
         if not options.smoke:
             for kind in ("batch", "none"):
                 beside = {**small, "model.kind": "group"}

@@ -68,7 +68,11 @@ def tick(objective: Objective, kind: StepKind, shapes: Hashable) -> Tick:
 
 
 class Recording:
-    """A tick recorded on tensors of its own, for all trainings that look alike."""
+    """A tick recorded on tensors of its own, for all trainings that look alike.
+
+    Attributes:
+        failed: whether it could not be recorded, and is run anew for each step.
+    """
 
     def __init__(
         self,
@@ -94,7 +98,9 @@ class Recording:
         empty.rows.fill_(-1)  # what runs before it is recorded looks at no samples
         self._ready = Ready(empty, torch.zeros(1, dtype=torch.int64, device=empty.rows.device))
         given = (self._training, self._ready, samples)
-        self._again = record(partial(tick(objective, kind, layout(given)), *given))
+        once = partial(tick(objective, kind, layout(given)), *given)
+        self._again = record(once)
+        self.failed = self._again is once
 
     def run(self, training: Training, steps: Steps, check: Callable[[], None]) -> None:
         """Take all steps of a training, whose state is written at the end, with a check before each."""
@@ -114,7 +120,8 @@ class Recordings:
     """The recordings of a run's trainings, by what their steps are made of.
 
     Each holds a state of its own, a copy of what it is given, and the memory in which a step computes; so there are
-    only some, and the one that was used longest ago gives way. All threads' trainings pass through one after another.
+    only some, and all give way to one more. None goes alone: from 2.14 on, torch lets a graph that ends take the memory
+    along in which cuBLAS computes on their common stream. All threads' trainings pass through one after another.
     """
 
     def __init__(self, record: Record, most: int = MOST) -> None:
@@ -157,16 +164,19 @@ class Recordings:
         """What was recorded for trainings of this key, or is now; None where it cannot be."""
         if key in self._refused:
             return None
-        made = self._made.pop(key, None)
-        if made is None:
-            while len(self._made) >= self._most:
-                del self._made[next(iter(self._made))]
-            try:
-                made = Recording(objective, kind, training, steps, samples, self._record)
-            except RuntimeError as error:  # of CUDA, also where its memory does not hold a recording
-                _log.info("the local step cannot be recorded (%s); its kernels are launched singly", first_line(error))
-                self._refused.add(key)
-                return None
+        if (made := self._made.get(key)) is not None:
+            return made
+        if len(self._made) >= self._most:
+            self._made.clear()
+        try:
+            made = Recording(objective, kind, training, steps, samples, self._record)
+        except RuntimeError as error:  # of CUDA, also where its memory does not hold a recording
+            _log.info("the local step cannot be recorded (%s); its kernels are launched singly", first_line(error))
+            self._refused.add(key)
+            self._made.clear()
+            return None
+        if made.failed:
+            self._made.clear()
         self._made[key] = made
         return made
 

@@ -10,6 +10,8 @@ from fl_ddp.errors import DeviceError, RunError, one_line
 
 _FAILED = ("CUDA error", "unhandled cuda error", "CUDA driver error")
 _HOST_MEMORY = ("DefaultCPUAllocator", "not enough memory", "CUDA error: out of memory")
+_GPU_MEMORY = ("STATUS_ALLOC_FAILED", "Triton Error [CUDA]: out of memory")
+"""What cuBLAS, cuDNN and Triton say where torch's own allocator was not asked."""
 
 
 def gpu_failure(error: BaseException) -> DeviceError | None:
@@ -29,8 +31,8 @@ def out_of_memory(error: BaseException) -> bool:
     """Whether a GPU's or the machine's memory was too small for what was asked of it."""
     if isinstance(error, torch.OutOfMemoryError | MemoryError):
         return True
-    # CUDA says the last of these of the host's memory that it is to pin, and is none the worse for it
-    return isinstance(error, RuntimeError) and any(words in str(error) for words in _HOST_MEMORY)
+    # CUDA says the last of the host's of memory that it is to pin, and is none the worse for it
+    return isinstance(error, RuntimeError) and any(words in str(error) for words in _HOST_MEMORY + _GPU_MEMORY)
 
 
 def of_device(error: BaseException, lanes: int | None) -> RunError | None:
@@ -41,7 +43,8 @@ def of_device(error: BaseException, lanes: int | None) -> RunError | None:
         lanes: clients side by side in the run; None where none has begun to train.
     """
     if out_of_memory(error):
-        whose = "the GPU's" if isinstance(error, torch.OutOfMemoryError) else "this machine's"
+        on_gpu = isinstance(error, torch.OutOfMemoryError) or any(words in str(error) for words in _GPU_MEMORY)
+        whose = "the GPU's" if on_gpu else "this machine's"
         return RunError(f"{whose} memory is too small for {_asked(error)}; {_less(lanes)}")
     if isinstance(error, RuntimeError) and (found := re.match(r"(\w+) does not have a deterministic impl", str(error))):
         what = f"{found[1]}, which the model or the method needs, has no form on a GPU that gives the same bits twice"

@@ -34,6 +34,16 @@ def test_too_little_memory_of_the_machine_is_told_alike() -> None:
     assert gpu_failure(pinned) is None and "this machine's memory is too small" in str(of_device(pinned, 4))
 
 
+@pytest.mark.parametrize("text", [
+    "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`",
+    "cuDNN error: CUDNN_STATUS_ALLOC_FAILED", "Triton Error [CUDA]: out of memory",
+])  # fmt: skip
+def test_libraries_that_ask_for_a_gpus_memory_themselves_say_so_in_other_words(text: str) -> None:
+    assert gpu_failure(RuntimeError(text)) is None
+    told = str(of_device(RuntimeError(text), 10))
+    assert told.startswith("the GPU's memory is too small for what the run needs; a new run with --lanes 5 instead of")
+
+
 @pytest.mark.parametrize(
     ("error", "words"),
     [
