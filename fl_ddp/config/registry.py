@@ -19,6 +19,7 @@ from fl_ddp.bounds import Count
 from fl_ddp.config.options import Options, meant, nearest_first, options_of
 from fl_ddp.config.settings import Choice
 from fl_ddp.errors import ConfigError, first_line, one_line, users_place
+from fl_ddp.guards.signatures import refuse_changeable, refuse_other_signatures
 from fl_ddp.network.choices import Norm
 
 Maker = Callable[..., object]
@@ -173,6 +174,8 @@ def build(choice: Choice, **engine_arguments: object) -> object:
     module, name = _module(choice.class_path, choice.class_path)
     owner: Maker = getattr(module, name)
     kind = next((kind for kind in KINDS if isinstance(owner, type) and issubclass(owner, base(kind))), "model")
+    if isinstance(owner, type) and kind != "model":
+        refuse_other_signatures(owner, base(kind))
     wanted = {name: value for name, value in engine_arguments.items() if _accepts(owner, name)}
     beside = options(kind, owner).beside & choice.init_args.keys()
     own = {name: value for name, value in choice.init_args.items() if name not in beside}
@@ -180,6 +183,8 @@ def build(choice: Choice, **engine_arguments: object) -> object:
         made = owner(**own, **wanted)
     except (TypeError, ValueError) as error:
         raise ConfigError(f"--{kind} {choice.name}", one_line(error)) from error
+    if kind == "method":
+        refuse_changeable(kind, made)
     if not isinstance(made, base(kind)):
         raise ConfigError(f"--{kind} {choice.name}", f"gives {type(made).__name__}, which is no {_BASES[kind]}")
     return any_model(made, **{name: choice.init_args[name] for name in beside})  # type: ignore[arg-type]

@@ -306,6 +306,8 @@ class Config:
             if getattr(self, key) != getattr(Config, key) and self.lr_schedule not in names:
                 what = f"belongs to --lr_schedule {' or '.join(names)}; here it is {self.lr_schedule}"
                 raise ConfigError(f"--{key}", what)
+        if self.lr_schedule == "step" and self.lr_decay == 1:
+            raise ConfigError("--lr_decay", "1 changes nothing in the steps of --lr_schedule step", "below 1: 0.1, say")
         for key in ("lr_step", "lr_warmup"):
             if self.lr_schedule in of[key] and getattr(self, key) is None:
                 raise ConfigError(f"--{key}", f"is missing; --lr_schedule {self.lr_schedule} needs it")

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from fl_ddp.protocol import Indices
 from fl_ddp.results.appended_csv import AppendedCsv, State, kept_of
 
 _PADDED, _WALL = "time_padded_lanes", "time_wall"
@@ -107,7 +106,7 @@ class Columns:
     tasks: int = 1
     score: str = "accuracy"
     measures: tuple[str, ...] = ()
-    renewed: Mapping[int, Indices] = field(default_factory=dict)
+    renewed: Mapping[int, Iterable[int]] = field(default_factory=dict)
 
     @cached_property
     def names(self) -> tuple[str, ...]:

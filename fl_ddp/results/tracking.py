@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
 from typing import NamedTuple
 
 from matplotlib.figure import Figure
 
-from fl_ddp.protocol import Indices
 from fl_ddp.results.appended_csv import AppendedCsv
 from fl_ddp.results.client_table import ClientScores, spread
 from fl_ddp.results.forgetting import average, forgetting
@@ -49,7 +48,7 @@ class History:
         seconds: by phase, so far.
     """
 
-    def __init__(self, renewed: Mapping[int, Indices] | None = None) -> None:
+    def __init__(self, renewed: Mapping[int, Iterable[int]] | None = None) -> None:
         """Begin; classes have other test samples from some rounds on, see Columns.renewed."""
         self._renewed = renewed or {}
         self.rounds: list[int] = []

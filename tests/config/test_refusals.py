@@ -69,6 +69,10 @@ from fl_ddp.errors import ConfigError
         ),
         ("--lr_min 0.1", "--lr_min: belongs to --lr_schedule cosine or warmup_cosine; here it is exponential"),
         ("--lr_schedule step --lr_decay 0.5", "--lr_step: is missing; --lr_schedule step needs it"),
+        (
+            "--lr_schedule step --lr_step 5",
+            "--lr_decay: 1 changes nothing in the steps of --lr_schedule step; accepted: ",
+        ),
         ("--lr_schedule warmup_cosine", "--lr_warmup: is missing; --lr_schedule warmup_cosine needs it"),
         ("--lr_warmup 5", "--lr_warmup: belongs to --lr_schedule warmup_cosine; here it is exponential"),
         ("--lr_schedule cosine --lr_min 0.2", "--lr_min: 0.2 is more than --lr 0.1"),

@@ -1,0 +1,50 @@
+"""Functions of a user's class that could not be called as their base's are, and options that nothing can be kept by."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Hashable
+from dataclasses import fields, is_dataclass
+from types import FunctionType
+
+from fl_ddp.errors import ConfigError, is_users, place_of_code
+
+
+def refuse_other_signatures(owner: type, base: type) -> None:
+    """Refuse functions of a class of a user's that do not take what those of the base class take.
+
+    Raises:
+        ConfigError: there is one.
+    """
+    for name, known in vars(base).items():
+        own = inspect.getattr_static(owner, name, None)
+        both = isinstance(own, FunctionType) and isinstance(known, FunctionType)
+        if not both or name.startswith("__") or own is known or not is_users(own.__code__.co_filename):
+            continue
+        given = inspect.signature(known).parameters.values()
+        needed = [each.name for each in given if each.default is each.empty]
+        for names in (needed, [each.name for each in given]):
+            try:
+                inspect.signature(own).bind(*names)
+            except TypeError as error:
+                who = f"{place_of_code(own.__code__)}: {name} of {owner.__name__}"
+                raise ConfigError(who, f"takes ({_words(own)})", f"({_words(known)})") from error
+
+
+def refuse_changeable(kind: str, made: object) -> None:
+    """Refuse an object whose options can change: what is compiled is known by them.
+
+    Raises:
+        ConfigError: one of them can.
+    """
+    for field in fields(made) if is_dataclass(made) else ():
+        value = getattr(made, field.name, None)
+        if field.init and field.compare and not isinstance(value, Hashable):
+            what = f"is a {type(value).__name__} in {type(made).__name__}"
+            raise ConfigError(f"--{kind}.{field.name}", what, "what cannot be changed, such as a tuple")
+
+
+def _words(function: FunctionType) -> str:
+    return ", ".join(
+        str(each.replace(annotation=each.empty)) for each in inspect.signature(function).parameters.values()
+    )
