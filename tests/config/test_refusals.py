@@ -71,7 +71,7 @@ from fl_ddp.errors import ConfigError
         ("--lr_schedule step --lr_decay 0.5", "--lr_step: is missing; --lr_schedule step needs it"),
         (
             "--lr_schedule step --lr_step 5",
-            "--lr_decay: 1 changes nothing in the steps of --lr_schedule step; accepted: ",
+            "--lr_decay: 1 changes nothing in the steps of --lr_schedule step; accepted: below 1: 0.1, say",
         ),
         ("--lr_schedule warmup_cosine", "--lr_warmup: is missing; --lr_schedule warmup_cosine needs it"),
         ("--lr_warmup 5", "--lr_warmup: belongs to --lr_schedule warmup_cosine; here it is exponential"),
