@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
+from itertools import islice
 
 import numpy as np
 import torch
@@ -22,8 +23,9 @@ from fl_ddp.engine.stacks import Stack, stacks
 from fl_ddp.engine.step import Drawn, Objective, Split, State, StepKind, Steps, Training, Walk, local_step
 from fl_ddp.engine.transfer import upload, upload_all
 from fl_ddp.errors import ConfigError
+from fl_ddp.guards.padding import is_unseen, look_at_loss
 from fl_ddp.optimizers.rule import Rates
-from fl_ddp.protocol import Counts, Factors, Indices, Leaves, Tensors, Trained
+from fl_ddp.protocol import Batch, Counts, Factors, Indices, Leaves, Tensors, Trained
 
 STEPS = "steps"
 """Among what is carried of an optimizer, the number of its steps."""
@@ -192,7 +194,6 @@ class Group:
         order = keys(self._keys, Purpose.AGAIN, draw) if draw else self._keys
         earlier, statistics = (None, None) if draw else (self.carried.optimizer, self.carried.statistics)
         kind = _kind(plan, work, fixed, goes_on=earlier is not None)
-        width = start.shape[-1]
         number = self.steps if plan is self.plan else self._up(plan.num_steps(self._counts))
         state = self._state(objective, start, trace or {}, kind, earlier)
         if not (leaves := set(range(len(state.walk.theta)))) > set(fixed):
@@ -204,9 +205,12 @@ class Group:
         rates = Rates(*map(self._scalar, (plan.lr, plan.momentum, plan.weight_decay, plan.clip_norm or 0.0)))
         if plan.lr_factor is not None:
             rates = rates._replace(lr=self._up(plan.lr * plan.lr_factor))
-        received, remembered = _split(server, objective, width), _split(memory, objective, width)
+        received, remembered = (_split(each, objective, start.shape[-1]) for each in (server, memory))
         training = Training(state, received, remembered, rates, work.allowed)
         steps = self._steps_of(plan.batches(order, self._samples), order, self._lr_over_steps(plan))
+        for drawn in islice(self._draws(steps), is_unseen(objective)):
+            x = work.samples.normaliser.inputs(drawn.x, kind.dtype)
+            look_at_loss(objective, state.walk.theta, received, remembered, Batch(x, *drawn[1:4], work.allowed))
         step = ByLayout(partial(local_step, objective, kind))
         with torch.no_grad():
             done = work.recordings and work.recordings.train(objective, kind, training, steps, work.samples, work.check)
@@ -306,8 +310,7 @@ class Group:
             for leaf, kept in zip(remembered[name], objective.leaves(vector), strict=True):
                 leaf.copy_(kept)
         walk = Walk(theta, remembered, {name: own(t) for name, t in trace.items()})
-        counted = (earlier[STEPS],) if earlier else ()
-        return State(walk, torch.zeros_like(self.n), counted)
+        return State(walk, torch.zeros_like(self.n), (earlier[STEPS],) if earlier else ())
 
     def _scalar(self, value: float) -> Tensor:
         dtype = self.workplace.dtype

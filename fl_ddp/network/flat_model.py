@@ -276,9 +276,9 @@ class FlatModel:
         """
 
         def observed(theta: Leaves) -> tuple[Tensor, Leaves]:
+            norms = self._norms_with(theta, running)
             value = loss(theta, *given)
-            after = [norm.taken(*before) for norm, before in self._norms_with(theta, running)]
-            return value, tuple(t for pair in after for t in pair)
+            return value, tuple(t for norm, before in norms for t in norm.taken(*before))
 
         if not self._norms:
             found: tuple[Leaves, Tensor] = grad_and_value(loss)(theta, *given)
@@ -293,19 +293,19 @@ class FlatModel:
         Those of a layer that is called more than once are averages of its calls', as its momentum weighs them; a batch
         without a variance gives what theta has.
         """
-        leaves, found = self.leaves(theta), list[Tensor]()
-        for norm, before in self._norms_with(leaves, self.running):
-            norm.taken(*before)  # what a look in training mode may have left
+        found, norms = list[Tensor](), self._norms_with(leaves := self.leaves(theta), self.running)
         self.logits(leaves, batch.x, batch.key, batch.mask)
-        for norm, before in self._norms_with(leaves, self.running):
+        for norm, before in norms:
             new = 1 - (1 - norm.momentum) ** norm.times
-            after = norm.taken(*before)
-            found += [old + (t - old) / new if new else old for old, t in zip(before, after, strict=True)]
+            pairs = zip(before, norm.taken(*before), strict=True)
+            found += [old + (t - old) / new if new else old for old, t in pairs]
         return torch.cat(found)
 
     def _norms_with(self, theta: Leaves, running: Part) -> list[tuple[MaskedBatchNorm, Leaves]]:
         """The training module's BatchNorm layers, each with its running statistics in leaves that have them."""
         norms = [cast(MaskedBatchNorm, self._current.train.get_submodule(name)) for name in self._norms]
+        for norm in norms:
+            norm.taken()  # what a look in training mode may have left
         return [(norm, tuple(theta[i] for i in running[2 * k : 2 * k + 2])) for k, norm in enumerate(norms)]
 
     @property
