@@ -192,7 +192,8 @@ def build_federation(config: Config, ranks: Ranks, module: torch.nn.Module | Non
         example = torch.full_like(example, data.num_tokens - 1)  # that a table too short for it be told now
     activations = activation_bytes(network, example) if device.type == "cuda" else 0
     model = FlatModel(network, num_classes, example, loss)
-    try_once = partial(try_gradient, model, example, test.y[:1], config.model.name)
+    autocast = config.precision == "bfloat16" and not config.compile
+    try_once = partial(try_gradient, model, example, test.y[:1], config.model.name, autocast=autocast)
     with _keyed(config, "forward", "by torch.nn.Dropout layers, whose keys are the run's", try_once):
         try_once()
     look = partial(looks, model, test.inputs(test.x[:2].expand(2, *in_shape), dtype), config.model.name)

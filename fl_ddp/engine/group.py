@@ -20,12 +20,12 @@ from fl_ddp.engine.plan import Plan
 from fl_ddp.engine.samples import Samples
 from fl_ddp.engine.seeds import Keys, Purpose, keys, noise_key, shuffled
 from fl_ddp.engine.stacks import Stack, stacks
-from fl_ddp.engine.step import Drawn, Objective, Split, State, StepKind, Steps, Training, Walk, local_step
+from fl_ddp.engine.step import Drawn, Objective, Split, State, StepKind, Steps, Training, Walk, local_step, try_step
 from fl_ddp.engine.transfer import upload, upload_all
 from fl_ddp.errors import ConfigError
-from fl_ddp.guards.padding import is_unseen, look_at_loss
+from fl_ddp.guards.padding import is_unseen
 from fl_ddp.optimizers.rule import Rates
-from fl_ddp.protocol import Batch, Counts, Factors, Indices, Leaves, Tensors, Trained
+from fl_ddp.protocol import Counts, Factors, Indices, Leaves, Tensors, Trained
 
 STEPS = "steps"
 """Among what is carried of an optimizer, the number of its steps."""
@@ -209,8 +209,8 @@ class Group:
         training = Training(state, received, remembered, rates, work.allowed)
         steps = self._steps_of(plan.batches(order, self._samples), order, self._lr_over_steps(plan))
         for drawn in islice(self._draws(steps), is_unseen(objective)):
-            x = work.samples.normaliser.inputs(drawn.x, kind.dtype)
-            look_at_loss(objective, state.walk.theta, received, remembered, Batch(x, *drawn[1:4], work.allowed))
+            at_first = rates if steps.lr is None else rates._replace(lr=steps.lr[0])
+            try_step(objective, kind, training._replace(rates=at_first), drawn, work.samples.normaliser)
         step = ByLayout(partial(local_step, objective, kind))
         with torch.no_grad():
             done = work.recordings and work.recordings.train(objective, kind, training, steps, work.samples, work.check)

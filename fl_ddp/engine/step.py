@@ -13,12 +13,15 @@ from typing import NamedTuple, Protocol
 import torch
 from torch import Tensor
 from torch.func import grad, vmap
+from torch.utils._pytree import tree_map_only
 
-from fl_ddp.compiler.compilation import compiled, made_once
+from fl_ddp.compiler.compilation import compiled, layout, made_once
 from fl_ddp.engine.augmentation import augmented
 from fl_ddp.engine.choices import Augmentation, Convolution
 from fl_ddp.engine.samples import Normaliser
 from fl_ddp.guards import of_one_client
+from fl_ddp.guards.meanings import in_words
+from fl_ddp.guards.padding import look_at_loss
 from fl_ddp.optimizers.rule import Optimizer, Rates
 from fl_ddp.protocol import LANES, Batch, Leaves, Quadratic, Tensors
 
@@ -249,3 +252,17 @@ def local_step(objective: Objective, kind: StepKind, shapes: Hashable) -> Step:
         state.loss.add_(loss)
 
     return compiled(step, "the local step", in_triton=kind.in_triton) if kind.compile else step
+
+
+def try_step(objective: Objective, kind: StepKind, training: Training, drawn: Drawn, normaliser: Normaliser) -> None:
+    """Take a step of a user's objective on a copy of the state, uncompiled: what is wrong there is told with its line.
+
+    Raises:
+        ConfigError: there is something, or the loss counts rows of padding.
+    """
+    state, server, mine, rates, allowed = training
+    given = (tree_map_only(Tensor, torch.clone, state), drawn, normaliser, server, mine, rates, allowed)
+    with in_words(type(objective), server, mine):
+        local_step(objective, kind._replace(compile=False), layout(given))(*given)
+    x = normaliser.inputs(drawn.x, kind.dtype)
+    look_at_loss(objective, state.walk.theta, server, mine, Batch(x, drawn.y, drawn.mask, drawn.key, allowed))

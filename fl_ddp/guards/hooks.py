@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from difflib import get_close_matches
@@ -12,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fl_ddp.errors import ConfigError, place_of_code
+from fl_ddp.errors import ConfigError, is_users, place_of, place_of_code
 from fl_ddp.guards.global_random import refuse_global_draws
 from fl_ddp.protocol import Tensors, Term, Upload, form_of
 
@@ -159,7 +160,10 @@ class Hooks:
         if taken := sorted((given.sums.keys() | given.rows.keys()) & set(REPORTED)):
             what = f"gives a sum or row named {taken[0]}, which is the engine's own; give it another name"
             raise self._refused("client_update", what)
-        return given
+        sent = None if given.sent is None else {name: _bare(t) for name, t in given.sent.items()}
+        sums = {name: _bare(t) for name, t in given.sums.items()}
+        memory, rows = ({name: t.detach() for name, t in of.items()} for of in (given.memory, given.rows))
+        return Upload(sums, given.theta.detach(), memory, sent, rows)
 
     def sums(self, hook: str, given: dict[str, Tensor | Term], lanes: int) -> dict[str, Tensor | Term]:
         """What a hook gives of so many lanes to be summed.
@@ -256,6 +260,10 @@ class _Handed(dict[str, Tensor]):
         self._refuse = refuse
 
     def __missing__(self, name: str) -> Tensor:
+        asking = sys._getframe(1)
+        if is_users(asking.f_code.co_filename):
+            place = place_of(asking.f_code.co_filename, asking.f_lineno)
+            raise ConfigError(f"{place}: {name!r}", "is nothing that clients hand over", _listed(self))
         raise self._refuse(name)
 
 
@@ -303,6 +311,13 @@ def uncalled(method: object, base: type) -> Iterator[str]:
 
 def _listed(names: Collection[str]) -> str:
     return ", ".join(sorted(map(str, names))) or "nothing"
+
+
+def _bare(summand: Tensor | Term) -> Tensor | Term:
+    """The same without what it was made of."""
+    if isinstance(summand, Tensor):
+        return summand.detach()
+    return Term(*(None if t is None else t.detach() for t in (summand.value, summand.minus, summand.weight)))  # type: ignore[arg-type]
 
 
 def _bits(t: Tensor) -> Tensor:

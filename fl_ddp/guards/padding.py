@@ -14,7 +14,8 @@ from torch.func import vmap
 from fl_ddp.errors import ConfigError, is_users, place_of_code
 from fl_ddp.protocol import LANES, Batch, Leaves
 
-_HOOKS = ("loss", "gradient")
+_LOSS = ("loss", "gradient")
+_OTHERS = ("penalty", "correct", "priors", "project", "track")
 _ROUNDING = 1e-4
 """Of a leaf's largest number, by which a gradient may differ."""
 _log = logging.getLogger(__name__)
@@ -34,14 +35,16 @@ class Loss(Protocol):
 
 
 def is_unseen(objective: object) -> bool:
-    """Whether a loss is a user's own, of a class that was not looked at in this process."""
-    return type(objective) not in _seen and _users_hook(objective) is not None
+    """Whether functions of one client are a user's own, of a class that was not looked at in this process."""
+    return type(objective) not in _seen and _users(objective, *_LOSS, *_OTHERS) is not None
 
 
 def look_at_loss(
     objective: Loss, theta: Leaves, server: Mapping[str, object], mine: Mapping[str, object], batch: Batch
 ) -> None:
     """Take gradients of a user's loss on batches whose second half is padding, filled with one thing and another.
+
+    After a step that has succeeded: its class counts as looked at.
 
     Args:
         objective: whose loss it is.
@@ -53,8 +56,9 @@ def look_at_loss(
     Raises:
         ConfigError: the gradient depends on what the padding holds.
     """
-    size = batch.mask.shape[1]
-    if size < 2:
+    _seen.add(type(objective))
+    size, hook = batch.mask.shape[1], _users(objective, *_LOSS)
+    if size < 2 or hook is None:
         return
     rows = torch.arange(size, device=batch.mask.device)
     half = batch._replace(mask=(rows < size // 2).to(batch.mask).expand_as(batch.mask))
@@ -65,19 +69,14 @@ def look_at_loss(
         return objective.gradient(theta, batch, server, mine)[0]
 
     lanes = vmap(gradient, in_dims=(0, LANES, 0))
-    try:
-        found, other = lanes(theta, half, mine), lanes(theta, again, mine)
-    except Exception:  # the step itself fails alike, and says it better
-        return
-    _seen.add(type(objective))
+    found, other = lanes(theta, half, mine), lanes(theta, again, mine)
+    who = f"{place_of_code(getattr(type(objective), hook).__code__)}: {hook} of {type(objective).__name__}"
     if not all(map(_alike, found, other)):
         accepted = "a mean over real samples alone, such as mean_over(batch.mask, each) of fl_ddp.api"
-        raise ConfigError(_who(objective), "counts rows of a batch that are padding, where batch.mask is 0", accepted)
+        raise ConfigError(who, "counts rows of a batch that are padding, where batch.mask is 0", accepted)
     if objective.running and all(found[i].equal(theta[i]) for i in objective.running):
         way = "self.model.logits(theta, batch.x, batch.key, batch.mask) would be in training mode"
-        _log.info(
-            "warning: %s: the model is in evaluation mode: no running statistics change; %s", _who(objective), way
-        )
+        _log.info("warning: %s: the model is in evaluation mode: no running statistics change; %s", who, way)
 
 
 def _alike(found: Tensor, other: Tensor) -> bool:
@@ -86,16 +85,10 @@ def _alike(found: Tensor, other: Tensor) -> bool:
     return bool((found - other).abs().max() <= _ROUNDING * found.abs().max())
 
 
-def _users_hook(objective: object) -> str | None:
-    """The first of the hooks that is a user's own."""
-    for hook in _HOOKS:
+def _users(objective: object, *hooks: str) -> str | None:
+    """The first of some functions that is a user's own."""
+    for hook in hooks:
         code = getattr(getattr(type(objective), hook, None), "__code__", None)
         if code is not None and is_users(code.co_filename):
             return hook
     return None
-
-
-def _who(objective: object) -> str:
-    hook = _users_hook(objective)
-    assert hook is not None
-    return f"{place_of_code(getattr(type(objective), hook).__code__)}: {hook} of {type(objective).__name__}"

@@ -9,25 +9,12 @@ from torch import Tensor
 from torch.func import vmap
 
 from fl_ddp.errors import ConfigError, one_line
+from fl_ddp.guards.meanings import meaning_of
 from fl_ddp.network.flat_model import FlatModel
 from fl_ddp.protocol import LANES, Batch, Leaves
 
-# Part of what torch says, what it means in a user's module, and the way out; the first that fits counts.
-_MEANINGS = (
-    (
-        "random operation",
-        "draws random numbers that no seed of the run decides; use torch.nn.Dropout layers, not functional.dropout",
-    ),
-    ("dynamic shape", "has shapes that depend on values (such as x[x > 0] or nonzero); use torch.where"),
-    (
-        "calling .item()",
-        "depends on values outside of tensors (such as .item(), if, while, float() or one_hot); use torch.where",
-    ),
-    ("data pointer", "turns tensors into numbers or numpy arrays; use torch's functions of tensors alone"),
-)
 
-
-def try_gradient(model: FlatModel, example: Tensor, y: Tensor, name: str) -> None:
+def try_gradient(model: FlatModel, example: Tensor, y: Tensor, name: str, *, autocast: bool = False) -> None:
     """Compute the gradient for one lane with one sample, in training mode.
 
     Args:
@@ -35,6 +22,7 @@ def try_gradient(model: FlatModel, example: Tensor, y: Tensor, name: str) -> Non
         example: [1, ...] one input.
         y: [1, ...] its target.
         name: of the module, for the message.
+        autocast: whether local steps run in bfloat16 uncompiled, which some layers cannot that are compiled.
 
     Raises:
         ConfigError: the module cannot train several clients side by side, or draws random numbers by itself.
@@ -53,7 +41,7 @@ def try_gradient(model: FlatModel, example: Tensor, y: Tensor, name: str) -> Non
     ones = torch.ones(1, 1, dtype=model.dtype, device=example.device)
     batch = Batch(x=example[None], y=y[None], mask=ones, key=ones[0].long())
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), torch.autocast(example.device.type, torch.bfloat16, enabled=autocast):
             warnings.simplefilter("ignore")  # torch's advice on what is about to fail
             leaves = tuple(leaf[None] for leaf in model.leaves(model.init()))
             vmap(gradient, in_dims=(0, LANES), randomness="error")(leaves, batch)
@@ -61,5 +49,8 @@ def try_gradient(model: FlatModel, example: Tensor, y: Tensor, name: str) -> Non
         raise
     except Exception as error:  # a user's module may raise anything
         reason = one_line(error)
-        meaning = next((meaning for part, meaning in _MEANINGS if part in reason), f"fails under vmap: {reason}")
+        if autocast and "BFloat16" in reason:
+            what = f"bfloat16, but {name} has a layer that needs --compile true then ({reason})"
+            raise ConfigError("--precision", what, "float32") from error
+        meaning = meaning_of(reason, "torch.nn.Dropout layers, not functional.dropout") or f"fails under vmap: {reason}"
         raise ConfigError("--model", f"{name}'s forward {meaning}") from error

@@ -73,7 +73,8 @@ def test_sums_are_named() -> None:
 
 def test_rows_and_models_are_of_each_lane() -> None:
     given = Upload({}, THETA, rows={"r": NUMBERS})
-    assert HOOKS.upload(given, {}, LANES) is given
+    found = HOOKS.upload(given, {}, LANES)
+    assert found.theta.equal(THETA) and found.rows["r"].equal(NUMBERS)
     with refused(f"gives r as float32 [5]; {OF_EACH}"):
         HOOKS.upload(Upload({}, THETA, rows={"r": VECTOR}), {}, LANES)
     with refused(f"gives theta as float32 [5]; {OF_EACH}"):

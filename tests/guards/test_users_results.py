@@ -137,7 +137,39 @@ RESULTS: Mapping[str, tuple[str, str]] = {
         def server_update(self, server, total, info):
             return server | {"theta": server["theta"] + total.rows["change"].mean(0)}
         """,
-        r".*fedavg.py:\d+: client_update of Mine: gives nothing, and change is asked for",
+        r"{file}:14: 'change': is nothing that clients hand over; accepted: own_accuracy, own_loss$",
+    ),
+    "a_tensor_that_nobody_sends": (
+        """
+        def init(self):
+            return super().init() | {"c": torch.zeros(1)}
+        def penalty(self, theta, server, mine):
+            return server["c"].sum() * theta.square().sum()
+        """,
+        r"{file}:16: Mine: 'c' is none of the tensors that it is given; accepted: theta of the server's \(those that "
+        r"`broadcast` names\), nothing of the client's",
+    ),
+    "a_loss_with_a_branch": (
+        """
+        def loss(self, theta, batch, server, mine):
+            loss = self.model.loss(theta, batch)
+            return loss if loss > 1 else 2 * loss
+        """,
+        r"{file}:15: Mine: depends on values outside of tensors \(such as .item\(\), if, .*\); use torch.where",
+    ),
+    "a_penalty_that_draws": (
+        """
+        def penalty(self, theta, server, mine):
+            return (torch.rand_like(theta) * theta).sum()
+        """,
+        r"{file}:14: Mine: draws random numbers that no seed .*; use uniform\(\) or normal\(\) of batch.key",
+    ),
+    "a_correction_by_numpy": (
+        """
+        def correct(self, g, theta, server, mine):
+            return torch.from_numpy(g.numpy() * 2)
+        """,
+        r"{file}:14: Mine: turns tensors into numbers or numpy arrays; use torch's functions of tensors alone",
     ),
     "nothing_to_broadcast": (
         """
@@ -278,7 +310,17 @@ def test_it_is_refused_with_its_place(tmp_path: Path, capfd: pytest.CaptureFixtu
     assert matches(case, lines) and code == 2, lines
 
 
-@pytest.mark.parametrize("case", ["correction_of_no_shape", "loss_of_nothing"])
+def test_what_has_a_gradient_is_handed_over_without(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    body = """
+    def client_update(self, group, server, memory):
+        trained = group.train(server["theta"], self, server, memory)
+        trained.theta.requires_grad_()
+        return Upload(self.average(group, server, trained), trained.theta)
+    """
+    assert said(written(body, tmp_path / "with_gradients.py"), capfd) == (0, [])
+
+
+@pytest.mark.parametrize("case", ["correction_of_no_shape", "loss_of_nothing", "a_loss_with_a_branch"])
 def test_so_it_is_where_the_step_is_compiled(tmp_path: Path, capfd: pytest.CaptureFixture[str], case: str) -> None:
     code, lines = said({**of(case, tmp_path, "compiled_"), "compile": True}, capfd)
     assert matches(case, lines, "compiled_") and code == 2, lines

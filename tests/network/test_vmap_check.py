@@ -126,3 +126,17 @@ def test_parameters_that_would_not_be_trained_as_they_are_are_refused(change: st
         layer.to(torch.bfloat16)
     with pytest.raises(ConfigError, match=rf"^--model: Linear {words}"):
         FlatModel(layer, 3, torch.ones(1, 6))
+
+
+def test_a_layer_that_bfloat16_takes_compiled_alone_is_told_of() -> None:
+    def tried_in(layer: nn.Module, *, autocast: bool) -> None:
+        model = FlatModel(nn.Sequential(nn.Linear(6, 8), layer, nn.Linear(8, 3)), 3, example)
+        try_gradient(model, example, torch.tensor([0]), "Own", autocast=autocast)
+
+    example = torch.linspace(-1, 1, 6)[None]
+    for layer, autocast in ((nn.LayerNorm(8), False), (nn.BatchNorm1d(8), True), (nn.ReLU(), True)):
+        tried_in(layer, autocast=autocast)
+    with pytest.raises(
+        ConfigError, match=r"^--precision: bfloat16, but Own has a layer that needs --compile true then"
+    ):
+        tried_in(nn.LayerNorm(8), autocast=True)
