@@ -35,7 +35,7 @@ from fl_ddp.results.client_table import ClientScores, ClientTable, spread
 from fl_ddp.results.figures import confusion_figure, forgetting_figure, partition_figure
 from fl_ddp.results.forgetting_table import ClassChange, ForgettingTable
 from fl_ddp.results.metrics import Columns, Record, perplexity
-from fl_ddp.results.provenance import numerics, provenance
+from fl_ddp.results.provenance import numerics, provenance, users_code
 from fl_ddp.results.run_folder import FAILURE
 from fl_ddp.results.summary import Summary, rounds_to_target, write_summary
 from fl_ddp.results.tracking import Tracker
@@ -96,7 +96,7 @@ class RunFiles:
         self._path, self._config, self._federation = path, config, federation
         self.commits, self.newest = Background("the checkpoint"), -1 if finished is None else finished
         self._numerics = numerics(config, federation.lanes, ranks)
-        self._tasks_sha256, self._fixed = federation.worlds.sha256, fixed(config)
+        self._tasks_sha256, self._fixed, self._code = federation.worlds.sha256, fixed(config), users_code(config)
         kept = KeptFiles(config, federation.worlds, federation.turnout, federation.pace)
         known: Mapping[str, Mapping[str, object]] = {}
         saved = SavedPartition(
@@ -160,6 +160,8 @@ class RunFiles:
         logging.getLogger("fl_ddp").addHandler(self._log)
         logging.getLogger("fl_ddp").setLevel(logging.INFO)
         self._tell_what_begins(finished or 0, ranks)
+        for file in (file for file, hashed in known.get("code", {}).items() if self._code.get(file, hashed) != hashed):
+            self.tell(f"warning: {file} is not as it was when the run began; what it says now counts from here on")
 
     def _refuse_what_was_edited(self, known: Mapping[str, object]) -> None:
         """Refuse to go on with other settings or tasks than the run began with; older runs cannot tell."""
@@ -233,6 +235,7 @@ class RunFiles:
         score = self._federation.model.criterion.score
         goodness = evaluated.goodness(score) if evaluated and evaluated.round == finished else None
         state = {"numerics": self._numerics, "tasks_sha256": self._tasks_sha256, "settings": self._fixed}
+        state["code"] = self._code
         files = self._appended()
         state |= {name: file.state() for name, file in files.items()}
 

@@ -97,3 +97,17 @@ def test_damaged_results_are_made_anew(tmp_path: Path, short: Path, text: str) -
     (run / "summary.json").write_text(text)
     assert numbers(resumed(run)) == numbers(short)
     assert json.loads((run / "summary.json").read_text())["rounds"] == 3
+
+
+def test_code_that_was_edited_since_is_told_of(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """It may be a mend: the run goes on with what it says now."""
+    file = tmp_path / "edited_since.py"
+    file.write_text("from fl_ddp.api import FedAvg\n\n\nclass Mine(FedAvg):\n    pass\n")
+    run = simulated({**SMALL, "method": f"{file}:Mine", "keep_checkpoints": 3}, tmp_path)
+    told = f"fl_ddp: warning: {file} is not as it was when the run began"
+    for edited in (False, True):
+        shutil.rmtree(run / "checkpoints" / "round_000003")
+        capfd.readouterr()
+        resumed(run)
+        assert (told in "".join(capfd.readouterr())) == edited
+        file.write_text(file.read_text() + "\n# other words\n")
