@@ -155,6 +155,8 @@ def load(kind: str, path: str, where: str = "") -> Maker:
     if not inspect.isclass(found):
         classes = [each for each, value in vars(module).items() if _is_usable(kind, value)]
         has = f"; it has {', '.join(nearest_first(name, classes))}" if classes else ""
+        if module.__name__ == "__main__":
+            has = "; it was one of a script's or a notebook's: go on there, with simulate(resume=...), or give a file"
         raise ConfigError(where, f"{path} is unknown; {module.__name__} has no class {name}{has}")
     if not _is_usable(kind, found):
         raise ConfigError(where, f"{path} is abstract or no subclass of {_BASES[kind]}")

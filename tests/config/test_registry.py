@@ -142,6 +142,11 @@ def test_a_function_that_makes_no_model_is_refused(folder: Path) -> None:
         from_mapping({"method": "own_nets.normed"})
 
 
+def test_a_class_of_a_script_that_is_not_this_one_is_told_of() -> None:
+    with pytest.raises(ConfigError, match=r"has no class NetOfAScript; it was one of a script's .*simulate\(resume="):
+        from_mapping({"model": "__main__.NetOfAScript"})
+
+
 def test_any_model_can_have_group_norm(folder: Path) -> None:
     config = from_mapping({"model": "own_nets.normed", "model.norm": "group"})
     assert config.model.init_args == {"width": 4, "norm": "group"}
