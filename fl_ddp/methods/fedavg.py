@@ -140,6 +140,11 @@ class FedAvg:
             sums["statistics"] = Term(own, minus=before, weight=weight)
         return sums
 
+    def received(self, group: Group, theta: Tensor) -> Tensor:
+        """The received model [P] as each client has it: [G, P] with the running statistics that it keeps, or [P]."""
+        own = group.carried.statistics
+        return theta if own is None else self.model.put(theta.expand(group.lanes, -1), self.model.running, own)
+
     def client_update(self, group: Group, server: Tensors, memory: Tensors) -> Upload:
         """Train a group of clients from the received state and say what leaves them and what stays."""
         trained = group.train(server["theta"], self, server, memory)

@@ -66,7 +66,8 @@ class FedKA(FedAvg):
 
     def client_update(self, group: Group, server: Tensors, memory: Tensors) -> Upload:
         """Draw the round's anchors, then train."""
-        trained = group.train(server["theta"], self, server, self.anchored(group, server["theta"]))
+        anchors = self.anchored(group, self.received(group, server["theta"]))
+        trained = group.train(server["theta"], self, server, anchors)
         return Upload(self.average(group, server, trained), trained.theta)
 
     def anchored(self, group: Group, theta: Tensor) -> Tensors:
@@ -86,7 +87,7 @@ class FedKA(FedAvg):
         anchors = candidates[torch.arange(group.lanes, device=chosen.device)[:, None], chosen]
         return {
             "anchors": anchors,
-            "logits": vmap(self.model.logits, (None, 0))(theta, anchors),
+            "logits": vmap(self.model.logits, (None if theta.ndim == 1 else 0, 0))(theta, anchors),
             "real": wanted.gather(1, chosen).to(share),
             "kept": kept.to(share),
         }

@@ -46,13 +46,17 @@ class MOON(FedAvg):
     def loss(self, theta: Leaves, batch: Batch, server: Tensors, mine: Tensors) -> Tensor:
         """Eq. 3: cross-entropy - mu log(e^{cos(z, z_glob)/tau} / (e^{cos(z, z_glob)/tau} + e^{cos(z, z_prev)/tau}))."""
         z, logits = self.model.run(theta, batch)
-        near, far = (self.model.features(other, batch.x) for other in (server["theta"], mine["previous"]))
+        near, far = (
+            self.model.features(other, batch.x) for other in (mine.get("received", server["theta"]), mine["previous"])
+        )
         gap = F.cosine_similarity(z, far) - F.cosine_similarity(z, near)
         return mean_over(batch.mask, self.model.losses(logits, batch.y) + self.mu * F.softplus(gap / self.tau))
 
     def client_update(self, group: Group, server: Tensors, memory: Tensors) -> Upload:
         """Local training; the model that it ends at is the next round's previous one."""
-        previous = torch.where(memory["trained"][:, None] > 0, memory["previous"], server["theta"])
-        trained = group.train(server["theta"], self, server, {"previous": previous})
+        received = self.received(group, server["theta"])
+        previous = torch.where(memory["trained"][:, None] > 0, memory["previous"], received)
+        mine = {"previous": previous} | ({"received": received} if received.ndim > 1 else {})
+        trained = group.train(server["theta"], self, server, mine)
         kept = {"previous": trained.theta, "trained": torch.ones_like(memory["trained"])}
         return Upload(self.average(group, server, trained), trained.theta, memory=kept)

@@ -209,6 +209,7 @@ FEDCL: Mapping[str, Options] = {
 FEDNTD: Mapping[str, Options] = {
     "smoothed": of("FedNTD", {"label_smoothing": 0.2}),
     "plain": of("FedNTD"),
+    "own statistics": of("FedNTD", LOCAL),
     "tau": of("FedNTD", {**SGD, "network": "Rectified"}, beta=0.3, tau=3.0, weights="uniform", server_lr=0.7),
     "idle": of("FedNTD", {**IDLE, "personalise": "all"}, tau=0.5),
     "single precision": of("FedNTD", {"network": "Network32"}),
@@ -236,6 +237,7 @@ FEDKA: Mapping[str, Options] = {
     "few anchors": of("FedKA", beta=0.5, gamma=0.6, anchors=1, weights="uniform", server_lr=0.7),
     "single precision": of("FedKA", {"network": "Network32"}, beta=0.5, gamma=0.3),
     "batch norm": of("FedKA", NORMED, gamma=0.3),
+    "own statistics": of("FedKA", {**LOCAL, **SGD}, gamma=0.3, strategy="hard"),
     "kept momentum": of("FedKA", KEPT, beta=0.5, gamma=0.3),
 }
 

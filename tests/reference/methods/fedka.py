@@ -33,7 +33,7 @@ class FedKA(FedAvg):
 
     def client_update(self, client: Client, server: State, memory: State, t: int) -> Update:
         """See FedAvg."""
-        model, theta_t = client.model, server["theta"]
+        model, theta_t = client.model, server["theta"].having(client.statistics)
         kept, chosen = self.classes_of(client)
         t_i = [self.anchor(client, label, theta_t) for label in chosen]
         received = [model.logits(theta_t, x[None])[0].detach() for x in t_i]

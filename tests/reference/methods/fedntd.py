@@ -25,7 +25,7 @@ class FedNTD(FedAvg):
 
     def client_update(self, client: Client, server: State, memory: State, t: int) -> Update:
         """See FedAvg."""
-        model, theta_t = client.model, server["theta"]
+        model, theta_t = client.model, server["theta"].having(client.statistics)
 
         def objective(theta: Parameters, x: Tensor, y: Tensor) -> Tensor:
             received = model.logits(theta_t, x).detach()

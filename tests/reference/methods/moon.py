@@ -29,7 +29,7 @@ class MOON(FedAvg):
 
     def client_update(self, client: Client, server: State, memory: State, t: int) -> Update:
         """See FedAvg."""
-        model, theta_t = client.model, server["theta"]
+        model, theta_t = client.model, server["theta"].having(client.statistics)
         previous = memory["previous"] if float(memory["trained"][""]) else theta_t
 
         def objective(theta: Parameters, x: Tensor, y: Tensor) -> Tensor:
