@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
 from functools import partial
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeVar
 
 import torch
 from torch import Tensor
@@ -25,6 +25,7 @@ from fl_ddp.guards.padding import look_at_loss
 from fl_ddp.optimizers.rule import Optimizer, Rates
 from fl_ddp.protocol import LANES, Batch, Leaves, Quadratic, Tensors
 
+Given = TypeVar("Given")
 Split = dict[str, Tensor | Leaves]
 """Tensors by name, parameter vectors among them as leaves."""
 
@@ -255,13 +256,20 @@ def local_step(objective: Objective, kind: StepKind, shapes: Hashable) -> Step:
 
 
 def try_step(objective: Objective, kind: StepKind, training: Training, drawn: Drawn, normaliser: Normaliser) -> None:
-    """Take a step of a user's objective on a copy of the state, uncompiled: what is wrong there is told with its line.
+    """Take a step of a user's objective on a copy of two lanes, uncompiled: what is wrong there is told with its line.
 
     Raises:
         ConfigError: there is something, or the loss counts rows of padding.
     """
-    state, server, mine, rates, allowed = training
-    given = (tree_map_only(Tensor, torch.clone, state), drawn, normaliser, server, mine, rates, allowed)
+
+    def few(laned: Given) -> Given:
+        copied: Given = tree_map_only(Tensor, lambda t: t[:2].clone(), laned)
+        return copied
+
+    state, mine, server, allowed = few(training.state), few(training.mine), training.server, training.allowed
+    lr = few(training.rates.lr) if training.rates.lr.ndim else training.rates.lr
+    drawn = few(drawn._replace(number=drawn.number[None]))._replace(number=drawn.number)
+    given = (few(state), drawn, normaliser, server, mine, training.rates._replace(lr=lr), allowed)
     with in_words(type(objective), server, mine):
         local_step(objective, kind._replace(compile=False), layout(given))(*given)
     x = normaliser.inputs(drawn.x, kind.dtype)
