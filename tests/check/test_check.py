@@ -133,8 +133,8 @@ def test_what_cannot_be_run_is_told_in_one_line(
             def correct(self, g, theta, server, mine):
                 return g - mine["c"]
             """,
-            1,
-            r"raises.py:14: KeyError: 'c'",
+            2,
+            r"raises.py:14: Mine: 'c' is none of the tensors that it is given",
         ),
         (
             "draws",

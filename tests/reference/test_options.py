@@ -43,8 +43,8 @@ GO_WITH = {
     "data.deviation": ("data.mean",),
 }
 """Options that make no sense without another."""
-NEEDED = {"lr_step", "lr_warmup"}
-"""Options that their schedule cannot do without."""
+NEEDED = {"lr_step": 1, "lr_warmup": 1, "lr_decay": 0.77}
+"""Options that a schedule cannot do without, and what takes their place."""
 MORE_COLUMNS = {"forgetting_every", "personalise", "local_test", "estimate_statistics"}
 """Options that bring columns, and may change nothing else."""
 MADE_OF = {"method", "network", "samples", "division", "clients", "rounds", "data.merge"}
@@ -89,7 +89,7 @@ def test_each_option_of_a_case_moves_its_numbers(name: str, tmp_path: Path) -> N
     for option in own_options(name):
         with_it = (each for each in GO_WITH.get(option, ()) if each in case)
         other = {**case, **{each: default(case["method"], each) for each in (option, *with_it)}}
-        other |= {option: 1} if option in NEEDED else {}
+        other |= {option: NEEDED[option]} if option in NEEDED else {}
         without = reference_rounds(other, tmp_path, division_of(other, tmp_path))
         if len(without) != len(given):
             continue

@@ -46,13 +46,17 @@ class CountsPaddedLanes(FedAvg):
 
 @dataclass(frozen=True)
 class WritesInPlace(FedAvg):
-    """Changes the server's state where its clients read it, unseen by torch: a round that fails cannot be dropped."""
+    """Changes the server's state where its clients read it, unseen by torch, and by the look at a first round.
+
+    A round that fails cannot be dropped.
+    """
 
     neutral: ClassVar[Mapping[str, float] | None] = None
 
     def client_update(self, group: Group, server: Tensors, memory: Tensors) -> Upload:
         upload = super().client_update(group, server, memory)
-        server["theta"].numpy()[0] = 0.5
+        if group.round > 0:
+            server["theta"].numpy()[0] = 0.5
         return upload
 
 

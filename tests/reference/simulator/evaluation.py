@@ -35,13 +35,23 @@ def mean_known(values: Sequence[float]) -> float:
     return sum(known) / len(known) if known else math.nan
 
 
-def forgetting(course: Sequence[Sequence[float]]) -> float:
-    """The mean over classes of their best accuracy so far less the present one.
+def forgetting(course: Sequence[Sequence[float]], sizes: Sequence[Sequence[int]]) -> float:
+    """The mean over classes of their best accuracy so far on the present test samples less the present one.
 
     Args:
         course: the classes' accuracies in each evaluated round up to the present one.
+        sizes: numbers of their test samples in these rounds; with another number they were others.
     """
-    return mean_known([best(of_class) - of_class[-1] for of_class in zip(*course, strict=True)])
+    alike = [
+        [accuracy if size == now else math.nan for accuracy, size, now in zip(*each, sizes[-1], strict=True)]
+        for each in zip(course, sizes, strict=True)
+    ]
+    return mean_known([best(of_class) - of_class[-1] for of_class in zip(*alike, strict=True)])
+
+
+def class_sizes(sets: Sequence[tuple[Tensor, Tensor, list[int] | None]], classes: int) -> list[int]:
+    """Samples of each class in some test sets, their inputs, labels and allowed classes."""
+    return [sum(int((y == label).sum()) for _, y, _ in sets) for label in range(classes)]
 
 
 def best(course: Sequence[float]) -> float:

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 from availability import reachable
-from evaluation import Row, class_accuracies, forgetting, mean_known, mean_loss, share_right
+from evaluation import Row, class_accuracies, class_sizes, forgetting, mean_known, mean_loss, share_right
 from fedavg import FedAvg, Update
 from local_training import Client, Model, State, only_of
 from optimizers import Choice, remembered
@@ -382,11 +382,10 @@ class Play:
             row = of_test_set(self.settings.loss, logits, y)
         if "accuracy" not in row:
             return row
-        course = [kept for kept in [*before, row] if "accuracy" in kept]
-        return row | {
-            "running_mean_accuracy": mean_known([kept["accuracy"] for kept in course]),
-            "forgetting": forgetting([[kept[name] for name in names] for kept in course]),
-        }
+        course = [kept for kept in [*before, row | {"round": t + 1}] if "accuracy" in kept]
+        sizes = [class_sizes(self.test_sets(int(kept["round"]) - 1), self.data.classes) for kept in course]
+        lost = forgetting([[kept[name] for name in names] for kept in course], sizes)
+        return row | {"running_mean_accuracy": mean_known([kept["accuracy"] for kept in course]), "forgetting": lost}
 
     def on_tasks(self, theta: Parameters, t: int) -> Row:
         """Accuracies on the tasks up to round t's; on all of them where a task, or the run, ends with it."""
