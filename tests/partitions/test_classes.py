@@ -33,11 +33,11 @@ def test_every_client_has_so_many_labels_and_every_label_its_clients(case: tuple
     assert np.array_equal(np.sort(np.concatenate(parts)), np.arange(len(labels))), "complete and disjoint"
     counts = np.array([[(labels[part] == label).sum() for label in np.unique(labels)] for part in parts])
     assert ((counts > 0).sum(1) == each).all()
-    owners = (counts > 0).sum(0)
-    assert owners.max() - owners.min() <= 1
-    for of_label in counts.T:
-        held = of_label[of_label > 0]
-        assert held.max() - held.min() <= 1
+    owners: list[int] = (counts > 0).sum(0).tolist()
+    assert max(owners) - min(owners) <= 1
+    for of_label in counts.T.tolist():
+        held = [number for number in of_label if number > 0]
+        assert max(held) - min(held) <= 1
 
 
 def test_it_is_a_function_of_the_generator_and_deals_at_random() -> None:
