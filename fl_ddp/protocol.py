@@ -5,7 +5,7 @@ G is the number of lanes (clients side by side), P of parameters, B of samples i
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Literal, NamedTuple
@@ -177,6 +177,11 @@ class Info:
     num_clients: int
     key: Tensor
     task: int = 0
+
+
+def listed(names: Collection[str]) -> str:
+    """Names in their order, for messages."""
+    return ", ".join(sorted(map(str, names))) or "nothing"
 
 
 def form_of(given: object) -> str:

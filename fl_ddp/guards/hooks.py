@@ -15,7 +15,7 @@ from torch import Tensor
 
 from fl_ddp.errors import ConfigError, is_users, place_of, place_of_code
 from fl_ddp.guards.global_random import refuse_global_draws
-from fl_ddp.protocol import Tensors, Term, Upload, form_of
+from fl_ddp.protocol import Tensors, Term, Upload, form_of, listed
 
 REPORTED = ("own_accuracy", "own_loss", "right", "tested", "trained")
 """Names of the engine's own sums and rows."""
@@ -58,7 +58,7 @@ class Hooks:
                 "init", f"gives {type(given).__name__}", "the server's tensors by name, theta among them"
             )
         if lacking := sorted({"theta", *broadcast} - given.keys()):
-            what = f"gives a state of {_listed(given)}, without {lacking[0]}"
+            what = f"gives a state of {listed(given)}, without {lacking[0]}"
             raise self._refused("init", what, "theta and whatever `broadcast` names")
         found = self._tensors("init", given)
         if form_of(theta := found["theta"]) != form_of(like):
@@ -88,8 +88,8 @@ class Hooks:
             ConfigError: it is none, or has not the names, shapes and types of the initial one.
         """
         if not isinstance(given, dict) or given.keys() != initial.keys():
-            gives = f"a state of {_listed(given)}" if isinstance(given, dict) else type(given).__name__
-            raise self._refused(hook, f"gives {gives}", f"one of {_listed(initial)}, as init gives")
+            gives = f"a state of {listed(given)}" if isinstance(given, dict) else type(given).__name__
+            raise self._refused(hook, f"gives {gives}", f"one of {listed(initial)}, as init gives")
         for name, t in initial.items():
             if form_of(given[name]) != form_of(t):
                 raise self._refused(hook, f"gives {name} as {form_of(given[name])}", f"{form_of(t)}, as init gives")
@@ -133,7 +133,7 @@ class Hooks:
 
     def handed(self, hook: str, given: Tensors) -> Tensors:
         """Sums or rows that a hook's clients have handed over, of which no other can be asked for."""
-        own = _listed(given.keys() - set(REPORTED))
+        own = listed(given.keys() - set(REPORTED))
         return _Handed(given, lambda name: self._refused(hook, f"gives {own}, and {name} is asked for"))
 
     def upload(self, given: Upload, remembered: Tensors, lanes: int) -> Upload:
@@ -150,8 +150,8 @@ class Hooks:
         for name, t in {"theta": given.theta, **given.rows}.items():
             self._of_lanes("client_update", name, t, lanes)
         if given.memory.keys() != set(remembered):
-            accepted = f"{_listed(remembered)}, as init_client gives"
-            raise self._refused("client_update", f"keeps a memory of {_listed(given.memory)}", accepted)
+            accepted = f"{listed(remembered)}, as init_client gives"
+            raise self._refused("client_update", f"keeps a memory of {listed(given.memory)}", accepted)
         for name, t in remembered.items():
             one = t.expand(lanes, *t.shape)
             if form_of(given.memory[name]) != form_of(one):
@@ -217,8 +217,8 @@ class Hooks:
             ConfigError: they are not among those that are broadcast.
         """
         if not isinstance(given, tuple) or not set(given) <= set(broadcast):
-            what = f"gives {_listed(given) if isinstance(given, tuple) else form_of(given)}"
-            raise self._refused("sent", what, f"a tuple of names among {_listed(broadcast)}")
+            what = f"gives {listed(given) if isinstance(given, tuple) else form_of(given)}"
+            raise self._refused("sent", what, f"a tuple of names among {listed(broadcast)}")
         return given
 
     def predicted(self, given: Tensor, shape: tuple[int, int]) -> Tensor:
@@ -263,7 +263,7 @@ class _Handed(dict[str, Tensor]):
         asking = sys._getframe(1)
         if is_users(asking.f_code.co_filename):
             place = place_of(asking.f_code.co_filename, asking.f_lineno)
-            raise ConfigError(f"{place}: {name!r}", "is nothing that clients hand over", _listed(self))
+            raise ConfigError(f"{place}: {name!r}", "is nothing that clients hand over", listed(self))
         raise self._refuse(name)
 
 
@@ -307,10 +307,6 @@ def uncalled(method: object, base: type) -> Iterator[str]:
         if alike and each is not getattr(base, name):
             where = place_of_code(each.__code__)
             yield f"warning: {where}: {name} is never called: {owner.__name__} has no {switch} of its own"
-
-
-def _listed(names: Collection[str]) -> str:
-    return ", ".join(sorted(map(str, names))) or "nothing"
 
 
 def _bare(summand: Tensor | Term) -> Tensor | Term:

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 
 from fl_ddp.errors import ConfigError, one_line, users_place
+from fl_ddp.protocol import listed
 
 _RANDOM = "random operation"
 # Part of what torch says, what it means in a user's function, and the way out; the first that fits counts.
@@ -53,12 +54,8 @@ def in_words(owner: type, server: Collection[str], mine: Collection[str]) -> Ite
             raise
         who = f"{place}: {owner.__name__}"
         if isinstance(error, KeyError):
-            given = f"{_listed(server)} of the server's (those that `broadcast` names), {_listed(mine)} of the client's"
+            given = f"{listed(server)} of the server's (those that `broadcast` names), {listed(mine)} of the client's"
             raise ConfigError(who, f"{error} is none of the tensors that it is given", given) from error
         if meaning := meaning_of(one_line(error), "uniform() or normal() of batch.key (fl_ddp.api)"):
             raise ConfigError(who, meaning) from error
         raise
-
-
-def _listed(names: Collection[str]) -> str:
-    return ", ".join(sorted(names)) or "nothing"

@@ -31,7 +31,7 @@ def out_of_memory(error: BaseException) -> bool:
     """Whether a GPU's or the machine's memory was too small for what was asked of it."""
     if isinstance(error, torch.OutOfMemoryError | MemoryError):
         return True
-    # CUDA says the last of the host's of memory that it is to pin, and is none the worse for it
+    # CUDA says the last of the host's words where it cannot pin memory, and is none the worse for it
     return isinstance(error, RuntimeError) and any(words in str(error) for words in _HOST_MEMORY + _GPU_MEMORY)
 
 
