@@ -6,11 +6,13 @@ import math
 
 import pytest
 import torch
-from quadratic import approx
+from quadratic import Rounds, approx, small_network, uneven_clients
 from table import of_rows, reading, table
 from torch import Tensor
 from torch.func import grad_and_value
+from torch.nn import functional as F
 
+from fl_ddp.engine.plan import Plan
 from fl_ddp.methods.fedntd import FedNTD
 
 
@@ -60,3 +62,28 @@ def test_a_padded_sample_adds_nothing() -> None:
     method, leaves = FedNTD(model), model.leaves(model.init())
     alone = method.loss(leaves, reading([2], 2), server, {})
     assert method.loss(leaves, reading([2, 0], 2, [1.0, 0.0]), server, {}).item() == approx(alone.item())
+
+
+def not_true(logits: Tensor, labels: Tensor) -> Tensor:
+    """Logits [B, C - 1] of the classes that a sample is not of."""
+    return torch.stack([torch.cat([row[:y], row[y + 1 :]]) for row, y in zip(logits, labels, strict=True)])
+
+
+def test_clients_train_beside_the_received_model_which_stays() -> None:
+    """Three full-batch steps of each client, as torch's own kl_div takes them on logits without the true class's."""
+    model, clients, beta, tau, lr = small_network(), uneven_clients(), 2.0, 3.0, 0.5
+    rounds = Rounds(FedNTD(model, beta=beta, tau=tau), clients, Plan(batch_size=11, epochs=None, steps=3, lr=lr))
+    received = rounds.play()["theta"]
+    rounds.play()
+    for k, part in enumerate(clients.parts):
+        x, y = clients.samples.x[part], clients.samples.y[part]
+        kept = (not_true(model.logits(received, x), y) / tau).softmax(-1)
+        theta = received
+        for _ in range(3):
+            theta = theta.detach().requires_grad_()
+            logits = model.logits(theta, x)
+            gap = F.kl_div((not_true(logits, y) / tau).log_softmax(-1), kept, reduction="batchmean")
+            (g,) = torch.autograd.grad(F.cross_entropy(logits, y) + beta * tau**2 * gap, theta)
+            theta = theta - lr * g
+        torch.testing.assert_close(rounds.local[k], theta.detach(), rtol=0, atol=1e-5)
+        assert (rounds.local[k] - received).abs().max() > 1e-2
