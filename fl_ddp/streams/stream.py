@@ -11,6 +11,7 @@ import numpy as np
 from torch import Tensor
 
 from fl_ddp.bounds import Count, Seed, Share, UnitInterval, check_fields
+from fl_ddp.errors import ConfigError
 from fl_ddp.protocol import Indices
 
 
@@ -28,6 +29,8 @@ class Stream(ABC):
         leave: probability of a client that is enrolled not to be so in the next task, likewise.
         empty: what becomes of rounds for which no enrolled client has samples: error, or skip, in which nobody trains.
         keep: whether clients still have the samples of tasks that they took part in before: false, true, or a share.
+        budget: what keep is a share of: growing, of each of these tasks; or fixed, of their mean, so that all share
+            the room of one, and lose samples to those that come after.
         seed: of what is random in it; null follows the run's seed.
     """
 
@@ -37,6 +40,7 @@ class Stream(ABC):
     leave: UnitInterval = 0.2
     empty: Literal["error", "skip"] = "error"
     keep: bool | Share = False
+    budget: Literal["growing", "fixed"] = "growing"
     seed: Seed | None = None
 
     tests_apart: ClassVar[bool] = True
@@ -44,6 +48,8 @@ class Stream(ABC):
 
     def __post_init__(self) -> None:
         check_fields(self, "--stream.")
+        if self.budget == "fixed" and not self.keep:
+            raise ConfigError("--stream.budget", "fixed, but nothing is kept", "--stream.keep beside it, or growing")
 
     @property
     @abstractmethod

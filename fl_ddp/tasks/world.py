@@ -290,12 +290,12 @@ class Worlds:
 
     def _left_of(self, task: int, before: int) -> Parts:
         """What the clients of a task still have of one before it."""
-        keep, own = float(self._stream.keep), self._own(before)
-        left = list[Indices]()
-        for i, part in enumerate(own):
-            here = bool(self._of_run[i, task])
-            order = self._rng(Purpose.KEPT, before, i).permutation(part) if here and keep < 1 else part
-            left.append(np.sort(order[: round(keep * len(part))]) if here else part[:0])
+        keep, left = self._of_run[:, task] * float(self._stream.keep), list[Indices]()
+        if self._stream.budget == "fixed":
+            keep = keep / self._of_run[:, :task].sum(1).clip(1)
+        for i, (part, share) in enumerate(zip(self._own(before), keep.tolist(), strict=True)):
+            order = self._rng(Purpose.KEPT, before, i).permutation(part) if 0 < share < 1 else part
+            left.append(np.sort(order[: round(share * len(part))]))
         return left
 
     def _kept(self, task: int) -> dict[int, Indices]:

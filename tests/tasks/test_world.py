@@ -116,6 +116,31 @@ def test_what_is_kept_lies_behind_the_tasks_own(keep: bool | float) -> None:
         )
 
 
+def test_a_fixed_budget_is_shared_by_the_tasks_that_a_client_took_part_in() -> None:
+    """Of the first task there are fewer and fewer, and none that were gone before."""
+    streams = {"stream": "Permuted", "stream.tasks": 4, "stream.task_rounds": 1, "stream.enrolment": "increasing"}
+    kept = federation({**streams, "clients": 4, "stream.keep": 8 / 9, "stream.budget": "fixed"})
+    size, before = len(kept.labels), set[bytes]()
+    own = [len(part) for part in kept.clients]
+    for task, tasks_before in ((1, 1), (2, 2), (3, 3)):
+        world = kept.worlds.at(task)
+        for k, part in enumerate(world.clients):
+            took_part = max(tasks_before - k, 0) if k <= task else 0
+            of_each = round(8 / 9 / took_part * own[k]) if took_part else 0
+            assert len(part) == (own[k] if k <= task else 0) + took_part * of_each
+        first = world.clients[0][own[0] :][: round(8 / 9 / tasks_before * own[0])]
+        assert (first >= size).all()
+        images = {image.numpy().tobytes() for image in world.train.x[torch.from_numpy(first)]}
+        assert len(images) == len(first) and (task == 1 or images < before)
+        before = images
+
+
+def test_a_fixed_budget_of_nothing_is_refused() -> None:
+    expected = "--stream.budget: fixed, but nothing is kept; accepted: --stream.keep beside it, or growing"
+    with pytest.raises(ConfigError, match=f"^{expected}$"):
+        federation({"stream": "Permuted", "stream.budget": "fixed"})
+
+
 def test_a_client_keeps_nothing_of_tasks_that_it_did_not_take_part_in() -> None:
     built = federation(FOUR | {"stream.enrolment": "increasing", "stream.keep": True})
     world = built.worlds.at(6)

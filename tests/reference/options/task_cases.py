@@ -12,6 +12,11 @@ STREAMS: Mapping[str, Options] = {
     "stream: classes": of("FedAvg", {**GROUPS, "eval_every": 4, "forgetting_every": 2}),
     "stream: smoothed known tasks": of("FedAvg", {**GROUPS, "stream.scenario": "task", "label_smoothing": 0.2}),
     "stream: known tasks": of("FedAvg", {**GROUPS, "stream.scenario": "task", "forgetting_every": 1}),
+    "stream: fixed budget": of(
+        "FedAvg",
+        {"stream": "Permuted", "stream.tasks": 3, "stream.task_rounds": 1, "rounds": 4, "stream.keep": 0.7,
+         "stream.budget": "fixed", "stream.enrolment": "random"},
+    ),
     "stream: mapped classes": of("FedAvg", {**GROUPS, "stream.scenario": "domain", "stream.keep": True}),
     "stream: permuted": of("FedAvg", {"stream": "Permuted", "stream.tasks": 3, "stream.task_rounds": 1, "rounds": 4}),
     "stream: a share is kept": of(

@@ -11,7 +11,7 @@ from typing import Any
 from schedule import Schedule
 from torch import Tensor
 
-NAMES = ("task_rounds", "tasks", "size", "scenario", "enrolment", "join", "leave", "keep", "empty")
+NAMES = ("task_rounds", "tasks", "size", "scenario", "enrolment", "join", "leave", "keep", "budget", "empty")
 
 
 @dataclass(frozen=True)
@@ -30,6 +30,7 @@ class Tasks:
         join: probability to join with a task.
         leave: probability to leave.
         keep: whether, or what share of, earlier tasks' samples stay.
+        budget: fixed, if keep is divided among the earlier tasks that a client took part in.
         empty: skip, if rounds may be without clients.
     """
 
@@ -44,6 +45,7 @@ class Tasks:
     join: float = 0.5
     leave: float = 0.2
     keep: float = 0.0
+    budget: str = "growing"
     empty: str = "error"
 
     def of_round(self, t: int) -> int:
@@ -110,11 +112,12 @@ class Tasks:
         found = [(task, i) for i in own if self.label(task, y[i]) is not None]
         if self.name == "Static":
             return found
-        for before in range(task):
-            if k in self.enrolled[before]:
-                old = [i for i in own if self.label(before, y[i]) is not None]
-                kept = old if self.keep == 1 else self.schedule.kept(before, k, old) if self.keep else []
-                found += [(before, i) for i in sorted(kept[: round(self.keep * len(old))])]
+        took_part = [before for before in range(task) if k in self.enrolled[before]]
+        for before in took_part:
+            share = self.keep / len(took_part) if self.budget == "fixed" else self.keep
+            old = [i for i in own if self.label(before, y[i]) is not None]
+            kept = old if share == 1 else self.schedule.kept(before, k, old) if share else []
+            found += [(before, i) for i in sorted(kept[: round(share * len(old))])]
         return found
 
 
