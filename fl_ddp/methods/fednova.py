@@ -47,16 +47,21 @@ class FedNova(FedAvg):
         return group.lr_factor * (1 - (1 - shrink) ** group.steps.double()) / shrink
 
     def client_update(self, group: Group, server: Tensors, memory: Tensors) -> Upload:
-        """Local training, then the normalised change d_k = (theta_t - theta^k) / ||a_k||_1, weighted by data."""
+        """Local training, then the normalised change d_k = (theta_t - theta^k) / ||a_k||_1, weighted by data.
+
+        A client without a full batch, which takes no step, lessens the mean change as FedAvg's does, and not tau_eff.
+        """
         a = self.progress(group)
         trained = group.train(server["theta"], self, server, memory)
         sums = self.average(group, server, trained)
         weight = group.n if self.weights == "data" else group.real
         sums["delta"] = Term(trained.theta, minus=server["theta"], weight=torch.where(a > 0, weight / a, 0))
         sums["steps"] = Term((group.steps * group.lr_factor).to(group.n) if self.mu > 0 else a, weight=weight)
-        return Upload(sums, trained.theta)
+        # ||a_k||_1 tells the server who is active
+        return Upload(sums | {"active": torch.where(a > 0, weight, 0)}, trained.theta, sent=sums)
 
     def server_update(self, server: Tensors, total: Total, info: Info) -> Tensors:
         """Take tau_eff = sum p_k ||a_k||_1 normalised steps; with a proximal term sum p_k tau_k (official code)."""
-        theta, tau_eff = server["theta"], total.sums["steps"] / total.sums["weight"]
+        active = total.sums["active"]
+        theta, tau_eff = server["theta"], total.sums["steps"] / torch.where(active > 0, active, 1)
         return {"theta": (theta + self.server_lr * tau_eff * self.mean_delta(total)).to(theta.dtype)}

@@ -192,3 +192,23 @@ def test_identical_models_come_back_bit_equal(momentum: float) -> None:
 
 def test_order_of_clients_does_not_matter() -> None:
     assert_order_of_clients_does_not_matter(FedNova(small_network()))
+
+
+@pytest.mark.parametrize("weights", WEIGHTS)
+@pytest.mark.parametrize(("rho", "mu"), [(0.0, 0.0), (0.9, 0.0), (0.0, 0.7)])
+def test_equal_steps_are_averaged_as_by_fedavg_with_clients_beside_that_take_none(
+    weights: Weights, rho: float, mu: float
+) -> None:
+    """Of 6, 7 and 2 samples there are two, two and no full batches of three; with mu, tau_k is over ||a_k||_1."""
+    plan = Plan(batch_size=3, epochs=1, steps=None, lr=LR, momentum=rho, drop_last=True)
+    clients, model = quadratic(counts=[6, 7, 2]), OneWeight()
+    plain = FedProx(model, mu=mu, weights=weights) if mu else FedAvg(model, weights=weights)
+    theirs = Rounds(plain, clients, plan).scalars(1) - THETA_0
+    ours = Rounds(FedNova(model, mu=mu, weights=weights), clients, plan).scalars(1) - THETA_0
+    assert ours * (proximal_norm(2, mu) / 2 if mu else 1) == approx(theirs)
+    assert abs(theirs.item()) > 0.01
+
+
+def test_a_round_in_which_nobody_has_a_full_batch_changes_nothing() -> None:
+    plan = Plan(batch_size=9, epochs=1, steps=None, lr=LR, drop_last=True)
+    assert Rounds(FedNova(OneWeight()), quadratic(), plan).scalars(1) == approx([THETA_0])

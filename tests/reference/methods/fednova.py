@@ -14,7 +14,8 @@ from parameters import Parameters, summed
 class FedNova(FedAvg):
     """theta <- theta_t - server_lr tau_eff sum_k p_k (theta_t - theta^k) / ||a_k||_1.
 
-    tau_eff = sum_k p_k ||a_k||_1; with a proximal term it is the official code's sum_k p_k tau_k.
+    tau_eff = sum_k p_k ||a_k||_1; with a proximal term it is the official code's sum_k p_k tau_k. Its p_k are those of
+    the clients that trained alone.
 
     Attributes:
         mu: strength of a proximal term mu / 2 ||theta - theta_t||^2.
@@ -29,7 +30,7 @@ class FedNova(FedAvg):
         return Update(client, trained.theta, trained.loss)
 
     def server_update(self, server: State, updates: Sequence[Update], clients: int, t: int) -> State:
-        """See FedAvg; a client that did not train has made no progress to divide by."""
+        """See FedAvg; a client that did not train has made no progress to divide by, and none to count."""
         theta_t = server["theta"]
         p = self.shares(updates)
         a = [self.progress(update.client) for update in updates]
@@ -37,7 +38,8 @@ class FedNova(FedAvg):
             update.client.steps * update.client.lr_factor if self.mu > 0 else a_k
             for update, a_k in zip(updates, a, strict=True)
         ]
-        tau_eff = sum(p_k * tau_k for p_k, tau_k in zip(p, tau, strict=True))
+        of_trained = sum(p_k for p_k, a_k in zip(p, a, strict=True) if a_k > 0)
+        tau_eff = sum(p_k * tau_k for p_k, tau_k in zip(p, tau, strict=True)) / (of_trained or 1)
         trained = [(p_k, update, a_k) for p_k, update, a_k in zip(p, updates, a, strict=True) if a_k > 0]
         nothing = theta_t.filled(0)
         direction = summed([nothing, *(p_k * (theta_t - update.theta) / a_k for p_k, update, a_k in trained)])
