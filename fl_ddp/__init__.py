@@ -1,7 +1,6 @@
 """fl_ddp: a federated-learning simulator for the study of forgetting."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from fl_ddp.notebook.result import Result
 from fl_ddp.version import __version__
@@ -9,7 +8,7 @@ from fl_ddp.version import __version__
 __all__ = ["__version__", "simulate"]
 
 
-def simulate(config: object = None, *, callbacks: Sequence[Callable[[Any], object]] = (), **options: object) -> Result:
+def simulate(config: object = None, *, callbacks: Sequence[Callable[..., object]] = (), **options: object) -> Result:
     """Run a simulation from a notebook or script, as the command line would.
 
     Ctrl-C stops it after the current local step and saves the last finished round; simulate({"resume": folder}) goes on
@@ -18,14 +17,16 @@ def simulate(config: object = None, *, callbacks: Sequence[Callable[[Any], objec
     Args:
         config: a Config, a mapping shaped like the YAML (short names, nested or dotted) or the path of a YAML file;
             nothing runs the default.
-        callbacks: each is called with the Record (fl_ddp.api) of every round when it is over, on rank 0; the run ends
-            after a round for which one returns True. simulate({"resume": folder}) goes on with it.
+        callbacks: each is called with the Record (fl_ddp.api) of every round when it is over, on rank 0, and, if it has
+            a parameter `weights`, with those of the model after it, for load_state_dict; the run ends after a round for
+            which one returns True. simulate({"resume": folder}) goes on with it.
         options: over config: rounds=20, say. data may also be a Dataset, or arrays, (x, y, x_test, y_test), which are
             kept in the folder of runs; model a class, or a module, with a copy of which the run begins; method,
             partition, stream and optimizer a class or an object of one.
 
     Returns:
-        what summary.json holds, and `folder`; its `history` has the rows of metrics.csv.
+        what summary.json holds, and `folder`; its `history` has the rows of metrics.csv, its `weights` what
+            model.safetensors has.
 
     Raises:
         ConfigError: the configuration cannot be run.

@@ -7,13 +7,15 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 from torch import Tensor
 
 from fl_ddp.config.settings import Config
-from fl_ddp.course.stopping import Callback, reason_to_stop
+from fl_ddp.course.callbacks import Callback, any_asks_to_stop
+from fl_ddp.course.stopping import reason_to_stop
 from fl_ddp.errors import ConfigError, RunError
 from fl_ddp.evaluation import Scores
 from fl_ddp.federation import Federation
@@ -124,13 +126,14 @@ class Records:
         with suppress(RunError):  # a full disk may be what it failed of
             write_text(self.path / FAILURE, f"{why}\n")
 
-    def round(self, record: Record, scores: Scores | None, clients: OfClients) -> None:
+    def round(self, record: Record, scores: Scores | None, clients: OfClients, theta: Tensor) -> None:
         """Add a finished round; rank 0 alone does something, and may raise.
 
         Args:
             record: of the round.
             scores: of the global model, where it was evaluated.
             clients: what it leaves of its clients.
+            theta: [P] of the server after it.
 
         Raises:
             RunError: it cannot be written.
@@ -138,8 +141,8 @@ class Records:
         self.scores = scores or self.scores
         if self._files:
             self._files.round(record, clients, scores.of_tasks if scores else ())
-            answers = [callback(record) for callback in self._callbacks]
-            self._asked_to_stop = any(isinstance(answer, bool | np.bool_) and bool(answer) for answer in answers)
+            weights = partial(self._federation.model.state_dict, theta)
+            self._asked_to_stop = any_asks_to_stop(self._callbacks, record, weights)
             self._files.commits.hear()
 
     def ends_early(self) -> bool:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 
 import torch
 
 from fl_ddp.config.settings import Config
-from fl_ddp.course.stopping import Callback
+from fl_ddp.course.callbacks import Callback, callbacks_in
 from fl_ddp.errors import (
     ConfigError,
     DeviceError,
@@ -40,10 +40,7 @@ from fl_ddp.simulation import Simulation
 def simulate(config: object, callbacks: Sequence[Callback], options: Mapping[str, object]) -> dict[str, object]:
     """Run a simulation in this process; see fl_ddp.simulate."""
     given = asked(config, options)
-    callbacks = [*callbacks] if isinstance(callbacks, Iterable) and not callable(callbacks) else [callbacks]
-    for each in callbacks:
-        if not callable(each):
-            raise ConfigError("callbacks", f"{each!r} cannot be called", "functions of a Record")
+    callbacks = callbacks_in(callbacks)
     prepare()
     os.environ.update(rank_variables(os.environ))
     with listening(owns_process=False) as stop:

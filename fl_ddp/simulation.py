@@ -392,9 +392,9 @@ class Simulation:
 
     def _record(self, record: Record, scores: Scores | None, clients: OfClients) -> None:
         """Write down a round; an error of rank 0's disk is agreed upon with the next round's."""
-        if scores:
-            record = scores.told(record)
+        record = scores.told(record) if scores else record
         try:
-            self._records.round(replace(record, seconds=self._watch.lap(), wall=time.time()), scores, clients)
+            timed = replace(record, seconds=self._watch.lap(), wall=time.time())
+            self._records.round(timed, scores, clients, self.server["theta"])
         except Exception as error:
             self._exchange.late = self._exchange.late or error

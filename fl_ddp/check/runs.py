@@ -12,6 +12,7 @@ from threading import Lock
 
 import torch
 from safetensors.torch import load_file
+from torch import Tensor
 from torch._dynamo.utils import counters
 
 from fl_ddp.config.command_line import from_mapping
@@ -125,7 +126,7 @@ class Unwritten(Records):
         """After the last finished round."""
         return self.states[-1]
 
-    def round(self, record: Record, scores: Scores | None, clients: OfClients) -> None:
+    def round(self, record: Record, scores: Scores | None, clients: OfClients, theta: Tensor) -> None:
         """Nothing is written."""
         self.records.append(record)
 

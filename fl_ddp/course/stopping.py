@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from math import isfinite, nan
 
 from fl_ddp.config.settings import Config
 from fl_ddp.config.stop_at import FALLING
 from fl_ddp.results.metrics import Record
-
-Callback = Callable[[Record], object]
-"""Sees the record of each round, round 0 too if it has one; the run ends after a round for which it returns True."""
 
 
 def reason_to_stop(config: Config, evaluated: Sequence[Record]) -> str | None:

@@ -91,8 +91,7 @@ class FlatModel:
         self._norms = make_norms_masked(module)
         named |= {f"{norm}.{name}": module.get_buffer(f"{norm}.{name}") for norm in self._norms for name in RUNNING}
         self.running: Part = tuple(range(trained, len(named)))
-        self.names = tuple(named)
-        self.shapes = tuple(parameter.shape for parameter in named.values())
+        self.names, self.shapes = tuple(named), tuple(parameter.shape for parameter in named.values())
         self._sizes = [parameter.numel() for parameter in named.values()]
         self.num_params, self.num_classes = sum(self._sizes), num_classes
         self.num_tokens = 0 if example.is_floating_point() else int(example.max()) + 1
@@ -351,7 +350,8 @@ class FlatModel:
     def state_dict(self, theta: Tensor) -> dict[str, Tensor]:
         """Copies of parameters and constants under the module's own names, as load_state_dict takes them."""
         leaves = dict(zip(self.names, self.leaves(theta), strict=True))
-        return self._constants | {name: leaves[parameter].clone() for name, parameter in self._saved_as.items()}
+        own = self._constants | {name: leaves[parameter] for name, parameter in self._saved_as.items()}
+        return {name: tensor.clone() for name, tensor in own.items()}
 
     def _find_features(self, example: Tensor) -> bool:
         """Wrap the last Linear of a module that returns logits alone, if the logits are its output."""

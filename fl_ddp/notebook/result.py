@@ -23,6 +23,13 @@ class Result(dict[str, object]):
             return rows
         return pandas.DataFrame(rows).apply(pandas.to_numeric)
 
+    @property
+    def weights(self) -> dict[str, Any]:
+        """What model.safetensors has: the model after the last round, as load_state_dict takes it."""
+        from safetensors.torch import load_file
+
+        return load_file(Path(str(self["folder"])) / "model.safetensors") if "folder" in self else {}
+
 
 def _number(text: str) -> float | None:
     """A cell of metrics.csv; whole numbers stay whole."""

@@ -255,6 +255,37 @@ def test_numpys_true_stops_and_one_callback_needs_no_list(tmp_path: Path) -> Non
     assert not (tmp_path / "b").exists()
 
 
+def test_callbacks_see_the_weights_after_each_round_and_cannot_change_them(tmp_path: Path) -> None:
+    seen: list[tuple[int, Tensors]] = []
+
+    def look(record: Record, weights: Tensors) -> None:
+        seen.append((record.round, {name: each.clone() for name, each in weights.items()}))
+        for each in weights.values():
+            each.fill_(7)
+
+    watched = fl_ddp.simulate(SHARED, data=digits(), model=Net, out=str(tmp_path / "a"), callbacks=[look, look])
+    plain = fl_ddp.simulate(SHARED, data=digits(), model=Net, out=str(tmp_path / "b"))
+    assert numbers(folder(watched)) == numbers(folder(plain))
+    assert [index for index, _ in seen] == [1, 1, 2, 2, 3, 3]
+    saved = plain.weights
+    for (_, first), (_, second) in zip(seen[::2], seen[1::2], strict=True):
+        assert first.keys() == second.keys() == saved.keys() == Net().state_dict().keys()
+        assert all(torch.equal(first[name], second[name]) for name in saved), "each has its own"
+    assert all(torch.equal(seen[-1][1][name], each) for name, each in saved.items())
+    assert not torch.equal(seen[0][1]["head.weight"], saved["head.weight"])
+    Net().load_state_dict(seen[0][1])
+
+
+def test_callbacks_that_cannot_be_called_so_are_refused(tmp_path: Path) -> None:
+    def wanting(record: Record, theta: Tensor) -> None:
+        raise AssertionError
+
+    message = r"wanting\(record: .*\) -> .* cannot be called so; accepted: functions \(record\) or \(record, weights\)"
+    with pytest.raises(ConfigError, match=f"^callbacks: {message}$"):
+        fl_ddp.simulate(SMALL, out=str(tmp_path / "a"), callbacks=[wanting])
+    assert not (tmp_path / "a").exists()
+
+
 @pytest.mark.slow
 def test_numbers_of_numpys_are_numbers(tmp_path: Path) -> None:
     ours = {**SHARED, "rounds": 1}

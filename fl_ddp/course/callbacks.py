@@ -1,0 +1,60 @@
+"""What a notebook's own functions see of a run's rounds."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Sequence
+
+import numpy as np
+
+from fl_ddp.errors import ConfigError
+from fl_ddp.protocol import Tensors
+from fl_ddp.results.metrics import Record
+
+Callback = Callable[..., object]
+"""Sees the Record of each round, round 0 too if it has one; the run ends after a round for which it returns True.
+
+One with a parameter `weights` also has the model after that round: parameters and buffers, for load_state_dict.
+"""
+
+
+def callbacks_in(given: object) -> list[Callback]:
+    """One callback, or several.
+
+    Raises:
+        ConfigError: one cannot be called, or not with what there is.
+    """
+    callbacks: list[Callback] = []
+    for each in given if isinstance(given, Iterable) and not callable(given) else [given]:
+        if not callable(each):
+            raise ConfigError("callbacks", f"{each!r} cannot be called", "functions of a Record")
+        callbacks.append(each)
+        if (signature := _signature(each)) is None:
+            continue
+        try:
+            signature.bind(None, **{"weights": None} if _wants_weights(each) else {})
+        except TypeError:
+            what = f"{getattr(each, '__name__', type(each).__name__)}{signature} cannot be called so"
+            raise ConfigError("callbacks", what, "functions (record) or (record, weights)") from None
+    return callbacks
+
+
+def any_asks_to_stop(callbacks: Sequence[Callback], record: Record, weights: Callable[[], Tensors]) -> bool:
+    """Call all with a round's record, and with copies of the weights of their own; whether one returns True."""
+    answers = [
+        callback(record, weights=weights()) if _wants_weights(callback) else callback(record) for callback in callbacks
+    ]
+    return any(isinstance(answer, bool | np.bool_) and bool(answer) for answer in answers)
+
+
+def _wants_weights(callback: Callback) -> bool:
+    signature = _signature(callback)
+    return signature is not None and "weights" in signature.parameters
+
+
+def _signature(callback: Callback) -> inspect.Signature | None:
+    """None for functions in C that do not tell."""
+    try:
+        return inspect.signature(callback)
+    except (TypeError, ValueError):
+        return None
