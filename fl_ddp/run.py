@@ -99,7 +99,7 @@ def run(
                 return records.done
             with one_torch_thread(ranks.device.type):
                 simulation = Simulation(config, ranks, stop, federation, records)
-                with _drift_told_once(ranks), _saved_whatever_comes(simulation, ranks, records):
+                with _drift_told_once(ranks), _saved_whatever_comes(simulation, ranks, records, config.loss):
                     for _ in simulation.rounds():
                         pass
                     if records.stopped:
@@ -165,7 +165,7 @@ def _drift_told_once(ranks: Ranks) -> Iterator[None]:
 
 
 @contextmanager
-def _saved_whatever_comes(simulation: Simulation, ranks: Ranks, records: Records) -> Iterator[None]:
+def _saved_whatever_comes(simulation: Simulation, ranks: Ranks, records: Records, loss: str) -> Iterator[None]:
     """Save what was finished before a stop or an error of the block."""
     try:
         yield
@@ -189,11 +189,11 @@ def _saved_whatever_comes(simulation: Simulation, ranks: Ranks, records: Records
         except Exception:
             pass  # what came first is told, with what is saved
         records.settle()
-        ranks.agree(_with_way_out(told or error, simulation, records))
+        ranks.agree(_with_way_out(told or error, simulation, records, loss))
         raise
 
 
-def _with_way_out(error: Exception, simulation: Simulation, records: Records) -> Exception | None:
+def _with_way_out(error: Exception, simulation: Simulation, records: Records, loss: str) -> Exception | None:
     """An error of this rank with what may help; nothing where the error is another rank's."""
     if isinstance(error, ElsewhereError):
         return None
@@ -201,6 +201,8 @@ def _with_way_out(error: Exception, simulation: Simulation, records: Records) ->
         return error
     if isinstance(error, DivergedError) and simulation.could_step_proximally:
         error = error.saying_more(", so does --method.penalty_step proximal")
+    if isinstance(error, DivergedError) and loss == "mse":
+        error = error.saying_more(", so do targets scaled to about 1 (--loss mse)")
     if records.saved > 0:
         error = error.saying_more(f"; round {records.saved} is saved in {records.path / 'checkpoints'}")
     return error

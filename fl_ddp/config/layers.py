@@ -27,6 +27,15 @@ _EITHER = {
 # What older versions called options.
 _KEYS_NOW = {"keep_momentum": "optimizer.keep"}
 
+# What other simulators call them, where the words are not alike.
+_ELSEWHERE = {
+    "alg": "method", "algorithm": "method", "strategy": "method", "net": "model", "arch": "model",
+    "learning_rate": "lr", "local_learning_rate": "lr", "wd": "weight_decay", "reg": "weight_decay",
+    "frac": "participation", "fraction_fit": "participation", "join_ratio": "participation",
+    "comm_round": "rounds", "global_rounds": "rounds", "local_ep": "local_epochs", "n_parties": "clients",
+    "num_users": "clients",
+}  # fmt: skip
+
 
 def scalar_options() -> Options:
     """All options that are not choices."""
@@ -156,7 +165,7 @@ def _is_plain(value: object) -> bool:
 
 def _hint(given: Given) -> str:
     """What an unknown key was meant to be."""
-    near = suggestion(given.key, [*scalar_options().by_name, *KINDS])
+    near = _ELSEWHERE.get(given.key) or suggestion(given.key, [*scalar_options().by_name, *KINDS])
     head, dot, name = given.key.partition(".")
     if dot and (kind := suggestion(head, KINDS)):
         near = f"{kind}.{name}"

@@ -158,8 +158,10 @@ def load(kind: str, path: str, where: str = "") -> Maker:
         if module.__name__ == "__main__":
             has = "; it was one of a script's or a notebook's: go on there, with simulate(resume=...), or give a file"
         raise ConfigError(where, f"{path} is unknown; {module.__name__} has no class {name}{has}")
-    if not _is_usable(kind, found):
-        raise ConfigError(where, f"{path} is abstract or no subclass of {_BASES[kind]}")
+    if not issubclass(found, base(kind)):
+        raise ConfigError(where, f"{path} is no subclass of {_BASES[kind]}")
+    if lacking := sorted(getattr(found, "__abstractmethods__", ())):
+        raise ConfigError(where, f"{path} has no {' and no '.join(lacking)} of its own")
     return found
 
 

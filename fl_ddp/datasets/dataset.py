@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from fl_ddp.bounds import Finite, Positive, check_fields
-from fl_ddp.datasets.kinds import array_of, channels_are_behind, names_of, owners_as, whole
+from fl_ddp.datasets.kinds import channels_are_behind, inputs_of, names_of, owners_as, targets_of, whole
 from fl_ddp.errors import ConfigError, place_of_code
 from fl_ddp.guards.global_random import refuse_global_draws
 from fl_ddp.protocol import Indices, Inputs, Numbers, Owners, Targets
@@ -23,12 +23,12 @@ UNSHOWN = ("Cc", "Cs", "Zl", "Zp")
 
 @dataclass(frozen=True)
 class Arrays:
-    """A data set in memory.
+    """A data set in memory, of numpy's arrays or of tensors, which load() gives as arrays.
 
     Attributes:
-        x_train: [N, channels, height, width] uint8 pixels, float32 features [N, ...], which are taken as they are, or
-            tokens [N, length] of a signed integer type, from 0 up.
-        y_train: [N] int64 labels from 0 up, or any numbers [N] or [N, C], which load() gives as float32 [N, C].
+        x_train: [N, channels, height, width] uint8 pixels, features [N, ...], whose numbers load() gives as float32 and
+            else as they are, or tokens [N, length] of a signed integer type, from 0 up.
+        y_train: [N] labels from 0 up, which load() gives as int64, or any numbers [N] or [N, C], as float32 [N, C].
         x_test: [M, ...] like x_train.
         y_test: [M] or [M, C] like y_train.
         classes: names of the labels, or of the C numbers, in their order; left empty they are named by their places.
@@ -40,7 +40,7 @@ class Arrays:
     y_train: Indices | Numbers
     x_test: Inputs
     y_test: Indices | Numbers
-    classes: tuple[str, ...]
+    classes: tuple[str, ...] = ()
     owners: Owners | None = None
     num_tokens: int = 0
 
@@ -126,9 +126,8 @@ class Dataset(ABC):
         def part(name: str) -> Callable[[str, str], ConfigError]:
             return partial(refused, name)
 
-        x_train, y_train, x_test, y_test = (
-            array_of(getattr(arrays, name), part(name)) for name in ("x_train", "y_train", "x_test", "y_test")
-        )
+        x_train, x_test = (inputs_of(getattr(arrays, name), part(name)) for name in ("x_train", "x_test"))
+        y_train, y_test = (targets_of(getattr(arrays, name), part(name)) for name in ("y_train", "y_test"))
         classes, owners = names_of(arrays.classes, part("classes")), owners_as(arrays.owners, part("owners"))
         return Arrays(x_train, y_train, x_test, y_test, classes, owners, whole(arrays.num_tokens, part("num_tokens")))
 
@@ -166,7 +165,7 @@ class Dataset(ABC):
             x, y = getattr(arrays, f"x_{split}"), getattr(arrays, f"y_{split}")
             images, labels = self.origin(f"x_{split}"), self.origin(f"y_{split}")
             if not _is_input(x):
-                wanted = "uint8 pixels [N, channels, height, width], float32 features [N, ...], int tokens [N, length]"
+                wanted = "uint8 pixels [N, channels, height, width], floats [N, ...], int tokens [N, length]"
                 raise ConfigError(images, f"{x.dtype} of shape {list(x.shape)} is no input", wanted)
             if x.dtype == np.uint8 and channels_are_behind(x.shape):
                 raise ConfigError(

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from operator import index
 
 import numpy as np
+import torch
 
 from fl_ddp.errors import ConfigError
 from fl_ddp.protocol import Owners, form_of
@@ -36,9 +37,25 @@ def names_of(given: object, refused: Callable[[str, str], ConfigError]) -> tuple
 
 def array_of(given: object, refused: Callable[[str, str], ConfigError]) -> np.ndarray:
     """An array as torch can take it: copied only if it goes backwards; arguments and errors as of names_of."""
+    if isinstance(given, torch.Tensor):
+        on_host = given.detach().cpu()
+        return (on_host.float() if on_host.dtype == torch.bfloat16 else on_host).numpy()  # numpy has no such type
     if not isinstance(given, np.ndarray):
-        raise refused(form_of(given), "a numpy array")
+        raise refused(form_of(given), "a numpy array or a tensor")
     return given.copy() if any(stride < 0 for stride in given.strides) else given
+
+
+def inputs_of(given: object, refused: Callable[[str, str], ConfigError]) -> np.ndarray:
+    """An array of samples, floats of any width as float32; arguments and errors as of names_of."""
+    x = array_of(given, refused)
+    with np.errstate(over="ignore"):  # what does not fit becomes infinite and is refused with its place
+        return x.astype(np.float32) if x.dtype.kind == "f" and x.dtype != np.float32 else x
+
+
+def targets_of(given: object, refused: Callable[[str, str], ConfigError]) -> np.ndarray:
+    """An array of targets, labels of any width as int64; arguments and errors as of names_of."""
+    y = array_of(given, refused)
+    return y.astype(np.int64) if y.dtype.kind in "iu" and y.ndim == 1 and y.dtype != np.int64 else y
 
 
 def owners_as(given: object, refused: Callable[[str, str], ConfigError]) -> Owners | None:

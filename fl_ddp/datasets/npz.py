@@ -61,8 +61,7 @@ class NamedArrays(Dataset):
 
     def _inputs(self, x: npt.NDArray[np.generic], key: str) -> Inputs:
         if x.dtype.kind == "f":
-            with np.errstate(over="ignore"):  # what does not fit becomes infinite and is refused with its place
-                return np.ascontiguousarray(x, np.float32)
+            return np.ascontiguousarray(x)
         if x.dtype.kind in "iu" and x.dtype != np.uint8 and x.ndim == 2:
             return np.ascontiguousarray(x, np.int64)
         if x.dtype == np.uint8 and x.ndim == 3:
@@ -84,7 +83,7 @@ class NamedArrays(Dataset):
         if y.dtype.kind not in "iufb" or y.ndim not in (1, 2):
             wanted = "whole numbers from 0 up, [N]; with another --loss numbers [N] or [N, C]"
             raise ConfigError(self.origin(key), f"{y.dtype} of shape {list(y.shape)} are no labels", wanted)
-        return y.astype(np.int64) if y.dtype.kind in "iu" and y.ndim == 1 else y  # type: ignore[return-value]
+        return y  # type: ignore[return-value]
 
     def _owners(self, raw: Mapping[str, npt.NDArray[np.generic]]) -> Owners | None:
         train, test = (self._names(raw[key], key) if key in raw else None for key in ("client_train", "client_test"))

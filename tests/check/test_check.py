@@ -108,7 +108,7 @@ def test_a_method_with_mistakes_is_found_out(tmp_path: Path, capfd: pytest.Captu
         (["nowhere.py:Mine"], r"method: nowhere.py: no such file"),
         (["FedPrix"], r"method: FedPrix is unknown; did you mean FedProx\?"),
         (["fl_ddp.api:Nothing"], r"method: fl_ddp.api.Nothing is unknown; .* has no class Nothing"),
-        (["fl_ddp.models.mlp:MLP"], r"method: fl_ddp.models.mlp.MLP is abstract or no subclass of .*FedAvg"),
+        (["fl_ddp.models.mlp:MLP"], r"method: fl_ddp.models.mlp.MLP is no subclass of .*FedAvg"),
         (["FedProx", "--method.mu", "-1"], r"--method.mu: -1"),
         (["FedProx", "--method.nu", "1"], r"--method.nu: unknown option; FedProx has .*mu"),
         (["FedProx", "--lr", "1"], r"--lr: is no option of the checks; accepted: --method.<option> value"),

@@ -191,7 +191,7 @@ def test_what_a_constructor_refuses_is_told_in_its_words(folder: Path) -> None:
         ("nowhere.Net", "--model: no module nowhere is installed or in {folder}"),
         ("./nowhere.py:Net", "--model: nowhere.py: no such file"),
         ("own_nets.Nett", "--model: own_nets.Nett is unknown; own_nets has no class Nett; it has Net, WideNet, Plain"),
-        ("pathlib.Path", "--model: pathlib.Path is abstract or no subclass of torch.nn.Module"),
+        ("pathlib.Path", "--model: pathlib.Path is no subclass of torch.nn.Module"),
         ("broken.Net", "--model: importing broken failed: broken.py:1: NameError: name 'undefined' is not defined"),
         (
             "needy.Net",
@@ -212,3 +212,14 @@ def test_an_import_path_that_fails_says_why_in_one_line(folder: Path, path: str,
     with pytest.raises(ConfigError) as error:
         registry.load("model", path)
     assert str(error.value) == message.format(folder=folder, json=json.__file__)
+
+
+@pytest.mark.parametrize(
+    ("kind", "base", "has_not"),
+    [("data", "Dataset", "read"), ("partition", "Partition", "divide"), ("stream", "Stream", "num_tasks")],
+)
+def test_what_a_class_lacks_is_named(folder: Path, kind: str, base: str, has_not: str) -> None:
+    (folder / "half.py").write_text(f"from fl_ddp.api import {base}\n\nclass Half({base}):\n    pass\n")
+    sys.modules.pop("half", None)
+    with pytest.raises(ConfigError, match=f"^--{kind}: half.Half has no {has_not} of its own$"):
+        registry.load(kind, "half.Half")

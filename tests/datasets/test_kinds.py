@@ -31,17 +31,15 @@ def own(changed: dict[str, Any]) -> Dataset:
 @pytest.mark.parametrize(
     ("changed", "words"),
     [
-        ({"x_train": torch.from_numpy(X)}, "float32 [6, 4] as x_train; accepted: a numpy array"),
-        ({"y_train": torch.from_numpy(Y)}, "int64 [6] as y_train; accepted: a numpy array"),
-        ({"y_test": Y.tolist()}, "list as y_test; accepted: a numpy array"),
-        ({"x_test": None}, "NoneType as x_test; accepted: a numpy array"),
+        ({"y_test": Y.tolist()}, "list as y_test; accepted: a numpy array or a tensor"),
+        ({"x_test": None}, "NoneType as x_test; accepted: a numpy array or a tensor"),
         ({"classes": range(3)}, "range as classes; accepted: a tuple of texts"),
         ({"classes": "abc"}, "str as classes; accepted: a tuple of texts"),
         ({"classes": np.array(["a", "b", "c"])}, "ndarray as classes; accepted: a tuple of texts"),
         ({"classes": ("a", "b", 3)}, "int among its names as classes; accepted: a tuple of texts"),
         ({"owners": {"a": [0, 1]}}, "dict as owners; accepted: Owners, or None"),
-        ({"owners": Owners(("a",), [0] * 6)}, "list as owners; accepted: a numpy array"),  # type: ignore[arg-type]
-        ({"owners": Owners(("a",), Y, [0] * 6)}, "list as owners; accepted: a numpy array"),  # type: ignore[arg-type]
+        ({"owners": Owners(("a",), [0] * 6)}, "list as owners; accepted: a numpy array or a tensor"),  # type: ignore[arg-type]
+        ({"owners": Owners(("a",), Y, [0] * 6)}, "list as owners; accepted: a numpy array or a tensor"),  # type: ignore[arg-type]
         ({"owners": Owners((1, 2, 3), Y)}, "int among its names as owners; accepted: a tuple of texts"),  # type: ignore[arg-type]
         ({"num_tokens": 1.5}, "1.5 as num_tokens; accepted: a whole number"),
     ],
@@ -52,10 +50,30 @@ def test_another_kind_is_refused_in_a_line(changed: dict[str, Any], words: str, 
         own(changed).load(targets)
 
 
+@pytest.mark.parametrize("form", [np.float64, np.float16, torch.float64, torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("label", [np.uint8, np.int32, torch.int64, torch.uint8])
+def test_numbers_of_any_width_and_tensors_are_those_numbers(form: Any, label: Any) -> None:
+    def as_given(values: np.ndarray, kind: Any) -> Any:
+        if not isinstance(kind, torch.dtype):
+            return values.astype(kind)
+        return torch.from_numpy(values).to(kind).requires_grad_(kind.is_floating_point)
+
+    changed = {"x_train": as_given(X, form), "y_train": as_given(Y, label), "x_test": as_given(X, form)}
+    arrays = own(changed).load()
+    assert arrays.x_train.dtype == arrays.x_test.dtype == np.float32 and np.array_equal(arrays.x_train, X)
+    assert arrays.y_train.dtype == np.int64 and np.array_equal(arrays.y_train, Y)
+
+
+def test_numbers_beyond_float32_are_refused_with_their_place() -> None:
+    with pytest.raises(ConfigError, match=r"x_train: sample 2 is not finite \(NaN or infinity\)$"):
+        own({"x_train": np.where(X == 9, 1e300, X.astype(np.float64))}).load()
+
+
 def test_names_may_be_a_list_or_none() -> None:
     assert own({"classes": ["a", "b", "c"]}).load().classes == ("a", "b", "c")
     assert own({"classes": None}).load().classes == ("0", "1", "2")
     assert own({"num_tokens": np.int64(0)}).load().num_tokens == 0
+    assert Arrays(X, Y, X, Y).classes == ()
 
 
 def test_arrays_that_go_backwards_can_be_tensors() -> None:

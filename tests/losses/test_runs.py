@@ -15,7 +15,7 @@ from sklearn.datasets import load_digits
 
 from fl_ddp.check.candidate import Case
 from fl_ddp.check.judge import Judge
-from fl_ddp.errors import ConfigError
+from fl_ddp.errors import ConfigError, RunError
 
 CONFORMANCE = ("lanes", "padding", "order", "again", "shapes", "intact", "ranks", "resume")
 LINEAR = """
@@ -192,3 +192,10 @@ def test_a_resumed_run_refuses_other_targets(tmp_path: Path) -> None:
     write(tmp_path, y + 1)
     message = "the run was started with other samples, inputs or labels in its tasks; restore its stream's files"
     assert refused({"resume": str(run), "rounds": 2}, tmp_path) == f"{run}: {message}"
+
+
+@pytest.mark.parametrize(("loss", "helps"), [("mse", True), ("cross_entropy", False)])
+def test_scaled_targets_are_advised_where_numbers_diverge(tmp_path: Path, loss: str, helps: bool) -> None:
+    with pytest.raises(RunError, match=r"a smaller --lr usually helps") as error:
+        simulated({**REGRESSION, "loss": loss, "lr": 1e20}, tmp_path)
+    assert (", so do targets scaled to about 1 (--loss mse)" in str(error.value)) == helps
