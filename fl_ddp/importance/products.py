@@ -2,8 +2,8 @@
 
 A convolution's gradient of one sample is d @ patches; written so, patches are a kernel's size of images, and the
 products a weight for every sample. On a CPU that is what is done. On a GPU a Triton kernel reads the images in place,
-makes a sample's product block by block in registers, and adds its powers up: nothing is atomic, no sum is split and
-blocks are fixed, so that a lane's bits depend on nothing else.
+makes a sample's product block by block in registers, and adds its powers up: nothing is atomic, blocks are fixed, and
+where sums are split is a matter of the layer, so that a lane's bits depend on nothing else.
 """
 
 from __future__ import annotations

@@ -21,9 +21,12 @@ pytestmark = [
 ]
 
 
+COMPANY = tuple(f"company of {outputs} outputs" for outputs in (5, 40, 100))
+
+
 @cache
 def errors() -> dict[str, float]:
-    """Of the kernel in Triton's interpreter beside a CPU in float64, by case."""
+    """Of the kernel in Triton's interpreter beside a CPU in float64, by case, and beside itself in other company."""
     paths = os.pathsep.join([str(SUPPORT), str(SUPPORT / "devices"), str(SUPPORT.parents[1])])
     environment = os.environ | {"TRITON_INTERPRET": "1", "PYTHONPATH": paths}
     command = [sys.executable, str(SUPPORT / "devices" / "interpreted_products.py")]
@@ -34,8 +37,13 @@ def errors() -> dict[str, float]:
 
 @pytest.mark.parametrize("case", CASES)
 def test_kernel_sums_the_powers_that_a_cpu_does(case: str) -> None:
-    assert set(errors()) == set(CASES)
+    assert set(errors()) == {*CASES, *COMPANY}
     assert errors()[case] < 1e-6
+
+
+@pytest.mark.parametrize("case", COMPANY)
+def test_a_lane_s_bits_depend_on_nothing_else(case: str) -> None:
+    assert errors()[case] == 0
 
 
 @pytest.mark.parametrize("precision", ["ieee", "tf32"])
@@ -49,3 +57,11 @@ def test_kernel_keeps_to_its_registers_and_adds_nothing_by_atomics(precision: st
         ("LDL", "STL", "RED", "ATOM"), 0
     )
     assert (found.instructions["HGMMA"] > 0) is (precision == "tf32")
+
+
+def test_pieces_are_added_in_order_by_one_thread_each() -> None:
+    from fl_ddp.importance.products_kernel import added
+
+    found = cubin(added, {"pieces", "out"}, {"at_once": 1024}, 4, 1)
+    assert found.stack == 0
+    assert {name: found.instructions[name] for name in ("RED", "ATOM")} == {"RED": 0, "ATOM": 0}
