@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -29,8 +30,8 @@ class Stream(ABC):
         leave: probability of a client that is enrolled not to be so in the next task, likewise.
         empty: what becomes of rounds for which no enrolled client has samples: error, or skip, in which nobody trains.
         keep: whether clients still have the samples of tasks that they took part in before: false, true, or a share.
-        budget: what keep is a share of: growing, of each of these tasks; or fixed, of their mean, so that all share
-            the room of one, and lose samples to those that come after.
+        budget: what keep is a share of: growing, of a client's samples of each of these tasks; or fixed, of their mean
+            number, so that all share the room of one task, and lose samples to those that come after.
         seed: of what is random in it; null follows the run's seed.
     """
 
@@ -84,6 +85,29 @@ class Stream(ABC):
         """The task of a round, both from 0."""
         return min(index // self.task_rounds, self.num_tasks - 1)
 
+    def kept(self, sizes: Sequence[int]) -> list[int]:
+        """How many of a client's samples are left of each task that it had some of, of so many, in the tasks' order."""
+        if self.budget == "growing" or not self.keep:
+            return [round(self.keep * size) for size in sizes]
+        left = [_in_one_room(float(self.keep), tuple(sizes[:now])) for now in range(len(sizes) + 1)]  # each by the last
+        return [*left[-1]]
+
     def ends_task(self, index: int) -> bool:
         """Whether the next round is of another task."""
         return self.task(index) != self.task(index + 1)
+
+
+@cache
+def _in_one_room(keep: float, sizes: tuple[int, ...]) -> tuple[int, ...]:
+    """A room for keep of the mean size, shared in proportion to the sizes, by largest remainders; the first of equals.
+
+    What was thrown away for one task stays away, whatever its share is after the next.
+    """
+    if not sizes:
+        return ()
+    shares = [keep * size / len(sizes) for size in sizes]
+    left = [int(share) for share in shares]
+    room = round(keep * (sum(sizes) / len(sizes)))
+    for i in sorted(range(len(sizes)), key=lambda i: left[i] - shares[i])[: room - sum(left)]:
+        left[i] += 1
+    return (*map(min, _in_one_room(keep, sizes[:-1]), left), left[-1])

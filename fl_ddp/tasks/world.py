@@ -290,12 +290,13 @@ class Worlds:
 
     def _left_of(self, task: int, before: int) -> Parts:
         """What the clients of a task still have of one before it."""
-        keep, left = self._of_run[:, task] * float(self._stream.keep), list[Indices]()
-        if self._stream.budget == "fixed":
-            keep = keep / self._of_run[:, :task].sum(1).clip(1)
-        for i, (part, share) in enumerate(zip(self._own(before), keep.tolist(), strict=True)):
-            order = self._rng(Purpose.KEPT, before, i).permutation(part) if 0 < share < 1 else part
-            left.append(np.sort(order[: round(share * len(part))]))
+        left = list[Indices]()
+        for i, part in enumerate(self._own(before)):
+            sizes = {each: size for each in range(task) if (size := len(self._own(each)[i]))}
+            here = bool(self._of_run[i, task]) and len(part) > 0
+            kept = dict(zip(sizes, self._stream.kept([*sizes.values()]), strict=True))[before] if here else 0
+            order = self._rng(Purpose.KEPT, before, i).permutation(part) if 0 < kept < len(part) else part
+            left.append(np.sort(order[:kept]))
         return left
 
     def _kept(self, task: int) -> dict[int, Indices]:

@@ -7,12 +7,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 from fl_ddp.check.runs import SOLO
 from fl_ddp.config.command_line import from_mapping
 from fl_ddp.engine.seeds import Purpose, generator
 from fl_ddp.errors import ConfigError
 from fl_ddp.federation import Federation, build_federation
+from fl_ddp.streams.permuted import Permuted
 
 DATA = {
     "data": "digits", "partition": "IID", "clients": 4, "compile": False, "device": "cpu", "model.hidden": 4, "seed": 5,
@@ -116,23 +119,52 @@ def test_what_is_kept_lies_behind_the_tasks_own(keep: bool | float) -> None:
         )
 
 
-def test_a_fixed_budget_is_shared_by_the_tasks_that_a_client_took_part_in() -> None:
-    """Of the first task there are fewer and fewer, and none that were gone before."""
-    streams = {"stream": "Permuted", "stream.tasks": 4, "stream.task_rounds": 1, "stream.enrolment": "increasing"}
-    kept = federation({**streams, "clients": 4, "stream.keep": 8 / 9, "stream.budget": "fixed"})
-    size, before = len(kept.labels), set[bytes]()
-    own = [len(part) for part in kept.clients]
-    for task, tasks_before in ((1, 1), (2, 2), (3, 3)):
-        world = kept.worlds.at(task)
-        for k, part in enumerate(world.clients):
-            took_part = max(tasks_before - k, 0) if k <= task else 0
-            of_each = round(8 / 9 / took_part * own[k]) if took_part else 0
-            assert len(part) == (own[k] if k <= task else 0) + took_part * of_each
-        first = world.clients[0][own[0] :][: round(8 / 9 / tasks_before * own[0])]
-        assert (first >= size).all()
-        images = {image.numpy().tobytes() for image in world.train.x[torch.from_numpy(first)]}
-        assert len(images) == len(first) and (task == 1 or images < before)
+@pytest.mark.parametrize("clients", [4, 40, 100])
+def test_a_fixed_budget_is_the_room_of_one_task(clients: int) -> None:
+    """Of tasks of about 359, 36 and 14 samples a tenth, and of the first task none that was gone before."""
+    streams = {"stream": "Permuted", "stream.tasks": 9, "stream.task_rounds": 1, "clients": clients}
+    built = federation({**streams, "stream.keep": 0.1, "stream.budget": "fixed"})
+    own, before = [len(part) for part in built.clients], set[bytes]()
+    of_first_task = {image.numpy().tobytes() for image in built.worlds.at(0).train.x}
+    for task in range(1, 9):
+        world = built.worlds.at(task)
+        room = [len(part) - size for part, size in zip(world.clients, own, strict=True)]
+        assert room == [round(0.1 * size) for size in own]
+        old = world.clients[0][own[0] :]
+        assert (old >= sum(own)).all()
+        assert len(np.unique(np.concatenate(world.clients))) == sum(own) + sum(room)
+        images = {each.numpy().tobytes() for each in world.train.x[torch.from_numpy(old)]} & of_first_task
+        assert len(images) == -(-room[0] // task), "the first task has the odd one"
+        assert task == 1 or images <= before
         before = images
+
+
+def test_only_tasks_that_a_client_has_samples_of_share_its_room() -> None:
+    settings = {"partition": "Classes", "partition.classes_per_client": 2, "clients": 10, "stream.budget": "fixed"}
+    built = federation(FOUR | settings | {"stream.keep": True})
+    own = [[int((built.labels[part] // 2 == task).sum()) for task in range(4)] for part in built.clients]
+    assert any(0 in sizes for sizes in own)
+    for task in range(4):
+        for sizes, part in zip(own, built.worlds.at(3 * task).clients, strict=True):
+            had = [size for size in sizes[:task] if size]
+            assert len(part) - sizes[task] <= round(sum(had) / max(len(had), 1))
+            assert len(had) != 1 or len(part) - sizes[task] == had[0]
+
+
+@given(st.lists(st.integers(1, 40), max_size=8), st.floats(0.01, 1.0))
+def test_a_room_is_shared_and_what_is_thrown_away_stays_away(sizes: list[int], keep: float) -> None:
+    stream = Permuted(keep=keep, budget="fixed")
+    before: list[int] = []
+    for now in range(1, len(sizes) + 1):
+        kept, room = stream.kept(sizes[:now]), keep * sum(sizes[:now]) / now
+        assert sum(kept) <= round(room) and all(0 <= a <= b for a, b in zip(kept, sizes, strict=False))
+        assert all(a <= b for a, b in zip(kept, before, strict=False))
+        assert all(abs(a - keep * size / now) < 1 or a == b for a, b, size in zip(kept, before, sizes, strict=False))
+        assert kept[-1] > keep * sizes[now - 1] / now - 1
+        before = kept
+    if len(set(sizes)) == 1:
+        assert sum(before) == round(keep * sizes[0])
+    assert Permuted(keep=keep).kept(sizes) == [round(keep * size) for size in sizes]
 
 
 def test_a_fixed_budget_of_nothing_is_refused() -> None:

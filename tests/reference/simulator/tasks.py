@@ -30,7 +30,7 @@ class Tasks:
         join: probability to join with a task.
         leave: probability to leave.
         keep: whether, or what share of, earlier tasks' samples stay.
-        budget: fixed, if keep is divided among the earlier tasks that a client took part in.
+        budget: fixed, if earlier tasks share a room of the size that keep is of one.
         empty: skip, if rounds may be without clients.
     """
 
@@ -112,13 +112,30 @@ class Tasks:
         found = [(task, i) for i in own if self.label(task, y[i]) is not None]
         if self.name == "Static":
             return found
-        took_part = [before for before in range(task) if k in self.enrolled[before]]
-        for before in took_part:
-            share = self.keep / len(took_part) if self.budget == "fixed" else self.keep
-            old = [i for i in own if self.label(before, y[i]) is not None]
-            kept = old if share == 1 else self.schedule.kept(before, k, old) if share else []
-            found += [(before, i) for i in sorted(kept[: round(share * len(old))])]
+        had = {before: [i for i in own if self.label(before, y[i]) is not None] for before in range(task)}
+        had = {before: old for before, old in had.items() if old and k in self.enrolled[before]}
+        left = self.left({before: len(old) for before, old in had.items()})
+        for before, old in had.items():
+            kept = self.schedule.kept(before, k, old) if 0 < left[before] < len(old) else old
+            found += [(before, i) for i in sorted(kept[: left[before]])]
         return found
+
+    def left(self, sizes: Mapping[int, int]) -> dict[int, int]:
+        """How many samples of each earlier task a client has left, of so many in their order."""
+        if self.budget != "fixed":
+            return {before: round(self.keep * size) for before, size in sizes.items()}
+        left: dict[int, int] = {}
+        for now in range(1, len(sizes) + 1):  # the room is shared anew after each of them
+            due = {before: self.keep * sizes[before] / now for before in list(sizes)[:now]}
+            given = dict.fromkeys(due, 0)
+            room = round(self.keep * (sum(list(sizes.values())[:now]) / now))
+            for _ in range(room):  # one place after the other, to whom most is still due
+                whole = {before: int(due[before]) - given[before] for before in due}
+                wanting = {before: due[before] - given[before] for before in due}
+                first = [before for before in due if whole[before] > 0] or list(due)
+                given[max(first, key=lambda before: wanting[before])] += 1
+            left = {before: min(given[before], left.get(before, given[before])) for before in given}
+        return left
 
 
 def num_classes(options: Mapping[str, Any], of_data: int) -> int:
