@@ -165,7 +165,7 @@ def _is_plain(value: object) -> bool:
 
 def _hint(given: Given) -> str:
     """What an unknown key was meant to be."""
-    near = _ELSEWHERE.get(given.key) or suggestion(given.key, [*scalar_options().by_name, *KINDS])
+    near = _ELSEWHERE.get(given.key.replace("-", "_")) or suggestion(given.key, [*scalar_options().by_name, *KINDS])
     head, dot, name = given.key.partition(".")
     if dot and (kind := suggestion(head, KINDS)):
         near = f"{kind}.{name}"

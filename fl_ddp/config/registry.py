@@ -160,7 +160,8 @@ def load(kind: str, path: str, where: str = "") -> Maker:
         raise ConfigError(where, f"{path} is unknown; {module.__name__} has no class {name}{has}")
     if not issubclass(found, base(kind)):
         raise ConfigError(where, f"{path} is no subclass of {_BASES[kind]}")
-    if lacking := sorted(getattr(found, "__abstractmethods__", ())):
+    if inspect.isabstract(found):
+        lacking = sorted(getattr(found, "__abstractmethods__", ()))
         raise ConfigError(where, f"{path} has no {' and no '.join(lacking)} of its own")
     return found
 

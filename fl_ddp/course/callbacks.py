@@ -14,8 +14,11 @@ from fl_ddp.results.metrics import Record
 Callback = Callable[..., object]
 """Sees the Record of each round, round 0 too if it has one; the run ends after a round for which it returns True.
 
-One with a parameter `weights` also has the model after that round: parameters and buffers, for load_state_dict.
+One with a parameter `weights`, without a default, also has the model after that round: parameters and buffers, for
+load_state_dict.
 """
+
+_BY_NAME = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 
 
 def callbacks_in(given: object) -> list[Callback]:
@@ -49,12 +52,13 @@ def any_asks_to_stop(callbacks: Sequence[Callback], record: Record, weights: Cal
 
 def _wants_weights(callback: Callback) -> bool:
     signature = _signature(callback)
-    return signature is not None and "weights" in signature.parameters
+    wanted = signature.parameters.get("weights") if signature else None
+    return wanted is not None and wanted.kind in _BY_NAME and wanted.default is wanted.empty
 
 
 def _signature(callback: Callback) -> inspect.Signature | None:
-    """None for functions in C that do not tell."""
+    """How it can be called itself, whatever it wraps; None for functions in C that do not tell."""
     try:
-        return inspect.signature(callback)
-    except (TypeError, ValueError):
+        return inspect.signature(callback, follow_wrapped=False)
+    except (TypeError, ValueError, NameError):
         return None

@@ -37,11 +37,15 @@ def names_of(given: object, refused: Callable[[str, str], ConfigError]) -> tuple
 
 def array_of(given: object, refused: Callable[[str, str], ConfigError]) -> np.ndarray:
     """An array as torch can take it: copied only if it goes backwards; arguments and errors as of names_of."""
+    accepted = "a numpy array or a dense tensor"
     if isinstance(given, torch.Tensor):
-        on_host = given.detach().cpu()
-        return (on_host.float() if on_host.dtype == torch.bfloat16 else on_host).numpy()  # numpy has no such type
-    if not isinstance(given, np.ndarray):
-        raise refused(form_of(given), "a numpy array or a tensor")
+        try:
+            on_host = given.detach().cpu().resolve_conj().resolve_neg()
+            given = (on_host.float() if on_host.dtype == torch.bfloat16 else on_host).numpy()  # numpy has no such type
+        except (RuntimeError, TypeError, NotImplementedError):
+            raise refused(f"{form_of(given)} that numpy cannot take", accepted) from None
+    if not isinstance(given, np.ndarray) or not given.ndim:
+        raise refused("a number alone" if isinstance(given, np.ndarray) else form_of(given), accepted)
     return given.copy() if any(stride < 0 for stride in given.strides) else given
 
 
@@ -53,9 +57,10 @@ def inputs_of(given: object, refused: Callable[[str, str], ConfigError]) -> np.n
 
 
 def targets_of(given: object, refused: Callable[[str, str], ConfigError]) -> np.ndarray:
-    """An array of targets, labels of any width as int64; arguments and errors as of names_of."""
+    """An array of targets, labels of any width that are int64's as such; arguments and errors as of names_of."""
     y = array_of(given, refused)
-    return y.astype(np.int64) if y.dtype.kind in "iu" and y.ndim == 1 and y.dtype != np.int64 else y
+    is_other = y.dtype.kind in "iu" and y.ndim == 1 and y.dtype != np.int64
+    return y.astype(np.int64) if is_other and np.max(y, initial=0) <= np.iinfo(np.int64).max else y
 
 
 def owners_as(given: object, refused: Callable[[str, str], ConfigError]) -> Owners | None:
@@ -64,8 +69,8 @@ def owners_as(given: object, refused: Callable[[str, str], ConfigError]) -> Owne
         return None
     if not isinstance(given, Owners):
         raise refused(form_of(given), "Owners, or None")
-    test = None if given.test is None else array_of(given.test, refused)
-    return Owners(names_of(given.names, refused), array_of(given.train, refused), test)
+    test = None if given.test is None else targets_of(given.test, refused)
+    return Owners(names_of(given.names, refused), targets_of(given.train, refused), test)
 
 
 def whole(given: object, refused: Callable[[str, str], ConfigError]) -> int:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 from filelock import FileLock
+from torch import Tensor
 
+from fl_ddp.datasets.kinds import array_of
 from fl_ddp.datasets.npz import KEYS, NamedArrays
 from fl_ddp.errors import ConfigError
 from fl_ddp.host.atomic_file import replacing
@@ -35,12 +37,15 @@ def as_arrays(given: Sequence[object]) -> GivenArrays:
         raise ConfigError("data", f"{len(given)} arrays", "(x, y, x_test, y_test), or a Dataset")
     arrays = {}
     for key, each in zip(KEYS, given, strict=True):
-        tensor = each.detach().cpu() if hasattr(each, "detach") else each
-        array = np.asarray(tensor)
+        array = array_of(each, _not_taken(key)) if isinstance(each, Tensor) else np.asarray(each)
         if array.dtype.hasobject or not array.ndim:
             raise ConfigError(f"data: {key}", f"{type(each).__name__} is no array of numbers")
         arrays[key] = np.ascontiguousarray(array)
     return arrays
+
+
+def _not_taken(key: str) -> Callable[[str, str], ConfigError]:
+    return lambda what, accepted: ConfigError(f"data: {key}", what, accepted)
 
 
 @dataclass(frozen=True)

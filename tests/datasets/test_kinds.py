@@ -31,15 +31,20 @@ def own(changed: dict[str, Any]) -> Dataset:
 @pytest.mark.parametrize(
     ("changed", "words"),
     [
-        ({"y_test": Y.tolist()}, "list as y_test; accepted: a numpy array or a tensor"),
-        ({"x_test": None}, "NoneType as x_test; accepted: a numpy array or a tensor"),
+        ({"y_test": Y.tolist()}, "list as y_test; accepted: a numpy array or a dense tensor"),
+        ({"y_train": torch.tensor(3)}, "a number alone as y_train; accepted: a numpy array or a dense tensor"),
+        (
+            {"x_train": torch.from_numpy(X).to_sparse()},
+            "float32 [6, 4] that numpy cannot take as x_train; accepted: a numpy array or a dense tensor",
+        ),
+        ({"x_test": None}, "NoneType as x_test; accepted: a numpy array or a dense tensor"),
         ({"classes": range(3)}, "range as classes; accepted: a tuple of texts"),
         ({"classes": "abc"}, "str as classes; accepted: a tuple of texts"),
         ({"classes": np.array(["a", "b", "c"])}, "ndarray as classes; accepted: a tuple of texts"),
         ({"classes": ("a", "b", 3)}, "int among its names as classes; accepted: a tuple of texts"),
         ({"owners": {"a": [0, 1]}}, "dict as owners; accepted: Owners, or None"),
-        ({"owners": Owners(("a",), [0] * 6)}, "list as owners; accepted: a numpy array or a tensor"),  # type: ignore[arg-type]
-        ({"owners": Owners(("a",), Y, [0] * 6)}, "list as owners; accepted: a numpy array or a tensor"),  # type: ignore[arg-type]
+        ({"owners": Owners(("a",), [0] * 6)}, "list as owners; accepted: a numpy array or a dense tensor"),  # type: ignore[arg-type]
+        ({"owners": Owners(("a",), Y, [0] * 6)}, "list as owners; accepted: a numpy array or a dense tensor"),  # type: ignore[arg-type]
         ({"owners": Owners((1, 2, 3), Y)}, "int among its names as owners; accepted: a tuple of texts"),  # type: ignore[arg-type]
         ({"num_tokens": 1.5}, "1.5 as num_tokens; accepted: a whole number"),
     ],
@@ -62,6 +67,23 @@ def test_numbers_of_any_width_and_tensors_are_those_numbers(form: Any, label: An
     arrays = own(changed).load()
     assert arrays.x_train.dtype == arrays.x_test.dtype == np.float32 and np.array_equal(arrays.x_train, X)
     assert arrays.y_train.dtype == np.int64 and np.array_equal(arrays.y_train, Y)
+
+
+def test_conjugate_views_are_the_numbers_that_they_show() -> None:
+    turned = torch.from_numpy(X - 1j * X).conj().imag
+    assert turned.is_neg() and np.array_equal(own({"x_train": turned}).load().x_train, X)
+
+
+def test_owners_may_be_of_any_width() -> None:
+    arrays = own({"owners": Owners(("a", "b", "c"), torch.from_numpy(Y).int(), Y.astype(np.uint8))}).load()  # type: ignore[arg-type]
+    assert arrays.owners and np.array_equal(arrays.owners.train, Y) and arrays.owners.train.dtype == np.int64
+
+
+def test_labels_beyond_int64_are_refused_or_numbers() -> None:
+    large = {"y_train": np.array([2**63] * 6, np.uint64)}
+    with pytest.raises(ConfigError, match=r"y_train: uint64 of shape \[6\] are no labels"):
+        own(large).load()
+    assert own(large).load("numbers").y_train.tolist() == [[2.0**63]] * 6
 
 
 def test_numbers_beyond_float32_are_refused_with_their_place() -> None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import csv
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial, wraps
 from pathlib import Path
 
 import numpy as np
@@ -49,10 +50,12 @@ class Net(nn.Module):
     def __init__(self, num_classes: int = 10) -> None:
         super().__init__()
         self.body, self.head = nn.Linear(64, 12), nn.Linear(12, num_classes)
+        self.middle: Tensor
+        self.register_buffer("middle", torch.full((1,), 0.5))
 
     def forward(self, x: Tensor) -> Tensor:
         """Logits."""
-        logits: Tensor = self.head(torch.relu(self.body(x.flatten(1))))
+        logits: Tensor = self.head(torch.relu(self.body(x.flatten(1) - self.middle)))
         return logits
 
 
@@ -126,6 +129,10 @@ def test_options_beside_arrays_are_of_the_arrays(tmp_path: Path) -> None:
     [
         ((1, 2), "data: 2 arrays; accepted: (x, y, x_test, y_test), or a Dataset"),
         (([None], [1], [[1.0]], [1]), "data: x_train: list is no array of numbers"),
+        (
+            (torch.eye(4).to_sparse(), [0, 1, 0, 1], torch.eye(4), [0, 1, 0, 1]),
+            "data: x_train: float32 [4, 4] that numpy cannot take; accepted: a numpy array or a dense tensor",
+        ),
         ((np.zeros((4, 2)), 3, np.zeros((4, 2)), [0, 1, 0, 1]), "data: y_train: int is no array of numbers"),
         (
             (np.full((4, 2), np.nan), [0, 1, 0, 1], np.zeros((4, 2)), [0, 1, 0, 1]),
@@ -274,6 +281,26 @@ def test_callbacks_see_the_weights_after_each_round_and_cannot_change_them(tmp_p
     assert all(torch.equal(seen[-1][1][name], each) for name, each in saved.items())
     assert not torch.equal(seen[0][1]["head.weight"], saved["head.weight"])
     Net().load_state_dict(seen[0][1])
+
+
+def test_callbacks_have_weights_where_they_ask_for_them_alone(tmp_path: Path) -> None:
+    """Not for an option of their own with that name, nor for a function that they wrap."""
+    seen: list[object] = []
+
+    def own(record: Record, weights: object = (0.5, 0.5)) -> None:
+        seen.append(weights)
+
+    def asking(record: Record, *, weights: object) -> None:
+        seen.append(weights)
+
+    @wraps(asking)
+    def logged(record: Record, **given: object) -> None:
+        seen.append(given)
+
+    callbacks: list[Callable[..., object]] = [own, partial(asking, weights="given"), logged, asking, seen.append]
+    fl_ddp.simulate({**SMALL, "rounds": 1}, out=str(tmp_path), callbacks=callbacks)
+    assert seen[:3] == [(0.5, 0.5), "given", {}]
+    assert isinstance(seen[3], dict) and isinstance(seen[4], Record)
 
 
 def test_callbacks_that_cannot_be_called_so_are_refused(tmp_path: Path) -> None:
