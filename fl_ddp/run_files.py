@@ -19,6 +19,7 @@ from fl_ddp.config.absolute_paths import with_absolute_paths
 from fl_ddp.config.command_line import fixed
 from fl_ddp.config.settings import Config, flat
 from fl_ddp.config.yaml_file import to_yaml
+from fl_ddp.course.cohorts import CohortTable
 from fl_ddp.course.progress import Progress, result_table
 from fl_ddp.errors import ConfigError, RunError
 from fl_ddp.evaluation import Scores
@@ -113,13 +114,8 @@ class RunFiles:
             stored = read_partition(path / "partition.json")
             before, now = ([*each.clients, *(each.local_test or [])] for each in (stored, saved))
             if len(before) != len(now) or not all(map(np.array_equal, before, now)):
-                raise ConfigError(
-                    path / "partition.json",
-                    (
-                        "the run was started with another division of the data; restore the file or the data set "
-                        "it was made from"
-                    ),
-                )
+                what = "the run was started with another division of the data; restore the file or the data set "
+                raise ConfigError(path / "partition.json", f"{what}it was made from")
             kept.refuse_others(path)
             known = checkpoint.load(path, finished).state  # type: ignore[assignment]
             self._refuse_what_was_edited(known)
@@ -136,6 +132,7 @@ class RunFiles:
         # a checkpoint without its metrics is broken, and must not have metrics.csv begin anew; clients.csv is younger
         metrics = known["metrics"] if finished is not None else None
         self.tracker = Tracker(path, columns, flat(config), metrics)
+        self._cohorts = CohortTable(path / "cohorts.csv", known.get("cohorts"))
         self._clients = (
             ClientTable(path / "clients.csv", known.get("clients"), loss.score) if config.local_test else None
         )
@@ -194,6 +191,8 @@ class RunFiles:
                 failures.append(error)
 
         add(self.tracker.record, record)
+        if record.clients:
+            add(self._cohorts.add, record.round, record.clients)
         if self._clients and clients.scores:
             add(self._clients.add, record.round, clients.scores)
             add(self.tracker.clients, record.round, clients.scores)
@@ -249,7 +248,8 @@ class RunFiles:
 
     def _appended(self) -> dict[str, AppendedCsv]:
         """The files that grow with the rounds, by the names that a checkpoint has for them."""
-        tables = {"clients": self._clients, "forgetting": self._forgetting, "tasks": self._tasks}
+        of_clients = {"cohorts": self._cohorts, "clients": self._clients, "forgetting": self._forgetting}
+        tables = {**of_clients, "tasks": self._tasks}
         return {"metrics": self.tracker.file} | {name: table.file for name, table in tables.items() if table}
 
     def finish(

@@ -376,10 +376,10 @@ class Simulation:
     def _told(
         self, hands: Sequence[Indices], traffic: Traffic, total: Total, initial: Received, by_all: float | None
     ) -> Record:
-        """What a round has to report but for its evaluation."""
         return Record(
             round=self.finished,
-            cohort=sum(map(len, hands)),
+            cohort=len(ids := np.concatenate(hands)),
+            clients=tuple(np.sort(ids).tolist()),
             traffic_up_bytes=traffic.up,
             traffic_down_bytes=traffic.down,
             padded_lanes=padded_lanes(hands, self._records.lanes),

@@ -56,6 +56,7 @@ class Record:
         measures: what else the loss tells of the test set.
         seconds: by phase; one that did not take place is left out.
         wall: seconds since 1970.
+        clients: that took part, ascending; cohorts.csv has them.
     """
 
     round: int
@@ -76,6 +77,7 @@ class Record:
     measures: Mapping[str, float] = field(default_factory=dict)
     seconds: Mapping[str, float] = field(default_factory=dict)
     wall: float = 0.0
+    clients: tuple[int, ...] = ()
 
     def goodness(self, score: str) -> float | None:
         """By which evaluated models are compared, the more the better: the accuracy, or else minus a finite loss."""
