@@ -170,7 +170,7 @@ def test_classes_of_an_npz_are_named(tmp_path: Path, names: npt.NDArray[np.gener
         ({"y_train": np.zeros((6, 1), int)}, "y_train: int64 of shape [6, 1] are no labels"),
         ({"y_train": np.array([0, 1, 2, 0, 1, -1])}, "y_train: label -1 is not one of the 3 classes"),
         ({"y_train": np.array([0, 1, 2, 0, 1, 10**9])}, "y_train: label 1000000000 among 6 samples"),
-        ({"y_train": np.array([0, 1, 2, 0, 1, 2**64 - 1], np.uint64)}, "y_train: label -1"),
+        ({"y_train": np.array([0, 1, 2, 0, 1, 2**64 - 1], np.uint64)}, "y_train: uint64 of shape [6] are no labels"),
         ({"y_test": np.array([0, 3])}, "y_test: label 3 is not one of the 3 classes"),
         ({"classes": np.array(["a", "b"])}, "y_train: label 2 is not one of the 2 classes"),
         ({"classes": np.array(["a", "b", "a"])}, "two classes are named 'a'"),
