@@ -32,7 +32,7 @@ def test_points_have_no_divergence_and_its_gradient_is_none() -> None:
     mu = torch.tensor([3.0, 4.0], dtype=torch.float64, requires_grad=True)
     value = divergence(distributions(mu, torch.full((2,), -torch.inf, dtype=torch.float64)))
     value.backward()  # type: ignore[no-untyped-call]
-    assert float(value) == 0 and mu.grad is not None and mu.grad.tolist() == [0.0, 0.0]
+    assert value.item() == 0 and mu.grad is not None and mu.grad.tolist() == [0.0, 0.0]
 
 
 def test_draws_are_mu_and_sigma_times_normal_noise() -> None:

@@ -25,7 +25,7 @@ def class_accuracies(outputs: Tensor, y: Tensor, classes: int) -> list[float]:
 
 def mean_loss(outputs: Tensor, y: Tensor) -> float:
     """The mean over samples of their cross-entropy."""
-    losses = [float(F.cross_entropy(logits[None], label[None])) for logits, label in zip(outputs, y, strict=True)]
+    losses = [F.cross_entropy(logits[None], label[None]).item() for logits, label in zip(outputs, y, strict=True)]
     return sum(losses) / len(losses)
 
 
