@@ -14,8 +14,10 @@ STREAMS: Mapping[str, Options] = {
     "stream: known tasks": of("FedAvg", {**GROUPS, "stream.scenario": "task", "forgetting_every": 1}),
     "stream: fixed budget": of(
         "FedAvg",
-        {"stream": "Permuted", "stream.tasks": 3, "stream.task_rounds": 1, "rounds": 4, "stream.keep": 0.7,
-         "stream.budget": "fixed", "stream.enrolment": "random"},
+        {
+            "stream": "Permuted", "stream.tasks": 4, "stream.task_rounds": 1, "rounds": 4, "stream.keep": 0.7,
+            "stream.budget": "fixed", "stream.enrolment": "decreasing",
+        },
     ),
     "stream: mapped classes": of("FedAvg", {**GROUPS, "stream.scenario": "domain", "stream.keep": True}),
     "stream: permuted": of("FedAvg", {"stream": "Permuted", "stream.tasks": 3, "stream.task_rounds": 1, "rounds": 4}),
