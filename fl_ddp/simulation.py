@@ -376,10 +376,11 @@ class Simulation:
     def _told(
         self, hands: Sequence[Indices], traffic: Traffic, total: Total, initial: Received, by_all: float | None
     ) -> Record:
+        """What a round has to report but for its evaluation."""
         return Record(
             round=self.finished,
-            cohort=len(ids := np.concatenate(hands)),
-            clients=tuple(np.sort(ids).tolist()),
+            cohort=sum(map(len, hands)),
+            clients=tuple(self._federation.turnout.of_round(self.finished - 1).tolist()),
             traffic_up_bytes=traffic.up,
             traffic_down_bytes=traffic.down,
             padded_lanes=padded_lanes(hands, self._records.lanes),
@@ -392,9 +393,8 @@ class Simulation:
 
     def _record(self, record: Record, scores: Scores | None, clients: OfClients) -> None:
         """Write down a round; an error of rank 0's disk is agreed upon with the next round's."""
-        record = scores.told(record) if scores else record
         try:
-            timed = replace(record, seconds=self._watch.lap(), wall=time.time())
-            self._records.round(timed, scores, clients, self.server["theta"])
+            record = replace(scores.told(record) if scores else record, seconds=self._watch.lap(), wall=time.time())
+            self._records.round(record, scores, clients, self.server["theta"])
         except Exception as error:
             self._exchange.late = self._exchange.late or error

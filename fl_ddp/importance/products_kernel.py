@@ -88,7 +88,7 @@ def launch(
     n = channels * kernel[0] * kernel[1]
     wide, high = triton.cdiv(outputs, BLOCKS["block_o"]), triton.cdiv(n, BLOCKS["block_n"])
     length = wide * high
-    number = max(1, triton.cdiv(losses * batch, length))
+    number = triton.cdiv(losses * batch, length)
     pieces = torch.empty(number, lanes, outputs, n, dtype=d.dtype, device=d.device)
     powers[(wide * number, high, lanes)](
         x, d.contiguous(), pieces, batch, channels, *x.shape[3:], outputs, height, width, *geometry, *x.stride(),

@@ -87,7 +87,7 @@ class Stream(ABC):
 
     def kept(self, sizes: Sequence[int]) -> list[int]:
         """How many of a client's samples are left of each task that it had some of, of so many, in the tasks' order."""
-        if self.budget == "growing" or not self.keep:
+        if self.budget == "growing":
             return [round(self.keep * size) for size in sizes]
         left = [_in_one_room(float(self.keep), tuple(sizes[:now])) for now in range(len(sizes) + 1)]  # each by the last
         return [*left[-1]]
