@@ -313,16 +313,16 @@ class Simulation:
         now = statistics.now(server, total, index)  # before the update, which may write into its sums
         state = self._hooks.keyed_state("server_update", "info.key", update, server, total, info)
         state = finite(statistics.put(state, now), index, readings)
-        return self._task_ended(index, self._server_trained(index, state, info, readings), readings)
+        return self._task_ended(index, self._server_trained(index, state, total, info, readings), readings)
 
-    def _server_trained(self, index: int, state: Tensors, info: Info, readings: Readings) -> Tensors:
+    def _server_trained(self, index: int, state: Tensors, total: Total, info: Info, readings: Readings) -> Tensors:
         method = self._federation.method
         if not method.trains_on_server:
             return state
         ids, nothing = np.array([self._config.clients]), [np.zeros(0, np.int64)]
         group = Group(self._workplace, self._plan(index), ids, nothing, 1, self._config.seed, index)
         train = partial(method.server_train, group)
-        return finite(self._hooks.keyed_state("server_train", "group.keys", train, state, info), index, readings)
+        return finite(self._hooks.keyed_state("server_train", "group.keys", train, state, total, info), index, readings)
 
     def _task_ended(self, index: int, state: Tensors, readings: Readings) -> Tensors:
         """The server's state when a round is over, and with it maybe a task."""

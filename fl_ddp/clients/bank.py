@@ -35,11 +35,30 @@ def bank_of(x: Tensor, y: Tensor, task: int, noise: Tensor) -> Tensors:
     }
 
 
+def joined(bank: Tensors, more: Tensors) -> Tensors:
+    """A bank with the rows of two; of other tensors beside them nothing."""
+    return {name: torch.cat([bank[name], more[name]], bank["y"].ndim - 1) for name in NAMES}
+
+
 def merged(bank: Tensors, more: Tensors) -> Tensors:
     """The rows of the highest priority of two banks, as many as the first has room for: a uniform draw from all."""
-    both = {name: torch.cat([bank[name], more[name]], bank["y"].ndim - 1) for name in NAMES}
+    both = joined(bank, more)
     best = both["priority"].argsort(dim=-1, descending=True, stable=True)
     return _rows(both, best[..., : bank["y"].shape[-1]])
+
+
+def shared_out(bank: Tensors, rows: int, num_classes: int) -> Tensors:
+    """So many rows of a bank [S], as many of each class of each task as there are, of each those of highest priority.
+
+    A task that has begun finds room, where in a uniform draw from all it had the less, the more came before it.
+    """
+    best = bank["priority"].argsort(descending=True, stable=True)
+    kind = (bank["task"] * num_classes + bank["y"])[best]
+    by_kind = kind.argsort(stable=True)
+    first = torch.searchsorted(kind[by_kind], kind[by_kind])
+    place = torch.empty_like(kind).index_put((by_kind,), torch.arange(len(kind), device=kind.device) - first)
+    place = torch.where(bank["y"][best] >= 0, place, len(kind))
+    return _rows(bank, best[place.argsort(stable=True)[:rows]])
 
 
 def without(bank: Tensors, rows: Tensor) -> Tensors:

@@ -59,6 +59,11 @@ class FedAvg:
         return 64
 
     @property
+    def proxy_everyone(self) -> bool:
+        """Whether samples of clients that are not enrolled in a task are among the server's, too."""
+        return False
+
+    @property
     def proxy_whole(self) -> bool:
         """Whether the server's samples are one client's, or cut into batches that are dealt to all ranks."""
         return False
@@ -174,7 +179,7 @@ class FedAvg:
         """The server's state after the round; the change is applied in float64 and rounded once."""
         return server | {"theta": (server["theta"] + self.server_lr * self.mean_delta(total)).to(server["theta"].dtype)}
 
-    def server_train(self, group: Group, server: Tensors, info: Info) -> Tensors:
+    def server_train(self, group: Group, server: Tensors, total: Total, info: Info) -> Tensors:
         """The server's state after training of its own; a group of one lane without samples, for Group.over()."""
         raise NotImplementedError
 

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, vmap
 
 from fl_ddp.bounds import Count, CountOrZero, NonNegative, Positive
-from fl_ddp.clients.bank import NAMES, balanced, bank_of, drawn, empty_bank, merged, without
+from fl_ddp.clients.bank import balanced, bank_of, drawn, empty_bank, joined, merged, shared_out, without
 from fl_ddp.clients.embeddings import distributions, divergence, sampled
 from fl_ddp.clients.own_samples import labels, of_each
 from fl_ddp.engine.group import Group
@@ -42,13 +42,14 @@ class FilVer(FedAvg):
         beta: weight of the KL divergence in the encoder's training.
         pretrain_epochs: passes over the first task's samples, in batches of 64.
         pretrain_lr: learning rate of that; of the clients' if not given.
+        pretrain_on: whose samples these are: of the clients that are enrolled in the first task, or of all.
         start: where the classifier begins: pretrained, along with the encoder, or fresh.
         share: what clients send of a sample: sampled (a draw of its embedding), or stats (mu and sigma, of which the
             server draws in each step).
         send: samples that a client sends in a round, where the server trains on them.
         rehearsal: most examples of earlier tasks in a client's local training, as a share of its samples; 0 for none.
         remember: examples of earlier tasks, and of the present one, that a client keeps.
-        store: examples that the server keeps.
+        store: examples that the server keeps, as many of each class of each task.
         sst: examples of server-side training in a round, as many of each class of each task; 0 for none.
         sst_lr: learning rate of that; of the clients' if not given.
     """
@@ -56,13 +57,14 @@ class FilVer(FedAvg):
     beta: NonNegative = 1e-3
     pretrain_epochs: NonNegative = 5.0
     pretrain_lr: Positive | None = None
+    pretrain_on: Literal["enrolled", "all"] = "enrolled"
     start: Literal["pretrained", "fresh"] = "pretrained"
     share: Literal["sampled", "stats"] = "sampled"
     send: Count = 50
     rehearsal: NonNegative = 0.1
     remember: Count = 1000
     store: Count = 4000
-    sst: CountOrZero = 1000
+    sst: CountOrZero = 4000
     sst_lr: Positive | None = None
 
     neutral: ClassVar[Mapping[str, float] | None] = None
@@ -76,6 +78,11 @@ class FilVer(FedAvg):
     def __post_init__(self) -> None:
         super().__post_init__()
         self.model.part("encoder")
+
+    @property
+    def proxy_everyone(self) -> bool:
+        """As asked for."""
+        return self.pretrain_on == "all"
 
     @property
     def part(self) -> Part:
@@ -116,9 +123,8 @@ class FilVer(FedAvg):
     def measured(self, server: Tensors, total: Total) -> Tensors:
         """What came of it; a fresh classifier is that of the initial network."""
         theta = total.sums["theta"].to(server["theta"].dtype)
-        if self.start == "fresh":
-            theta = self.model.put(theta, self.part, self.model.take(self.model.init(), self.part))
-        return server | {"theta": theta}
+        fresh = self.model.put(theta, self.part, self.model.take(self.model.init(), self.part))
+        return server | {"theta": fresh if self.start == "fresh" else theta}
 
     def leaves(self, vector: Tensor) -> Leaves:
         """Of theta, or of the classifier's part of it."""
@@ -150,28 +156,25 @@ class FilVer(FedAvg):
         trained = mixed.train(w, self, {}, {})
         present = bank_of(x, y, group.task, uniform(group.task_keys, _REHEARSED, [y.shape[1]]))
         some = drawn(present, uniform(group.keys, _SENT, [y.shape[1]]), self.send)
-        x = some["x"]
-        if self.share == "sampled":
-            x = vmap(sampled, (0, None, 0, None))(x, self.size, group.keys, _SAMPLED)
+        draw = vmap(sampled, (0, None, 0, None))
+        x = draw(some["x"], self.size, group.keys, _SAMPLED) if self.share == "sampled" else some["x"]
         sums, own = self.average(group, {"theta": w}, trained), self.model.put(theta, self.part, trained.theta)
         rows = {"x": x, "y": some["y"]} if self.sst else {}
         return Upload(sums, own, merged(earlier, present), rows=rows)
 
     def server_update(self, server: Tensors, total: Total, info: Info) -> Tensors:
-        """FedAvg of the classifiers (Eq. 1); what was sent goes into the bank."""
-        bank = {n: server[n] for n in NAMES}
-        if self.sst:
-            x, y = (total.rows[name].flatten(0, 1) for name in ("x", "y"))
-            bank = merged(bank, bank_of(x, y, info.task, uniform(info.key, _SENT, [len(y)])))
+        """FedAvg of the classifiers (Eq. 1)."""
         w = super().server_update({"theta": self.model.take(server["theta"], self.part)}, total, info)["theta"]
-        return server | bank | {"theta": self.model.put(server["theta"], self.part, w)}
+        return server | {"theta": self.model.put(server["theta"], self.part, w)}
 
-    def server_train(self, group: Group, server: Tensors, info: Info) -> Tensors:
-        """Server-side training of the classifier on the bank."""
+    def server_train(self, group: Group, server: Tensors, total: Total, info: Info) -> Tensors:
+        """Server-side training of the classifier on what is stored and what came in the round, some of which stays."""
         if not self.sst:
             return server
-        some = balanced({n: server[n] for n in NAMES}, uniform(info.key, _DRAWN, [self.sst]), self.model.num_classes)
+        x, y = (total.rows[name].flatten(0, 1) for name in ("x", "y"))
+        bank = joined(server, bank_of(x, y, info.task, uniform(info.key, _SENT, [len(y)])))
+        some = balanced(bank, uniform(info.key, _DRAWN, [self.sst]), self.model.num_classes)
         own, w = group.over(some["x"][None], some["y"][None]), self.model.take(server["theta"], self.part)
         plan = replace(own.plan, epochs=1.0, steps=None, lr=self.sst_lr or own.plan.lr, drop_last=False)
-        w = own.train(w, self, {}, {}, plan=plan).theta[0]
-        return server | {"theta": self.model.put(server["theta"], self.part, w)}
+        theta = self.model.put(server["theta"], self.part, own.train(w, self, {}, {}, plan=plan).theta[0])
+        return server | shared_out(bank, self.store, self.model.num_classes) | {"theta": theta}

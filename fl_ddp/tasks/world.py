@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from fl_ddp.engine.samples import Samples
@@ -240,7 +241,7 @@ class Worlds:
             present=self._present_in(task),
             local_test=self._local_test(task),
             own_samples=train if data.local_test_from == "train" else tests[-1].samples,
-            proxy=_proxy(self._method, parts, self._seed, task),
+            proxy=self._proxy(task),
             shared=self._shared(task),
             allowed=self._allowed(task),
             tests=tests,
@@ -277,13 +278,12 @@ class Worlds:
 
     def _own(self, task: int) -> Parts:
         if task not in self._known_own:
-            self._known_own[task] = self._own_in(task)
+            self._known_own[task] = self._own_in(task, self._of_run[:, task])
         return self._known_own[task]
 
-    def _own_in(self, task: int) -> Parts:
-        """Samples of the task itself of each client that is enrolled in it, as the data number them."""
-        data, labels = self._data, self._labels(task, "train")
-        nothing, column = np.zeros(0, np.int64), self._of_run[:, task]
+    def _own_in(self, task: int, column: NDArray[np.bool_]) -> Parts:
+        """Samples of the task itself of each client that a column of the enrolment has, as the data number them."""
+        data, labels, nothing = self._data, self._labels(task, "train"), np.zeros(0, np.int64)
         if labels is data.labels:
             return [part if here else nothing for part, here in zip(data.clients, column, strict=True)]
         return [part[labels[part] >= 0] if here else nothing for part, here in zip(data.clients, column, strict=True)]
@@ -386,12 +386,14 @@ class Worlds:
     def _rng(self, *words: int) -> np.random.Generator:
         return generator(self._seed if self._stream.seed is None else self._stream.seed, *words)
 
-
-def _proxy(method: FedAvg, clients: Parts, seed: int, task: int) -> Parts:
-    """Samples drawn from all clients' for the server, at least one, in parts of a batch each or in one."""
-    if method.proxy == 0:
-        return []
-    samples = np.unique(np.concatenate(clients))
-    words = (seed, Purpose.PROXY, task) if task else (seed, Purpose.PROXY)
-    drawn = generator(*words).permutation(samples)[: max(1, round(method.proxy * len(samples)))]
-    return [drawn] if method.proxy_whole else np.split(drawn, range(method.proxy_batch, len(drawn), method.proxy_batch))
+    def _proxy(self, task: int) -> Parts:
+        """Samples drawn from clients' for the server, at least one, in parts of a batch each or in one."""
+        method, everyone = self._method, np.ones(len(self._data.clients), bool)
+        if method.proxy == 0:
+            return []
+        own = self._own_in(task, everyone) if method.proxy_everyone else self._parts(task)
+        samples = np.unique(np.concatenate(own))
+        words = (self._seed, Purpose.PROXY, task) if task else (self._seed, Purpose.PROXY)
+        drawn = generator(*words).permutation(samples)[: max(1, round(method.proxy * len(samples)))]
+        cuts = [] if method.proxy_whole else range(method.proxy_batch, len(drawn), method.proxy_batch)
+        return np.split(drawn, cuts)

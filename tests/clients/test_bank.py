@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from fl_ddp.clients.bank import balanced, bank_of, drawn, empty_bank, merged, without
+from fl_ddp.clients.bank import NAMES, balanced, bank_of, drawn, empty_bank, joined, merged, shared_out, without
 from fl_ddp.engine.seeds import uniform
 from fl_ddp.protocol import Tensors
 
@@ -41,6 +41,39 @@ def test_rows_of_all_that_ever_came_are_as_likely() -> None:
         times[held["x"][:, 0].long()] += 1
     expected = 2000 * 10 / 40
     assert (times - expected).abs().max() < 5 * (expected * 0.75) ** 0.5
+
+
+def test_a_bank_that_is_shared_out_keeps_as_many_of_each_class_of_each_task() -> None:
+    first, second = bank([0, 0, 0, 0, -1, 1], 0), bank([1, 0, -1, 1, 1], 1)
+    kept = shared_out(joined(first, second), 6, num_classes=2)
+    kinds = [(task, y, int(x)) for task, y, x in zip(kept["task"].tolist(), kept["y"].tolist(), kept["x"], strict=True)]
+    # the best of each, then the second best; the last ones by their priority: 3/5 of task 2 is before 2/6 of task 1
+    assert sorted(kinds[:4]) == [(0, 0, 3), (0, 1, 5), (1, 0, 1), (1, 1, 4)]
+    assert kinds[4:] == [(1, 1, 3), (0, 0, 2)]
+
+
+def test_what_a_shared_out_bank_has_no_rows_for_stays_empty() -> None:
+    kept = shared_out(bank([1, -1, 0, -1, 1]), 5, num_classes=2)
+    assert kept["y"].tolist() == [1, 0, 1, -1, -1] and kept["x"][:, 0].tolist() == [4, 2, 0, 0, 0]
+    assert kept["priority"].tolist()[3:] == [-1, -1] and kept["task"].tolist()[3:] == [-1, -1]
+    nothing = empty_bank(3, 1, torch.zeros(1))
+    assert all(torch.equal(shared_out(nothing, 3, 2)[name], nothing[name]) for name in NAMES)
+
+
+def test_rows_of_a_kind_are_as_likely_and_a_late_kind_finds_room() -> None:
+    """Forty rows of one kind come in four parts, then ten of another; there is room for ten."""
+    times, late = torch.zeros(40), 0
+    for trial in range(2000):
+        held = empty_bank(10, 1, torch.zeros(1, dtype=torch.float64))
+        for part in range(5):
+            more = bank([0] * 10, part // 4, uniform(torch.tensor(1000 * part + trial), 0, [10]))
+            held = shared_out(joined(held, more | {"x": more["x"] + 10 * part}), 10, num_classes=1)
+        early = held["x"][held["task"] == 0, 0].long()
+        times[early] += 1
+        late += 10 - len(early)
+    assert late == 2000 * 5
+    expected = 2000 * 5 / 40
+    assert (times - expected).abs().max() < 5 * (expected * 0.875) ** 0.5
 
 
 def test_rows_that_are_gone() -> None:

@@ -143,7 +143,7 @@ def trainings(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[str, Tenso
     seen: list[tuple[str, Tensor, Plan]] = []
     train = FilVer.server_train
 
-    def noted(self: FilVer, group: engine_group.Group, server: Tensors, info: object) -> Tensors:
+    def noted(self: FilVer, group: engine_group.Group, server: Tensors, total: Total, info: Info) -> Tensors:
         over = engine_group.Group.over
 
         def noting(own: engine_group.Group, x: Tensor, y: Tensor) -> engine_group.Group:
@@ -152,7 +152,7 @@ def trainings(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[str, Tenso
 
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(engine_group.Group, "over", noting)
-            return train(self, group, server, info)  # type: ignore[arg-type]
+            return train(self, group, server, total, info)
 
     monkeypatch.setattr(FilVer, "server_train", noted)
     yield seen
@@ -167,6 +167,31 @@ def test_the_server_trains_on_as_many_examples_in_every_round(trainings: list[tu
         assert (counts / 300 - 1 / 3).abs().max() < 0.15
 
 
+def test_what_came_in_a_round_is_trained_on_whatever_is_stored() -> None:
+    """A store of one example of each class of each task, which it already has."""
+    built = federation(method__store=9, method__sst=4000)
+    method, seen = method_of(built), list[Tensor]()
+    over = engine_group.Group.over
+
+    def noting(own: engine_group.Group, x: Tensor, y: Tensor) -> engine_group.Group:
+        seen.append(torch.unique(x[0, :, 0]))
+        return over(own, x, y)
+
+    (work,) = _groups(built)
+    server, key = method.init(), torch.tensor(5)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(engine_group.Group, "over", noting)
+        for index in range(6):
+            x = torch.arange(8 * 6).reshape(8, 6, 1).expand(8, 6, 6) / 100 + index
+            came = Total({}, {"x": x, "y": torch.arange(6).expand(8, 6) % 3})
+            server = method.server_train(work, server, came, Info(index, torch.arange(8), 8, key, index // 2))
+    kinds = (server["task"] * 3 + server["y"]).sort().values
+    assert kinds.tolist() == [*range(9)]
+    for index, places in enumerate(seen):
+        assert (places.floor() == index).sum() == 8 * 6  # all that came
+        assert (places.floor() < index).sum() == (9 if index else 0)  # all that was stored
+
+
 def test_server_side_training_changes_the_classifier_alone_and_none_changes_nothing() -> None:
     with_it, without_it = played(rounds=1), played(rounds=1, method__sst=0)
     model = federation().model
@@ -178,7 +203,8 @@ def test_server_side_training_changes_the_classifier_alone_and_none_changes_noth
     method = method_of(built)
     empty = method.init()
     (work,) = _groups(built)
-    after = method.server_train(work, empty, Info(0, torch.arange(8), 8, torch.tensor(5)))
+    nothing = Total({}, {"x": torch.zeros(8, 6, 6), "y": torch.full((8, 6), -1)})
+    after = method.server_train(work, empty, nothing, Info(0, torch.arange(8), 8, torch.tensor(5)))
     assert torch.equal(after["theta"], empty["theta"])  # an empty bank is no training
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import own_models
 import pytest
 import torch
 from hypothesis import given
@@ -211,6 +212,19 @@ def test_the_servers_samples_are_of_the_task_and_of_those_who_take_part() -> Non
         world = built.worlds.at(3 * task)
         assert set(np.concatenate(world.proxy)) <= set(np.concatenate(world.clients))
         assert len(np.concatenate(world.proxy)) == round(0.5 * len(np.concatenate(world.clients)))
+
+
+def test_the_servers_samples_may_be_of_those_who_join_later_too() -> None:
+    """Of the first task, which the encoder is trained on, and of who is enrolled in it alone unless asked."""
+    joining = {"method": "FilVer", "model": f"{own_models.__file__}:Embedded", "stream.enrolment": "increasing"}
+    domain = FOUR | joining | {"stream.scenario": "domain"}
+    for whose, everyone in (("enrolled", False), ("all", True)):
+        built = federation(domain | {"method.pretrain_on": whose})
+        world = built.worlds.at(0)
+        (samples,) = world.proxy
+        there = np.concatenate(built.clients if everyone else world.clients)
+        assert sorted(samples) == sorted(there[world.labels[there] >= 0])
+        assert len(np.setdiff1d(samples, np.concatenate(world.clients))) > 0 or not everyone
 
 
 def test_shared_samples_are_of_the_tasks_classes() -> None:

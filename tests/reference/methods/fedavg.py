@@ -86,7 +86,7 @@ class FedAvg:
         """
         return server | {"theta": self.averaged(server["theta"], updates)}
 
-    def server_train(self, server: State, trainer: Client, t: int) -> State:
+    def server_train(self, server: State, updates: Sequence[Update], trainer: Client, t: int) -> State:
         """The server's state after training of its own, for which it has orders and random numbers as a client has."""
         return server
 

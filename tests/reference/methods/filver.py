@@ -36,6 +36,16 @@ def best(rows: Bank, size: int) -> Bank:
     return [*real, *[None] * (size - len(real))]
 
 
+def evenly(rows: Bank, size: int) -> Bank:
+    """As many of each class of each task: the first of each, the second of each, and so on."""
+    ordered, seen, turns = [row for row in best(rows, len(rows)) if row], list[tuple[int, int]](), list[int]()
+    for row in ordered:
+        turns.append(seen.count((row.task, row.y)))
+        seen.append((row.task, row.y))
+    real = [row for _, row in sorted(zip(turns, ordered, strict=True), key=lambda each: each[0])][:size]
+    return [*real, *[None] * (size - len(real))]
+
+
 @dataclass(frozen=True)
 class FilVer(FedAvg):
     """See the program's options."""
@@ -43,13 +53,14 @@ class FilVer(FedAvg):
     beta: float = 1e-3
     pretrain_epochs: float = 5.0
     pretrain_lr: float | None = None
+    pretrain_on: str = "enrolled"
     start: str = "pretrained"
     share: str = "sampled"
     send: int = 50
     rehearsal: float = 0.1
     remember: int = 1000
     store: int = 4000
-    sst: int = 1000
+    sst: int = 4000
     sst_lr: float | None = None
 
     @property
@@ -141,22 +152,13 @@ class FilVer(FedAvg):
         found = local_sgd(on, theta, objective=objective, batches=batches, lr=lr, fixed=fixed)
         return found.theta, found.loss
 
-    def server_update(self, server: State, updates: Sequence[Update], clients: int, t: int) -> State:
-        """The average of the classifiers; what was sent goes into the bank."""
-        draws = updates[0].client.server_draws(SENT, len(updates) * self.send)
-        came: Bank = []
-        for place, update in enumerate(updates):
-            for i, row in enumerate(update.sent["examples"].rows):  # type: ignore[attr-defined]
-                came.append(row._replace(priority=float(draws[place * self.send + i])))
-        bank = best([*of_state(server), *came] if self.sst else [], self.store)
-        theta = self.averaged(server["theta"], updates)
-        return server | {"theta": theta} | as_state(bank, server["x"][""].shape[1])
-
-    def server_train(self, server: State, trainer: Client, t: int) -> State:
-        """A pass over examples of the bank, each class of each task as likely as another."""
-        bank = of_state(server)
+    def server_train(self, server: State, updates: Sequence[Update], trainer: Client, t: int) -> State:
+        """A pass over examples of the bank and those sent, each class of each task as likely as another."""
+        if not self.sst:
+            return server
+        bank = [*of_state(server), *self.sent(updates)]
         kinds = [(row.task, row.y) for row in bank if row]
-        if not self.sst or not kinds:
+        if not kinds:
             return server
         bounds, total = [], 0.0
         for row in bank:
@@ -168,7 +170,16 @@ class FilVer(FedAvg):
             drawn.append(bank[place])
         rows = [row for row in drawn if row]
         theta, _ = self.trained(trainer, server["theta"], rows, trainer.orders, self.sst_lr, epochs=1.0)
-        return server | {"theta": theta}
+        return server | {"theta": theta} | as_state(evenly(bank, self.store), server["x"][""].shape[1])
+
+    def sent(self, updates: Sequence[Update]) -> Bank:
+        """The examples that clients sent, which have a priority of the server's."""
+        draws = updates[0].client.server_draws(SENT, len(updates) * self.send)
+        came: Bank = []
+        for place, update in enumerate(updates):
+            for i, row in enumerate(update.sent["examples"].rows):  # type: ignore[attr-defined]
+                came.append(row._replace(priority=float(draws[place * self.send + i])))
+        return came
 
     def bytes_down(self, theta: Parameters, width: int, t: int) -> int:
         """The classifier."""

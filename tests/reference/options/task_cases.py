@@ -55,7 +55,7 @@ FILVER: Mapping[str, Options] = {
     "points": of("FilVer", {**EMBEDDED, "network": "Pointed"}, **SERVERS, **CLIENTS),
     "enrolment": of(
         "FilVer", {**EMBEDDED, "stream.enrolment": "increasing", "cohort": 2}, **SERVERS, rehearsal=0.4,
-        weights="uniform", server_lr=0.7,
+        weights="uniform", server_lr=0.7, pretrain_on="all",
     ),
     "one task": of("FilVer", {"network": "Embedded"}, **SERVERS),
 }  # fmt: skip

@@ -149,7 +149,7 @@ class Play:
             latest |= {k: trained[k].client for k in cohort}
             server = method.server_update(server, updates, self.settings.clients, t)
             server = server | {"theta": server["theta"].having(self.statistics(received, updates, t))}
-            server = method.server_train(server, self.trainer(t), t)
+            server = method.server_train(server, updates, self.trainer(t), t)
             server = method.task_ended(server, task) if self.tasks.ends(t) else server
             memory = memory | {update.client.id: self.kept(update) for update in updates if self.kept(update)}
             last = last | dict.fromkeys(cohort, t)
