@@ -209,16 +209,16 @@ def write_data(file: Path, shape: tuple[int, ...], samples: int) -> None:
 
 
 def worker(options: argparse.Namespace) -> None:
-    """All workloads on this rank."""
+    """One workload on this rank."""
     prepare()
     ranks = join(options.device)
-    size = (options.rounds, options.eager_steps, options.samples)
+    (name,) = options.workloads
     with repeatable(ranks.device.type, tf32=False):
-        found_numbers = {
-            name: measure(name, *size, ranks, options.folder, options.device) for name in options.workloads
-        }
+        numbers = measure(
+            name, options.rounds, options.eager_steps, options.samples, ranks, options.folder, options.device
+        )
     if ranks.is_main:
-        (options.folder / f"ranks{ranks.size}.json").write_text(json.dumps(found_numbers))
+        (options.folder / "numbers.json").write_text(json.dumps(numbers))
     ranks.close()
 
 
@@ -256,28 +256,30 @@ def main() -> None:
     if options.folder:
         worker(options)
         return
-    results = {}
+    results = dict[str, dict[str, Numbers]]()
     with tempfile.TemporaryDirectory() as folder:
         for shape in {WORKLOADS[name][1] for name in options.workloads}:
             write_data(data_file(Path(folder), shape), shape, options.samples)
         for ranks in options.ranks:
-            launcher = ["torch.distributed.run", "--standalone", f"--nproc_per_node={ranks}"] if ranks > 1 else []
-            given = ["--folder", folder, "--device", options.device, "--rounds", str(options.rounds)]
-            given += [
-                "--eager-steps",
-                str(options.eager_steps),
-                "--samples",
-                str(options.samples),
-                "--workloads",
-                *options.workloads,
-            ]
-            module = [sys.executable] + (["-m", *launcher] if launcher else []) + [__file__, *given]
-            environment = os.environ | ({"OMP_NUM_THREADS": "1"} if ranks > 1 else {})
-            subprocess.run(module, check=True, env=environment, stdout=subprocess.DEVNULL)
-            results[f"{ranks} rank{'s' * (ranks > 1)}"] = json.loads(Path(folder, f"ranks{ranks}.json").read_text())
+            of_ranks = results.setdefault(f"{ranks} rank{'s' * (ranks > 1)}", {})
+            for name in options.workloads:
+                of_ranks[name] = in_processes(ranks, name, Path(folder), options)
+                print(table({f"{ranks} rank{'s' * (ranks > 1)}": {name: of_ranks[name]}}), flush=True)
+                if options.out:  # a machine may be lent for less time than all of them take
+                    write_results(options.out, results)
     print(table(results))
-    if options.out:
-        write_results(options.out, results)
+
+
+def in_processes(ranks: int, workload: str, folder: Path, options: argparse.Namespace) -> Numbers:
+    """Numbers of one workload in processes of its own, whose peak of memory is its own, too."""
+    launcher = ["-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={ranks}"] if ranks > 1 else []
+    given = {"folder": folder, "workloads": workload}
+    given |= {name: getattr(options, name) for name in ("device", "rounds", "eager_steps", "samples")}
+    words = [word for name, value in given.items() for word in (f"--{name.replace('_', '-')}", str(value))]
+    environment = os.environ | ({"OMP_NUM_THREADS": "1"} if ranks > 1 else {})
+    command = [sys.executable, *launcher, __file__, *words]
+    subprocess.run(command, check=True, env=environment, stdout=subprocess.DEVNULL)
+    return json.loads((folder / "numbers.json").read_text())  # type: ignore[no-any-return]
 
 
 if __name__ == "__main__":
