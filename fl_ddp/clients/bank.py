@@ -85,16 +85,18 @@ def drawn(bank: Tensors, noise: Tensor, rows: int, most: Tensor | None = None) -
 
 
 def balanced(bank: Tensors, noise: Tensor, num_classes: int) -> Tensors:
-    """Rows [M] of a bank [S], drawn by noise [M] in [0, 1): every class of every task as likely as another.
+    """Rows [M] of a bank [S], drawn by noise [M] in [0, 1): as many of every class of every task.
 
-    One row may be drawn more than once; y is -1 where the bank is empty.
+    Each is drawn from an M-th of all, so that a row whose share is one of M or more is drawn at least once, and none
+    much more often than its share; y is -1 where the bank is empty.
     """
     real = bank["y"] >= 0
     kind = torch.where(real, bank["task"] * num_classes + bank["y"], 0)
     count = torch.zeros(int(kind.max()) + 1, device=kind.device, dtype=torch.float64).index_add(0, kind, real.double())
     # CUDA has no running sum of floats that is the same on every call
     weight = torch.where(real, 1 / count[kind].clamp_min(1), 0.0).cpu().cumsum(0).to(kind.device)
-    place = torch.searchsorted(weight, noise.double() * weight[-1], right=True)
+    at = (torch.arange(len(noise), device=noise.device) + noise.double()) / len(noise)
+    place = torch.searchsorted(weight, at * weight[-1], right=True)
     return _rows(bank, place.clamp_max(len(weight) - 1))
 
 

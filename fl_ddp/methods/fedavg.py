@@ -180,7 +180,10 @@ class FedAvg:
         return server | {"theta": (server["theta"] + self.server_lr * self.mean_delta(total)).to(server["theta"].dtype)}
 
     def server_train(self, group: Group, server: Tensors, total: Total, info: Info) -> Tensors:
-        """The server's state after training of its own; a group of one lane without samples, for Group.over()."""
+        """The server's state after training of its own; a group of one lane without samples, for Group.over().
+
+        The sums and rows of the cohort are as server_update() left them.
+        """
         raise NotImplementedError
 
     def end_of_task(self, server: Tensors, task: int) -> Tensors:

@@ -75,7 +75,7 @@ def attack(folder: Path, epochs: int) -> None:
     world, tests = federation.worlds.at(0), [test.samples for test in federation.worlds.all_tests()]
     if world.train.x.ndim != 4:
         raise ConfigError(folder, f"has inputs {list(world.train.x.shape[1:])}", "images [channels, height, width]")
-    rows = torch.from_numpy(np.unique(np.concatenate(world.clients))).to(world.train.y.device)
+    rows = torch.from_numpy(np.sort(np.concatenate(world.proxy))).to(world.train.y.device)
     low, high = _range(world.train.x)
     known = _seen(encoder, Samples(world.train.x[rows], world.train.y[rows], world.train.normaliser), low, high)
     others = [_seen(encoder, each, low, high) for each in tests]

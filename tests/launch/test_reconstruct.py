@@ -126,6 +126,23 @@ def test_the_attacker_knows_the_first_tasks_images_and_is_tested_on_others(
         np.testing.assert_array_equal(stored[f"reconstructions/{task}"], of_task.images[places].numpy())
 
 
+def test_the_server_has_the_images_that_it_trained_the_encoder_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[int] = []
+
+    def spy(known: Seen, others: Sequence[Seen], *, statistics: bool, epochs: int) -> list[Reconstructed]:
+        seen.append(len(known.images))
+        return reconstruct(known, others, statistics=statistics, epochs=epochs)
+
+    monkeypatch.setattr(of_run, "reconstruct", spy)
+    run = simulated({**TINY, "rounds": 1, "method.pretrain_on": "all", "name": "all"}, tmp_path)
+    of_run.attack(run, 1)
+    federation = build_federation(from_file(run / "config.yaml"), SOLO)
+    everyone, world = np.concatenate(federation.clients), federation.worlds.at(0)
+    assert seen == [int((world.labels[everyone] >= 0).sum())] != [sum(map(len, world.clients))]
+
+
 def test_a_run_that_goes_on_keeps_its_numbers(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     runs = [simulated({**TINY, "rounds": 1, "seed": seed, "name": f"r-seed{seed}"}, tmp_path) for seed in (0, 1)]
     assert main([str(tmp_path), "--epochs", "1"]) == 0

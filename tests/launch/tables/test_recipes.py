@@ -66,6 +66,7 @@ STEPS = {
     "importance/cifar10_mlp": 1_000_000,
     "importance/cifar10_cnn_code": 800_000,
     "fedcurv/mnist_cnn": 432_000,
+    "fil_ver/emnist": 75_200,
 }
 """Local steps of a run's cohorts, which the tables' costs name."""
 
@@ -206,7 +207,7 @@ def test_models_have_the_parameters_of_the_paper(name: str) -> None:
 @pytest.mark.parametrize("name", STEPS)
 def test_runs_cost_the_local_steps_that_are_named(name: str) -> None:
     config = from_file(CONFIGS / f"{name}.yaml")
-    images = {"MNIST": 60_000, "CIFAR10": 50_000}[config.data.name]
+    images = {"MNIST": 60_000, "CIFAR10": 50_000, "EMNIST": 24_000}[config.data.name]  # of the last, in a task
     size = config.partition.init_args.get("block_size")
     per_client = 2 * size if isinstance(size, int) else images // config.clients
     if config.local_test_from == "train":

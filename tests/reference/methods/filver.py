@@ -153,7 +153,7 @@ class FilVer(FedAvg):
         return found.theta, found.loss
 
     def server_train(self, server: State, updates: Sequence[Update], trainer: Client, t: int) -> State:
-        """A pass over examples of the bank and those sent, each class of each task as likely as another."""
+        """A pass over examples of the bank and those sent, as many of each class of each task, from all parts of it."""
         if not self.sst:
             return server
         bank = [*of_state(server), *self.sent(updates)]
@@ -165,8 +165,8 @@ class FilVer(FedAvg):
             total += 1 / kinds.count((row.task, row.y)) if row else 0.0
             bounds.append(total)
         drawn = []
-        for u in trainer.server_draws(DRAWN, self.sst):
-            place = next(i for i, bound in enumerate(bounds) if float(u) * total < bound)
+        for turn, u in enumerate(trainer.server_draws(DRAWN, self.sst).tolist()):
+            place = next(i for i, bound in enumerate(bounds) if (turn + u) / self.sst * total < bound)
             drawn.append(bank[place])
         rows = [row for row in drawn if row]
         theta, _ = self.trained(trainer, server["theta"], rows, trainer.orders, self.sst_lr, epochs=1.0)
