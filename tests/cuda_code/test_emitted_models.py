@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib.util import find_spec
 
 import pytest
-from emitted_models import MODELS, MOST, VERSION, Seen, kept, seen_apart
+from emitted_models import MODELS, MOST, RECORDED, VERSION, Seen, kept, seen_apart
 
 KEPT = kept()
 pytestmark = [
@@ -19,6 +19,14 @@ def test_local_step_is_repeatable_and_moves_no_more_than_it_did(name: str) -> No
     code = seen_apart(name, "step")
     assert code.numbers.launches <= MOST.get(name, 1000)
     check(name, "step", code)
+
+
+@pytest.mark.parametrize("name", RECORDED)
+def test_recorded_step_is_as_repeatable_and_finds_its_samples_in_few_launches(name: str) -> None:
+    """Beside those of the step that is given its samples: the row of indices, the counter."""
+    code = seen_apart(name, "recorded")
+    assert code.numbers.launches <= MOST.get(name, 1000) + 2
+    check(name, "recorded", code)
 
 
 def test_what_is_fixed_has_no_gradient_and_is_not_written() -> None:

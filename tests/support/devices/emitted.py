@@ -137,7 +137,7 @@ def emitted(work: Callable[[], object], *, deterministic: bool = True) -> Emitte
     whole = partial(compile_fx.compile_fx, inner_compile=cast(Any, lower))
     with (
         _deterministic(deterministic),
-        config.patch({"fx_graph_cache": False}),
+        config.patch({"fx_graph_cache": False, "compile_threads": 1}),  # no worker that compiles for no GPU
         mock.patch.object(compile_fx, "compile_fx", whole),
         suppress(_Stop),
     ):

@@ -1,4 +1,4 @@
-"""What is emitted for a GPU of each shipped model's local step and Fisher pass, and what of it is kept in emitted.json.
+"""What is emitted for a GPU of each shipped model's local step, recorded too, and Fisher pass; emitted.json keeps some.
 
 `python tests/support/devices/emitted_models.py [NAME ...]` writes the numbers of this version of torch
 anew; the changelog says why.
@@ -11,6 +11,8 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 from typing import NamedTuple
@@ -23,6 +25,7 @@ from torch import nn
 
 from fl_ddp.compiler import compilation
 from fl_ddp.engine import stacks
+from fl_ddp.engine.graphed import Recordings
 from fl_ddp.engine.group import Group, Workplace
 from fl_ddp.engine.plan import Plan
 from fl_ddp.engine.samples import Normaliser, Samples
@@ -72,6 +75,10 @@ MOST = {"MLP": 12, "PflCNN": 30}
 """Launches of a local step that are allowed with any version of torch."""
 
 
+RECORDED = ("MLP", "PflCNN", "CharLSTM")
+"""Of products, convolutions and a loop over time: models whose recorded step is looked at, which finds its samples."""
+
+
 class Numbers(NamedTuple):
     """Of one compiled function: launches, bytes that they must move, numbers in its largest buffer."""
 
@@ -80,10 +87,12 @@ class Numbers(NamedTuple):
     largest: int
 
 
-def of_step(name: str, *, deterministic: bool = True, head_alone: bool = False) -> Emitted:
+def of_step(name: str, *, deterministic: bool = True, head_alone: bool = False, recorded: bool = False) -> Emitted:
     """The local step of a model under FedAvg; a recurrent layer is one call, whose own launches are not seen."""
     model, group = _federation(MODELS[name], BATCH)
     fixed = model.body if head_alone else ()
+    if recorded:
+        group.workplace = replace(group.workplace, recordings=Recordings(_run))
     with _as_on_a_gpu():
         return emitted(
             lambda: group.train(model.init(), FedAvg(model), {}, {}, fixed=fixed), deterministic=deterministic
@@ -95,6 +104,12 @@ def of_fisher(name: str) -> Emitted:
     model, group = _federation(MODELS[name], FISHER)
     with _as_on_a_gpu(), mock.patch.object(taps, "on_gpu", lambda x: x.dtype == torch.float32):
         return emitted(lambda: fisher(group, model.init(), model))
+
+
+def _run(step: Callable[[], None]) -> Callable[[], object]:
+    """Stands for the recording of a step as a CUDA graph."""
+    step()
+    return step
 
 
 @contextmanager
@@ -141,8 +156,9 @@ class Seen(NamedTuple):
 
 
 def seen(name: str, what: str) -> Seen:
-    """What is to be seen in a model's "step", that of its "head" alone, or "fisher"."""
-    code = of_fisher(name) if what == "fisher" else of_step(name, head_alone=what == "head")
+    """What is to be seen in a model's "step", the same "recorded", that of its "head" alone, or "fisher"."""
+    step = partial(of_step, name, head_alone=what == "head", recorded=what == "recorded")
+    code = of_fisher(name) if what == "fisher" else step()
     return Seen(code.atomics, code.late_reads, set(code.configurations().values()), numbers(code))
 
 
@@ -153,7 +169,7 @@ def seen_apart(name: str, what: str) -> Seen:
 
 
 def kept() -> dict[str, dict[str, Numbers]]:
-    """The numbers of this version of torch by model, of its "step" and "fisher"; none where it was never looked at."""
+    """What was seen with this version of torch by model, as seen() names it; nothing where it was never looked at."""
     stored = json.loads(FILE.read_text()) if FILE.exists() else {}
     of_version = stored.get(VERSION, {})
     return {model: {what: Numbers(*n) for what, n in each.items()} for model, each in of_version.items()}
@@ -168,7 +184,8 @@ def main(names: list[str]) -> None:
     """Write the numbers of some models, or all."""
     found = {model: {what: list(n) for what, n in each.items()} for model, each in kept().items()}
     for name in names or MODELS:
-        found[name] = {what: list(seen_apart(name, what).numbers) for what in ("step", "fisher")}
+        recorded = ("recorded",) if name in RECORDED else ()
+        found[name] = {what: list(seen_apart(name, what).numbers) for what in ("step", *recorded, "fisher")}
         print(name, found[name], flush=True)
         stored = json.loads(FILE.read_text()) if FILE.exists() else {}
         versions = stored | {VERSION: found}
