@@ -16,7 +16,18 @@ _PACKAGE = Path(__file__).parent
 _INSTALLED = [Path(sysconfig.get_path(name)) for name in ("stdlib", "platstdlib", "purelib", "platlib")]
 
 
-class ConfigError(Exception):
+class _SentError(Exception):
+    """An error that another process may send with its text as it is, though it is made of something else."""
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _made_again, (type(self), self.args), self.__dict__
+
+
+def _made_again(kind: type[BaseException], args: tuple[object, ...]) -> BaseException:
+    return kind.__new__(kind, *args)
+
+
+class ConfigError(_SentError):
     """The user's input cannot be run (exit code 2); one line says where, what is wrong, and what would be accepted.
 
     Attributes:
@@ -52,7 +63,7 @@ class CompilerError(RunError):
     """What the run computes with cannot be compiled."""
 
 
-class DivergedError(RunError):
+class DivergedError(_SentError, RunError):
     """A number of a client or of the server is not finite or out of range."""
 
     def __init__(self, what: str) -> None:
@@ -77,7 +88,7 @@ class InterruptedRunError(Exception):
     """The user or the launcher asked the run to stop; the text says what is saved where."""
 
 
-class ElsewhereError(Exception):
+class ElsewhereError(_SentError):
     """Another rank failed; it says why, and this one ends with the same exit code."""
 
     def __init__(self, rank: int, user_error: bool) -> None:

@@ -27,6 +27,7 @@ from fl_ddp.federation import Federation, build_federation
 from fl_ddp.host.arithmetic import repeatable
 from fl_ddp.host.device_errors import of_device
 from fl_ddp.host.environment import prepare
+from fl_ddp.host.forked import refuse_forked
 from fl_ddp.host.interrupt import StopRequest, listening
 from fl_ddp.notebook.asked import asked
 from fl_ddp.ranks.checksum import checksum
@@ -47,6 +48,7 @@ def simulate(config: object, callbacks: Sequence[Callback], options: Mapping[str
         ranks = join(given.config.device, given.config.rank_timeout)
         try:
             ranks.together(partial(_refuse_others, ranks.share(given.of_rank), given.of_rank))
+            refuse_forked()
             content = run(given.config, ranks, stop, callbacks, given.module)
         except (RankLostError, DeviceError):
             raise  # a broken group cannot be left

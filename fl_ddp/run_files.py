@@ -18,6 +18,7 @@ from torch import Tensor
 from fl_ddp.config.absolute_paths import with_absolute_paths
 from fl_ddp.config.command_line import fixed
 from fl_ddp.config.settings import Config, flat
+from fl_ddp.config.users_code import users_code
 from fl_ddp.config.yaml_file import to_yaml
 from fl_ddp.course.cohorts import CohortTable
 from fl_ddp.course.progress import Progress, result_table
@@ -36,7 +37,7 @@ from fl_ddp.results.client_table import ClientScores, ClientTable, spread
 from fl_ddp.results.figures import confusion_figure, forgetting_figure, partition_figure
 from fl_ddp.results.forgetting_table import ClassChange, ForgettingTable
 from fl_ddp.results.metrics import Columns, Record, perplexity
-from fl_ddp.results.provenance import numerics, provenance, users_code
+from fl_ddp.results.provenance import numerics, provenance
 from fl_ddp.results.run_folder import FAILURE
 from fl_ddp.results.summary import Summary, rounds_to_target, write_summary
 from fl_ddp.results.tracking import Tracker
@@ -169,7 +170,7 @@ class RunFiles:
                 what = f"{value} is not the {before[key]} that the run was started with"
                 raise ConfigError(f"{self._path / 'config.yaml'}: {key}", what, "the file as the run has written it")
         if known.get("tasks_sha256", self._tasks_sha256) != self._tasks_sha256:
-            what = "the run was started with other samples, inputs or labels in its tasks; restore its stream's files"
+            what = "the run was started with other samples, inputs or labels in its tasks; restore its files"
             raise ConfigError(self._path, what)
 
     def tell(self, line: str) -> None:
@@ -333,6 +334,7 @@ class RunFiles:
             perplexity=perplexity(scores.loss) if scores and self._config.loss == "cross_entropy" else None,
             score=self._federation.model.criterion.score,
             measures=dict(scores.measures) if scores else {},
+            code=self._code,
         )
         content = write_summary(self._path, summary)
         self._progress.close()

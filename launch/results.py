@@ -135,18 +135,32 @@ def _show(folders: Sequence[Path], options: ResultsOptions, out: Path, command: 
 def _usual(finds: Finds) -> Metric:
     """What is shown unless another metric is asked for."""
     regressions = [each.run.config.get("loss") == "mse" for each in finds.runs]
-    return parse_metric("final of mae" if regressions and all(regressions) else "final")
+    if regressions and all(regressions):
+        return parse_metric("final of mae")
+    return parse_metric("final of average_accuracy" if _have_tasks(finds) else "final")
+
+
+def _have_tasks(finds: Finds) -> bool:
+    """Whether all runs have tests of each task: the best accuracy is that on the first alone, and classes come anew."""
+    return bool(finds.runs) and all("average_accuracy" in each.run.curves for each in finds.runs if each.run.rounds)
 
 
 def _beside(finds: Finds) -> list[Metric]:
-    """Metrics beside the one that was asked for: best accuracy and forgetting if there are such, rounds to targets."""
+    """Metrics beside the one that was asked for: best accuracy and forgetting if there are such, rounds to targets.
+
+    Of runs with tasks those of tasks: how well they are known on average, and what is lost of them.
+    """
     targets: dict[float, None] = {}
     for each in finds.runs:
         listed = each.run.config.get("targets")
         targets |= dict.fromkeys(listed if isinstance(listed, list) else [])
-    forgetting = ["final of forgetting"] if any("forgetting" in each.run.curves for each in finds.runs) else []
-    best = [] if any("mae" in each.run.curves for each in finds.runs) else ["best"]
-    return [parse_metric(text) for text in (*best, *forgetting, *(f"rounds_to {each}" for each in sorted(targets)))]
+    if _have_tasks(finds):
+        usual = ["final of average_accuracy", "final of average_forgetting", "final of backward_transfer"]
+    else:
+        forgetting = any("forgetting" in each.run.curves for each in finds.runs)
+        best = not any("mae" in each.run.curves for each in finds.runs)
+        usual = ["best"] * best + ["final of forgetting"] * forgetting
+    return [parse_metric(text) for text in (*usual, *(f"rounds_to {each}" for each in sorted(targets)))]
 
 
 if __name__ == "__main__":

@@ -45,6 +45,11 @@ _BASES = {
 }
 _OF_NETWORKS = ("in_shape", "num_classes")
 """Arguments that tell the models of the package from their parts."""
+_ELSEWHERE = {
+    "fedadam": "FedOpt", "fedyogi": "FedOpt with --method.rule yogi", "fedadagrad": "FedOpt with --method.rule adagrad",
+    "ewc": "OnlineEWC",
+}  # fmt: skip
+"""What other programs call methods."""
 _IMPORT_PATH = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)+|.*\.py:\w+")
 _WITH_COLON = re.compile(r"(?!.*\.py:)([^\W\d]\w*(?:\.[^\W\d]\w*)*):(\w+)")
 # Arguments that the run knows: the user does not give them.
@@ -128,14 +133,18 @@ def class_path(kind: str, name: str, where: str = "") -> str:
         owner = by_lower_name[name.lower()]
         return f"{owner.__module__}.{owner.__qualname__}"
     where = where or f"--{kind}"
+    if name.endswith(".py") and Path(name).is_file():
+        module = _import_file(Path(name), where)
+        classes = [f"{name}:{each}" for each, value in vars(module).items() if _is_own(kind, value, module)]
+        raise ConfigError(where, f"{name} is a file", " or ".join(classes) or f"a class in one: {name}:MyClass")
     if found := _WITH_COLON.fullmatch(name):
         name = ".".join(found.groups())
     if _IMPORT_PATH.fullmatch(name):
         load(kind, name, where)
         return name
-    raise ConfigError(
-        where, f"{name} is unknown; {meant(name, known(kind))}, or an import path such as my_file.MyClass"
-    )
+    here = f"it is {own} here; " if (own := _ELSEWHERE.get(name.lower())) and kind == "method" else ""
+    names = f"known: {', '.join(known(kind))}" if here else meant(name, known(kind))
+    raise ConfigError(where, f"{name} is unknown; {here}{names}, or an import path such as my_file.MyClass")
 
 
 def load(kind: str, path: str, where: str = "") -> Maker:
@@ -199,6 +208,11 @@ def _offered(kind: str, owner: type) -> bool:
     # Of the modules in fl_ddp.models, only whole networks take what the run knows; their parts do not.
     is_part = kind == "model" and not all(_accepts(owner, name) for name in _OF_NETWORKS)
     return _is_usable(kind, owner) and not owner.__name__.startswith("_") and not is_part
+
+
+def _is_own(kind: str, value: object, module: ModuleType) -> bool:
+    """Whether something in a module is a class of a kind that begins there."""
+    return _is_usable(kind, value) and getattr(value, "__module__", "") == module.__name__
 
 
 def _is_usable(kind: str, value: object) -> bool:

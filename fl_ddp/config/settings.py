@@ -113,7 +113,7 @@ class Config:
         forgetting_every: rounds between looks at each class's accuracy before and after each client's local training; 0
             for none.
         checkpoint_every: rounds between checkpoints; the last round is always saved.
-        keep_checkpoints: number of newest checkpoints kept, beside the best one.
+        keep_checkpoints: number of newest checkpoints kept, beside the best of those saved.
         targets: accuracies whose first round is reported.
         stop_at: end with the first evaluation that reaches it: accuracy=0.9, or loss, initial_accuracy,
             personalised_accuracy or a measure of the loss.

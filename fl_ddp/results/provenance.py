@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import platform
 import shlex
@@ -13,8 +12,6 @@ from pathlib import Path
 
 import torch
 
-from fl_ddp.config.absolute_paths import with_absolute_paths
-from fl_ddp.config.registry import KINDS
 from fl_ddp.config.settings import Config
 from fl_ddp.host.arithmetic import versions_on_gpu
 from fl_ddp.host.checkout import commit
@@ -53,13 +50,6 @@ def numerics(config: Config, lanes: int, ranks: Ranks) -> dict[str, object]:
         "reduction": config.reduction,
         **(versions_on_gpu() if ranks.device.type == "cuda" else {}),
     }
-
-
-def users_code(config: Config) -> dict[str, str]:
-    """The sha256 of each file of a user's that a class of the run is in, by its path as config.yaml has it."""
-    absolute = with_absolute_paths(config)
-    files = {getattr(absolute, kind).class_path.rpartition(":")[0] for kind in KINDS}
-    return {file: hashlib.sha256(Path(file).read_bytes()).hexdigest() for file in sorted(files) if Path(file).is_file()}
 
 
 def cpu_model() -> str:

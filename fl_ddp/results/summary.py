@@ -55,6 +55,7 @@ class Summary:
         stopped: why the run ended before its last round; None if it did not.
         perplexity: the exponential of the loss; None where it is no cross-entropy.
         score: what clients are measured by on their own test samples, in the names of what is told of them.
+        code: sha256 of each file of a user's that a class of the run is in, by its path.
         measures: what else the loss tells of the test set, in the file by their names.
     """
 
@@ -88,6 +89,7 @@ class Summary:
     task_accuracy: Sequence[Sequence[float]] = ()
     stopped: str | None = None
     perplexity: float | None = None
+    code: Mapping[str, str] = field(default_factory=dict)
     score: str = "accuracy"
     measures: Mapping[str, float] = field(default_factory=dict)
     initial_accuracy_deviation: float | None = None

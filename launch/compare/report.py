@@ -14,6 +14,7 @@ from launch.compare.replicates import Design, Replicates
 from launch.numbers.metric import Metric
 from launch.numbers.reading import reached, standing, values_of
 from launch.numbers.spread import mean, spread, spread_of, with_spread
+from launch.run.edited import differing_versions
 
 
 @dataclass(frozen=True)
@@ -133,6 +134,7 @@ def _notes(results: Results) -> list[str]:
     if again := [run for each in results.design.sets for run in each.once.again]:
         notes.append(f"counted once, as their results are the same: {', '.join(str(run.run.folder) for run in again)}")
     notes += [f"left out: {each}" for each in results.design.differing]
+    notes += differing_versions([run.run for each in results.design.sets for run in each.runs])
     if results.finds.waiting:
         notes.append(f"not begun: {len(results.finds.waiting)} runs")
     return [*notes, *(f"failed: {folder.name}: {why}" for folder, why in results.finds.failed.items())]

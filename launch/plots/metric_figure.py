@@ -65,7 +65,9 @@ def metric_name(metric: Metric) -> str:
     """What an axis calls a metric."""
     if metric.target is not None:
         return metric.text
-    return with_sign(f"{metric.text.partition(' of ')[0]} {quantity_name(metric)}", metric)
+    is_final = metric.statistic == "final" and metric.round is None
+    statistic = "final" if is_final else metric.text.partition(" of ")[0]
+    return with_sign(f"{statistic} {quantity_name(metric)}", metric)
 
 
 def _draw(

@@ -96,6 +96,23 @@ def test_an_unknown_name_lists_all_names_nearest_first() -> None:
     assert all(name in message for name in registry.known("method"))
 
 
+@pytest.mark.parametrize(
+    ("name", "here"), [("FedAdam", "FedOpt"), ("fedyogi", "FedOpt with --method.rule yogi"), ("EWC", "OnlineEWC")]
+)
+def test_a_method_that_has_another_name_here_is_found(name: str, here: str) -> None:
+    with pytest.raises(ConfigError, match=f"^--method: {name} is unknown; it is {here} here; known: ") as error:
+        registry.class_path("method", name)
+    assert "did you mean" not in str(error.value)
+
+
+def test_a_file_alone_is_answered_with_its_classes(folder: Path) -> None:
+    (folder / "two.py").write_text("from fl_ddp.api import FedAvg\n\nclass A(FedAvg): pass\nclass B(FedAvg): pass\n")
+    with pytest.raises(ConfigError, match=r"^--method: two.py is a file; accepted: two.py:A or two.py:B$"):
+        registry.class_path("method", "two.py")
+    with pytest.raises(ConfigError, match=r"^--data: two.py is a file; accepted: a class in one: two.py:MyClass$"):
+        registry.class_path("data", "two.py")
+
+
 @pytest.mark.parametrize("path", ["own_nets.Net", "own_nets:Net", "own_nets.py:Net", "./own_nets.py:Net"])
 def test_a_class_in_a_file_of_the_current_directory_is_built_with_what_it_accepts(folder: Path, path: str) -> None:
     net = registry.build(Choice(registry.class_path("model", path), {"width": 8}), in_shape=(1, 28, 28), num_classes=3)

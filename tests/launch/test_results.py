@@ -152,6 +152,22 @@ def test_the_best_setting_has_a_star(show: Showing, metric: str, best: str) -> N
     assert f"*: best by {metric}" in out
 
 
+def test_runs_with_tasks_are_compared_by_what_they_know_of_all_tasks(show: Showing) -> None:
+    """The best accuracy would be that on the first task alone, and class forgetting begins anew with each task."""
+    for name, kept in (("a", 0.2), ("b", 0.6)):
+        run = Written({"lr": 0.1 if name == "a" else 0.2}, [0.9, 0.5], forgetting=[0.0, 0.0]).at(Path("runs", name))
+        rows = "1,1,1,0.9\n1,1,2,0.1\n" + f"2,2,1,{kept}\n2,2,2,0.8\n"
+        (run / "tasks.csv").write_text("round,task_trained,task_tested,accuracy\n0,0,1,0.1\n0,0,2,0.1\n" + rows)
+    out = show("runs")[1]
+    head = "final of average_accuracy %  final of average_forgetting %  final of backward_transfer %"
+    assert " ".join(head.split()) in " ".join(out.split()) and "best %" not in out and "of forgetting" not in out
+    lines = {line.split()[0]: line.split() for line in out.splitlines() if line.startswith("0.")}
+    assert [word for word in lines["0.1"] if "." in word][1:4] == ["50.00", "70.00", "-70.00"]
+    assert "*" in lines["0.2"] and "*" not in lines["0.1"]
+    Written({"lr": 0.3}, [0.9, 0.5]).at(Path("runs/c"))
+    assert "best %" in show("runs")[1]  # one has no tasks
+
+
 def test_no_setting_is_best_where_none_reaches_the_target(show: Showing) -> None:
     for lr in (0.1, 0.2):
         Written({"lr": lr}, [0.1, 0.4]).at(Path(f"runs/{lr}"))

@@ -68,13 +68,14 @@ def test_axes_of_values_over_decades_are_logarithmic(tmp_path: Path, values: tup
     assert list(figure.axes[0].get_xticks()) == list(values)
 
 
-def test_a_metric_over_categories_names_them(tmp_path: Path) -> None:
+@pytest.mark.parametrize("metric", ["final", "accuracy", "final of accuracy"])
+def test_a_metric_over_categories_names_them(metric: str, tmp_path: Path) -> None:
     tops = {"FedAvg": 0.5, "Scaffold": 0.75}
     runs = {
         f"{m}{seed}": Written({"method": m, "seed": seed}, rising(top)) for m, top in tops.items() for seed in (0, 1)
     }
     with paper_style():
-        figure = metric_figure(design_in(tmp_path, runs), 0, parse_metric("final"))
+        figure = metric_figure(design_in(tmp_path, runs), 0, parse_metric(metric))
     assert figure is not None
     (axes,) = figure.axes
     assert [tick.get_text() for tick in axes.get_xticklabels()] == ["FedAvg", "Scaffold"]

@@ -1,0 +1,63 @@
+"""Which files of a user's a run is of."""
+
+from __future__ import annotations
+
+import hashlib
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from fl_ddp.config.command_line import from_mapping
+from fl_ddp.config.users_code import users_code
+
+SCRIPT = '''
+import sys
+from dataclasses import dataclass
+from fl_ddp import simulate
+from fl_ddp.api import FedAvg
+
+@dataclass(frozen=True)
+class Slower(FedAvg):
+    """FedAvg of a part of a step."""
+
+    def mean_delta(self, total):
+        return {share} * super().mean_delta(total)
+
+if __name__ == "__main__":
+    small = dict(clients=4, local_epochs=0.2, compile=False, device="cpu", checkpoint_every=1)
+    simulate({call})
+'''
+FIRST, AGAIN = 'method=Slower, rounds=1, out="o", name="r", **small', 'resume="o/r", rounds=2'
+
+
+def test_files_of_classes_are_told_by_their_path_however_they_are_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    library = tmp_path / "library"
+    library.mkdir()
+    monkeypatch.syspath_prepend(library)
+    here, there = tmp_path / "told_by_its_path.py", library / "told_by_its_module.py"
+    for file, names in {here: (f"{here.stem}.Mine", f"{here.name}:Mine"), there: (f"{there.stem}.Mine",)}.items():
+        file.write_text("from fl_ddp.api import FedAvg\n\nclass Mine(FedAvg): pass\n")
+        for name in names:
+            known = {str(file): hashlib.sha256(file.read_bytes()).hexdigest()}
+            assert users_code(from_mapping({"method": name})) == known
+    assert users_code(from_mapping({"method": "FedAvg", "model": "torchvision.models.resnet18"})) == {}
+
+
+@pytest.mark.slow
+def test_a_class_of_a_script_is_told_of_when_it_was_edited_and_the_rest_of_the_script_is_not(tmp_path: Path) -> None:
+    file = tmp_path / "script.py"
+
+    def said(share: float, call: str) -> str:
+        file.write_text(SCRIPT.format(share=share, call=call))
+        done = subprocess.run([sys.executable, str(file)], cwd=tmp_path, capture_output=True, text=True, check=True)
+        return done.stdout + done.stderr
+
+    warning = f"warning: {file}:Slower is not as it was when the run began; what it says now counts from here on"
+    said(0.5, FIRST)
+    assert "warning" not in said(0.5, AGAIN)
+    assert warning in said(0.25, AGAIN.replace("2", "3"))

@@ -1,0 +1,68 @@
+"""Runs of other versions of a user's file: a sweep tells of them, and a table whose rows mix them says so."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from launching import SMALL, options
+from written_runs import Written
+
+from launch.results import main as results
+from launch.run.edited import differing_versions
+from launch.run.stored import read_run
+from launch.sweep import main as sweep
+
+METHOD = '''
+from dataclasses import dataclass
+from fl_ddp.api import FedAvg
+
+@dataclass(frozen=True)
+class Slower(FedAvg):
+    """FedAvg of half a step."""
+
+    def mean_delta(self, total):
+        return {share} * super().mean_delta(total)
+'''
+
+
+@pytest.mark.slow
+def test_a_sweep_of_a_file_that_was_edited_says_which_runs_are_of_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    file = tmp_path / "of_an_edited_sweep.py"
+    file.write_text(METHOD.format(share=0.5))
+    base = {key: value for key, value in SMALL.items() if key != "name"} | {"rounds": 1}
+    grid = [*options(base), "--name", "own", "--grid", f"method=FedAvg,{file}:Slower"]
+    assert sweep([*grid, "--grid", "seed=0"]) == 0
+    assert sweep([*grid, "--grid", "seed=0"]) == 0
+    assert results(["sweeps/own"]) == 0
+    said = capfd.readouterr()
+    assert "edited" not in said.err and "versions" not in said.out
+
+    file.write_text(METHOD.format(share=0.25))
+    sys.modules.pop("of_an_edited_sweep", None)
+    assert sweep([*grid, "--grid", "seed=0..1"]) == 0
+    (before,), (after,) = (list(Path("sweeps/own").glob(f"*Slower,seed={seed}*/")) for seed in (0, 1))
+    warning = f"warning: finished before {file} was edited: 1 run ({before.name}); remove their folders to have them"
+    err = capfd.readouterr().err
+    assert f"{warning} made anew\n" in err and err.count("warning") == 1
+    assert results(["sweeps/own"]) == 0
+    versions = f"of different versions of {file}: 1 run ({before.name}); 1 run ({after.name})"
+    assert versions in capfd.readouterr().out and versions in Path("sweeps/own/results.md").read_text()
+
+
+def test_runs_that_cannot_tell_are_of_no_other_version(tmp_path: Path) -> None:
+    told = {"old": None, "a": {"f.py": "1"}, "b": {"f.py": "1"}, "c": {"f.py": "2", "g.py": "3"}}
+    runs = []
+    for name, code in told.items():
+        folder = Written({**SMALL, "name": name}, [0.5]).at(tmp_path / name)
+        (folder / "summary.json").write_text(json.dumps({"rounds": 1} | ({"code": code} if code else {})))
+        run = read_run(folder)
+        assert run
+        runs.append(run)
+    assert differing_versions(runs) == ["of different versions of f.py: 2 runs (a and others); 1 run (c)"]
+    assert differing_versions(runs[:3]) == differing_versions([runs[0], runs[3]]) == []
