@@ -33,7 +33,8 @@ class Summary:
         personalised_accuracy_all: of all clients' models after local training; None unless all were asked for.
         initial_accuracy_deviation: standard deviation of the received model's accuracy over the clients.
         initial_accuracy_worst: its mean over the tenth of the clients with the lowest, at least one.
-        personalised_accuracy_deviation: of the clients' own models, over those that trained.
+        personalised_accuracy_deviation: of the clients' own models, over all that trained: of the same clients as
+            personalised_accuracy_all is, where all were asked for.
         personalised_accuracy_worst: likewise.
         class_accuracy: by class name; nan for a class without test samples.
         class_forgetting: likewise.

@@ -41,8 +41,9 @@ QUANTITIES = {
 
 FORMS = (
     "final, best, running_mean, ema0.995, last10, each with @50 if wanted, rounds_to 0.85 of one of them, "
-    "of initial, personalised, forgetting or forgetting_degree, of worst_initial, deviation_initial, "
-    "worst_personalised or deviation_personalised, of accuracy/<class> or forgetting_degree/<class>, "
+    "of initial, initial_cohort, personalised, personalised_all, forgetting or forgetting_degree, "
+    "of worst_initial, deviation_initial, worst_personalised or deviation_personalised, "
+    "of accuracy/<class> or forgetting_degree/<class>, "
     "of own_accuracy/<client>/<class> or forgetting_degree/<client>/<class>, "
     "of loss, perplexity, mae, r2, initial_mae or personalised_mae, exact_match, f1 or auc, "
     "of worst_initial_mae, deviation_initial_mae, worst_personalised_mae or deviation_personalised_mae, "
