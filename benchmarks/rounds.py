@@ -261,10 +261,11 @@ def main() -> None:
         for shape in {WORKLOADS[name][1] for name in options.workloads}:
             write_data(data_file(Path(folder), shape), shape, options.samples)
         for ranks in options.ranks:
-            of_ranks = results.setdefault(f"{ranks} rank{'s' * (ranks > 1)}", {})
+            label = f"{ranks} rank{'s' * (ranks > 1)}"
+            results[label] = {}
             for name in options.workloads:
-                of_ranks[name] = in_processes(ranks, name, Path(folder), options)
-                print(table({f"{ranks} rank{'s' * (ranks > 1)}": {name: of_ranks[name]}}), flush=True)
+                results[label][name] = in_processes(ranks, name, Path(folder), options)
+                print(table({label: {name: results[label][name]}}), flush=True)
                 if options.out:  # a machine may be lent for less time than all of them take
                     write_results(options.out, results)
     print(table(results))

@@ -157,9 +157,9 @@ def _beside(finds: Finds) -> list[Metric]:
     if _have_tasks(finds):
         usual = ["final of average_accuracy", "final of average_forgetting", "final of backward_transfer"]
     else:
-        forgetting = any("forgetting" in each.run.curves for each in finds.runs)
-        best = not any("mae" in each.run.curves for each in finds.runs)
-        usual = ["best"] * best + ["final of forgetting"] * forgetting
+        forgetting = ["final of forgetting"] if any("forgetting" in each.run.curves for each in finds.runs) else []
+        best = [] if any("mae" in each.run.curves for each in finds.runs) else ["best"]
+        usual = [*best, *forgetting]
     return [parse_metric(text) for text in (*usual, *(f"rounds_to {each}" for each in sorted(targets)))]
 
 

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 from typing import NamedTuple
@@ -157,8 +156,10 @@ class Seen(NamedTuple):
 
 def seen(name: str, what: str) -> Seen:
     """What is to be seen in a model's "step", the same "recorded", that of its "head" alone, or "fisher"."""
-    step = partial(of_step, name, head_alone=what == "head", recorded=what == "recorded")
-    code = of_fisher(name) if what == "fisher" else step()
+    if what == "fisher":
+        code = of_fisher(name)
+    else:
+        code = of_step(name, head_alone=what == "head", recorded=what == "recorded")
     return Seen(code.atomics, code.late_reads, set(code.configurations().values()), numbers(code))
 
 
