@@ -25,7 +25,7 @@ def users_code(config: Config) -> dict[str, str]:
 
 
 def _version(class_path: str) -> tuple[str, bytes] | None:
-    """Where a class is and what is there; nothing of one that is no user's, or typed into a notebook."""
+    """Where a class is and what is there; nothing of one that is no user's, or whose text is not known."""
     file = class_path.rpartition(":")[0]
     if file:
         return (file, Path(file).read_bytes()) if Path(file).is_file() else None
@@ -36,4 +36,8 @@ def _version(class_path: str) -> tuple[str, bytes] | None:
         return None
     if module != "__main__":
         return origin, Path(origin).read_bytes()
-    return f"{origin}:{name}", inspect.getsource(getattr(loaded, name)).encode()
+    try:
+        source = inspect.getsource(getattr(loaded, name))
+    except (OSError, TypeError):  # made by other code, or the script was edited while it runs
+        return None
+    return f"{origin}:{name}", source.encode()

@@ -11,6 +11,7 @@ import pytest
 
 from fl_ddp.config.command_line import from_mapping
 from fl_ddp.config.users_code import users_code
+from fl_ddp.methods.fedavg import FedAvg
 
 SCRIPT = '''
 import sys
@@ -46,6 +47,16 @@ def test_files_of_classes_are_told_by_their_path_however_they_are_named(
             known = {str(file): hashlib.sha256(file.read_bytes()).hexdigest()}
             assert users_code(from_mapping({"method": name})) == known
     assert users_code(from_mapping({"method": "FedAvg", "model": "torchvision.models.resnet18"})) == {}
+
+
+def test_a_class_of_a_script_that_has_no_text_there_tells_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script, main = tmp_path / "script.py", sys.modules["__main__"]
+    script.write_text("import fl_ddp\n")
+    monkeypatch.setattr(main, "__file__", str(script))
+    monkeypatch.setattr(main, "Made", type("Made", (FedAvg,), {"__module__": "__main__"}), raising=False)
+    assert users_code(from_mapping({"method": "__main__.Made"})) == {}
 
 
 @pytest.mark.slow
