@@ -54,7 +54,7 @@ def test_a_class_of_a_script_that_has_no_text_there_tells_nothing(
 ) -> None:
     script, main = tmp_path / "script.py", sys.modules["__main__"]
     script.write_text("import fl_ddp\n")
-    monkeypatch.setattr(main, "__file__", str(script))
+    monkeypatch.setattr(main, "__file__", str(script), raising=False)  # a process of xdist has none
     monkeypatch.setattr(main, "Made", type("Made", (FedAvg,), {"__module__": "__main__"}), raising=False)
     assert users_code(from_mapping({"method": "__main__.Made"})) == {}
 
