@@ -1,11 +1,19 @@
 """fl_ddp: a federated-learning simulator for the study of forgetting."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from fl_ddp.notebook.result import Result
 from fl_ddp.version import __version__
 
-__all__ = ["__version__", "simulate"]
+if TYPE_CHECKING:
+    from torch.nn import Module
+
+__all__ = ["__version__", "load", "simulate"]
 
 
 def simulate(config: object = None, *, callbacks: Sequence[Callable[..., object]] = (), **options: object) -> Result:
@@ -25,8 +33,8 @@ def simulate(config: object = None, *, callbacks: Sequence[Callable[..., object]
             partition, stream and optimizer a class or an object of one.
 
     Returns:
-        what summary.json holds, and `folder`; its `history` has the rows of metrics.csv, its `weights` what
-            model.safetensors has.
+        what summary.json holds, `folder` among it; its `history` has the rows of metrics.csv, its `weights` what
+            model.safetensors has, its `model` the module with them; fl_ddp.load() gives it again.
 
     Raises:
         ConfigError: the configuration cannot be run.
@@ -35,4 +43,17 @@ def simulate(config: object = None, *, callbacks: Sequence[Callable[..., object]
     """
     from fl_ddp.run import simulate as start
 
-    return Result(start(config, callbacks, options))
+    return start(config, callbacks, options)
+
+
+def load(folder: str | PathLike[str], *, model: Module | None = None) -> Result:
+    """What a run has left in its folder, of whatever made it: its numbers, its models, its clients' own.
+
+    Args:
+        folder: of a run, which may still go on.
+        model: the module that it was given, if it was given one as an object: no file has that.
+
+    Raises:
+        ConfigError: it is not the folder of a run.
+    """
+    return Result.of(Path(folder).expanduser(), model)

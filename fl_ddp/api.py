@@ -1,6 +1,6 @@
 """What a user's own methods, data sets, partitions and streams import: names that stay, wherever their files move."""
 
-from fl_ddp import simulate
+from fl_ddp import load, simulate
 from fl_ddp.bounds import BelowOne, Count, CountOrZero, NonNegative, Positive, Real, Seed, Share, UnitInterval, Whole
 from fl_ddp.clients.own_samples import (
     best_of_class,
@@ -105,6 +105,7 @@ __all__ = [
     "inputs_at",
     "is_shared",
     "labels",
+    "load",
     "mean_over",
     "normal",
     "of_each",

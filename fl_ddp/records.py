@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -29,6 +28,7 @@ from fl_ddp.results import checkpoint
 from fl_ddp.results.metrics import Record
 from fl_ddp.results.provenance import numerics
 from fl_ddp.results.run_folder import FAILURE, RunFolder
+from fl_ddp.results.summary import read_summary
 from fl_ddp.run_files import OfClients, RunFiles
 
 
@@ -274,7 +274,7 @@ class Records:
         file = self.path / "summary.json"
         if not self._config.resume or not file.is_file():
             return None
-        content = _summary(file)
+        content = read_summary(file)
         if self.start:
             whole = self.start.finished >= self._config.rounds and content.get("rounds") == self.start.finished
         else:
@@ -283,12 +283,3 @@ class Records:
                 what = f"{self.path} has the results of a run, {file.name}, and no usable checkpoint to go on from"
                 raise ConfigError("--resume", what, "a run with checkpoints; or start another one")
         return content if whole else None
-
-
-def _summary(file: Path) -> dict[str, object]:
-    """What a summary.json holds; nothing if it is damaged."""
-    try:
-        content = json.loads(file.read_text(encoding="utf-8"))
-    except ValueError:
-        return {}
-    return content if isinstance(content, dict) else {}

@@ -30,6 +30,7 @@ from fl_ddp.host.environment import prepare
 from fl_ddp.host.forked import refuse_forked
 from fl_ddp.host.interrupt import StopRequest, listening
 from fl_ddp.notebook.asked import asked
+from fl_ddp.notebook.result import Result
 from fl_ddp.ranks.checksum import checksum
 from fl_ddp.ranks.collectives import Ranks, join
 from fl_ddp.ranks.slurm import rank_variables
@@ -38,7 +39,7 @@ from fl_ddp.records import Records
 from fl_ddp.simulation import Simulation
 
 
-def simulate(config: object, callbacks: Sequence[Callback], options: Mapping[str, object]) -> dict[str, object]:
+def simulate(config: object, callbacks: Sequence[Callback], options: Mapping[str, object]) -> Result:
     """Run a simulation in this process; see fl_ddp.simulate."""
     given = asked(config, options)
     callbacks = callbacks_in(callbacks)
@@ -49,14 +50,14 @@ def simulate(config: object, callbacks: Sequence[Callback], options: Mapping[str
         try:
             ranks.together(partial(_refuse_others, ranks.share(given.of_rank), given.of_rank))
             refuse_forked()
-            content = run(given.config, ranks, stop, callbacks, given.module)
+            result = Result(run(given.config, ranks, stop, callbacks, given.module), given.module)
         except (RankLostError, DeviceError):
             raise  # a broken group cannot be left
         except BaseException:
             ranks.close()
             raise
         ranks.close()
-        return content
+        return result
 
 
 def _refuse_others(of_first: str, of_rank: str) -> None:

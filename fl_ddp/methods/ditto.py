@@ -40,6 +40,10 @@ class Ditto(FedAvg):
         own = group.train(memory["v"], _Held(self.model, lam=self.lam), server, {}, draw=1)
         return Upload(self.average(group, server, trained), own.theta, memory={"v": own.theta})
 
+    def own_model(self, server: Tensors, memory: Tensors, client: int) -> Tensor:
+        """The model v."""
+        return memory["v"]
+
 
 @dataclass(frozen=True)
 class _Held(FedAvg):

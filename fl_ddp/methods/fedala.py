@@ -56,6 +56,10 @@ class FedALA(FedAvg):
         kept = {"theta": trained.theta, "w": w, "times": memory["times"] + 1}
         return Upload(self.average(group, server, trained), trained.theta, memory=kept)
 
+    def own_model(self, server: Tensors, memory: Tensors, client: int) -> Tensor:
+        """Its last one."""
+        return memory["theta"]
+
     def learned(self, group: Group, server: Tensors, memory: Tensors) -> Tensor:
         """The weights after this round's passes; a client that never trained has nothing to mix."""
         plan = Plan(group.plan.batch_size, self.share, None, self.eta)  # plain SGD, whatever the clients train by

@@ -155,6 +155,10 @@ class FedAvg:
         trained = group.train(server["theta"], self, server, memory)
         return Upload(self.average(group, server, trained), trained.theta)
 
+    def own_model(self, server: Tensors, memory: Tensors, client: int) -> Tensor | None:
+        """A client's own model [P] between rounds, of the server's state and its memory; None if it keeps none."""
+        return None
+
     def predict(self, theta: Tensor, x: Tensor) -> Tensor:
         """Logits [B, C] of a client's own model, theta [V] as its upload has it, for inputs x [B, ...]."""
         return self.model.logits(theta, x)

@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
+from torch import Tensor
+
 from fl_ddp.clients.personal_part import all_but, bytes_beside, first_own
 from fl_ddp.engine.group import Group
 from fl_ddp.methods.fedavg import FedAvg
@@ -38,3 +40,7 @@ class FedBN(FedAvg):
         start = self.model.put(server["theta"], self.model.norms, memory["norms"])
         trained = group.train(start, self, server, {})
         return all_but(self.model, "norms", self.model.norms, trained, self.average(group, server, trained))
+
+    def own_model(self, server: Tensors, memory: Tensors, client: int) -> Tensor:
+        """The server's, with its own BatchNorm."""
+        return self.model.put(server["theta"], self.model.norms, memory["norms"])

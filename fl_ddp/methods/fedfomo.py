@@ -90,6 +90,10 @@ class FedFomo(FedAvg):
             rows={"model": trained.theta, "gains": said},
         )
 
+    def own_model(self, server: Tensors, memory: Tensors, client: int) -> Tensor:
+        """Its last one, which the server keeps."""
+        return server["models"][client]
+
     def _length(self, vectors: Tensor) -> Tensor:
         """Norms [G] of vectors [G, P]."""
         parameters = self.model.take(vectors, self.model.others(self.model.running))

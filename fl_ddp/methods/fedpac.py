@@ -88,6 +88,10 @@ class FedPAC(FedAvg):
         sent = {"theta": trained.theta, "h": h, "variance": variance, "z": after["z"], "count": after["count"]}
         return Upload(sums, trained.theta, sent=sent, rows=rows)
 
+    def own_model(self, server: Tensors, memory: Tensors, client: int) -> Tensor:
+        """The server's body and the head that was mixed for it."""
+        return self.model.put(server["theta"], self.model.head, server["heads"][client])
+
     def features_by_class(self, theta: Tensor, batch: Batch) -> Tensors:
         """Number [C] and sum [C, D] of the features of each class, and the sum of all their squares []."""
         z = self.model.features(theta, batch.x)

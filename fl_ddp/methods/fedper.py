@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
+from torch import Tensor
+
 from fl_ddp.clients.personal_part import all_but, bytes_beside, first_own
 from fl_ddp.engine.group import Group
 from fl_ddp.methods.fedavg import FedAvg
@@ -38,3 +40,7 @@ class FedPer(FedAvg):
         start = self.model.put(server["theta"], self.model.head, memory["head"])
         trained = group.train(start, self, server, {})
         return all_but(self.model, "head", self.model.head, trained, self.average(group, server, trained))
+
+    def own_model(self, server: Tensors, memory: Tensors, client: int) -> Tensor:
+        """The server's body and its own head."""
+        return self.model.put(server["theta"], self.model.head, memory["head"])

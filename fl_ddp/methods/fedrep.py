@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
+from torch import Tensor
+
 from fl_ddp.bounds import Positive
 from fl_ddp.clients.personal_part import all_but, bytes_beside, first_own
 from fl_ddp.engine.group import Group
@@ -48,3 +50,7 @@ class FedRep(FedAvg):
         first = group.train(start, self, {}, {}, plan=plan, fixed=self.model.body)
         trained = group.train(first.theta, self, {}, {}, draw=1, fixed=self.model.head)
         return all_but(self.model, "head", self.model.head, trained, self.average(group, server, trained))
+
+    def own_model(self, server: Tensors, memory: Tensors, client: int) -> Tensor:
+        """The server's body and its own head."""
+        return self.model.put(server["theta"], self.model.head, memory["head"])

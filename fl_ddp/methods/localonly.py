@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
+from torch import Tensor
+
 from fl_ddp.engine.group import Group
 from fl_ddp.methods.fedavg import FedAvg
 from fl_ddp.protocol import Tensors, Upload
@@ -32,3 +34,7 @@ class LocalOnly(FedAvg):
         """Train from where the client was."""
         trained = group.train(memory["theta"], self, server, {})
         return Upload(self.average(group, server, trained), trained.theta, memory={"theta": trained.theta}, sent={})
+
+    def own_model(self, server: Tensors, memory: Tensors, client: int) -> Tensor:
+        """Where it is."""
+        return memory["theta"]

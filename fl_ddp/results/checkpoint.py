@@ -224,6 +224,11 @@ def load(run: Path, round: int) -> Checkpoint:
         raise ConfigError(folder, f"cannot be used ({error}); do all ranks see the same run folder?") from error
 
 
+def rounds(run: Path) -> list[int]:
+    """After which a run has checkpoints, ascending."""
+    return [_round(folder) for folder in _folders(run)]
+
+
 def _write(path: Path, tensors: Tensors) -> None:
     with _undone_on_failure(path.parent):
         try:

@@ -134,6 +134,15 @@ def rounds_to_target(rounds: Sequence[int], values: Sequence[float], targets: Se
     }
 
 
+def read_summary(file: Path) -> dict[str, object]:
+    """What a summary.json holds; nothing if it is damaged."""
+    try:
+        content = json.loads(file.read_text(encoding="utf-8"))
+    except ValueError:
+        return {}
+    return content if isinstance(content, dict) else {}
+
+
 def _finite(value: object) -> object:
     if isinstance(value, Mapping):
         return {key: _finite(item) for key, item in value.items()}

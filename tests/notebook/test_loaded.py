@@ -1,0 +1,213 @@
+"""load(): what a run has left, its models among it, as objects."""
+
+from __future__ import annotations
+
+import csv
+import json
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import torch
+from launching import SMALL, one_thread
+from safetensors.torch import load_file
+from torch import Tensor, nn
+
+import fl_ddp
+from fl_ddp.api import FedAvg, Tensors
+from fl_ddp.errors import ConfigError
+from fl_ddp.notebook.result import Result
+
+OWN: Mapping[str, object] = {**SMALL, "local_test": 0.3}
+KEPT = ("Ditto", "FedALA", "FedFomo", "LocalOnly")
+"""Methods whose clients' own models, as they are tested after local training, are kept to the next round."""
+WITH_A_PART = {"FedPer": "head", "FedRep": "head", "FedBN": "norm"}
+"""Methods whose clients keep a part of the model, and its name in Normed."""
+AS_KEPT = {"head": "head", "norm": "norms"}
+"""Their names in a client's memory."""
+
+
+class Normed(nn.Module):
+    """A network with BatchNorm."""
+
+    def __init__(self, num_classes: int = 10) -> None:
+        super().__init__()
+        self.body, self.norm, self.head = nn.Linear(64, 12), nn.BatchNorm1d(12), nn.Linear(12, num_classes)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Logits."""
+        logits: Tensor = self.head(torch.relu(self.norm(self.body(x.flatten(1)))))
+        return logits
+
+
+@pytest.fixture(autouse=True)
+def alone() -> Iterator[None]:
+    """One thread."""
+    with one_thread():
+        yield
+
+
+def same(ours: Mapping[str, Tensor], theirs: Mapping[str, Tensor]) -> bool:
+    """Whether two state dicts are equal to the last bit."""
+    return ours.keys() == theirs.keys() and all(torch.equal(t, theirs[name]) for name, t in ours.items())
+
+
+def share_right(model: nn.Module, x: Tensor, y: Tensor) -> float:
+    """Accuracy of a model that gives logits, or features and logits."""
+    out = model(x)
+    return float(((out[1] if isinstance(out, tuple) else out).argmax(1) == y).double().mean())
+
+
+def made(tmp_path: Path, **options: object) -> Result:
+    """A run."""
+    return fl_ddp.simulate({**OWN, "out": str(tmp_path), **options})
+
+
+def test_a_run_is_what_it_was_when_it_ended(tmp_path: Path) -> None:
+    run = made(tmp_path, **{"data.normalize": True})
+    found = fl_ddp.load(tmp_path / "run")
+    assert found == run
+    assert same(found.weights, run.weights)
+    (x, y), *others = found.tests
+    assert not others and not found.model.training
+    assert share_right(found.model, x, y) == run["accuracy"]
+    assert same(found.model.state_dict(), run.weights)
+    assert share_right(run.model, x, y) == run["accuracy"], "what simulate() gives has a model, too"
+
+
+def test_tables_are_rows(tmp_path: Path) -> None:
+    run = fl_ddp.load(folder(made(tmp_path, forgetting_every=1)))
+    for rows, file in ((run.history, "metrics"), (run.clients, "clients"), (run.forgetting_degrees, "forgetting")):
+        with (tmp_path / "run" / f"{file}.csv").open(newline="") as told:
+            expected = list(csv.DictReader(told))
+        assert len(rows) == len(expected) > 0
+    assert len(run.tasks) == 0
+    assert run.partition == json.loads((tmp_path / "run" / "partition.json").read_text())
+
+
+def folder(run: Result) -> str:
+    """Of a run."""
+    return str(run["folder"])
+
+
+def test_names_of_classes_are_words_though_they_look_like_numbers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = made(tmp_path, forgetting_every=1, rounds=1)
+    framed = [*run.forgetting_degrees["class"]]
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    assert framed == [row["class"] for row in run.forgetting_degrees] == [str(i) for i in range(10)] * 7
+
+
+def test_models_of_rounds_are_those_that_were_saved(tmp_path: Path) -> None:
+    seen: dict[int, Mapping[str, Tensor]] = {}
+
+    def see(record: object, weights: Mapping[str, Tensor]) -> None:
+        seen[len(seen) + 1] = {name: t.clone() for name, t in weights.items()}
+
+    given = {**OWN, "keep_checkpoints": 2, "rounds": 4, "out": str(tmp_path)}
+    run = fl_ddp.simulate(given, callbacks=[see], eval_every=4)
+    assert run.rounds == [3, 4]
+    assert same(run.weights_after(3), seen[3]) and same(run.weights_after(4), seen[4])
+    assert same(run.weights_after(4), run.weights)
+    with pytest.raises(ConfigError, match=r"round: 2 is of no checkpoint in .*run; accepted: 3, 4"):
+        run.weights_after(2)
+
+
+def test_models_of_tasks_do_on_their_tests_as_told(tmp_path: Path) -> None:
+    stream = {"stream": "Permuted", "stream.tasks": 2, "stream.task_rounds": 1, "rounds": 2}
+    run = fl_ddp.load(folder(made(tmp_path, local_test=0, **stream)))
+    told = [[float(each) for each in row] for row in run["task_accuracy"]]
+    for finished in (1, 2):
+        run.model.load_state_dict(run.weights_after(finished))
+        assert [share_right(run.model, x, y) for x, y in run.tests] == told[finished]
+    assert len(run.tasks) > 0
+    last, first = (each.own_samples(3)[0].flatten(1) for each in (run, made(tmp_path, local_test=0, name="static")))
+    assert not torch.equal(last, first) and torch.equal(last.sort(1).values, first.sort(1).values)
+
+
+@pytest.mark.parametrize("method", KEPT)
+def test_clients_own_models_are_those_that_were_tested(method: str, tmp_path: Path) -> None:
+    run = made(tmp_path, method=method, cohort=12)
+    with (tmp_path / "run" / "clients.csv").open(newline="") as file:
+        rows = [row for row in csv.DictReader(file) if row["round"] == "3" and row["own_accuracy"]]
+    assert len(rows) == 12
+    for row in rows:
+        client = int(row["client"])
+        run.model.load_state_dict(run.own_weights(client))
+        _, _, x, y = run.own_samples(client)
+        assert share_right(run.model, x, y) == pytest.approx(float(row["own_accuracy"]), abs=1e-9)
+
+
+@pytest.mark.parametrize("method", WITH_A_PART)
+def test_clients_that_keep_a_part_have_it_in_the_servers_model(method: str, tmp_path: Path) -> None:
+    part, given = WITH_A_PART[method], {key: value for key, value in OWN.items() if key != "model.hidden"}
+    more = {"method": method, "model": f"{__name__}.Normed", "keep_checkpoints": 3, "out": str(tmp_path)}
+    run = fl_ddp.simulate({**given, **more})
+    kept = [name for name in Normed().state_dict() if name.startswith(part) and not name.endswith("tracked")]
+    kept_by = load_file(tmp_path / "run" / "checkpoints" / "round_000003" / "memory.0.safetensors")
+    for row, client in enumerate(kept_by["ids"].tolist()):
+        own = run.own_weights(client)
+        assert all(torch.equal(t, run.weights[name]) for name, t in own.items() if not name.startswith(part))
+        assert torch.equal(torch.cat([own[name].flatten() for name in kept]), kept_by[AS_KEPT[part]][row])
+    assert not same(run.own_weights(0, 1), run.own_weights(0, 3))
+
+
+def test_clients_of_fedpac_have_the_heads_that_are_mixed_for_them(tmp_path: Path) -> None:
+    run = made(tmp_path, method="FedPAC")
+    heads = load_file(tmp_path / "run" / "checkpoints" / "round_000003" / "server.safetensors")["heads"]
+    head = [name for name in run.model.state_dict() if name.startswith(("classifier", "head"))]
+    assert head and not torch.equal(heads[3], heads[4])
+    for client in (3, 4):
+        assert torch.equal(torch.cat([run.own_weights(client)[name].flatten() for name in head]), heads[client])
+
+
+@dataclass(frozen=True)
+class Halved(FedAvg):
+    """Says that a client's own model is a part of one."""
+
+    def own_model(self, server: Tensors, memory: Tensors, client: int) -> Tensor:
+        """Half of it."""
+        return server["theta"][:10]
+
+
+def test_what_is_no_model_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"own_model: of Halved gives float32 \[10\]; accepted: float32 \[\d+\]"):
+        made(tmp_path, method=Halved, rounds=1).own_weights(0)
+
+
+def test_clients_own_statistics_are_in_their_models(tmp_path: Path) -> None:
+    given = {key: value for key, value in OWN.items() if key != "model.hidden"}
+    net = Normed()
+    run = fl_ddp.simulate(given, model=net, running_statistics="local", cohort=12, rounds=1, out=str(tmp_path))
+    means = [run.own_weights(client)["norm.running_mean"] for client in range(12)]
+    assert not torch.equal(means[0], means[1])
+    assert torch.equal(run.own_weights(0)["head.weight"], run.weights["head.weight"])
+    with pytest.raises(ConfigError, match="was a Normed of a notebook"):
+        fl_ddp.load(folder(run)).model  # noqa: B018
+    assert same(fl_ddp.load(folder(run), model=net).own_weights(1), run.own_weights(1))
+    with pytest.raises(ConfigError, match="--model: is another module than"):
+        fl_ddp.load(folder(run), model=Normed()).model  # noqa: B018
+
+
+def test_what_is_not_there_is_told(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"nowhere: is not the folder of a run"):
+        fl_ddp.load(tmp_path / "nowhere")
+    run = made(tmp_path)
+    with pytest.raises(ConfigError, match=r"method: FedAvg's clients keep no models of their own"):
+        run.own_weights(0)
+    with pytest.raises(ConfigError, match=r"client: 12 is none of the run; accepted: 0 to 11"):
+        run.own_samples(12)
+    assert Result().tests == [] and Result().rounds == []
+
+
+def test_a_run_without_results_has_what_it_has_so_far(tmp_path: Path) -> None:
+    run = made(tmp_path)
+    (tmp_path / "run" / "summary.json").unlink()
+    (tmp_path / "run" / "model.safetensors").unlink()
+    found = fl_ddp.load(tmp_path / "run")
+    assert found == {"folder": str(tmp_path / "run")}
+    assert same(found.weights_after(3), found.weights) and len(found.history) == 3
+    assert run["rounds"] == 3
