@@ -14,6 +14,7 @@ from fl_ddp.errors import ConfigError
 from fl_ddp.host.atomic_file import write_text, writing
 from fl_ddp.host.stdout import say
 from launch.compare.found_runs import Finds, find_runs, named_folders
+from launch.compare.paired import against
 from launch.compare.replicates import design_of, rows_of
 from launch.compare.report import Results, as_csv, markdown, terminal
 from launch.exit_code import exit_code
@@ -36,6 +37,8 @@ Exit codes: 0 done, 1 a file cannot be written or such results differ, 2 the inp
 
 RunsFolder = Annotated[str, Form("FOLDER", accepted="that of a sweep, of a run or of several runs")]
 
+Setting = Annotated[str, Form("KEY=VALUE")]
+
 
 @dataclass(frozen=True)
 class ResultsOptions:
@@ -53,6 +56,8 @@ class ResultsOptions:
         of_class: with client, draw this class's alone, and the accuracy of the client's own model on it.
         rows: settings are what the runs' folders are called but for -seed<k>, in the order in which they are named, not
             the options that differ.
+        against: setting that others are compared with, seed by seed, such as method=FedAvg: each with the one that has
+            all else, but for the method's options, in common with it.
         out: folder for results.csv, results.md and the plots [the first FOLDER].
     """
 
@@ -64,6 +69,7 @@ class ResultsOptions:
     client: CountOrZero | None = None
     of_class: str | None = None
     rows: bool = False
+    against: Setting | None = None
     out: Folder | None = None
 
     def __post_init__(self) -> None:
@@ -115,7 +121,8 @@ def _show(folders: Sequence[Path], options: ResultsOptions, out: Path, command: 
     metric = options.shown or _usual(finds)
     design = rows_of(finds.runs) if options.rows else design_of(finds.runs)
     metrics = (metric, *(each for each in _beside(finds) if each.text != metric.text))
-    results = Results(", ".join(map(str, folders)), design, metrics, finds)
+    beside = against(options.against, design) if options.against is not None else None
+    results = Results(", ".join(map(str, folders)), design, metrics, finds, beside)
     say(terminal(results))
     with writing(out):
         out.mkdir(parents=True, exist_ok=True)
@@ -123,8 +130,8 @@ def _show(folders: Sequence[Path], options: ResultsOptions, out: Path, command: 
     # matplotlib takes a second to import, which a wrong option need not wait for
     from launch.plots.figures import Beside, write_figures
 
-    beside = Beside(options.classes, options.partitions, options.tasks, options.client, options.of_class)
-    figures = write_figures(design, metric, beside, out)
+    drawn = Beside(options.classes, options.partitions, options.tasks, options.client, options.of_class)
+    figures = write_figures(design, metric, drawn, out)
     write_text(out / "results.md", markdown(results, command, figures))
     say(f"\n{out}: results.csv, results.md{''.join(f', {name}' for name in figures)}")
     for each in design.differing:

@@ -86,12 +86,16 @@ class Replicates:
 
     def numbers(self, metric: Metric) -> list[Reading]:
         """A metric of the compared runs that have it; rounds to a target only once each run that counts has told."""
+        return [*self.by_seed(metric).values()]
+
+    def by_seed(self, metric: Metric) -> dict[int, Reading]:
+        """The same by seed."""
         if metric.target is None:
-            values = [read_off(metric, run.curve(metric.quantity), ended=True) for run in self.compared]
-            return [value for value in values if value is not None]
-        rounds = self._rounds_to(metric)
-        known = [each for each in rounds if each is not None]
-        return known if len(known) == len(rounds) else []
+            read = {run.seed: read_off(metric, run.curve(metric.quantity), ended=True) for run in self.compared}
+        else:
+            read = dict(zip((run.seed for run in self.counted), self._rounds_to(metric), strict=True))
+        known = {seed: each for seed, each in read.items() if each is not None}
+        return known if metric.target is None or len(known) == len(read) else {}
 
     def reached(self, metric: Metric) -> int:
         """How many of the runs that count have reached the target of a metric."""

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from fl_ddp.host.text_table import TextTable
 from launch.compare.found_runs import Finds
+from launch.compare.paired import Against, Paired
 from launch.compare.replicates import Design, Replicates
 from launch.numbers.metric import Metric
 from launch.numbers.reading import reached, standing, values_of
@@ -26,12 +27,14 @@ class Results:
         design: of all runs in them.
         metrics: a column each; the first says which replicates are best.
         finds: what else lies in the folders.
+        against: what settings are compared with by the first metric, if with anything.
     """
 
     title: str
     design: Design
     metrics: tuple[Metric, ...]
     finds: Finds
+    against: Against | None = None
 
     @property
     def best(self) -> Replicates | None:
@@ -76,6 +79,8 @@ def as_csv(results: Results) -> str:
     names = [metric.text.replace(" ", "_") for metric in results.metrics]
     columns = [f"{name}_{part}" for name in names for part in ("mean", "spread", "runs", "reached")]
     columns += [f"{name}_{part}" for name in (*totals, "seconds") for part in ("mean", "spread")]
+    if results.against:
+        columns += [f"difference_{part}" for part in ("mean", "low", "high", "seeds", "better")]
     text = io.StringIO()
     table = csv.writer(text, lineterminator="\n")
     table.writerow((*results.design.keys, *counts, *columns))
@@ -88,6 +93,10 @@ def as_csv(results: Results) -> str:
             parts += [mean(values_of(found)), spread_of(found), len(found), reached(found)]
         costs = [*map(replicates.totals, totals), replicates.seconds]
         parts += [part for values in costs for part in (mean(values), spread(values))]
+        if results.against:
+            beside = results.against.paired(replicates, results.metrics[0])
+            low, high = (beside and beside.interval) or (None, None)
+            parts += [beside.mean, low, high, len(beside.by_seed), beside.better] if beside else [None] * 5
         table.writerow((*replicates.values, len(replicates.runs), *states, min(rounds), max(rounds), *parts))
     return text.getvalue()
 
@@ -95,16 +104,25 @@ def as_csv(results: Results) -> str:
 def _table(results: Results) -> TextTable:
     """A row for each combination of values."""
     names = [metric.text + {"percent": " %", "dB": " dB"}.get(metric.unit, "") for metric in results.metrics]
-    head = [*results.design.names, "seeds", "state", "rounds", *names, "MB up", "MB down", "time"]
     best = results.best
     rows = []
+    if results.against:
+        names[1:1] = [f"vs {results.against.text}", "better in"]
     for replicates in results.design.sets:
         numbers = [_number(replicates, metric) for metric in results.metrics]
         numbers[0] += " *" if replicates is best else ""
+        if results.against:
+            numbers[1:1] = _difference(results.against.paired(replicates, results.metrics[0]), results.metrics[0])
         traffic = [_megabytes(replicates.totals(column)) for column in ("traffic_up_bytes", "traffic_down_bytes")]
         counts = [str(len(replicates.runs)), _state(replicates), _rounds(replicates)]
         rows.append([*replicates.values, *counts, *numbers, *traffic, _time(replicates.seconds)])
+    head = [*results.design.names, "seeds", "state", "rounds", *names, "MB up", "MB down", "time"]
     return TextTable(head, rows, flush_left=len(results.design.keys))
+
+
+def _difference(found: Paired | None, metric: Metric) -> tuple[str, str]:
+    """How far a setting is from what it is compared with, and in how many seeds it is better."""
+    return (found.shown(metric.unit), f"{found.better} of {len(found.by_seed)}") if found else ("-", "-")
 
 
 def _number(replicates: Replicates, metric: Metric) -> str:
@@ -122,6 +140,11 @@ def _notes(results: Results) -> list[str]:
         notes = ["", "no run counts" if results.design.differing else "no run has begun"]
     if results.best:
         notes.append(f"*: best by {results.metrics[0].text}")
+    if results.against:
+        notes.append(
+            f"vs {results.against.text}: the mean over seeds of the difference in each, by {results.metrics[0].text}, "
+            "and its 95 % confidence interval (Student's t)"
+        )
     if not all(each.ended for each in results.design.sets):
         notes.append("in brackets: so far, the run of no seed is finished; after the last round that all of them have")
     if any(each.ended and each.states.get("finished") != len(each.runs) for each in results.design.sets):

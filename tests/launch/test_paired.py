@@ -1,0 +1,120 @@
+"""launch.results --against: settings beside one of them, seed by seed."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Mapping, Sequence
+from math import sqrt
+from pathlib import Path
+
+import pytest
+from written_runs import Written, design_in
+
+from fl_ddp.errors import ConfigError
+from launch.compare.paired import against
+from launch.numbers.metric import parse_metric
+from launch.results import main
+
+FINAL = parse_metric("final")
+T_OF_THREE = 4.302652729911275
+"""Student's t with two degrees of freedom, at 0.975: tables have it."""
+
+
+def written(values: Mapping[str, Sequence[float]], **options: object) -> dict[str, Written]:
+    """Runs of methods, each with a final accuracy for every seed."""
+    return {
+        f"{method},seed={seed}{options}".replace("/", "-"): Written(
+            {"method": method, "seed": seed, **options}, [0.3, accuracy]
+        )
+        for method, of in values.items()
+        for seed, accuracy in enumerate(of)
+    }
+
+
+def test_differences_are_of_the_same_seeds(tmp_path: Path) -> None:
+    design = design_in(tmp_path, written({"FedAvg": [0.50, 0.60, 0.70], "Scaffold": [0.52, 0.63, 0.71, 0.1]}))
+    there = against("method=FedAvg", design)
+    found = there.paired(design.sets[1], FINAL)
+    assert found and found.by_seed == pytest.approx({0: 2.0, 1: 3.0, 2: 1.0}) and found.better == 3
+    assert found.mean == pytest.approx(2.0)
+    half = T_OF_THREE * 1.0 / sqrt(3)
+    assert found.interval == pytest.approx((2 - half, 2 + half))
+    assert found.shown("percent") == f"+2.00 [{2 - half:+.2f}, {2 + half:+.2f}]"
+    assert there.paired(design.sets[0], FINAL) is None, "it is compared with itself"
+
+
+def test_less_is_better_where_less_is_better(tmp_path: Path) -> None:
+    design = design_in(tmp_path, written({"FedAvg": [0.50, 0.60], "Scaffold": [0.52, 0.5]}))
+    found = against("method=FedAvg", design).paired(design.sets[1], parse_metric("rounds_to 0.51"))
+    assert found is None, "FedAvg's first seed never gets there"
+    found = against("method=Scaffold", design).paired(design.sets[0], parse_metric("rounds_to 0.5"))
+    assert found and found.by_seed == {0: 0.0, 1: 0.0} and found.better == 0
+    forgetting = {
+        f"{method}{seed}": Written({"method": method, "seed": seed}, [0.5, 0.5], forgetting=[0.0, lost])
+        for method, of in (("FedAvg", (0.2, 0.3)), ("Scaffold", (0.1, 0.25)))
+        for seed, lost in enumerate(of)
+    }
+    design = design_in(tmp_path / "forgetting", forgetting)
+    found = against("method=FedAvg", design).paired(design.sets[1], parse_metric("final of forgetting"))
+    assert found and found.by_seed == pytest.approx({0: -10.0, 1: -5.0}) and found.better == 2
+
+
+def test_all_else_must_be_alike_but_for_the_options_of_what_is_named(tmp_path: Path) -> None:
+    runs: dict[str, Written] = {}
+    for alpha in (0.1, 1.0):
+        runs |= written({"FedAvg": [alpha / 2, alpha / 4]}, **{"partition": "Dirichlet", "partition.alpha": alpha})
+        for mu in (1, 2):
+            values = {"FedProx": [alpha / 2 + mu / 100, alpha / 4 + mu / 100]}
+            runs |= written(values, **{"partition": "Dirichlet", "partition.alpha": alpha, "method.mu": mu})
+    design = design_in(tmp_path, runs)
+    assert design.names == ("alpha", "method", "mu")
+    found = {each.values: against("method=FedAvg", design).paired(each, FINAL) for each in design.sets}
+    gains = {values: each and round(each.mean, 9) for values, each in found.items()}
+    assert gains == {
+        ("0.1", "FedAvg", ""): None, ("1", "FedAvg", ""): None,
+        ("0.1", "FedProx", "1"): 1.0, ("0.1", "FedProx", "2"): 2.0,
+        ("1", "FedProx", "1"): 1.0, ("1", "FedProx", "2"): 2.0,
+    }  # fmt: skip
+    with pytest.raises(ConfigError, match=r"method=FedProx is of method.mu=1 and method.mu=2; accepted: .*method.mu=V"):
+        against("method=FedProx", design).paired(design.sets[0], FINAL)
+    found = {each.values: against("method=FedProx,mu=1", design).paired(each, FINAL) for each in design.sets}
+    assert [values for values, each in found.items() if each and each.mean == pytest.approx(1)] == [
+        ("0.1", "FedProx", "2"), ("1", "FedProx", "2"),
+    ]  # fmt: skip
+
+
+def test_equal_differences_have_no_width_and_one_seed_no_interval(tmp_path: Path) -> None:
+    design = design_in(tmp_path, written({"FedAvg": [0.5, 0.5], "Scaffold": [0.625, 0.625]}))
+    found = against("method=FedAvg", design).paired(design.sets[1], FINAL)
+    assert found and found.interval == (12.5, 12.5)
+    design = design_in(tmp_path / "one", written({"FedAvg": [0.5], "Scaffold": [0.25]}))
+    found = against("method=FedAvg", design).paired(design.sets[1], FINAL)
+    assert found and found.interval is None and found.shown("percent") == "-25.00" and found.better == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("FedAvg", "--against: FedAvg: no option that varies among the runs; accepted: method=VALUE"),
+        ("lr=1", "--against: lr=1: no option that varies among the runs; accepted: method=VALUE"),
+        ("method=FedProx", "--against: method=FedProx: no run has it; accepted: method=FedAvg, method=Scaffold"),
+    ],
+)
+def test_what_is_no_setting_is_told(text: str, message: str, tmp_path: Path) -> None:
+    design = design_in(tmp_path, written({"FedAvg": [0.5], "Scaffold": [0.5]}))
+    with pytest.raises(ConfigError) as told:
+        against(text, design)
+    assert str(told.value).startswith(message)
+
+
+def test_the_command_has_them_in_its_tables(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    design_in(tmp_path, written({"FedAvg": [0.50, 0.60, 0.70], "Scaffold": [0.52, 0.59, 0.71]}))
+    assert main([str(tmp_path), "--against", "method=FedAvg"]) == 0
+    said = capsys.readouterr().out
+    assert "vs method=FedAvg" in said and "2 of 3" in said and "95 % confidence interval" in said
+    with (tmp_path / "results.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["difference_better"] for row in rows] == ["", "2"]
+    assert float(rows[1]["difference_mean"]) == pytest.approx(2 / 3)
+    assert float(rows[1]["difference_low"]) < 0 < float(rows[1]["difference_high"])
+    assert "| vs method=FedAvg | better in |" in (tmp_path / "results.md").read_text()
