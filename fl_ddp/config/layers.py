@@ -9,7 +9,7 @@ from pathlib import Path
 from fl_ddp.bounds import check
 from fl_ddp.config import registry
 from fl_ddp.config.beside_file import DATA_FILES
-from fl_ddp.config.options import Given, Options, finite, options_of, suggestion
+from fl_ddp.config.options import Given, Options, finite, options_of, suggestion, why_no_option
 from fl_ddp.config.registry import KINDS
 from fl_ddp.config.settings import Choice, Config
 from fl_ddp.config.yaml_file import plain
@@ -181,6 +181,8 @@ def _choice_hint(given: Given, kind: str, owner: registry.Maker) -> str:
     names = _names(kind, owner)
     if near := suggestion(given.key.removeprefix(f"{kind}."), names):
         return f"; did you mean {given.dashes}{kind}.{near}?"
+    if instead := why_no_option(owner, given.key.removeprefix(f"{kind}.")):
+        return f"; {instead}"
     return f"; {owner.__name__} has {', '.join(names) or 'no options'}"
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 import types
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, is_dataclass, replace
 from difflib import SequenceMatcher
 from functools import cache
 from typing import Annotated, Literal, Union, get_args, get_origin
@@ -139,6 +140,18 @@ def options_of(
         # Values are converted one at a time, so a missing one is found elsewhere.
         action.required = False
     return Options(parser, by_name, frozenset(others))
+
+
+def why_no_option(owner: object, name: str) -> str:
+    """What a subclass of a dataclass lacks so that a name it declares were an option; empty if it declares none."""
+    if not isinstance(owner, type) or not is_dataclass(owner):
+        return ""
+    typed = name in inspect.get_annotations(owner)
+    if typed and "__dataclass_fields__" not in vars(owner):
+        return f"{owner.__name__} declares {name}, an option once @dataclass(frozen=True) stands above the class"
+    if not typed and name in vars(owner) and not callable(vars(owner)[name]):
+        return f"{owner.__name__} sets {name}, an option once it has a type, {name}: float = ..., in a dataclass"
+    return ""
 
 
 def accepted_values(hint: object) -> str:

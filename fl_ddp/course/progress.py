@@ -33,6 +33,7 @@ class Progress:
         """
         self._rounds, self._first, self._score = rounds, done + 1, score
         self._shown = self._loss = "-"
+        self._personalised: str | None = None
         self._timed_from: tuple[int, float] | None = None
         self._next_line = 0.0
         self._bar: tqdm[Never] | None = None
@@ -47,11 +48,13 @@ class Progress:
         score = record.accuracy if self._score == "accuracy" else record.measures.get(self._score)
         if score is not None:
             self._shown = f"{score:.4f}"
+        if record.personalised_accuracy is not None:
+            self._personalised = f"{record.personalised_accuracy:.4f}"
         loss = record.train_loss if record.loss is None else record.loss
         self._loss = self._loss if loss is None else f"{loss:.4f}"
         now = time.monotonic()
         if self._bar is not None:
-            self._bar.set_description_str(f"{self._score} {self._shown}, loss {self._loss}, ", refresh=False)
+            self._bar.set_description_str(f"{', '.join(self._numbers())}, ", refresh=False)
             self._bar.update(record.round - self._bar.n)
         elif record.round in (self._first, self._rounds) or now >= self._next_line:
             self._next_line = now + _PAUSE
@@ -71,8 +74,12 @@ class Progress:
         if self._bar is not None:
             self._bar.close()
 
+    def _numbers(self) -> list[str]:
+        personalised = [f"personalised {self._personalised}"] if self._personalised else []
+        return [f"{self._score} {self._shown}", *personalised, f"loss {self._loss}"]
+
     def _line(self, record: Record, now: float) -> str:
-        line = f"round {record.round}/{self._rounds}  {self._score} {self._shown}  loss {self._loss}"
+        line = "  ".join([f"round {record.round}/{self._rounds}", *self._numbers()])
         if self._timed_from is None:
             return line
         start, then = self._timed_from

@@ -20,7 +20,7 @@ from fl_ddp.config.settings import Choice, Config
 from fl_ddp.config.yaml_file import read_yaml
 from fl_ddp.errors import ConfigError
 from fl_ddp.losses.named import loss_named
-from fl_ddp.notebook.given_arrays import FOLDER, GivenArrays, InMemory, as_arrays, file_name, keep
+from fl_ddp.notebook.given_arrays import ACCEPTED, FOLDER, GivenArrays, InMemory, as_arrays, file_name, keep
 from fl_ddp.notebook.given_model import fingerprint, given_model
 
 
@@ -96,6 +96,8 @@ def _with_arrays(config: Config, arrays: GivenArrays) -> Config:
 
 def _taken_apart(content: Mapping[str, object]) -> _Given:
     data, model = content.get("data"), content.get("model")
+    if data is not None and not isinstance(data, (str, type, Path, Choice, Mapping, Sequence, registry.base("data"))):
+        raise ConfigError("data", type(data).__name__, ACCEPTED)
     arrays = as_arrays(data) if isinstance(data, Sequence) and not isinstance(data, str) else None
     spelled = {key: _spelled(key, value) if key in KINDS else _own_type(value) for key, value in content.items()}
     if arrays is not None:
@@ -131,6 +133,8 @@ def _own_type(value: object) -> object:
 
 def _path(kind: str, owner: type | FunctionType) -> str:
     """By which a class can be imported, now and when the run goes on."""
+    if owner.__name__ == "<lambda>":
+        raise ConfigError(kind, "is a lambda, which has no name to be found by", "a function that is defined with def")
     if "." in owner.__qualname__:
         what = f"{owner.__qualname__} lies in a function or another class, where no run that goes on would find it"
         raise ConfigError(kind, what, "a class at the top of a file or notebook")

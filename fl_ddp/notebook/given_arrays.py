@@ -16,10 +16,12 @@ from fl_ddp.datasets.kinds import array_of
 from fl_ddp.datasets.npz import KEYS, NamedArrays
 from fl_ddp.errors import ConfigError
 from fl_ddp.host.atomic_file import replacing
+from fl_ddp.notebook.given_datasets import are_datasets, arrays_from
 
 GivenArrays = Mapping[str, npt.NDArray[np.generic]]
 """Arrays by their keys in a .npz file."""
 
+ACCEPTED = "(x, y, x_test, y_test), torch's data sets (train, test), a Dataset of fl_ddp.api, or a name"
 FOLDER = "arrays"
 """Of the folder of runs: where the arrays are kept, so that all runs of it that have them find them."""
 
@@ -28,14 +30,18 @@ def as_arrays(given: Sequence[object]) -> GivenArrays:
     """Training and test inputs and labels by their keys in a .npz file.
 
     Args:
-        given: (x, y, x_test, y_test), each a numpy array, a tensor on any device, or what numpy makes an array of.
+        given: (x, y, x_test, y_test), each a numpy array, a tensor on any device, or what numpy makes an array of; or
+            torch's data sets, (train, test).
 
     Raises:
-        ConfigError: there are not four, or one is no array of numbers.
+        ConfigError: there are not four, or one is no array of numbers; or as arrays_from does.
     """
+    names: tuple[str, ...] = ()
+    if are_datasets(given):
+        given, names = arrays_from(given)
     if len(given) != len(KEYS):
-        raise ConfigError("data", f"{len(given)} arrays", "(x, y, x_test, y_test), or a Dataset")
-    arrays = {}
+        raise ConfigError("data", f"{len(given)} arrays", ACCEPTED)
+    arrays: dict[str, npt.NDArray[np.generic]] = {"classes": np.array(names)} if names else {}
     for key, each in zip(KEYS, given, strict=True):
         array = array_of(each, _not_taken(key)) if isinstance(each, Tensor) else np.asarray(each)
         if array.dtype.hasobject or not array.ndim:

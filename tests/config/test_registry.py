@@ -152,6 +152,40 @@ def test_a_model_may_come_from_a_function(folder: Path) -> None:
     assert "\n" not in str(error.value)
 
 
+METHODS = """
+from dataclasses import dataclass
+from fl_ddp.api import FedAvg, NonNegative
+
+class Bare(FedAvg):
+    mu: NonNegative = 0.1
+    nu = 0.1
+
+@dataclass(frozen=True)
+class Typed(Bare):
+    rho = 0.1
+    tau: NonNegative = 0.1
+
+    def sigma(self): ...
+"""
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        ("Bare --method.mu", "Bare declares mu, an option once @dataclass(frozen=True) stands above the class"),
+        ("Bare --method.nu", "Bare sets nu, an option once it has a type, nu: float = ..., in a dataclass"),
+        ("Typed --method.rho", "Typed sets rho, an option once it has a type, rho: float = ..., in a dataclass"),
+        ("Typed --method.sigma", "Typed has weights, server_lr, tau"),
+    ],
+)
+def test_what_a_class_declares_and_is_no_option_is_told(option: str, message: str, folder: Path) -> None:
+    (folder / "own_methods.py").write_text(METHODS)
+    with pytest.raises(ConfigError) as told:
+        parse(["--method", *f"own_methods.py:{option} 1".split()])
+    assert str(told.value).endswith(f"unknown option; {message}")
+    assert parse(["--method", "own_methods.py:Typed", "--method.tau", "1"]).method.init_args["tau"] == 1
+
+
 def test_a_function_that_makes_no_model_is_refused(folder: Path) -> None:
     with pytest.raises(ConfigError, match=r"--model nothing: gives int, which is no torch\.nn\.Module"):
         registry.build(from_mapping({"model": "own_nets.nothing"}).model, in_shape=(3,), num_classes=5)

@@ -49,7 +49,7 @@ def test_progress_tells_the_measure(capsys: pytest.CaptureFixture[str]) -> None:
     progress = Progress(0, 2, "mae")
     progress.update(RECORD)
     progress.close()
-    assert capsys.readouterr().out.startswith("round 2/2  mae 0.0345  loss 0.0909")
+    assert capsys.readouterr().out.startswith("round 2/2  mae 0.0345  personalised 0.0588  loss 0.0909")
 
 
 def test_a_regression_is_shown_by_its_measures_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

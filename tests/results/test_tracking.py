@@ -308,3 +308,10 @@ def test_progress_without_a_terminal_is_first_and_last_line_of_a_short_run(capsy
     assert hello == "hello"
     assert first.startswith("round 1/500  accuracy -  loss 0.2500")
     assert last.startswith(f"round 500/500  accuracy {500 / 503:.4f}") and last.endswith("00:00 left")
+
+
+def test_progress_tells_how_clients_own_models_do(capsys: pytest.CaptureFixture[str]) -> None:
+    progress = Progress(0, 1)
+    progress.update(replace(record(1), personalised_accuracy=0.75))
+    progress.close()
+    assert capsys.readouterr().out.startswith("round 1/1  accuracy -  personalised 0.7500  loss 0.2500")
