@@ -46,14 +46,15 @@ def simulate(config: object = None, *, callbacks: Sequence[Callable[..., object]
     return start(config, callbacks, options)
 
 
-def load(folder: str | PathLike[str], *, model: Module | None = None) -> Result:
+def load(folder: str | PathLike[str], *, model: Module | None = None, **options: object) -> Result:
     """What a run has left in its folder, of whatever made it: its numbers, its models, its clients' own.
 
     Args:
         folder: of a run, which may still go on.
-        model: the module that it was given, if it was given one as an object: no file has that.
+        model: a module of the kind that it was given, if it was given one as an object: no file has that.
+        options: where the data lie now, if no longer where they were: data={"root": "data"}, or {"path": ...}.
 
     Raises:
         ConfigError: it is not the folder of a run.
     """
-    return Result.of(Path(folder).expanduser(), model)
+    return Result.of(Path(folder).expanduser(), model, options)

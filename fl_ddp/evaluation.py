@@ -66,7 +66,7 @@ class Scores(NamedTuple):
 
 
 class Received(NamedTuple):
-    """Accuracy, or the loss's own score, of the model that clients receive on their own test samples.
+    """Accuracy, or the loss's own score, of what clients have before they train, on their own test samples.
 
     Attributes:
         by_all: mean over all clients that are enrolled; None if none of them has test samples.
@@ -135,6 +135,26 @@ class Evaluation:
         find = self._scores_of_clients if self._by_output else evaluate_clients
         accuracy, loss = find(predict, world.own_samples, world.local_test, self._passes, self._ranks)
         return Received(_mean(accuracy[world.present]), _mean(accuracy[cohort]), accuracy, loss)
+
+    def received_own(self, clients: Indices, cohort: Indices, found: Tensors) -> Received:
+        """The same of models that clients keep: own_accuracy and own_loss [k] of clients [k]."""
+        each = [np.full(len(self._world.clients), nan) for _ in Received._fields[2:]]
+        tested = [len(self._world.local_test[i]) > 0 for i in clients]
+        for of_all, name in zip(each, ("own_accuracy", "own_loss"), strict=True):
+            of_all[clients[tested]] = found[name].numpy()[tested]
+        accuracy, loss = each
+        return Received(_mean(accuracy[clients]), _mean(accuracy[cohort]), accuracy, loss)
+
+    def told_of(self, record: Record, total: Total, initial: Received, personal: Personal, *, of_all: bool) -> Record:
+        """A round's record with how its clients did; of_all where all were asked to train."""
+        return replace(
+            record,
+            train_loss=total.ratio("loss", "trained"),
+            initial_accuracy=initial.by_all,
+            personalised_accuracy=total.ratio("own_accuracy", "tested"),
+            initial_accuracy_cohort=initial.by_cohort if of_all else None,
+            personalised_accuracy_all=personal.by_all,
+        )
 
     def personal(
         self, trained: Indices, received: Received, done: Summed, of_others: tuple[Indices, Summed] | None

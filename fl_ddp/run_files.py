@@ -10,7 +10,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
 from matplotlib.figure import Figure
 from safetensors.torch import save
 from torch import Tensor
@@ -29,7 +28,7 @@ from fl_ddp.host.atomic_file import write_bytes, write_text
 from fl_ddp.host.background import Background
 from fl_ddp.host.stdout import say
 from fl_ddp.host.stopwatch import PHASES
-from fl_ddp.partitions.saved import SavedPartition, read_partition, write_partition
+from fl_ddp.partitions.saved import SavedPartition, refuse_other_division, write_partition
 from fl_ddp.ranks.collectives import Ranks
 from fl_ddp.results import checkpoint
 from fl_ddp.results.appended_csv import AppendedCsv
@@ -112,11 +111,7 @@ class RunFiles:
             federation.client_names,
         )
         if finished is not None:
-            stored = read_partition(path / "partition.json")
-            before, now = ([*each.clients, *(each.local_test or [])] for each in (stored, saved))
-            if len(before) != len(now) or not all(map(np.array_equal, before, now)):
-                what = "the run was started with another division of the data; restore the file or the data set "
-                raise ConfigError(path / "partition.json", f"{what}it was made from")
+            refuse_other_division(path / "partition.json", saved)
             kept.refuse_others(path)
             known = checkpoint.load(path, finished).state  # type: ignore[assignment]
             self._refuse_what_was_edited(known)

@@ -68,6 +68,7 @@ class Simulation:
         with self._hooks.keyed("init_client", "group.keys in client_update", method.init_client):
             self._remembered = self._hooks.remembered(method.init_client())
         memory = federation.first_memory(self._remembered)
+        self._keeps_models = method.own_model(self._initial, self._remembered, 0) is not None
         own = len(range(ranks.index, config.clients, ranks.size))
         self._memory = ClientMemory(memory, ranks.device, start.memory if start else None, own)
         self._exchange = Exchange(config, ranks, stop, self._hooks, self._watch, records.lanes)
@@ -110,9 +111,7 @@ class Simulation:
             due, looks = self._due(index, config.eval_every), self._due(index, config.forgetting_every)
             hands = self._hands(ids, index)
             server = self._measured(index)
-            initial = Received()
-            if due and self._evaluation.any_own and not self._federation.statistics.are_local:
-                initial = self._looked("evaluation", Evaluation.received, server["theta"], ids)
+            initial = self._before_training(index, ids, server) if due else Received()
             train = partial(self._train, index, server, due, looks)
             work = Work("client_update", f"round {index + 1}, client", ids, train)
             readings = Readings(self._ranks.device.type)
@@ -126,7 +125,9 @@ class Simulation:
             changes = self._evaluation.changes(ids, by_class, done.reported["right"]) if by_class else []
             traffic = self._traffic(index, server, len(ids) * done.kept[0].bytes_up)
             self._finish(index, after, done.kept)
-            record = self._told(hands, traffic, done.total, initial, personal.by_all)
+            padded, of_all = padded_lanes(hands, self._records.lanes), config.personalise == "all"
+            record = Record(index + 1, len(ids), traffic.up, traffic.down, padded, clients=tuple(ids.tolist()))
+            record = self._evaluation.told_of(record, done.total, initial, personal, of_all=of_all)
             record = with_degrees(record, changes, len(self._federation.classes))
             self._end(record, scores, OfClients(personal.each, changes))
             yield self.finished
@@ -262,6 +263,23 @@ class Simulation:
             rows = upload.rows | {"right": self._evaluation.by_class(upload.theta)}
             return replace(upload, rows=rows, sent=upload.on_the_wire)
 
+    def _before_training(self, index: int, ids: Indices, server: Tensors) -> Received:
+        """How the models that clients have do before they train: their own, if they keep such, or the received one."""
+        if not self._evaluation.any_own or self._federation.statistics.are_local:
+            return Received()
+        if not self._keeps_models:
+            return self._looked("evaluation", Evaluation.received, server["theta"], ids)
+
+        def test(clients: Indices) -> tuple[Group, Upload]:
+            group = self._in_training(clients, index)
+            own, memory = self._federation.method.own_model, self._memory.take(group.client)
+            return group, self._tested(group, Upload({}, self._hooks.own_models(own, server, memory, group.client)))
+
+        present = self._world.present
+        work = Work("own_model", f"round {index + 1}, client", present, test, "evaluation")
+        done = self._exchange.sum(self._hands(present, index)[self._ranks.index], work, server)
+        return self._evaluation.received_own(present, ids, done.reported)
+
     def _others_tested(
         self, index: int, ids: Indices, server: Tensors, total: Total, readings: Readings
     ) -> tuple[Indices, Summed] | None:
@@ -372,24 +390,6 @@ class Simulation:
         guard = self._hooks.keyed_model(partial(in_this_thread, look, alone, *given))
         with self._watch.phase(phase):
             return self._ranks.under(guard, partial(look, self._evaluation, *given))
-
-    def _told(
-        self, hands: Sequence[Indices], traffic: Traffic, total: Total, initial: Received, by_all: float | None
-    ) -> Record:
-        """What a round has to report but for its evaluation."""
-        return Record(
-            round=self.finished,
-            cohort=sum(map(len, hands)),
-            clients=tuple(self._federation.turnout.of_round(self.finished - 1).tolist()),
-            traffic_up_bytes=traffic.up,
-            traffic_down_bytes=traffic.down,
-            padded_lanes=padded_lanes(hands, self._records.lanes),
-            train_loss=total.ratio("loss", "trained"),
-            initial_accuracy=initial.by_all,
-            personalised_accuracy=total.ratio("own_accuracy", "tested"),
-            initial_accuracy_cohort=initial.by_cohort if self._config.personalise == "all" else None,
-            personalised_accuracy_all=by_all,
-        )
 
     def _record(self, record: Record, scores: Scores | None, clients: OfClients) -> None:
         """Write down a round; an error of rank 0's disk is agreed upon with the next round's."""

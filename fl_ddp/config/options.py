@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
+import sys
 import types
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
@@ -15,7 +16,7 @@ from typing import Annotated, Literal, Union, get_args, get_origin
 from jsonargparse import ArgumentError, ArgumentParser
 
 from fl_ddp.config.clear_numbers import ACCEPTED, unclear
-from fl_ddp.errors import ConfigError
+from fl_ddp.errors import ConfigError, is_users
 
 
 @dataclass(frozen=True)
@@ -144,14 +145,20 @@ def options_of(
 
 def why_no_option(owner: object, name: str) -> str:
     """What a subclass of a dataclass lacks so that a name it declares were an option; empty if it declares none."""
-    if not isinstance(owner, type) or not is_dataclass(owner):
+    if not isinstance(owner, type) or not is_dataclass(owner) or name.startswith("_"):
         return ""
-    typed = name in inspect.get_annotations(owner)
-    if typed and "__dataclass_fields__" not in vars(owner):
-        return f"{owner.__name__} declares {name}, an option once @dataclass(frozen=True) stands above the class"
-    if not typed and name in vars(owner) and not callable(vars(owner)[name]):
-        return f"{owner.__name__} sets {name}, an option once it has a type, {name}: float = ..., in a dataclass"
-    return ""
+    given = next((each for each in owner.__mro__ if name in {**vars(each), **inspect.get_annotations(each)}), object)
+    known = any(name in vars(each) for each in given.__mro__[1:])  # what is set anew of the base's is none of theirs
+    if known or not is_users(getattr(sys.modules.get(given.__module__), "__file__", None) or "<unknown>"):
+        return ""
+    hint, value = inspect.get_annotations(given).get(name), vars(given).get(name)
+    if hint is not None:
+        if "__dataclass_fields__" in vars(given) or "ClassVar" in str(hint):
+            return ""
+        return f"{given.__name__} declares {name}, an option once @dataclass(frozen=True) stands above it"
+    if callable(value) or hasattr(value, "__get__"):
+        return ""
+    return f"{given.__name__} sets {name}, an option once it has a type, {name}: float = ..., in a dataclass"
 
 
 def accepted_values(hint: object) -> str:

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from fl_ddp.errors import ConfigError, is_users, place_of, place_of_code
 from fl_ddp.guards.global_random import refuse_global_draws
-from fl_ddp.protocol import Tensors, Term, Upload, form_of, listed
+from fl_ddp.protocol import Indices, Tensors, Term, Upload, form_of, listed
 
 REPORTED = ("own_accuracy", "own_loss", "right", "tested", "trained")
 """Names of the engine's own sums and rows."""
@@ -109,16 +109,17 @@ class Hooks:
         return {name: t.detach() for name, t in state.items()}
 
     @contextmanager
-    def read_only(self, hook: str, received: Tensors) -> Iterator[None]:
+    def read_only(self, hook: str, received: Tensors, *, bits: bool = True) -> Iterator[None]:
         """Refuse a block in which a hook writes into tensors of the server's, which other clients receive, too.
 
-        Torch counts what is written, but through .data or .numpy(): of a hook's first call their bits are compared.
+        Torch counts what is written, but through .data or .numpy(): of a hook's first call their bits are compared,
+        for which a GPU is waited for, unless a hook is called so seldom that this would count.
 
         Raises:
             ConfigError: it does.
         """
         before = {name: t._version for name, t in received.items()}
-        copies = {name: t.clone() for name, t in received.items()} if hook not in self._compared else {}
+        copies = {name: t.clone() for name, t in received.items()} if bits and hook not in self._compared else {}
         try:
             yield
         finally:  # it may fail by itself, too
@@ -230,6 +231,21 @@ class Hooks:
         if not isinstance(given, Tensor) or given.shape != shape or not given.is_floating_point():
             raise self._refused("predict", f"gives {form_of(given)} for {shape[0]} samples", f"logits {list(shape)}")
         return given
+
+    def own_models(self, own: Callable[..., object], server: Tensors, memory: Tensors, clients: Indices) -> Tensor:
+        """Models [G, V] as own_model has them; a padded lane's is client 0's with the memory that all begin with.
+
+        Raises:
+            ConfigError: it is no vector, or another for another client, or own_model writes into the server's state.
+        """
+        of_lanes = [{name: t[lane] for name, t in memory.items()} for lane in range(len(clients))]
+        with self.read_only("own_model", server, bits=False):
+            given = [own(server, mine, max(int(i), 0)) for i, mine in zip(clients, of_lanes, strict=True)]
+        for each in given:
+            if not isinstance(each, Tensor) or each.ndim != 1 or form_of(each) != form_of(given[0]):
+                accepted = "a vector as client_update has it in Upload.theta, of every client"
+                raise self._refused("own_model", f"gives {form_of(each)}", accepted)
+        return torch.stack([each for each in given if isinstance(each, Tensor)])
 
     def _of_lanes(self, hook: str, name: str, given: object, lanes: int) -> None:
         """Refuse what is no tensor [lanes, ...]."""

@@ -156,7 +156,7 @@ class FedAvg:
         return Upload(self.average(group, server, trained), trained.theta)
 
     def own_model(self, server: Tensors, memory: Tensors, client: int) -> Tensor | None:
-        """A client's own model [P] between rounds, of the server's state and its memory; None if it keeps none."""
+        """A client's own model [V] before it trains, of the server's state and its memory; None if it keeps none."""
         return None
 
     def predict(self, theta: Tensor, x: Tensor) -> Tensor:

@@ -71,6 +71,10 @@ class FedRoD(FedAvg):
         assert z is not None
         return logits + F.linear(z, weight, bias)
 
+    def own_model(self, server: Tensors, memory: Tensors, client: int) -> Tensor:
+        """The received theta, and its own phi."""
+        return torch.cat([server["theta"], memory["phi"]])
+
     def client_update(self, group: Group, server: Tensors, memory: Tensors) -> Upload:
         """Train theta and phi side by side; theta leaves, phi stays."""
         log_counts = class_counts(group, self.model.num_classes).log()

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 from torch import Tensor
-from torch.utils.data import Dataset
+from torch.utils.data import Dataset, IterableDataset
 
+from fl_ddp.datasets.kinds import array_of
 from fl_ddp.errors import ConfigError, one_line
 
 Column = npt.NDArray[np.generic]
@@ -29,21 +30,24 @@ def arrays_from(given: Sequence[object]) -> tuple[tuple[Column, Column, Column, 
     if len(given) != len(_PARTS):
         raise ConfigError("data", f"{len(given)} data sets", "(train, test)")
     (x, y), (x_test, y_test) = (_columns(part, each) for part, each in zip(_PARTS, given, strict=True))
-    names = getattr(given[0], "classes", None)
-    named = names if isinstance(names, list) and all(isinstance(each, str) for each in names) else []
-    return (x, y, x_test, y_test), tuple(named)
+    told = getattr(given[0], "classes", None)
+    names = told if isinstance(told, list) and all(isinstance(each, str) for each in told) else []
+    # a transform of labels may have made others of them, of which no name is known
+    fits = y.dtype.kind in "iu" and len(names) == 1 + max(int(y.max()), int(y_test.max()))
+    return (x, y, x_test, y_test), tuple(names) if fits else ()
 
 
 def _columns(part: str, dataset: object) -> tuple[Column, Column]:
     where = f"data: {part}"
-    try:
-        size = len(dataset)  # type: ignore[arg-type]
-    except TypeError:
-        what = f"{type(dataset).__name__} does not know how many samples it has"
-        raise ConfigError(where, what, "a data set with __len__ and __getitem__") from None
+    if isinstance(dataset, IterableDataset) or not hasattr(dataset, "__len__"):
+        what = f"{type(dataset).__name__} does not tell how many samples it has, or gives none by its number"
+        raise ConfigError(where, what, "a data set with __len__ and __getitem__")
+    size = len(dataset)
     samples = [_pair(where, number, dataset[number]) for number in range(size)]  # type: ignore[index]
     if not samples:
         raise ConfigError(where, "has no samples", "one at least")
+    if len(kinds := dict.fromkeys(x.dtype.name for x, _ in samples)) > 1:
+        raise ConfigError(where, f"its inputs are {' and '.join(kinds)}", "a transform to one type")
     try:
         inputs, labels = (np.stack(column) for column in zip(*samples, strict=True))
     except ValueError as error:
@@ -54,9 +58,23 @@ def _columns(part: str, dataset: object) -> tuple[Column, Column]:
 def _pair(where: str, number: int, sample: object) -> tuple[Column, Column]:
     if not isinstance(sample, Sequence) or len(sample) != 2:
         raise ConfigError(where, f"sample {number} is {type(sample).__name__}", "(input, label)")
-    # an image of Pillow's is an array to numpy
-    x, y = (each.detach().cpu().numpy() if isinstance(each, Tensor) else np.asarray(each) for each in sample)
-    if x.dtype.hasobject or y.dtype.hasobject or x.dtype.kind in "US" or y.dtype.kind in "US":
-        kinds = " and ".join(type(each).__name__ for each in sample)
-        raise ConfigError(where, f"sample {number} is {kinds}", "numbers, arrays, tensors or images, and a number")
+    accepted = "numbers, arrays, tensors or images, and a number"
+
+    def refused(what: str, _: str) -> ConfigError:
+        return ConfigError(where, f"sample {number} is {what}", accepted)
+
+    def column(given: object) -> Column:
+        if getattr(given, "mode", None) == "P":  # its pixels are numbers of colours
+            raise refused("an image with a palette", "")
+        if isinstance(given, Tensor) and given.ndim:
+            return array_of(given, refused)
+        try:  # an image of Pillow's is an array to numpy
+            found = np.asarray(given)
+        except (ValueError, TypeError, RuntimeError) as error:
+            raise refused(f"no array ({one_line(error)})", "") from None
+        if found.dtype.hasobject or found.dtype.kind in "US":
+            raise refused(type(given).__name__, "")
+        return found
+
+    x, y = map(column, sample)
     return x, y

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from copy import deepcopy
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,23 +24,34 @@ _WORDS = "class"
 class Result(dict[str, Any]):
     """What summary.json holds, and what else is in a run's folder; empty on all ranks but the first."""
 
-    def __init__(self, content: Any = (), module: nn.Module | None = None) -> None:
-        """Of a run's summary, and of the model if a notebook gave it as an object."""
+    def __init__(self, content: Any = (), module: nn.Module | None = None, places: Any = None) -> None:
+        """Of a run's summary, of the model if a notebook gave it as an object, and of where the data lie now."""
         super().__init__(content)
-        self._module = module
+        self._place = Path(self["folder"]).absolute() if "folder" in self else None
+        self._module, self._places = deepcopy(module), places
 
     @classmethod
-    def of(cls, folder: Path, module: nn.Module | None = None) -> Result:
+    def of(cls, folder: Path, module: nn.Module | None, places: Any) -> Result:
         """What is in a run's folder; of a run that is not over, all but the summary.
 
         Raises:
             ConfigError: it is not the folder of a run.
         """
+        if module is not None:
+            from torch import nn
+
+            if not isinstance(module, nn.Module):
+                raise ConfigError("model", f"is {type(module).__name__}", "a module, an object")
         if not (folder / "config.yaml").is_file():
             raise ConfigError(folder, "is not the folder of a run", "one with a config.yaml in it")
-        file = folder / "summary.json"
-        content = read_summary(file) if file.is_file() else {}
-        return cls({**content, "folder": str(folder)}, module)
+        result = cls({"folder": str(folder)}, module, places)
+        result.update(result._newest_summary)
+        result["folder"] = str(folder)
+        return result
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What a copy in another process needs; what is made of it is made there again."""
+        return {"_place": self._place, "_module": self._module, "_places": self._places}
 
     @property
     def history(self) -> Any:
@@ -69,16 +81,27 @@ class Result(dict[str, Any]):
 
     @property
     def weights(self) -> dict[str, Tensor]:
-        """What model.safetensors has: the model after the last round, as load_state_dict takes it."""
+        """The model after the last round, of a run that goes on the last one with a checkpoint, for load_state_dict.
+
+        Raises:
+            ConfigError: there is no checkpoint yet.
+        """
         from safetensors.torch import load_file
 
+        if self._place is None:
+            return {}
         file = self._file("model.safetensors")
-        return load_file(file) if file else self.weights_after(self.rounds[-1]) if self.rounds else {}
+        return load_file(file) if file and self._newest_summary else self._trained.weights()
 
     @property
-    def rounds(self) -> list[int]:
-        """After which there is a checkpoint: with --checkpoint_every 1 --keep_checkpoints 1000, all of them."""
-        return self._trained.rounds if "folder" in self else []
+    def checkpoints(self) -> list[int]:
+        """Rounds that have one: with --checkpoint_every 1 --keep_checkpoints 1000, all of them."""
+        return self._trained.checkpoints if self._place else []
+
+    @property
+    def best_round(self) -> int | None:
+        """After which the best model was that has a checkpoint: with --checkpoint_every 1, the best evaluated one."""
+        return self._trained.best_round if self._place else None
 
     def weights_after(self, round: int) -> dict[str, Tensor]:
         """The model after a round that has a checkpoint.
@@ -91,24 +114,38 @@ class Result(dict[str, Any]):
     def own_weights(self, client: int, round: int | None = None) -> dict[str, Tensor]:
         """A client's own model, as its memory and the server have it after a round, the last one if not told.
 
+        It is what the client has before it trains again, with FedPer the server's newest body below its own head: not
+        what clients.csv calls own_accuracy of, but where all of the model is the client's (Ditto, LocalOnly).
+
         Raises:
-            ConfigError: there is no such client, its method keeps no models of clients, or the round has no checkpoint.
+            ConfigError: there is no such client, its method keeps no models of clients, or such as FedRoD's, which are
+                longer than the run's; or the round has no checkpoint.
         """
         return self._trained.own_weights(client, round)
 
-    @cached_property
+    def own_logits(self, client: int, x: Tensor, round: int | None = None) -> Tensor:
+        """Logits of that model, of FedRoD's with its personal head, for inputs as own_samples() gives them."""
+        return self._trained.own_logits(client, x, round)
+
+    @property
     def model(self) -> nn.Module:
-        """The module with the weights of the last round, in evaluation mode.
+        """A module of its own each time, with `weights`, in evaluation mode.
 
         Raises:
-            ConfigError: the run's data or its own code are gone, or the module was a notebook's and is not given.
+            ConfigError: the run's data or its own code are gone; the module was a notebook's and none of its kind is
+                given; the server's model has no running statistics that count (--running_statistics local).
         """
         return self._trained.module(self.weights)
 
     @property
     def tests(self) -> list[tuple[Tensor, Tensor]]:
         """The test set of each task, one without tasks: inputs as the model takes them, and labels."""
-        return self._trained.tests if "folder" in self else []
+        return self._trained.tests if self._place else []
+
+    @property
+    def allowed(self) -> list[Tensor | None]:
+        """Of each test set the labels [C] that count, bool, where tasks have known heads; None for all."""
+        return self._trained.allowed if self._place else []
 
     def own_samples(self, client: int) -> OwnSamples:
         """A client's own (x, y, x_test, y_test) in the last task that was trained, inputs as the model takes them.
@@ -122,15 +159,24 @@ class Result(dict[str, Any]):
     def _trained(self) -> Trained:
         from fl_ddp.notebook.trained import Trained
 
-        return Trained(Path(self["folder"]), self._module)
+        if self._place is None:
+            raise ConfigError("this result", "is that of another rank than the first", "the first one's")
+        return Trained(self._place, self._module, self._places)
+
+    @property
+    def _newest_summary(self) -> dict[str, Any]:
+        """What summary.json holds; nothing where the run has gone on since."""
+        file = self._file("summary.json")
+        content: dict[str, Any] = read_summary(file) if file else {}
+        return content if content.get("rounds", 0) >= max([0, *self.checkpoints]) else {}
 
     def _file(self, name: str) -> Path | None:
         """A file of the folder, if there is one."""
-        file = Path(self["folder"]) / name if "folder" in self else None
+        file = self._place / name if self._place else None
         return file if file and file.is_file() else None
 
     def _table(self, name: str) -> Any:
-        if "folder" not in self:
+        if self._place is None:
             return []
         file = self._file(f"{name}.csv")
         rows = []

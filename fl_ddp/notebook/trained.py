@@ -2,44 +2,66 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Mapping
+from copy import deepcopy
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
 import torch
+from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from fl_ddp.config import registry
-from fl_ddp.config.command_line import from_file
+from fl_ddp.config.command_line import from_layers, mapping_layer
+from fl_ddp.config.layers import layer
 from fl_ddp.config.settings import Config
+from fl_ddp.config.users_code import users_code
+from fl_ddp.config.yaml_file import read_yaml
 from fl_ddp.engine.samples import Samples
 from fl_ddp.engine.seeds import Purpose, torch_seed
-from fl_ddp.errors import ConfigError
+from fl_ddp.errors import ConfigError, one_line
 from fl_ddp.federation import Federation, build_federation
 from fl_ddp.network.running_statistics import OWN
 from fl_ddp.notebook.given_model import fingerprint
+from fl_ddp.partitions.saved import SavedPartition, refuse_other_division
 from fl_ddp.protocol import Tensors, form_of
 from fl_ddp.ranks.collectives import Ranks
 from fl_ddp.results import checkpoint
 
 OwnSamples = tuple[Tensor, Tensor, Tensor, Tensor]
 """A client's own training inputs and labels, and test inputs and labels."""
+_PLACES = ("data.root", "data.path")
 
 
 class Trained:
     """The models of a run, on the CPU, and the samples that they are of."""
 
-    def __init__(self, folder: Path, given: nn.Module | None = None) -> None:
-        """Of a run's folder, and of the module that a notebook gave it, if it did."""
-        self._folder, self._given = folder, given
+    def __init__(
+        self, folder: Path, given: nn.Module | None = None, places: Mapping[str, object] | None = None
+    ) -> None:
+        """Of a run.
+
+        Args:
+            folder: of the run.
+            given: a module such as a notebook gave it, if it did.
+            places: data.root or data.path, where the data lie now.
+        """
+        self._folder, self._given, self._places = folder, given, dict(places or {})
 
     @property
-    def rounds(self) -> list[int]:
-        """After which there is a checkpoint, ascending."""
+    def checkpoints(self) -> list[int]:
+        """Rounds after which there is a checkpoint, ascending."""
         return checkpoint.rounds(self._folder)
 
-    def weights(self, round: int) -> Tensors:
-        """The server's model after a round, under the module's own names.
+    @property
+    def best_round(self) -> int | None:
+        """That of the best model with a checkpoint, if one was evaluated."""
+        return checkpoint.best(self._folder)
+
+    def weights(self, round: int | None = None) -> Tensors:
+        """The server's model after a round, the last one that has a checkpoint if not told, by the module's names.
 
         Raises:
             ConfigError: it has no checkpoint.
@@ -47,46 +69,65 @@ class Trained:
         return self._federation.model.state_dict(self._server(self._checkpoint(round))["theta"])
 
     def own_weights(self, client: int, round: int | None = None) -> Tensors:
-        """A client's own model after a round, the last one that has a checkpoint if not told; likewise.
+        """A client's own model after a round; likewise.
 
         Raises:
-            ConfigError: there is no such client, the round has no checkpoint, or clients keep no models.
+            ConfigError: there is no such client, the round has no checkpoint, or clients keep no models of the run's
+                kind.
         """
+        own, model = self._own_vector(client, round), self._federation.model
+        if form_of(own) != form_of(model.init()):
+            what = f"clients' own models of {self._config.method.name} are {form_of(own)}, no {form_of(model.init())}"
+            raise ConfigError("method", what, "own_logits() in the place of own_weights()")
+        return model.state_dict(own)
+
+    def own_logits(self, client: int, x: Tensor, round: int | None = None) -> Tensor:
+        """Logits of a client's own model for inputs, whatever it is made of; raises as own_weights does."""
+        with torch.no_grad():
+            return self._federation.method.predict(self._own_vector(client, round), x)
+
+    def _own_vector(self, client: int, round: int | None) -> Tensor:
         self._require(client)
         method, statistics, model = self._federation.method, self._federation.statistics, self._federation.model
         saved = self._checkpoint(round)
         first = self._federation.first_memory(method.init_client())
-        memory = saved.memory(lambda each: each == client, first).get(client, first)
+        memory = saved.memory(lambda each: each == client, first).get(client)
+        if memory is None and not self._begins_alike:
+            what = f"{client} has not taken part yet, and begins with what the notebook's module was"
+            raise ConfigError("client", what, "fl_ddp.load(folder, model=...) with the module as it was")
         server = self._server(saved)
-        own = method.own_model(server, memory, client)
+        own = method.own_model(server, first if memory is None else memory, client)
         if own is None and not statistics.are_local:
-            what = f"{type(method).__name__}'s clients keep no models of their own from round to round"
-            raise ConfigError("method", what, "one whose own_model() tells them: Ditto, FedPer, LocalOnly")
+            what = f"{self._config.method.name} tells of no models that clients keep from round to round"
+            raise ConfigError("method", what, "one with own_model(): Ditto, FedPer, LocalOnly")
         theta = server["theta"] if own is None else own
-        if form_of(theta) != form_of(server["theta"]):
-            what = f"of {type(method).__name__} gives {form_of(theta)}"
-            raise ConfigError("--method: own_model", what, f"{form_of(server['theta'])}, as the model has it")
-        return model.state_dict(model.put(theta, model.running, memory[OWN]) if statistics.are_local else theta)
+        if not statistics.are_local:
+            return theta
+        of_model, beside = theta[: model.num_params], theta[model.num_params :]
+        return torch.cat([model.put(of_model, model.running, (first if memory is None else memory)[OWN]), beside])
 
     def module(self, weights: Tensors) -> nn.Module:
-        """The run's module in evaluation mode, with these weights."""
-        federation, config = self._federation, self._config
-        known = {
-            "in_shape": federation.worlds.samples["x_train"].shape[1:],
-            "num_classes": len(federation.classes),
-            "num_tokens": federation.model.num_tokens,
-            "given": self._given,
-        }
-        with torch_seed(config.seed, Purpose.MODEL):
-            module = registry.build(config.model, **known)
-        assert isinstance(module, nn.Module)
+        """The run's module in evaluation mode, with these weights.
+
+        Raises:
+            ConfigError: the server's model has no running statistics that count.
+        """
+        if self._federation.statistics.are_local:
+            what = "local: each client keeps its own, and the server's model has none that count"
+            raise ConfigError("--running_statistics", what, "own_weights() of a client")
+        module = self._made()
         module.load_state_dict(weights)
         return module.eval()
 
     @property
     def tests(self) -> list[tuple[Tensor, Tensor]]:
         """The test set of each task, inputs as the model takes them."""
-        return [self._taken(each.samples) for each in self._federation.worlds.all_tests()]
+        return [_taken(each.samples, self._federation.model.dtype) for each in self._federation.worlds.all_tests()]
+
+    @property
+    def allowed(self) -> list[Tensor | None]:
+        """Among which labels [C] bool the samples of each task are classified; None for all."""
+        return [each.allowed for each in self._federation.worlds.all_tests()]
 
     def own_samples(self, client: int) -> OwnSamples:
         """A client's own samples in the round that was the last.
@@ -95,40 +136,97 @@ class Trained:
             ConfigError: there is no such client.
         """
         self._require(client)
-        world = self._federation.worlds.at(max([1, *self.rounds]) - 1)
+        world, dtype = self._federation.worlds.at(max([1, *self.checkpoints]) - 1), self._federation.model.dtype
         return (
-            *self._taken(world.train, torch.from_numpy(world.clients[client])),
-            *self._taken(world.own_samples, torch.from_numpy(world.local_test[client])),
+            *_taken(world.train, dtype, torch.from_numpy(world.clients[client])),
+            *_taken(world.own_samples, dtype, torch.from_numpy(world.local_test[client])),
         )
 
-    def _taken(self, samples: Samples, rows: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        x, y = (samples.x, samples.y) if rows is None else (samples.x[rows], samples.y[rows])
-        return samples.inputs(x, self._federation.model.dtype), y
-
-    def _require(self, client: int) -> None:
-        if not 0 <= client < self._config.clients:
-            raise ConfigError("client", f"{client} is none of the run", f"0 to {self._config.clients - 1}")
+    def _require(self, client: object) -> None:
+        if not isinstance(client, int) or not 0 <= client < self._config.clients:
+            raise ConfigError("client", f"{client!r} is none of the run", f"0 to {self._config.clients - 1}")
 
     def _checkpoint(self, round: int | None) -> checkpoint.Checkpoint:
-        there = self.rounds
+        there = self.checkpoints
         if not there or round not in (None, *there):
             what = f"{round} is of no checkpoint in {self._folder}" if there else f"{self._folder} has no checkpoint"
             accepted = ", ".join(map(str, there)) or "--checkpoint_every 1 where the run is made"
             raise ConfigError("round", what, accepted)
-        return checkpoint.load(self._folder, there[-1] if round is None else round)
+        return checkpoint.load(self._folder, there[-1] if round is None else round, verify=True)
 
     def _server(self, saved: checkpoint.Checkpoint) -> Tensors:
         return saved.server(self._federation.method.init())
 
     @cached_property
     def _config(self) -> Config:
-        config = from_file(self._folder / "config.yaml")
+        places = mapping_layer(self._places)
+        for key in places.keys() - set(_PLACES):
+            raise ConfigError(key, "does not say where data lie", " or ".join(_PLACES))
+        config = from_layers([layer(read_yaml(self._folder / "config.yaml")), places])
         return replace(config, compile=False, device="cpu", precision="float32", convolution="auto")
+
+    @property
+    def _begins_alike(self) -> bool:
+        """Whether the run's first model is known, not only one of its kind."""
+        return self._given is None or fingerprint(self._given) == self._config.model.init_args.get("sha256")
+
+    @cached_property
+    def _module(self) -> nn.Module | None:
+        """A module of a notebook's as the run has left it, but where it is as the run began with it."""
+        known = self._config.model.init_args
+        if (self._given is None) == ("sha256" not in known):
+            return self._as_left(self._given) if self._given is not None and not self._begins_alike else self._given
+        if self._given is None:
+            accepted = "fl_ddp.load(folder, model=...) with one of its kind"
+            raise ConfigError("model", f"was a {known['kind']} of a notebook, which alone has it", accepted)
+        raise ConfigError("model", f"is given, and the run's own is {self._config.model.name}", "none")
+
+    def _as_left(self, given: nn.Module) -> nn.Module:
+        module, file = deepcopy(given), self._folder / "model.safetensors"
+        try:
+            module.load_state_dict(load_file(file))
+        except (OSError, RuntimeError) as error:
+            what = f"is another module than {self._folder} began with ({one_line(error)})"
+            raise ConfigError("model", what, "one of its kind") from None
+        return module
+
+    def _made(self) -> nn.Module:
+        federation, config = self._federation, self._config
+        known = {
+            "in_shape": federation.worlds.samples["x_train"].shape[1:],
+            "num_classes": len(federation.classes),
+            "num_tokens": federation.model.num_tokens,
+            "given": self._module,
+        }
+        with torch_seed(config.seed, Purpose.MODEL):
+            module = registry.build(config.model, **known)
+        assert isinstance(module, nn.Module)
+        return module
 
     @cached_property
     def _federation(self) -> Federation:
         config = self._config
-        known = config.model.init_args.get("sha256")
-        if self._given is not None and known != fingerprint(self._given):
-            raise ConfigError("--model", f"is another module than {self._folder} began with", "the same, or none")
-        return build_federation(config, Ranks(0, 1, torch.device("cpu")), self._given)
+        federation = build_federation(config, Ranks(0, 1, torch.device("cpu")), self._module)
+        own_tests = federation.local_test if config.local_test else None
+        refuse_other_division(self._folder / "partition.json", SavedPartition(federation.clients, own_tests))
+        if self.checkpoints:
+            self._compare(checkpoint.load(self._folder, self.checkpoints[-1]).state, federation)
+        return federation
+
+    def _compare(self, known: Mapping[str, object], federation: Federation) -> None:
+        """Refuse other tasks than the run's, and tell of the user's code that was edited since."""
+        numerics, code = known.get("numerics", {}), known.get("code", {})
+        assert isinstance(numerics, dict) and isinstance(code, dict)
+        tasks = federation.worlds.sha256
+        if numerics.get("device") == "cpu" and known.get("tasks_sha256", tasks) != tasks:
+            what = "the run was made with other samples, inputs or labels in its tasks; restore its files"
+            raise ConfigError(self._folder, what)
+        now = users_code(self._config)
+        for file in (file for file, hashed in code.items() if now.get(file, hashed) != hashed):
+            warnings.warn(f"{file} is not as it was when the run was made; its models may do otherwise", stacklevel=2)
+
+
+def _taken(samples: Samples, dtype: torch.dtype, rows: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    """Copies of inputs, as a model takes them, and of targets; all of them, or of some rows."""
+    x, y = (samples.x, samples.y) if rows is None else (samples.x[rows], samples.y[rows])
+    return samples.inputs(x, dtype).clone(), y.clone()

@@ -65,6 +65,18 @@ def write_partition(path: Path, partition: SavedPartition) -> None:
     write_text(path, json.dumps(content))
 
 
+def refuse_other_division(path: Path, now: SavedPartition) -> None:
+    """Refuse another division of the data than the one that a run began with, which it wrote down.
+
+    Raises:
+        ConfigError: the two differ; or as read_partition.
+    """
+    before, after = ([*each.clients, *(each.local_test or [])] for each in (read_partition(path), now))
+    if len(before) != len(after) or not all(map(np.array_equal, before, after)):
+        what = "the run was started with another division of the data; restore the file or the data set "
+        raise ConfigError(path, f"{what}it was made from")
+
+
 def read_partition(path: Path) -> SavedPartition:
     """Read a partition.json; only clients must be in it.
 

@@ -34,12 +34,14 @@ class Work(NamedTuple):
         client: what to call a client in a message, before its number.
         order: ids of all ranks' clients, in the order of their rows.
         of: what is done with clients.
+        phase: of the stopwatch.
     """
 
     hook: str
     client: str
     order: Indices
     of: Callable[[Indices], tuple[Group, Upload]]
+    phase: str = "training"
 
 
 class Made(NamedTuple):
@@ -117,7 +119,7 @@ class Exchange:
             for groups in self.parts(hand):
                 self._stop.check()
                 again = partial(in_this_thread, work.of, groups[0])
-                with watch.phase("training"), self._hooks.keyed(work.hook, "group.keys", again):
+                with watch.phase(work.phase), self._hooks.keyed(work.hook, "group.keys", again):
                     done = self._workers.map(work.of, groups)
                 with watch.phase("summing"):
                     for (group, upload), shares in zip(done, self._workers.map(of_group, done), strict=True):

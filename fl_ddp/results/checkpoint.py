@@ -211,15 +211,18 @@ def newest(run: Path) -> Newest:
     return Newest(None, warnings)
 
 
-def load(run: Path, round: int) -> Checkpoint:
-    """The checkpoint after a round, which newest() verified on another rank.
+def load(run: Path, round: int, *, verify: bool = False) -> Checkpoint:
+    """The checkpoint after a round, which newest() verified on another rank, or which is verified here.
 
     Raises:
-        ConfigError: it is not there.
+        ConfigError: it is not there; or it was edited.
     """
     folder = run / "checkpoints" / f"round_{round:06d}"
     try:
-        return _read(folder)
+        found = _read(folder)
+        if verify:
+            _verify(folder)
+        return found
     except _CutShortError as error:
         raise ConfigError(folder, f"cannot be used ({error}); do all ranks see the same run folder?") from error
 
@@ -227,6 +230,12 @@ def load(run: Path, round: int) -> Checkpoint:
 def rounds(run: Path) -> list[int]:
     """After which a run has checkpoints, ascending."""
     return [_round(folder) for folder in _folders(run)]
+
+
+def best(run: Path) -> int | None:
+    """The round of the best model that was saved; None if none of them was evaluated."""
+    pointer = run / "checkpoints" / "best"
+    return _round(Path(pointer.read_text().strip())) if pointer.is_file() else None
 
 
 def _write(path: Path, tensors: Tensors) -> None:

@@ -23,9 +23,10 @@ class ClientScores:
         client: id.
         samples: that it trains on.
         test_samples: of its own.
-        received: accuracy, or the loss's score, of the global model that it received; None where that cannot be tested.
+        received: accuracy, or the loss's score, of the model that it received, or has kept; None where that cannot be
+            tested.
         own: of its own model after local training; None for a client that did not train.
-        received_loss: mean loss, of the received model.
+        received_loss: mean loss, of that model.
         own_loss: of its own.
     """
 

@@ -27,11 +27,12 @@ class Summary:
         best_accuracy: the highest one of any round.
         forgetting: what the classes have lost since each one's best round, on average; None before round 1.
         loss: on the test set.
-        initial_accuracy: of the model received, mean over the clients' own test samples; None without such.
+        initial_accuracy: of the model received, or of their own where clients keep such, before they train, mean over
+            the clients' own test samples; None without such.
         personalised_accuracy: of the cohort's models after local training, likewise.
-        initial_accuracy_cohort: of the model received, mean over the cohort alone.
+        initial_accuracy_cohort: likewise, mean over the cohort alone.
         personalised_accuracy_all: of all clients' models after local training; None unless all were asked for.
-        initial_accuracy_deviation: standard deviation of the received model's accuracy over the clients.
+        initial_accuracy_deviation: standard deviation of that accuracy over the clients.
         initial_accuracy_worst: its mean over the tenth of the clients with the lowest, at least one.
         personalised_accuracy_deviation: of the clients' own models, over all that trained: of the same clients as
             personalised_accuracy_all is, where all were asked for.

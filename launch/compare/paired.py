@@ -22,10 +22,12 @@ class Paired:
     Attributes:
         by_seed: of the seeds that both have.
         better: in how many of them the first of the two is.
+        after: round after which both were read, where one of them went on; None where none did.
     """
 
     by_seed: Mapping[int, float]
     better: int
+    after: int | None = None
 
     @property
     def mean(self) -> float:
@@ -79,22 +81,31 @@ class Against:
             raise ConfigError("--against", f"{self.text} is of {values}", f"{self.text},{keys[0]}=VALUE, one of them")
         return found[0] if found else None
 
-    def paired(self, of: Replicates, metric: Metric) -> Paired | None:
-        """One setting's differences from what it is compared with; None if that is itself, or nothing is known yet.
+    def paired(self, of: Replicates, metric: Metric) -> Paired | str:
+        """One setting's differences from what it is compared with, or why there are none; nothing of that itself.
 
         Raises:
             ConfigError: there are several to compare it with.
         """
         beside = self.baseline(of)
-        if beside is None or beside is of or not (of.ended and beside.ended):
-            return None
-        ours, theirs = of.by_seed(metric), beside.by_seed(metric)
+        if beside is of:
+            return ""
+        if beside is None:
+            return "no setting with all else alike"
+        if not (of.ended and beside.ended):
+            return "not finished yet"
+        # rounds that were asked for are a setting as any other
+        after = min(of.last, beside.last) if "rounds" not in self.values else None
+        ours, theirs = of.by_seed(metric, after), beside.by_seed(metric, after)
         common = sorted(ours.keys() & theirs.keys())
-        if not common or any(each[seed].missed for each in (ours, theirs) for seed in common):
-            return None
+        if not common:
+            return "no seed in common"
+        if any(each[seed].missed for each in (ours, theirs) for seed in common):
+            return "a target that was missed"
         differences = {seed: ours[seed].value - theirs[seed].value for seed in common}
         sign = -1 if metric.less_is_better else 1
-        return Paired(differences, sum(sign * each > 0 for each in differences.values()))
+        cut = after if of.last != beside.last and metric.target is None else None
+        return Paired(differences, sum(sign * each > 0 for each in differences.values()), cut)
 
     def _of(self, replicates: Replicates) -> dict[str, str]:
         return dict(zip(self.design.keys, replicates.values, strict=True))

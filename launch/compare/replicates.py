@@ -72,8 +72,12 @@ class Replicates:
     @property
     def compared(self) -> tuple[Run, ...]:
         """Runs that count and have begun, all as they were after the last round that they share."""
-        begun, last = self._begun, self.last
-        return tuple(replace(run, curves={k: _until(last, curve) for k, curve in run.curves.items()}) for run in begun)
+        return self.after(self.last)
+
+    def after(self, last: int) -> tuple[Run, ...]:
+        """Runs that count and have begun, as they were after a round."""
+        curves = ({k: _until(last, curve) for k, curve in run.curves.items()} for run in self._begun)
+        return tuple(replace(run, curves=cut) for run, cut in zip(self._begun, curves, strict=True))
 
     @property
     def shortened(self) -> bool:
@@ -88,10 +92,11 @@ class Replicates:
         """A metric of the compared runs that have it; rounds to a target only once each run that counts has told."""
         return [*self.by_seed(metric).values()]
 
-    def by_seed(self, metric: Metric) -> dict[int, Reading]:
-        """The same by seed."""
+    def by_seed(self, metric: Metric, last: int | None = None) -> dict[int, Reading]:
+        """The same by seed; as after a round, if it is told."""
         if metric.target is None:
-            read = {run.seed: read_off(metric, run.curve(metric.quantity), ended=True) for run in self.compared}
+            compared = self.after(self.last if last is None else last)
+            read = {run.seed: read_off(metric, run.curve(metric.quantity), ended=True) for run in compared}
         else:
             read = dict(zip((run.seed for run in self.counted), self._rounds_to(metric), strict=True))
         known = {seed: each for seed, each in read.items() if each is not None}

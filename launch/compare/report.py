@@ -95,8 +95,7 @@ def as_csv(results: Results) -> str:
         parts += [part for values in costs for part in (mean(values), spread(values))]
         if results.against:
             beside = results.against.paired(replicates, results.metrics[0])
-            low, high = (beside and beside.interval) or (None, None)
-            parts += [beside.mean, low, high, len(beside.by_seed), beside.better] if beside else [None] * 5
+            parts += _in_columns(beside) if isinstance(beside, Paired) else [None] * 5
         table.writerow((*replicates.values, len(replicates.runs), *states, min(rounds), max(rounds), *parts))
     return text.getvalue()
 
@@ -120,9 +119,30 @@ def _table(results: Results) -> TextTable:
     return TextTable(head, rows, flush_left=len(results.design.keys))
 
 
-def _difference(found: Paired | None, metric: Metric) -> tuple[str, str]:
+def _in_columns(found: Paired) -> list[object]:
+    return [found.mean, *(found.interval or (None, None)), len(found.by_seed), found.better]
+
+
+def _difference(found: Paired | str, metric: Metric) -> tuple[str, str]:
     """How far a setting is from what it is compared with, and in how many seeds it is better."""
-    return (found.shown(metric.unit), f"{found.better} of {len(found.by_seed)}") if found else ("-", "-")
+    if isinstance(found, str):
+        return "-", "-"
+    return found.shown(metric.unit), f"{found.better} of {len(found.by_seed)}"
+
+
+def _notes_on(there: Against, metric: Metric) -> list[str]:
+    """What the differences are, where there is none, and after which rounds they are where one setting went on."""
+    notes = [
+        f"vs {there.text}: the mean over seeds of the difference in each, by {metric.text}, and its 95 % confidence "
+        "interval (Student's t)"
+    ]
+    for each in there.design.sets:
+        whose, found = ", ".join(filter(None, each.values)), there.paired(each, metric)
+        if isinstance(found, str) and found:
+            notes.append(f"{whose}: nothing to compare it with, {found}")
+        elif isinstance(found, Paired) and found.after is not None:
+            notes.append(f"{whose}: both as after round {found.after} in the comparison")
+    return notes
 
 
 def _number(replicates: Replicates, metric: Metric) -> str:
@@ -141,10 +161,7 @@ def _notes(results: Results) -> list[str]:
     if results.best:
         notes.append(f"*: best by {results.metrics[0].text}")
     if results.against:
-        notes.append(
-            f"vs {results.against.text}: the mean over seeds of the difference in each, by {results.metrics[0].text}, "
-            "and its 95 % confidence interval (Student's t)"
-        )
+        notes += _notes_on(results.against, results.metrics[0])
     if not all(each.ended for each in results.design.sets):
         notes.append("in brackets: so far, the run of no seed is finished; after the last round that all of them have")
     if any(each.ended and each.states.get("finished") != len(each.runs) for each in results.design.sets):

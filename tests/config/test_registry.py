@@ -154,11 +154,17 @@ def test_a_model_may_come_from_a_function(folder: Path) -> None:
 
 METHODS = """
 from dataclasses import dataclass
+from typing import ClassVar
 from fl_ddp.api import FedAvg, NonNegative
 
 class Bare(FedAvg):
     mu: NonNegative = 0.1
     nu = 0.1
+    neutral = {}
+    shared: ClassVar[float] = 0.1
+
+    @property
+    def half(self): return 0.5
 
 @dataclass(frozen=True)
 class Typed(Bare):
@@ -166,13 +172,21 @@ class Typed(Bare):
     tau: NonNegative = 0.1
 
     def sigma(self): ...
+
+class Sub(Bare): pass
 """
+BARE = "Bare declares mu, an option once @dataclass(frozen=True) stands above it"
 
 
 @pytest.mark.parametrize(
     ("option", "message"),
     [
-        ("Bare --method.mu", "Bare declares mu, an option once @dataclass(frozen=True) stands above the class"),
+        ("Bare --method.mu", BARE),
+        ("Sub --method.mu", BARE),
+        ("Bare --method.neutral", "Bare has weights, server_lr"),
+        ("Bare --method.shared", "Bare has weights, server_lr"),
+        ("Bare --method.half", "Bare has weights, server_lr"),
+        ("Bare --method.__doc__", "Bare has weights, server_lr"),
         ("Bare --method.nu", "Bare sets nu, an option once it has a type, nu: float = ..., in a dataclass"),
         ("Typed --method.rho", "Typed sets rho, an option once it has a type, rho: float = ..., in a dataclass"),
         ("Typed --method.sigma", "Typed has weights, server_lr, tau"),
@@ -183,6 +197,8 @@ def test_what_a_class_declares_and_is_no_option_is_told(option: str, message: st
     with pytest.raises(ConfigError) as told:
         parse(["--method", *f"own_methods.py:{option} 1".split()])
     assert str(told.value).endswith(f"unknown option; {message}")
+    with pytest.raises(ConfigError, match=r"--method.proxy: unknown option; FedAvg has weights, server_lr$"):
+        parse(["--method", "FedAvg", "--method.proxy", "1"])
     assert parse(["--method", "own_methods.py:Typed", "--method.tau", "1"]).method.init_args["tau"] == 1
 
 

@@ -11,8 +11,8 @@ import pytest
 from written_runs import Written, design_in
 
 from fl_ddp.errors import ConfigError
-from launch.compare.paired import against
-from launch.numbers.metric import parse_metric
+from launch.compare.paired import Against, Paired, against
+from launch.numbers.metric import Metric, parse_metric
 from launch.results import main
 
 FINAL = parse_metric("final")
@@ -34,29 +34,36 @@ def written(values: Mapping[str, Sequence[float]], **options: object) -> dict[st
 def test_differences_are_of_the_same_seeds(tmp_path: Path) -> None:
     design = design_in(tmp_path, written({"FedAvg": [0.50, 0.60, 0.70], "Scaffold": [0.52, 0.63, 0.71, 0.1]}))
     there = against("method=FedAvg", design)
-    found = there.paired(design.sets[1], FINAL)
-    assert found and found.by_seed == pytest.approx({0: 2.0, 1: 3.0, 2: 1.0}) and found.better == 3
+    found = differences(there, 1)
+    assert found.by_seed == pytest.approx({0: 2.0, 1: 3.0, 2: 1.0}) and found.better == 3
     assert found.mean == pytest.approx(2.0)
     half = T_OF_THREE * 1.0 / sqrt(3)
     assert found.interval == pytest.approx((2 - half, 2 + half))
     assert found.shown("percent") == f"+2.00 [{2 - half:+.2f}, {2 + half:+.2f}]"
-    assert there.paired(design.sets[0], FINAL) is None, "it is compared with itself"
+    assert there.paired(design.sets[0], FINAL) == "", "it is compared with itself"
+
+
+def differences(there: Against, number: int, metric: Metric = FINAL) -> Paired:
+    """Of a setting."""
+    found = there.paired(there.design.sets[number], metric)
+    assert isinstance(found, Paired)
+    return found
 
 
 def test_less_is_better_where_less_is_better(tmp_path: Path) -> None:
     design = design_in(tmp_path, written({"FedAvg": [0.50, 0.60], "Scaffold": [0.52, 0.5]}))
-    found = against("method=FedAvg", design).paired(design.sets[1], parse_metric("rounds_to 0.51"))
-    assert found is None, "FedAvg's first seed never gets there"
-    found = against("method=Scaffold", design).paired(design.sets[0], parse_metric("rounds_to 0.5"))
-    assert found and found.by_seed == {0: 0.0, 1: 0.0} and found.better == 0
+    missed = against("method=FedAvg", design).paired(design.sets[1], parse_metric("rounds_to 0.51"))
+    assert missed == "a target that was missed", "by FedAvg's first seed"
+    found = differences(against("method=Scaffold", design), 0, parse_metric("rounds_to 0.5"))
+    assert found.by_seed == {0: 0.0, 1: 0.0} and found.better == 0
     forgetting = {
         f"{method}{seed}": Written({"method": method, "seed": seed}, [0.5, 0.5], forgetting=[0.0, lost])
         for method, of in (("FedAvg", (0.2, 0.3)), ("Scaffold", (0.1, 0.25)))
         for seed, lost in enumerate(of)
     }
     design = design_in(tmp_path / "forgetting", forgetting)
-    found = against("method=FedAvg", design).paired(design.sets[1], parse_metric("final of forgetting"))
-    assert found and found.by_seed == pytest.approx({0: -10.0, 1: -5.0}) and found.better == 2
+    found = differences(against("method=FedAvg", design), 1, parse_metric("final of forgetting"))
+    assert found.by_seed == pytest.approx({0: -10.0, 1: -5.0}) and found.better == 2
 
 
 def test_all_else_must_be_alike_but_for_the_options_of_what_is_named(tmp_path: Path) -> None:
@@ -69,7 +76,7 @@ def test_all_else_must_be_alike_but_for_the_options_of_what_is_named(tmp_path: P
     design = design_in(tmp_path, runs)
     assert design.names == ("alpha", "method", "mu")
     found = {each.values: against("method=FedAvg", design).paired(each, FINAL) for each in design.sets}
-    gains = {values: each and round(each.mean, 9) for values, each in found.items()}
+    gains = {values: round(each.mean, 9) if isinstance(each, Paired) else None for values, each in found.items()}
     assert gains == {
         ("0.1", "FedAvg", ""): None, ("1", "FedAvg", ""): None,
         ("0.1", "FedProx", "1"): 1.0, ("0.1", "FedProx", "2"): 2.0,
@@ -78,18 +85,51 @@ def test_all_else_must_be_alike_but_for_the_options_of_what_is_named(tmp_path: P
     with pytest.raises(ConfigError, match=r"method=FedProx is of method.mu=1 and method.mu=2; accepted: .*method.mu=V"):
         against("method=FedProx", design).paired(design.sets[0], FINAL)
     found = {each.values: against("method=FedProx,mu=1", design).paired(each, FINAL) for each in design.sets}
-    assert [values for values, each in found.items() if each and each.mean == pytest.approx(1)] == [
+    assert [values for values, each in found.items() if isinstance(each, Paired) and each.mean == pytest.approx(1)] == [
         ("0.1", "FedProx", "2"), ("1", "FedProx", "2"),
     ]  # fmt: skip
 
 
 def test_equal_differences_have_no_width_and_one_seed_no_interval(tmp_path: Path) -> None:
     design = design_in(tmp_path, written({"FedAvg": [0.5, 0.5], "Scaffold": [0.625, 0.625]}))
-    found = against("method=FedAvg", design).paired(design.sets[1], FINAL)
-    assert found and found.interval == (12.5, 12.5)
+    assert differences(against("method=FedAvg", design), 1).interval == (12.5, 12.5)
     design = design_in(tmp_path / "one", written({"FedAvg": [0.5], "Scaffold": [0.25]}))
-    found = against("method=FedAvg", design).paired(design.sets[1], FINAL)
-    assert found and found.interval is None and found.shown("percent") == "-25.00" and found.better == 0
+    found = differences(against("method=FedAvg", design), 1)
+    assert found.interval is None and found.shown("percent") == "-25.00" and found.better == 0
+
+
+def test_both_are_read_after_the_same_round(tmp_path: Path) -> None:
+    curves = {"FedAvg": ([0.1, 0.2, 0.9], [0.1, 0.2, 0.8]), "Scaffold": ([0.1, 0.2, 0.9], [0.1, 0.3])}
+    runs = {
+        f"{method}{seed}": Written({"method": method, "seed": seed}, curve)
+        for method, of in curves.items()
+        for seed, curve in enumerate(of)
+    }
+    design = design_in(tmp_path, runs)
+    found = differences(against("method=FedAvg", design), 1)
+    assert found.by_seed == pytest.approx({0: 0.0, 1: 10.0}) and found.after == 2
+    longer = {f"{n}{seed}": Written({"seed": seed}, [0.1, 0.2, 0.5][:n]) for n in (2, 3) for seed in (0, 1)}
+    design = design_in(tmp_path / "rounds", longer)
+    found = differences(against("rounds=2", design), 1)
+    assert found.by_seed == pytest.approx({0: 30.0, 1: 30.0}) and found.after is None, "that is what is asked for"
+
+
+def test_where_nothing_can_be_compared_it_is_told_why(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    runs = {
+        "a": Written({"method": "FedAvg", "lr": 0.1}, [0.5, 0.5]),
+        "b": Written({"method": "Scaffold", "lr": 0.2}, [0.5, 0.5]),
+        "c": Written({"method": "FedDyn", "lr": 0.1}, [0.5], rounds=2),
+        "d": Written({"method": "FedNova", "lr": 0.1, "seed": 1}, [0.5, 0.5]),
+    }
+    design_in(tmp_path, runs)
+    assert main([str(tmp_path), "--against", "method=FedAvg"]) == 0
+    said = capsys.readouterr().out
+    for whose, why in (
+        ("Scaffold, 0.2", "no setting with all else alike"),
+        ("FedDyn, 0.1", "not finished yet"),
+        ("FedNova, 0.1", "no seed in common"),
+    ):
+        assert f"{whose}: nothing to compare it with, {why}\n" in said
 
 
 @pytest.mark.parametrize(

@@ -80,11 +80,38 @@ def test_images_of_pillows_are_pixels_and_classes_have_their_names(tmp_path: Pat
     assert y.tolist() == labels[60:]
 
 
+def test_names_of_classes_count_where_there_is_one_for_each(tmp_path: Path) -> None:
+    images = [Image.new("L", (8, 8), 20 * number) for number in range(12)]
+    two = (Pictures(images, [number % 2 for number in range(12)]),) * 2
+    run = fl_ddp.simulate(SHARED, data=two, clients=2, cohort=2, partition="IID", out=str(tmp_path))
+    assert list(run["class_accuracy"]) == ["0", "1"], "of three names that the data set has"
+
+
+def test_narrow_floats_are_taken(tmp_path: Path) -> None:
+    x, y = digits()
+    narrow = (TensorDataset(x[:700].bfloat16(), y[:700]), TensorDataset(x[700:].bfloat16(), y[700:]))
+    ours = fl_ddp.simulate(SHARED, data=narrow, out=str(tmp_path / "a"))
+    data = (x[:700].bfloat16(), y[:700], x[700:].bfloat16(), y[700:])
+    assert numbers(Path(ours["folder"])) == numbers(
+        Path(fl_ddp.simulate(SHARED, data=data, out=str(tmp_path / "b"))["folder"])
+    )
+
+
 @pytest.mark.parametrize(
     ("data", "message"),
     [
         ((TensorDataset(torch.eye(4)),) * 2, "data: train: sample 0 is tuple; accepted: (input, label)"),
-        ((Endless(), Endless()), "data: train: Endless does not know how many samples it has; accepted: "),
+        (
+            (Endless(), Endless()),
+            "data: train: Endless does not tell how many samples it has, or gives ",
+        ),
+        ((TensorDataset(torch.eye(4).to_sparse(), torch.arange(4)),) * 2, "data: train: sample 0 is float32 [4] that"),
+        ((Pictures([[1, [2]]], [0]),) * 2, "data: train: sample 0 is no array (setting an array element"),  # type: ignore[list-item]
+        ((Pictures([Image.new("P", (8, 8))], [0]),) * 2, "data: train: sample 0 is an image with a palette; accepted"),
+        (
+            (Pictures([Image.new("L", (8, 8)), np.zeros((8, 8))], [0, 1]),) * 2,  # type: ignore[list-item]
+            "data: train: its inputs are uint8 and float64; accepted: a transform to one type",
+        ),
         ((TensorDataset(torch.eye(4), torch.arange(4)),) * 3, "data: 3 data sets; accepted: (train, test)"),
         (TensorDataset(torch.eye(4), torch.arange(4)), "data: TensorDataset; accepted: (x, y, x_test, y_test), "),
         (torch.eye(4), "data: Tensor; accepted: (x, y, x_test, y_test), torch's data sets (train, test), "),
@@ -93,7 +120,7 @@ def test_images_of_pillows_are_pixels_and_classes_have_their_names(tmp_path: Pat
             (Pictures([Image.new("L", (8, 8)), Image.new("L", (8, 9))], [0, 1]),) * 2,
             "data: train: its samples are not alike (all input arrays must have the same shape); accepted: a transform",
         ),
-        ((Pictures([{}], [0]),) * 2, "data: train: sample 0 is dict and int; accepted: numbers, arrays, tensors"),  # type: ignore[list-item]
+        ((Pictures([{}], [0]),) * 2, "data: train: sample 0 is dict; accepted: numbers, arrays, tensors"),  # type: ignore[list-item]
     ],
 )
 def test_what_is_no_data_set_is_told(data: object, message: str, tmp_path: Path) -> None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from launching import SMALL, one_thread
@@ -16,7 +17,7 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 
 import fl_ddp
-from fl_ddp.api import FedAvg, Tensors
+from fl_ddp.datasets.digits import Digits
 from fl_ddp.errors import ConfigError
 from fl_ddp.notebook.result import Result
 
@@ -77,12 +78,20 @@ def test_a_run_is_what_it_was_when_it_ended(tmp_path: Path) -> None:
     assert share_right(run.model, x, y) == run["accuracy"], "what simulate() gives has a model, too"
 
 
+def rows_of(file: Path) -> list[dict[str, str]]:
+    """Of a table."""
+    with file.open(newline="") as told:
+        return list(csv.DictReader(told))
+
+
 def test_tables_are_rows(tmp_path: Path) -> None:
     run = fl_ddp.load(folder(made(tmp_path, forgetting_every=1)))
-    for rows, file in ((run.history, "metrics"), (run.clients, "clients"), (run.forgetting_degrees, "forgetting")):
-        with (tmp_path / "run" / f"{file}.csv").open(newline="") as told:
-            expected = list(csv.DictReader(told))
-        assert len(rows) == len(expected) > 0
+    for found, file in ((run.history, "metrics"), (run.clients, "clients"), (run.forgetting_degrees, "forgetting")):
+        told = rows_of(tmp_path / "run" / f"{file}.csv")
+        assert len(found) == len(told) > 0
+        for name in set(told[0]) - {"class"}:
+            numbers = [float(row[name]) if row[name] else math.nan for row in told]
+            assert np.array_equal(np.array(found[name], float), numbers, equal_nan=True)
     assert len(run.tasks) == 0
     assert run.partition == json.loads((tmp_path / "run" / "partition.json").read_text())
 
@@ -109,36 +118,75 @@ def test_models_of_rounds_are_those_that_were_saved(tmp_path: Path) -> None:
 
     given = {**OWN, "keep_checkpoints": 2, "rounds": 4, "out": str(tmp_path)}
     run = fl_ddp.simulate(given, callbacks=[see], eval_every=4)
-    assert run.rounds == [3, 4]
+    assert run.checkpoints == [3, 4]
     assert same(run.weights_after(3), seen[3]) and same(run.weights_after(4), seen[4])
     assert same(run.weights_after(4), run.weights)
     with pytest.raises(ConfigError, match=r"round: 2 is of no checkpoint in .*run; accepted: 3, 4"):
         run.weights_after(2)
 
 
+def test_the_best_model_is_that_of_the_best_evaluation(tmp_path: Path) -> None:
+    run = made(tmp_path, rounds=8, keep_checkpoints=1, lr=0.5)
+    accuracies = [row["accuracy"] for row in rows_of(tmp_path / "run" / "metrics.csv")]
+    best = accuracies.index(max(accuracies, key=float)) + 1
+    assert best < 8, "the last one is kept anyway"
+    assert run.best_round == best and run.checkpoints == [best, 8]
+    model = run.model
+    model.load_state_dict(run.weights_after(best))
+    assert share_right(model, *run.tests[0]) == run["best_accuracy"]
+    assert same(run.model.state_dict(), run.weights), "another module each time"
+    assert made(tmp_path, rounds=0, name="none").best_round is None
+
+
 def test_models_of_tasks_do_on_their_tests_as_told(tmp_path: Path) -> None:
     stream = {"stream": "Permuted", "stream.tasks": 2, "stream.task_rounds": 1, "rounds": 2}
     run = fl_ddp.load(folder(made(tmp_path, local_test=0, **stream)))
     told = [[float(each) for each in row] for row in run["task_accuracy"]]
+    model = run.model
     for finished in (1, 2):
-        run.model.load_state_dict(run.weights_after(finished))
-        assert [share_right(run.model, x, y) for x, y in run.tests] == told[finished]
+        model.load_state_dict(run.weights_after(finished))
+        assert [share_right(model, x, y) for x, y in run.tests] == told[finished]
     assert len(run.tasks) > 0
     last, first = (each.own_samples(3)[0].flatten(1) for each in (run, made(tmp_path, local_test=0, name="static")))
     assert not torch.equal(last, first) and torch.equal(last.sort(1).values, first.sort(1).values)
 
 
+def test_labels_that_a_known_head_leaves_out_do_not_count(tmp_path: Path) -> None:
+    stream = {"stream": "ClassGroups", "stream.tasks": 2, "stream.scenario": "task", "stream.task_rounds": 1}
+    run = made(tmp_path, local_test=0, rounds=2, partition="IID", **{**stream, "stream.size": 5})
+    told = [float(each) for each in run["task_accuracy"][2]]
+    model, found = run.model, []
+    for (x, y), allowed in zip(run.tests, run.allowed, strict=True):
+        assert allowed is not None and int(allowed.sum()) == 5
+        logits = model(x)[1].masked_fill(~allowed, -torch.inf)
+        found.append(float((logits.argmax(1) == y).double().mean()))
+    assert found == told
+    assert made(tmp_path, name="static", rounds=0).allowed == [None]
+
+
+def test_samples_are_those_of_the_partition(tmp_path: Path) -> None:
+    run = made(tmp_path, local_test_from="test", rounds=1)
+    data = Digits().load("classes")
+    for client in range(12):
+        x, y, x_test, y_test = run.own_samples(client)
+        rows, tested = run.partition["clients"][client], run.partition["local_test"][client]
+        assert torch.equal(x, torch.from_numpy(data.x_train[rows]))
+        assert y.tolist() == data.y_train[rows].tolist()
+        assert torch.equal(x_test, torch.from_numpy(data.x_test[tested]))
+        assert y_test.tolist() == data.y_test[tested].tolist()
+
+
 @pytest.mark.parametrize("method", KEPT)
 def test_clients_own_models_are_those_that_were_tested(method: str, tmp_path: Path) -> None:
     run = made(tmp_path, method=method, cohort=12)
-    with (tmp_path / "run" / "clients.csv").open(newline="") as file:
-        rows = [row for row in csv.DictReader(file) if row["round"] == "3" and row["own_accuracy"]]
+    told, model = rows_of(tmp_path / "run" / "clients.csv"), run.model
+    rows = [row for row in told if row["round"] == "3" and row["own_accuracy"]]
     assert len(rows) == 12
     for row in rows:
         client = int(row["client"])
-        run.model.load_state_dict(run.own_weights(client))
+        model.load_state_dict(run.own_weights(client))
         _, _, x, y = run.own_samples(client)
-        assert share_right(run.model, x, y) == pytest.approx(float(row["own_accuracy"]), abs=1e-9)
+        assert share_right(model, x, y) == pytest.approx(float(row["own_accuracy"]), abs=1e-9)
 
 
 @pytest.mark.parametrize("method", WITH_A_PART)
@@ -164,50 +212,23 @@ def test_clients_of_fedpac_have_the_heads_that_are_mixed_for_them(tmp_path: Path
         assert torch.equal(torch.cat([run.own_weights(client)[name].flatten() for name in head]), heads[client])
 
 
-@dataclass(frozen=True)
-class Halved(FedAvg):
-    """Says that a client's own model is a part of one."""
-
-    def own_model(self, server: Tensors, memory: Tensors, client: int) -> Tensor:
-        """Half of it."""
-        return server["theta"][:10]
-
-
-def test_what_is_no_model_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"own_model: of Halved gives float32 \[10\]; accepted: float32 \[\d+\]"):
-        made(tmp_path, method=Halved, rounds=1).own_weights(0)
+def test_what_is_no_model_of_the_run_is_refused(tmp_path: Path) -> None:
+    message = r"method: clients' own models of FedRoD are float32 \[1380\], no float32 \[1210\]; "
+    with pytest.raises(ConfigError, match=message):
+        made(tmp_path, method="FedRoD", rounds=1).own_weights(0)
 
 
 def test_clients_own_statistics_are_in_their_models(tmp_path: Path) -> None:
     given = {key: value for key, value in OWN.items() if key != "model.hidden"}
-    net = Normed()
-    run = fl_ddp.simulate(given, model=net, running_statistics="local", cohort=12, rounds=1, out=str(tmp_path))
-    means = [run.own_weights(client)["norm.running_mean"] for client in range(12)]
-    assert not torch.equal(means[0], means[1])
-    assert torch.equal(run.own_weights(0)["head.weight"], run.weights["head.weight"])
-    with pytest.raises(ConfigError, match="was a Normed of a notebook"):
-        fl_ddp.load(folder(run)).model  # noqa: B018
-    assert same(fl_ddp.load(folder(run), model=net).own_weights(1), run.own_weights(1))
-    with pytest.raises(ConfigError, match="--model: is another module than"):
-        fl_ddp.load(folder(run), model=Normed()).model  # noqa: B018
-
-
-def test_what_is_not_there_is_told(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"nowhere: is not the folder of a run"):
-        fl_ddp.load(tmp_path / "nowhere")
-    run = made(tmp_path)
-    with pytest.raises(ConfigError, match=r"method: FedAvg's clients keep no models of their own"):
-        run.own_weights(0)
-    with pytest.raises(ConfigError, match=r"client: 12 is none of the run; accepted: 0 to 11"):
-        run.own_samples(12)
-    assert Result().tests == [] and Result().rounds == []
-
-
-def test_a_run_without_results_has_what_it_has_so_far(tmp_path: Path) -> None:
-    run = made(tmp_path)
-    (tmp_path / "run" / "summary.json").unlink()
-    (tmp_path / "run" / "model.safetensors").unlink()
-    found = fl_ddp.load(tmp_path / "run")
-    assert found == {"folder": str(tmp_path / "run")}
-    assert same(found.weights_after(3), found.weights) and len(found.history) == 3
-    assert run["rounds"] == 3
+    options: Mapping[str, object] = {"running_statistics": "local", "cohort": 6, "rounds": 1, "out": str(tmp_path)}
+    run = fl_ddp.simulate({**given, **options, "model": Normed})
+    kept = load_file(tmp_path / "run" / "checkpoints" / "round_000001" / "memory.0.safetensors")
+    took_part, first = kept["ids"].tolist(), torch.cat([torch.zeros(12), torch.ones(12)])
+    assert len(took_part) == 6
+    for client in range(12):
+        own = run.own_weights(client)
+        expected = kept["running_statistics"][took_part.index(client)] if client in took_part else first
+        assert torch.equal(torch.cat([own["norm.running_mean"], own["norm.running_var"]]), expected)
+        assert torch.equal(own["head.weight"], run.weights["head.weight"])
+    with pytest.raises(ConfigError, match="--running_statistics: local: each client keeps its own"):
+        run.model  # noqa: B018

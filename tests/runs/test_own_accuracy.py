@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import csv
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from launching import SMALL
 
+import fl_ddp
+from fl_ddp.api import FedAvg, Tensors
 from fl_ddp.check.runs import SETTINGS, SOLO, play
+from fl_ddp.config import registry
 from fl_ddp.config.command_line import from_mapping
 from fl_ddp.engine.lanes import Spread, one_by_one
 from fl_ddp.engine.samples import Samples
+from fl_ddp.errors import ConfigError
 from fl_ddp.federation import build_federation
 from fl_ddp.network.flat_model import FlatModel
 from fl_ddp.ranks.cohort import cohort
@@ -161,6 +168,64 @@ def test_own_test_samples_may_be_of_the_test_set() -> None:
     assert record.initial_accuracy == pytest.approx(np.mean(right), abs=1e-12)
     assert record.initial_accuracy and record.personalised_accuracy
     assert record.personalised_accuracy > record.initial_accuracy
+
+
+OWN = ("Ditto", "FedALA", "FedBN", "FedFomo", "FedPAC", "FedPer", "FedRep", "FedRoD", "LocalOnly")
+"""Methods whose clients keep models, or parts of them, of their own."""
+
+
+def test_methods_that_keep_models_are_known() -> None:
+    known = registry.known("method").items()
+    assert tuple(name for name, owner in known if getattr(owner, "own_model", None) is not FedAvg.own_model) == OWN
+
+
+@pytest.mark.parametrize("method", OWN)
+def test_before_they_train_clients_are_tested_with_what_they_have(method: str, tmp_path: Path) -> None:
+    """For all clients, also those that never took part, what the checkpoint before has of them."""
+    model = {"model": f"{__name__}.Normed"} if method == "FedBN" else {"model.hidden": 16}
+    settings = {key: value for key, value in SMALL.items() if key != "model.hidden"} | model
+    run = fl_ddp.simulate({**settings, "method": method, "cohort": 3, "local_test": 0.3, "out": str(tmp_path)})
+    with (tmp_path / "run" / "clients.csv").open(newline="") as file:
+        rows = [row for row in csv.DictReader(file) if row["round"] == "3" and row["received_accuracy"]]
+    assert len(rows) == 12 and len({row["received_accuracy"] for row in rows}) > 1
+    for row in rows:
+        _, _, x, y = run.own_samples(int(row["client"]))
+        logits = run.own_logits(int(row["client"]), x, 2)
+        right = (logits.argmax(1) == y).double().mean()
+        assert float(row["received_accuracy"]) == pytest.approx(float(right), abs=1e-12)
+        expected = torch.nn.functional.cross_entropy(logits, y)
+        assert float(row["received_loss"]) == pytest.approx(float(expected), rel=1e-5)
+    mean = np.mean([float(row["received_accuracy"]) for row in rows])
+    assert run["initial_accuracy"] == pytest.approx(mean, abs=1e-12)
+
+
+@dataclass(frozen=True)
+class Halved(FedAvg):
+    """Says that a client's own model is no vector."""
+
+    def own_model(self, server: Tensors, memory: Tensors, client: int) -> torch.Tensor:
+        """The model as a matrix."""
+        return server["theta"][:, None]
+
+
+def test_what_is_no_model_of_a_client_is_told(tmp_path: Path) -> None:
+    message = r"own_model of Halved: gives float32 \[\d+, 1\]; accepted: a vector as client_update has it in"
+    with pytest.raises(ConfigError, match=message):
+        fl_ddp.simulate({**SMALL, "method": Halved, "local_test": 0.3, "out": str(tmp_path)})
+
+
+class Normed(torch.nn.Module):
+    """A network with BatchNorm."""
+
+    def __init__(self, num_classes: int = 10) -> None:
+        super().__init__()
+        self.body, self.norm = torch.nn.Linear(64, 12), torch.nn.BatchNorm1d(12)
+        self.head = torch.nn.Linear(12, num_classes)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Logits."""
+        logits: torch.Tensor = self.head(torch.relu(self.norm(self.body(x.flatten(1)))))
+        return logits
 
 
 def test_without_own_test_samples_nothing_is_reported() -> None:

@@ -22,6 +22,7 @@ CASES: Mapping[str, Mapping[str, object]] = {
     "curvature": {"method": "FedCurv", "method.partial": "last_round", "method.top_q": 0.5},
     "fisher_weights": {"method": "FisherAvg", "method.importance": "rwalk", "method.lam": 1.0, "local_test": 0.2},
     "proxy_data": {"method": "FedCL", "method.every": 2, "method.missing": "local", "method.proxy_batch": 4},
+    "own_heads": {"method": "FedPer", "local_test": 0.3, "eval_every": 2},
     "fewer_clients_than_lanes": {"clients": 5, "cohort": 4, "lanes": 8},
     "no_rounds": {"rounds": 0},
 }

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 
-from fedavg import FedAvg, Update
-from local_training import Client, State, local_sgd
+from fedavg import FedAvg, Logits, Update
+from local_training import Client, Model, State, local_sgd
 from parameters import Parameters
 
 
@@ -23,6 +23,10 @@ class Ditto(FedAvg):
     def client_start(self, theta: Parameters) -> State:
         """See FedAvg."""
         return {"v": theta}
+
+    def had(self, model: Model, server: State, memory: State, k: int) -> Logits:
+        """See FedAvg."""
+        return partial(model.logits, memory["v"])
 
     def client_update(self, client: Client, server: State, memory: State, t: int) -> Update:
         """Train the generic model, then v_k, on batches of their own."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
-from fedavg import FedAvg, Update
-from local_training import RUNNING, Client, State, local_sgd
+from fedavg import FedAvg, Logits, Update
+from local_training import RUNNING, Client, Model, State, local_sgd
 from parameters import InTraining, Parameters, alone
 
 
@@ -35,6 +36,10 @@ class FedALA(FedAvg):
         """Its own model, w_k and the number of rounds that it took part in."""
         w = theta.only(self.mixed_names(theta)).filled(1)
         return {"theta": theta, "w": alone(w.flat()), "times": alone(torch.tensor(0.0))}
+
+    def had(self, model: Model, server: State, memory: State, k: int) -> Logits:
+        """See FedAvg."""
+        return partial(model.logits, memory["theta"])
 
     def client_update(self, client: Client, server: State, memory: State, t: int) -> Update:
         """Learn w_k, then train."""

@@ -5,10 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
-from local_training import Client, State, local_sgd
+from local_training import Client, Model, State, local_sgd
 from parameters import Parameters, summed
 from torch import Tensor
+
+Logits = Callable[[Tensor], Tensor]
+"""Of a model for inputs, [B, C] for x [B, ...]."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +33,7 @@ class Update:
     loss: float
     memory: State = field(default_factory=dict)
     sent: State = field(default_factory=dict)
-    predict: Callable[[Tensor], Tensor] | None = None
+    predict: Logits | None = None
 
     def personal(self, x: Tensor) -> Tensor:
         """Logits of its personal model, [B, C] for x [B, ...]."""
@@ -69,6 +73,10 @@ class FedAvg:
     def server_measure(self, server: State, proxy: Client | None, t: int) -> State:
         """The server's state after what it does before the clients of round t = 0, 1, ... train."""
         return server
+
+    def had(self, model: Model, server: State, memory: State, k: int) -> Logits:
+        """Logits of the model that client k has before it trains: the received one, or its own if it keeps one."""
+        return partial(model.logits, server["theta"])
 
     def client_update(self, client: Client, server: State, memory: State, t: int) -> Update:
         """Local training in round t."""

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 
-from fedavg import FedAvg, Update
-from local_training import Client, State, local_sgd
+from fedavg import FedAvg, Logits, Update
+from local_training import Client, Model, State, local_sgd
 from parameters import Parameters, alone
 from torch import Tensor
 
@@ -21,6 +22,10 @@ class FedBN(FedAvg):
     def client_start(self, theta: Parameters) -> State:
         """See FedAvg."""
         return {"norms": alone(norms_of(theta).flat())}
+
+    def had(self, model: Model, server: State, memory: State, k: int) -> Logits:
+        """See FedAvg."""
+        return partial(model.logits, server["theta"].having(norms_of(server["theta"]).shaped(memory["norms"][""])))
 
     def client_update(self, client: Client, server: State, memory: State, t: int) -> Update:
         """See FedAvg."""

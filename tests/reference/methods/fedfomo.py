@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import torch
-from fedavg import FedAvg, Update
-from local_training import RUNNING, Client, State, local_sgd
+from fedavg import FedAvg, Logits, Update
+from local_training import RUNNING, Client, Model, State, local_sgd
 from parameters import Parameters, alone, summed
 from torch import Tensor
 
@@ -50,6 +51,10 @@ class FedFomo(FedAvg):
     def client_start(self, theta: Parameters) -> State:
         """See FedAvg."""
         return {"before": theta}
+
+    def had(self, model: Model, server: State, memory: State, k: int) -> Logits:
+        """See FedAvg."""
+        return partial(model.logits, server["theta"].shaped(server["models"][""][k]))
 
     def client_update(self, client: Client, server: State, memory: State, t: int) -> Update:
         """Judge models, mix them, and train on the samples that did not judge."""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import combinations
 
 import torch
-from fedavg import FedAvg, Update
-from local_training import Client, State, local_sgd
+from fedavg import FedAvg, Logits, Update
+from local_training import Client, Model, State, local_sgd
 from network import HEAD
 from parameters import Parameters, alone
 from torch import Tensor
@@ -39,6 +40,11 @@ class FedPAC(FedAvg):
             "means": alone(torch.zeros(classes, features, dtype=torch.float64)),
             "known": alone(torch.zeros(classes)),
         }
+
+    def had(self, model: Model, server: State, memory: State, k: int) -> Logits:
+        """See FedAvg."""
+        theta_t = server["theta"]
+        return partial(model.logits, theta_t.having(theta_t.only(HEAD).shaped(server["heads"][""][k])))
 
     def client_update(self, client: Client, server: State, memory: State, t: int) -> Update:
         """Measure features, then train the head, then the body."""

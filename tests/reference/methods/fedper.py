@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
-from fedavg import FedAvg, Update
-from local_training import Client, State, Trained, local_sgd
+from fedavg import FedAvg, Logits, Update
+from local_training import Client, Model, State, Trained, local_sgd
 from network import HEAD
 from parameters import Parameters, alone
 
@@ -20,6 +21,10 @@ class FedPer(FedAvg):
     def client_start(self, theta: Parameters) -> State:
         """See FedAvg."""
         return {"head": alone(theta.only(HEAD).flat())}
+
+    def had(self, model: Model, server: State, memory: State, k: int) -> Logits:
+        """See FedAvg."""
+        return partial(model.logits, server["theta"].having(server["theta"].only(HEAD).shaped(memory["head"][""])))
 
     def client_update(self, client: Client, server: State, memory: State, t: int) -> Update:
         """See FedAvg."""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import torch
-from fedavg import FedAvg, Update
-from local_training import Client, State, Step, local_sgd
+from fedavg import FedAvg, Logits, Update
+from local_training import Client, Model, State, Step, local_sgd
 from parameters import InTraining, Parameters, alone
 from torch import Tensor
 
@@ -28,6 +29,10 @@ class FedRoD(FedAvg):
         classes, features = theta["out.weight"].shape
         return {"phi": alone(torch.zeros(classes * (features + 1), dtype=torch.float64))}
 
+    def had(self, model: Model, server: State, memory: State, k: int) -> Logits:
+        """See FedAvg."""
+        return partial(with_personal_head, model, server["theta"], memory["phi"][""])
+
     def client_update(self, client: Client, server: State, memory: State, t: int) -> Update:
         """Both parts take their steps together; the personal one follows the generic one's path."""
         model, theta_t = client.model, server["theta"]
@@ -45,11 +50,14 @@ class FedRoD(FedAvg):
         trained = local_sgd(client, theta_t, objective=balanced)
         phi, loss = follow(client, trained.path, memory["phi"][""])
 
-        def personal(x: Tensor) -> Tensor:
-            f, z = model.run(trained.theta, x)
-            return z + linear(phi, f)
-
+        personal = partial(with_personal_head, model, trained.theta, phi)
         return Update(client, trained.theta, trained.loss + loss, {"phi": alone(phi)}, predict=personal)
+
+
+def with_personal_head(model: Model, theta: Parameters, phi: Tensor, x: Tensor) -> Tensor:
+    """Logits z + W f + b."""
+    f, z = model.run(theta, x)
+    return z + linear(phi, f)
 
 
 def follow(client: Client, path: list[Step], phi: Tensor) -> tuple[Tensor, float]:

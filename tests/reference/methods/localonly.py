@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
-from fedavg import FedAvg, Update
-from local_training import Client, State, local_sgd
+from fedavg import FedAvg, Logits, Update
+from local_training import Client, Model, State, local_sgd
 from parameters import Parameters
 
 
@@ -16,6 +17,10 @@ class LocalOnly(FedAvg):
     def client_start(self, theta: Parameters) -> State:
         """See FedAvg."""
         return {"theta": theta}
+
+    def had(self, model: Model, server: State, memory: State, k: int) -> Logits:
+        """See FedAvg."""
+        return partial(model.logits, memory["theta"])
 
     def client_update(self, client: Client, server: State, memory: State, t: int) -> Update:
         """See FedAvg."""

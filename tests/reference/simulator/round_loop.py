@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from math import nan
@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from availability import reachable
 from evaluation import Row, class_accuracies, class_sizes, forgetting, mean_known, mean_loss, share_right
-from fedavg import FedAvg, Update
+from fedavg import FedAvg, Logits, Update
 from local_training import Client, Model, State, only_of
 from optimizers import Choice, remembered
 from pace import Pace
@@ -136,13 +136,10 @@ class Play:
             own = {k: kept["running_statistics"] for k, kept in memory.items() if self.settings.local}
             left = {k: client.left for k, client in latest.items()}
             clients = present if due and self.settings.personalise == "all" else cohort
+            before = {k: memory.get(k, method.client_start(theta)) for k in range(self.settings.clients)}
+            had = [method.had(self.model, server, mine, k) for k, mine in before.items()]
             trained = {
-                k: method.client_update(
-                    self.client(k, t, k in late, own.get(k), left.get(k)),
-                    server,
-                    memory.get(k, method.client_start(theta)),
-                    t,
-                )
+                k: method.client_update(self.client(k, t, k in late, own.get(k), left.get(k)), server, before[k], t)
                 for k in clients
             }
             updates = [trained[k] for k in cohort]
@@ -158,7 +155,7 @@ class Play:
             if due and (tested := self.tested(server["theta"], updates)):
                 row |= self.evaluation(tested, t, [kept.row for kept in rounds])
             if due and self.data.local_test:
-                row |= self.own_accuracies(received, cohort, trained, t)
+                row |= self.own_accuracies(had, cohort, trained, t)
             every_look = self.settings.forgetting_every
             if every_look and ((t + 1) % every_look == 0 or last_one):
                 row |= self.forgetting_degrees(received, updates, t)
@@ -309,11 +306,13 @@ class Play:
             "traffic_up_bytes": sent * self.method.bytes_up(theta, self.width, ends_task=self.tasks.ends(t)),
         }
 
-    def own_accuracies(self, received: Parameters, cohort: Sequence[int], trained: Mapping[int, Update], t: int) -> Row:
+    def own_accuracies(
+        self, had: Sequence[Logits], cohort: Sequence[int], trained: Mapping[int, Update], t: int
+    ) -> Row:
         """Accuracies of clients on their own test samples, or what else the loss measures by.
 
         Args:
-            received: the model that the clients of a round received.
+            had: logits of the model that each of all clients has before it trains.
             cohort: who takes part in it.
             trained: what came of it, for the cohort, or for all clients.
             t: the round.
@@ -321,8 +320,8 @@ class Play:
         own, allowed = [self.own_test(k, t) for k in range(self.settings.clients)], self.model.allowed
         loss = self.settings.loss
         initial = [
-            nan if self.settings.local else own_score(loss, only_of(self.model.logits(received, x), allowed), y)
-            for x, y in own
+            nan if self.settings.local else own_score(loss, only_of(logits(x), allowed), y)
+            for logits, (x, y) in zip(had, own, strict=True)
         ]
         personal = {k: own_score(loss, only_of(u.personal(own[k][0]), allowed), own[k][1]) for k, u in trained.items()}
         row: Row = {
@@ -341,7 +340,7 @@ class Play:
         rows = [(task, i) for i, own in enumerate(y.tolist()) if self.tasks.label(task, own) is not None]
         return self.in_tasks(rows, x, y)
 
-    def outputs(self, t: int, logits_of: Callable[[Tensor], Tensor]) -> tuple[Tensor, Tensor]:
+    def outputs(self, t: int, logits_of: Logits) -> tuple[Tensor, Tensor]:
         """Logits and labels of all test samples of the tasks up to round t's."""
         sets = self.test_sets(t)
         return torch.cat([only_of(logits_of(x), allowed) for x, _, allowed in sets]), torch.cat([y for _, y, _ in sets])

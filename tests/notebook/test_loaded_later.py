@@ -1,0 +1,223 @@
+"""load() of runs whose folder, data, code or module are no longer what they were."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Iterator
+from copy import deepcopy
+from multiprocessing.reduction import ForkingPickler
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from launching import SMALL, one_thread
+from torch import Tensor, nn
+
+import fl_ddp
+from fl_ddp.errors import ConfigError
+from fl_ddp.notebook.result import Result
+
+SHARED = {key: value for key, value in SMALL.items() if key not in ("data", "model.hidden")}
+NET = """
+import torch
+
+class Net(torch.nn.Sequential):
+    def __init__(self, num_classes: int = 10) -> None:
+        super().__init__(torch.nn.Flatten(), torch.nn.Linear(64, 8), torch.nn.ReLU(), torch.nn.Linear(8, num_classes))
+"""
+
+
+class Shifted(nn.Module):
+    """A network with something that is not trained."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.head = nn.Linear(64, 10)
+        self.shift: Tensor
+        self.register_buffer("shift", torch.randn(64))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Logits."""
+        logits: Tensor = self.head(x.flatten(1) - self.shift)
+        return logits
+
+
+@pytest.fixture(autouse=True)
+def alone() -> Iterator[None]:
+    """One thread."""
+    with one_thread():
+        yield
+
+
+def arrays(seed: int = 1) -> dict[str, np.ndarray]:
+    """A data set of one's own."""
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(360, 64)).astype(np.float32)
+    y = x[:, :10].argmax(1)
+    return {"x_train": x[:300], "y_train": y[:300], "x_test": x[300:], "y_test": y[300:]}
+
+
+def on_file(tmp_path: Path, **options: object) -> Result:
+    """A run on a file of a user's."""
+    np.savez(tmp_path / "own.npz", **arrays())  # type: ignore[arg-type]
+    return fl_ddp.simulate({**SHARED, "data": str(tmp_path / "own.npz"), "out": str(tmp_path), **options})
+
+
+def same(ours: dict[str, Tensor], theirs: dict[str, Tensor]) -> bool:
+    """Whether two state dicts are equal to the last bit."""
+    return ours.keys() == theirs.keys() and all(torch.equal(t, theirs[name]) for name, t in ours.items())
+
+
+def test_a_run_that_has_gone_on_gives_what_it_has_now(tmp_path: Path) -> None:
+    early, seen = on_file(tmp_path, method="LocalOnly"), list[int]()
+
+    def look(record: object) -> None:
+        found = fl_ddp.load(early["folder"])
+        if (newest := found.checkpoints[-1]) > 3:
+            assert "accuracy" not in found, "summary.json is of round 3"
+            assert same(found.weights, found.weights_after(newest))
+            seen.append(newest)
+
+    fl_ddp.simulate({"resume": early["folder"], "rounds": 8}, callbacks=[look])
+    assert seen
+    assert early["rounds"] == 3 and fl_ddp.load(early["folder"])["rounds"] == 8
+    assert same(early.model.state_dict(), early.weights_after(8))
+
+
+def test_other_data_than_the_runs_are_refused(tmp_path: Path) -> None:
+    run = on_file(tmp_path)
+    other, order = arrays(), np.random.default_rng(2).permutation(300)
+    other["x_train"], other["y_train"] = other["x_train"][order], other["y_train"][order]
+    np.savez(tmp_path / "own.npz", **other)  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match=r"partition.json: the run was started with another division of the data"):
+        fl_ddp.load(run["folder"]).own_samples(0)
+    np.savez(tmp_path / "own.npz", **{**arrays(), "y_test": arrays()["y_test"][::-1]})  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match=r"run: the run was made with other samples, inputs or labels in its tasks"):
+        fl_ddp.load(run["folder"]).tests  # noqa: B018
+
+
+def test_data_that_have_moved_are_found_where_they_are_told_to_be(tmp_path: Path) -> None:
+    run = on_file(tmp_path)
+    (tmp_path / "own.npz").rename(tmp_path / "moved.npz")
+    with pytest.raises(ConfigError, match=r"own.npz"):
+        fl_ddp.load(run["folder"]).tests  # noqa: B018
+    found = fl_ddp.load(run["folder"], data={"path": str(tmp_path / "moved.npz")})
+    assert torch.equal(found.tests[0][0], torch.from_numpy(arrays()["x_test"]))
+    with pytest.raises(ConfigError, match=r"lr: does not say where data lie; accepted: data.root or data.path"):
+        fl_ddp.load(run["folder"], lr=3).tests  # noqa: B018
+
+
+def test_code_that_was_edited_is_told_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    file = tmp_path / "own_net.py"
+    file.write_text(NET)
+    run = on_file(tmp_path, model=f"{file}:Net")
+    file.write_text(NET.replace("ReLU", "Tanh"))
+    with pytest.warns(UserWarning, match=r"own_net.py is not as it was when the run was made"):
+        fl_ddp.load(run["folder"]).tests  # noqa: B018
+
+
+def test_who_writes_into_samples_has_copies(tmp_path: Path) -> None:
+    run = on_file(tmp_path, local_test=0.2)
+    for x, y in (run.tests[0], run.own_samples(0)[:2], run.own_samples(0)[2:]):
+        x.zero_()
+        y.zero_()
+    assert torch.equal(run.tests[0][0], torch.from_numpy(arrays()["x_test"]))
+    assert run.tests[0][1].tolist() == arrays()["y_test"].tolist()
+    assert all(each.count_nonzero() for each in run.own_samples(0))
+
+
+def test_a_folder_is_where_it_was_when_it_was_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = on_file(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    found = fl_ddp.load("run")
+    monkeypatch.chdir("/")
+    assert len(found.history) == 3 and found.checkpoints == run.checkpoints and found.weights and found.partition
+    assert found["folder"] == "run"
+
+
+def test_results_can_be_copied_and_sent(tmp_path: Path) -> None:
+    run = on_file(tmp_path)
+    assert run.tests
+    for copy in (ForkingPickler.loads(ForkingPickler.dumps(run)), deepcopy(run)):
+        assert copy == run and type(copy) is Result and same(copy.model.state_dict(), run.weights)
+
+
+def test_a_module_may_be_used_after_the_run_and_one_of_its_kind_in_its_place(tmp_path: Path) -> None:
+    net = Shifted()
+    before, data = deepcopy(net), tuple(arrays().values())
+    run = fl_ddp.simulate(SHARED, model=net, data=data, method="Ditto", cohort=3, out=str(tmp_path))
+    net.load_state_dict(run.weights)
+    net.head.weight.data.zero_()
+    assert run.tests and torch.equal(run.model.state_dict()["shift"], before.shift)
+
+    later = fl_ddp.load(run["folder"], model=Shifted())
+    x, y = later.tests[0]
+    assert float((later.model(x).argmax(1) == y).double().mean()) == run["accuracy"]
+    assert torch.equal(later.weights_after(3)["shift"], before.shift), "it is the run's, which nobody trained"
+    never = []
+    for client in range(12):
+        try:
+            assert same(later.own_weights(client), run.own_weights(client))
+        except ConfigError as error:
+            never.append(client)
+            assert f"client: {client} has not taken part yet, and begins with what the notebook's" in str(error)
+    assert 0 < len(never) < 12
+    as_it_was = fl_ddp.load(run["folder"], model=before)
+    assert torch.equal(as_it_was.own_weights(never[0])["head.weight"], before.head.weight)
+
+
+def test_another_module_than_the_runs_is_refused(tmp_path: Path) -> None:
+    run = fl_ddp.simulate(SHARED, model=Shifted(), data=tuple(arrays().values()), rounds=1, out=str(tmp_path / "given"))
+    with pytest.raises(ConfigError, match=r"model: is another module than .* began with"):
+        fl_ddp.load(run["folder"], model=nn.Linear(64, 10)).tests  # noqa: B018
+    with pytest.raises(ConfigError, match=r"model: was a Shifted of a notebook, which alone has it; accepted: fl_ddp"):
+        fl_ddp.load(run["folder"]).tests  # noqa: B018
+    with pytest.raises(ConfigError, match="model: is type; accepted: a module, an object"):
+        fl_ddp.load(run["folder"], model=Shifted)  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match="model: is given, and the run's own is MLP; accepted: none"):
+        fl_ddp.load(on_file(tmp_path)["folder"], model=Shifted()).tests  # noqa: B018
+
+
+def test_damaged_checkpoints_are_refused(tmp_path: Path) -> None:
+    run = on_file(tmp_path)
+    file = tmp_path / "run" / "checkpoints" / "round_000003" / "server.safetensors"
+    content = bytearray(file.read_bytes())
+    content[-1] ^= 1
+    file.write_bytes(content)
+    with pytest.raises(ConfigError, match=r"server.safetensors: was edited or damaged"):
+        run.weights_after(3)
+
+
+def test_what_is_not_there_is_told(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"nowhere: is not the folder of a run"):
+        fl_ddp.load(tmp_path / "nowhere")
+    run = on_file(tmp_path)
+    with pytest.raises(ConfigError, match=r"method: FedAvg tells of no models that clients keep from round to round"):
+        run.own_weights(0)
+    for client in (12, -1, "3"):
+        with pytest.raises(ConfigError, match=rf"client: {client!r} is none of the run; accepted: 0 to 11"):
+            run.own_samples(client)  # type: ignore[arg-type]
+    shutil.rmtree(tmp_path / "run" / "checkpoints")
+    (tmp_path / "run" / "summary.json").unlink()
+    with pytest.raises(ConfigError, match=r"round: .*run has no checkpoint"):
+        run.model  # noqa: B018
+
+
+def test_another_rank_than_the_first_has_nothing() -> None:
+    elsewhere = Result()
+    assert not elsewhere.tests and not elsewhere.checkpoints and not elsewhere.history and not elsewhere.allowed
+    assert elsewhere.weights == elsewhere.partition == {} and elsewhere.best_round is None
+    with pytest.raises(ConfigError, match=r"this result: is that of another rank than the first"):
+        elsewhere.model  # noqa: B018
+
+
+def test_a_run_without_results_has_what_it_has_so_far(tmp_path: Path) -> None:
+    on_file(tmp_path)
+    (tmp_path / "run" / "summary.json").unlink()
+    (tmp_path / "run" / "model.safetensors").unlink()
+    found = fl_ddp.load(tmp_path / "run")
+    assert found == {"folder": str(tmp_path / "run")}
+    assert same(found.weights_after(3), found.weights) and len(found.history) == 3
