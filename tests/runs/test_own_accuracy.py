@@ -172,6 +172,8 @@ def test_own_test_samples_may_be_of_the_test_set() -> None:
 
 OWN = ("Ditto", "FedALA", "FedBN", "FedFomo", "FedPAC", "FedPer", "FedRep", "FedRoD", "LocalOnly")
 """Methods whose clients keep models, or parts of them, of their own."""
+AT_ONCE = ("Ditto", "FedPAC", "FedRoD")
+"""Those of the default suite: with a model in the client's memory, with a part at the server, and with more."""
 
 
 def test_methods_that_keep_models_are_known() -> None:
@@ -179,7 +181,9 @@ def test_methods_that_keep_models_are_known() -> None:
     assert tuple(name for name, owner in known if getattr(owner, "own_model", None) is not FedAvg.own_model) == OWN
 
 
-@pytest.mark.parametrize("method", OWN)
+@pytest.mark.parametrize(
+    "method", [each if each in AT_ONCE else pytest.param(each, marks=pytest.mark.slow) for each in OWN]
+)
 def test_before_they_train_clients_are_tested_with_what_they_have(method: str, tmp_path: Path) -> None:
     """For all clients, also those that never took part, what the checkpoint before has of them."""
     model = {"model": f"{__name__}.Normed"} if method == "FedBN" else {"model.hidden": 16}
