@@ -68,7 +68,6 @@ class Simulation:
         with self._hooks.keyed("init_client", "group.keys in client_update", method.init_client):
             self._remembered = self._hooks.remembered(method.init_client())
         memory = federation.first_memory(self._remembered)
-        self._keeps_models = method.own_model(self._initial, self._remembered, 0) is not None
         own = len(range(ranks.index, config.clients, ranks.size))
         self._memory = ClientMemory(memory, ranks.device, start.memory if start else None, own)
         self._exchange = Exchange(config, ranks, stop, self._hooks, self._watch, records.lanes)
@@ -267,13 +266,14 @@ class Simulation:
         """How the models that clients have do before they train: their own, if they keep such, or the received one."""
         if not self._evaluation.any_own or self._federation.statistics.are_local:
             return Received()
-        if not self._keeps_models:
+        if not self._hooks.keeps_models:
             return self._looked("evaluation", Evaluation.received, server["theta"], ids)
+        own, copies = self._federation.method.own_model, {name: t.clone() for name, t in server.items()}
 
         def test(clients: Indices) -> tuple[Group, Upload]:
             group = self._in_training(clients, index)
-            own, memory = self._federation.method.own_model, self._memory.take(group.client)
-            return group, self._tested(group, Upload({}, self._hooks.own_models(own, server, memory, group.client)))
+            memory = {name: t for name, t in self._memory.take(group.client).items() if name in self._remembered}
+            return group, self._tested(group, Upload({}, self._hooks.own_models(own, copies, memory, group.client)))
 
         present = self._world.present
         work = Work("own_model", f"round {index + 1}, client", present, test, "evaluation")

@@ -149,7 +149,8 @@ def why_no_option(owner: object, name: str) -> str:
         return ""
     given = next((each for each in owner.__mro__ if name in {**vars(each), **inspect.get_annotations(each)}), object)
     known = any(name in vars(each) for each in given.__mro__[1:])  # what is set anew of the base's is none of theirs
-    if known or not is_users(getattr(sys.modules.get(given.__module__), "__file__", None) or "<unknown>"):
+    file = getattr(sys.modules.get(given.__module__), "__file__", None)
+    if known or not (given.__module__ == "__main__" or is_users(file or "<unknown>")):
         return ""
     hint, value = inspect.get_annotations(given).get(name), vars(given).get(name)
     if hint is not None:

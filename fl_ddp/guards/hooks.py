@@ -27,6 +27,7 @@ class Hooks:
     """The hooks of one run's method and model.
 
     Attributes:
+        keeps_models: whether clients have models of their own before they train: own_model is not the base's.
         spoilt: an error of a hook that has written into the server's state, which must not be saved then.
     """
 
@@ -34,6 +35,7 @@ class Hooks:
         """Of a method, and of a model of this name."""
         self._method, self._model = type(method), model
         self._compared = set[str]()
+        self.keeps_models = sum("own_model" in vars(each) for each in self._method.__mro__) > 1
         self.spoilt: ConfigError | None = None
 
     def keyed(self, hook: str, key: str, again: Callable[[], object]) -> AbstractContextManager[None]:
@@ -113,7 +115,7 @@ class Hooks:
         """Refuse a block in which a hook writes into tensors of the server's, which other clients receive, too.
 
         Torch counts what is written, but through .data or .numpy(): of a hook's first call their bits are compared,
-        for which a GPU is waited for, unless a hook is called so seldom that this would count.
+        for which a GPU is waited for; not where the tensors are copies.
 
         Raises:
             ConfigError: it does.
@@ -233,14 +235,15 @@ class Hooks:
         return given
 
     def own_models(self, own: Callable[..., object], server: Tensors, memory: Tensors, clients: Indices) -> Tensor:
-        """Models [G, V] as own_model has them; a padded lane's is client 0's with the memory that all begin with.
+        """Models [G, V] as own_model has them, or received; a padded lane's is client 0's, with what all begin with.
 
         Raises:
             ConfigError: it is no vector, or another for another client, or own_model writes into the server's state.
         """
         of_lanes = [{name: t[lane] for name, t in memory.items()} for lane in range(len(clients))]
         with self.read_only("own_model", server, bits=False):
-            given = [own(server, mine, max(int(i), 0)) for i, mine in zip(clients, of_lanes, strict=True)]
+            told = [own(server, mine, max(int(i), 0)) for i, mine in zip(clients, of_lanes, strict=True)]
+        given = [server["theta"] if model is None else model for model in told]
         for each in given:
             if not isinstance(each, Tensor) or each.ndim != 1 or form_of(each) != form_of(given[0]):
                 accepted = "a vector as client_update has it in Upload.theta, of every client"

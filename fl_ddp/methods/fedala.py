@@ -50,15 +50,20 @@ class FedALA(FedAvg):
 
     def client_update(self, group: Group, server: Tensors, memory: Tensors) -> Upload:
         """Learn the weights (Eq. 5), then train from the mixture (Eq. 4)."""
-        top, w = self.model.last(self.layers), self.learned(group, server, memory)
-        mixture = mixed(self.model.take(server["theta"], top), self.model.take(memory["theta"], top), w)
-        trained = group.train(self.model.put(server["theta"], top, mixture), self, server, {})
+        w = self.learned(group, server, memory)
+        trained = group.train(self.mixture(server, memory, w), self, server, {})
         kept = {"theta": trained.theta, "w": w, "times": memory["times"] + 1}
         return Upload(self.average(group, server, trained), trained.theta, memory=kept)
 
     def own_model(self, server: Tensors, memory: Tensors, client: int) -> Tensor:
-        """Its last one."""
-        return memory["theta"]
+        """The mixture by the weights that it has (Eq. 4), before it learns them anew."""
+        return self.mixture(server, memory, memory["w"])
+
+    def mixture(self, server: Tensors, memory: Tensors, w: Tensor) -> Tensor:
+        """Received models whose last layers are mixed with clients' own ones by weights (Eq. 4)."""
+        top = self.model.last(self.layers)
+        own, received = (self.model.take(each["theta"], top) for each in (memory, server))
+        return self.model.put(server["theta"], top, mixed(received, own, w))
 
     def learned(self, group: Group, server: Tensors, memory: Tensors) -> Tensor:
         """The weights after this round's passes; a client that never trained has nothing to mix."""

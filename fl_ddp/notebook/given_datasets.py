@@ -33,7 +33,8 @@ def arrays_from(given: Sequence[object]) -> tuple[tuple[Column, Column, Column, 
     told = getattr(given[0], "classes", None)
     names = told if isinstance(told, list) and all(isinstance(each, str) for each in told) else []
     # a transform of labels may have made others of them, of which no name is known
-    fits = y.dtype.kind in "iu" and len(names) == 1 + max(int(y.max()), int(y_test.max()))
+    labels = [int(each.max()) for each in (y, y_test) if each.dtype.kind in "iu" and each.min() >= 0]
+    fits = len(labels) == len(_PARTS) and len(names) == 1 + max(labels)
     return (x, y, x_test, y_test), tuple(names) if fits else ()
 
 
@@ -66,8 +67,8 @@ def _pair(where: str, number: int, sample: object) -> tuple[Column, Column]:
     def column(given: object) -> Column:
         if getattr(given, "mode", None) == "P":  # its pixels are numbers of colours
             raise refused("an image with a palette", "")
-        if isinstance(given, Tensor) and given.ndim:
-            return array_of(given, refused)
+        if isinstance(given, Tensor):
+            return array_of(given, refused) if given.ndim else array_of(given.reshape(1), refused)[0]
         try:  # an image of Pillow's is an array to numpy
             found = np.asarray(given)
         except (ValueError, TypeError, RuntimeError) as error:

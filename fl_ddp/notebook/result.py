@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 from copy import deepcopy
 from functools import cached_property
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fl_ddp.errors import ConfigError
+from fl_ddp.notebook.tables import as_frame, last_round, rows_of
 from fl_ddp.results.summary import read_summary
 
 if TYPE_CHECKING:
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
     from fl_ddp.notebook.trained import OwnSamples, Trained
 
-_WORDS = "class"
-"""A column of names, whatever they look like; all others are of numbers."""
-
 
 class Result(dict[str, Any]):
-    """What summary.json holds, and what else is in a run's folder; empty on all ranks but the first."""
+    """What summary.json holds, and what else is in a run's folder; empty on all ranks but the first.
+
+    Its items are those of when it was made; what else it has is read when it is asked for, where the run goes on too.
+    """
 
     def __init__(self, content: Any = (), module: nn.Module | None = None, places: Any = None) -> None:
         """Of a run's summary, of the model if a notebook gave it as an object, and of where the data lie now."""
@@ -103,12 +103,14 @@ class Result(dict[str, Any]):
         """After which the best model was that has a checkpoint: with --checkpoint_every 1, the best evaluated one."""
         return self._trained.best_round if self._place else None
 
-    def weights_after(self, round: int) -> dict[str, Tensor]:
+    def weights_after(self, round: int | None) -> dict[str, Tensor]:
         """The model after a round that has a checkpoint.
 
         Raises:
             ConfigError: it has none.
         """
+        if round is None:
+            raise ConfigError("round", "None, as best_round is where no model was evaluated", "one of `checkpoints`")
         return self._trained.weights(round)
 
     def own_weights(self, client: int, round: int | None = None) -> dict[str, Tensor]:
@@ -168,7 +170,7 @@ class Result(dict[str, Any]):
         """What summary.json holds; nothing where the run has gone on since."""
         file = self._file("summary.json")
         content: dict[str, Any] = read_summary(file) if file else {}
-        return content if content.get("rounds", 0) >= max([0, *self.checkpoints]) else {}
+        return content if self._place and content.get("rounds", 0) >= last_round(self._place) else {}
 
     def _file(self, name: str) -> Path | None:
         """A file of the folder, if there is one."""
@@ -179,19 +181,4 @@ class Result(dict[str, Any]):
         if self._place is None:
             return []
         file = self._file(f"{name}.csv")
-        rows = []
-        if file:
-            with file.open(newline="", encoding="utf-8") as text:
-                rows = [{name: _cell(name, cell) for name, cell in row.items()} for row in csv.DictReader(text)]
-        try:
-            from pandas import DataFrame, to_numeric  # type: ignore[import-untyped]
-        except ImportError:
-            return rows
-        return DataFrame(rows).apply(lambda column: column if column.name == _WORDS else to_numeric(column))
-
-
-def _cell(name: str, text: str) -> float | str | None:
-    """A cell of a table; whole numbers stay whole."""
-    if not text or name == _WORDS:
-        return text or None
-    return int(text) if text.lstrip("-").isdigit() else float(text)
+        return as_frame(rows_of(file) if file else [])

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import replace
 from functools import cached_property
+from numbers import Integral
 from pathlib import Path
 
 import torch
@@ -25,6 +26,7 @@ from fl_ddp.errors import ConfigError, one_line
 from fl_ddp.federation import Federation, build_federation
 from fl_ddp.network.running_statistics import OWN
 from fl_ddp.notebook.given_model import fingerprint
+from fl_ddp.notebook.tables import last_round
 from fl_ddp.partitions.saved import SavedPartition, refuse_other_division
 from fl_ddp.protocol import Tensors, form_of
 from fl_ddp.ranks.collectives import Ranks
@@ -87,16 +89,17 @@ class Trained:
             return self._federation.method.predict(self._own_vector(client, round), x)
 
     def _own_vector(self, client: int, round: int | None) -> Tensor:
-        self._require(client)
+        client = self._known(client)
         method, statistics, model = self._federation.method, self._federation.statistics, self._federation.model
-        saved = self._checkpoint(round)
-        first = self._federation.first_memory(method.init_client())
+        saved, of_method = self._checkpoint(round), method.init_client()
+        first = self._federation.first_memory(of_method)
         memory = saved.memory(lambda each: each == client, first).get(client)
         if memory is None and not self._begins_alike:
             what = f"{client} has not taken part yet, and begins with what the notebook's module was"
             raise ConfigError("client", what, "fl_ddp.load(folder, model=...) with the module as it was")
         server = self._server(saved)
-        own = method.own_model(server, first if memory is None else memory, client)
+        remembered = first if memory is None else memory
+        own = method.own_model(server, {name: remembered[name] for name in of_method}, client)
         if own is None and not statistics.are_local:
             what = f"{self._config.method.name} tells of no models that clients keep from round to round"
             raise ConfigError("method", what, "one with own_model(): Ditto, FedPer, LocalOnly")
@@ -104,7 +107,7 @@ class Trained:
         if not statistics.are_local:
             return theta
         of_model, beside = theta[: model.num_params], theta[model.num_params :]
-        return torch.cat([model.put(of_model, model.running, (first if memory is None else memory)[OWN]), beside])
+        return torch.cat([model.put(of_model, model.running, remembered[OWN]), beside])
 
     def module(self, weights: Tensors) -> nn.Module:
         """The run's module in evaluation mode, with these weights.
@@ -127,7 +130,8 @@ class Trained:
     @property
     def allowed(self) -> list[Tensor | None]:
         """Among which labels [C] bool the samples of each task are classified; None for all."""
-        return [each.allowed for each in self._federation.worlds.all_tests()]
+        each = (test.allowed for test in self._federation.worlds.all_tests())
+        return [None if allowed is None else allowed.clone() for allowed in each]
 
     def own_samples(self, client: int) -> OwnSamples:
         """A client's own samples in the round that was the last.
@@ -135,24 +139,29 @@ class Trained:
         Raises:
             ConfigError: there is no such client.
         """
-        self._require(client)
-        world, dtype = self._federation.worlds.at(max([1, *self.checkpoints]) - 1), self._federation.model.dtype
+        client, last = self._known(client), max(last_round(self._folder), 1)
+        world, dtype = self._federation.worlds.at(last - 1), self._federation.model.dtype
         return (
             *_taken(world.train, dtype, torch.from_numpy(world.clients[client])),
             *_taken(world.own_samples, dtype, torch.from_numpy(world.local_test[client])),
         )
 
-    def _require(self, client: object) -> None:
-        if not isinstance(client, int) or not 0 <= client < self._config.clients:
+    def _known(self, client: object) -> int:
+        number = isinstance(client, Integral) and not isinstance(client, bool)
+        if not number or not 0 <= client < self._config.clients:  # type: ignore[operator]
             raise ConfigError("client", f"{client!r} is none of the run", f"0 to {self._config.clients - 1}")
+        return int(client)  # type: ignore[call-overload, no-any-return]
 
     def _checkpoint(self, round: int | None) -> checkpoint.Checkpoint:
         there = self.checkpoints
-        if not there or round not in (None, *there):
-            what = f"{round} is of no checkpoint in {self._folder}" if there else f"{self._folder} has no checkpoint"
-            accepted = ", ".join(map(str, there)) or "--checkpoint_every 1 where the run is made"
-            raise ConfigError("round", what, accepted)
-        return checkpoint.load(self._folder, there[-1] if round is None else round, verify=True)
+        if round in there:
+            return checkpoint.load(self._folder, round, verify=True)
+        newest = checkpoint.newest(self._folder).checkpoint
+        if round is None and newest:
+            return newest
+        what = f"{round} is of no checkpoint in {self._folder}" if newest else f"{self._folder} has no checkpoint"
+        accepted = ", ".join(map(str, there)) if newest else "--checkpoint_every 1 where the run is made"
+        raise ConfigError("round", what, accepted)
 
     def _server(self, saved: checkpoint.Checkpoint) -> Tensors:
         return saved.server(self._federation.method.init())
@@ -182,12 +191,17 @@ class Trained:
         raise ConfigError("model", f"is given, and the run's own is {self._config.model.name}", "none")
 
     def _as_left(self, given: nn.Module) -> nn.Module:
-        module, file = deepcopy(given), self._folder / "model.safetensors"
+        module, file, kind = deepcopy(given), self._folder / "model.safetensors", self._config.model.init_args["kind"]
+        if not file.is_file():
+            what = f"is not as {self._folder} began with it, and no other will do before the run is over"
+            raise ConfigError("model", what, "the module as it was")
+        why = f"a {type(given).__name__}, no {kind}" if type(given).__name__ != kind else ""
         try:
             module.load_state_dict(load_file(file))
-        except (OSError, RuntimeError) as error:
-            what = f"is another module than {self._folder} began with ({one_line(error)})"
-            raise ConfigError("model", what, "one of its kind") from None
+        except RuntimeError as error:
+            why = why or one_line(error)
+        if why:
+            raise ConfigError("model", f"is another module than {self._folder} began with ({why})", "one of its kind")
         return module
 
     def _made(self) -> nn.Module:
@@ -209,8 +223,8 @@ class Trained:
         federation = build_federation(config, Ranks(0, 1, torch.device("cpu")), self._module)
         own_tests = federation.local_test if config.local_test else None
         refuse_other_division(self._folder / "partition.json", SavedPartition(federation.clients, own_tests))
-        if self.checkpoints:
-            self._compare(checkpoint.load(self._folder, self.checkpoints[-1]).state, federation)
+        if newest := checkpoint.newest(self._folder).checkpoint:
+            self._compare(newest.state, federation)
         return federation
 
     def _compare(self, known: Mapping[str, object], federation: Federation) -> None:

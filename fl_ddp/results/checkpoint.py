@@ -224,7 +224,8 @@ def load(run: Path, round: int, *, verify: bool = False) -> Checkpoint:
             _verify(folder)
         return found
     except _CutShortError as error:
-        raise ConfigError(folder, f"cannot be used ({error}); do all ranks see the same run folder?") from error
+        hint = "" if verify else "; do all ranks see the same run folder?"
+        raise ConfigError(folder, f"cannot be used ({error}){hint}") from error
 
 
 def rounds(run: Path) -> list[int]:
@@ -235,7 +236,8 @@ def rounds(run: Path) -> list[int]:
 def best(run: Path) -> int | None:
     """The round of the best model that was saved; None if none of them was evaluated."""
     pointer = run / "checkpoints" / "best"
-    return _round(Path(pointer.read_text().strip())) if pointer.is_file() else None
+    name = pointer.read_text().strip() if pointer.is_file() else ""
+    return next((_round(folder) for folder in _folders(run) if folder.name == name), None)
 
 
 def _write(path: Path, tensors: Tensors) -> None:

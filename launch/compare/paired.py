@@ -95,7 +95,10 @@ class Against:
         if not (of.ended and beside.ended):
             return "not finished yet"
         # rounds that were asked for are a setting as any other
-        after = min(of.last, beside.last) if "rounds" not in self.values else None
+        cut = of.last != beside.last and metric.target is None and "rounds" not in self.values
+        after = _both_have(of, beside, metric) if cut else None
+        if after == 0:
+            return "no round in common"
         ours, theirs = of.by_seed(metric, after), beside.by_seed(metric, after)
         common = sorted(ours.keys() & theirs.keys())
         if not common:
@@ -104,8 +107,7 @@ class Against:
             return "a target that was missed"
         differences = {seed: ours[seed].value - theirs[seed].value for seed in common}
         sign = -1 if metric.less_is_better else 1
-        cut = after if of.last != beside.last and metric.target is None else None
-        return Paired(differences, sum(sign * each > 0 for each in differences.values()), cut)
+        return Paired(differences, sum(sign * each > 0 for each in differences.values()), after)
 
     def _of(self, replicates: Replicates) -> dict[str, str]:
         return dict(zip(self.design.keys, replicates.values, strict=True))
@@ -121,6 +123,13 @@ class Against:
             for key, value in self._of(replicates).items()
             if key not in self.values and not key.startswith(named)
         }
+
+
+def _both_have(of: Replicates, beside: Replicates, metric: Metric) -> int:
+    """The last round that all runs of two settings were evaluated in, but for those that ended by their rule; or 0."""
+    runs = [run for each in (of, beside) for run in each.after(min(of.last, beside.last)) if not run.stopped]
+    evaluated = [{number for number, _ in run.curve(metric.quantity)} for run in runs]
+    return max(set.intersection(*evaluated), default=0) if evaluated else min(of.last, beside.last)
 
 
 def against(text: str, design: Design) -> Against:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -200,6 +201,14 @@ def test_what_a_class_declares_and_is_no_option_is_told(option: str, message: st
     with pytest.raises(ConfigError, match=r"--method.proxy: unknown option; FedAvg has weights, server_lr$"):
         parse(["--method", "FedAvg", "--method.proxy", "1"])
     assert parse(["--method", "own_methods.py:Typed", "--method.tau", "1"]).method.init_args["tau"] == 1
+
+
+def test_classes_of_a_script_are_told_of_like_those_of_a_file(tmp_path: Path) -> None:
+    script = METHODS + "import fl_ddp\nfl_ddp.simulate(method=Bare, **{'method.mu': 1})\n"
+    done = subprocess.run(
+        [sys.executable, "-"], input=script, capture_output=True, text=True, cwd=tmp_path, check=False
+    )
+    assert done.returncode == 1 and done.stderr.strip().endswith(f"method.mu: unknown option; {BARE}")
 
 
 def test_a_function_that_makes_no_model_is_refused(folder: Path) -> None:

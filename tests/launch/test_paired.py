@@ -11,7 +11,9 @@ import pytest
 from written_runs import Written, design_in
 
 from fl_ddp.errors import ConfigError
+from launch.compare.found_runs import find_runs
 from launch.compare.paired import Against, Paired, against
+from launch.compare.replicates import design_of
 from launch.numbers.metric import Metric, parse_metric
 from launch.results import main
 
@@ -108,6 +110,17 @@ def test_both_are_read_after_the_same_round(tmp_path: Path) -> None:
     design = design_in(tmp_path, runs)
     found = differences(against("method=FedAvg", design), 1)
     assert found.by_seed == pytest.approx({0: 0.0, 1: 10.0}) and found.after == 2
+    assert differences(against("method=FedAvg", design), 1, parse_metric("rounds_to 0.2")).after is None
+
+    for seed in (0, 1):  # as --eval_every 2 leaves it: the last round always, others not
+        file = tmp_path / f"FedAvg{seed}" / "metrics.csv"
+        head, first, second, third = file.read_text().splitlines()
+        cells = second.split(",")
+        cells[head.split(",").index("accuracy")] = ""
+        file.write_text("\n".join([head, first, ",".join(cells), third]) + "\n")
+    found = differences(against("method=FedAvg", design_of(find_runs([tmp_path]).runs)), 1)
+    assert found.by_seed == {0: 0.0, 1: 0.0} and found.after == 1
+
     longer = {f"{n}{seed}": Written({"seed": seed}, [0.1, 0.2, 0.5][:n]) for n in (2, 3) for seed in (0, 1)}
     design = design_in(tmp_path / "rounds", longer)
     found = differences(against("rounds=2", design), 1)

@@ -89,6 +89,10 @@ def test_names_of_classes_count_where_there_is_one_for_each(tmp_path: Path) -> N
 
 def test_narrow_floats_are_taken(tmp_path: Path) -> None:
     x, y = digits()
+    held, kept = x.bfloat16().requires_grad_(), y.bfloat16()
+    numbered = (TensorDataset(held[:700], kept[:700]), TensorDataset(held[700:], kept[700:]))
+    told = {**SHARED, "loss": "mse", "partition": "IID", "rounds": 1, "out": str(tmp_path / "c")}
+    assert fl_ddp.simulate(told, data=numbered)["mae"] > 0
     narrow = (TensorDataset(x[:700].bfloat16(), y[:700]), TensorDataset(x[700:].bfloat16(), y[700:]))
     ours = fl_ddp.simulate(SHARED, data=narrow, out=str(tmp_path / "a"))
     data = (x[:700].bfloat16(), y[:700], x[700:].bfloat16(), y[700:])

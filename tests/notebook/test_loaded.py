@@ -22,7 +22,7 @@ from fl_ddp.errors import ConfigError
 from fl_ddp.notebook.result import Result
 
 OWN: Mapping[str, object] = {**SMALL, "local_test": 0.3}
-KEPT = ("Ditto", "FedALA", "FedFomo", "LocalOnly")
+KEPT = ("Ditto", "FedFomo", "LocalOnly")
 """Methods whose clients' own models, as they are tested after local training, are kept to the next round."""
 WITH_A_PART = {"FedPer": "head", "FedRep": "head", "FedBN": "norm"}
 """Methods whose clients keep a part of the model, and its name in Normed."""

@@ -175,6 +175,9 @@ def test_another_module_than_the_runs_is_refused(tmp_path: Path) -> None:
         fl_ddp.load(run["folder"], model=nn.Linear(64, 10)).tests  # noqa: B018
     with pytest.raises(ConfigError, match=r"model: was a Shifted of a notebook, which alone has it; accepted: fl_ddp"):
         fl_ddp.load(run["folder"]).tests  # noqa: B018
+    other = type("Other", (Shifted,), {})
+    with pytest.raises(ConfigError, match=r"model: is another module than .* began with \(a Other, no Shifted\)"):
+        fl_ddp.load(run["folder"], model=other()).tests  # noqa: B018
     with pytest.raises(ConfigError, match="model: is type; accepted: a module, an object"):
         fl_ddp.load(run["folder"], model=Shifted)  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match="model: is given, and the run's own is MLP; accepted: none"):
@@ -183,12 +186,53 @@ def test_another_module_than_the_runs_is_refused(tmp_path: Path) -> None:
 
 def test_damaged_checkpoints_are_refused(tmp_path: Path) -> None:
     run = on_file(tmp_path)
-    file = tmp_path / "run" / "checkpoints" / "round_000003" / "server.safetensors"
+    file = tmp_path / "run" / "checkpoints" / "round_000002" / "server.safetensors"
     content = bytearray(file.read_bytes())
     content[-1] ^= 1
     file.write_bytes(content)
     with pytest.raises(ConfigError, match=r"server.safetensors: was edited or damaged"):
-        run.weights_after(3)
+        run.weights_after(2)
+
+
+def test_a_checkpoint_that_was_cut_short_is_passed_over(tmp_path: Path) -> None:
+    run = on_file(tmp_path)
+    (tmp_path / "run" / "checkpoints" / "round_000003" / "state.json").unlink()
+    found = fl_ddp.load(run["folder"])
+    assert found.tests and found.weights_after(2)
+    with pytest.raises(ConfigError, match=r"round_000003: cannot be used \(.* has no state.json\)$"):
+        found.weights_after(3)
+    (tmp_path / "run" / "checkpoints" / "best").write_text("")
+    assert found.best_round is None
+    with pytest.raises(ConfigError, match="round: None, as best_round is where no model was evaluated"):
+        found.weights_after(found.best_round)
+
+
+def test_numbers_of_numpys_are_clients(tmp_path: Path) -> None:
+    run = on_file(tmp_path, local_test=0.3)
+    first = run.clients["client"].iloc[0]
+    assert torch.equal(run.own_samples(first)[0], run.own_samples(int(first))[0])
+    with pytest.raises(ConfigError, match="client: True is none of the run"):
+        run.own_samples(True)
+
+
+def test_a_run_of_a_module_that_is_not_over_wants_the_module_as_it_was(tmp_path: Path) -> None:
+    net = Shifted()
+    run = fl_ddp.simulate(SHARED, model=net, data=tuple(arrays().values()), out=str(tmp_path))
+    (tmp_path / "run" / "model.safetensors").unlink()
+    (tmp_path / "run" / "summary.json").unlink()
+    assert fl_ddp.load(run["folder"], model=net).weights
+    with pytest.raises(ConfigError, match=r"model: is not as .* began with it, and no other will do before the run is"):
+        fl_ddp.load(run["folder"], model=Shifted()).tests  # noqa: B018
+
+
+def test_a_summary_counts_until_the_run_goes_on(tmp_path: Path) -> None:
+    run, seen = on_file(tmp_path, checkpoint_every=10), list[dict[str, object]]()
+
+    def look(record: object) -> None:
+        seen.append(dict(fl_ddp.load(run["folder"])))
+
+    fl_ddp.simulate({"resume": run["folder"], "rounds": 5}, callbacks=[look])
+    assert [len(each) > 1 for each in seen] == [False, False], "round 4 has no checkpoint, and a row"
 
 
 def test_what_is_not_there_is_told(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import torch
 from launching import SMALL
 
 import fl_ddp
-from fl_ddp.api import FedAvg, Tensors
+from fl_ddp.api import FedAvg, Group, Tensors, Upload
 from fl_ddp.check.runs import SETTINGS, SOLO, play
 from fl_ddp.config import registry
 from fl_ddp.config.command_line import from_mapping
@@ -20,6 +20,7 @@ from fl_ddp.engine.lanes import Spread, one_by_one
 from fl_ddp.engine.samples import Samples
 from fl_ddp.errors import ConfigError
 from fl_ddp.federation import build_federation
+from fl_ddp.methods.ditto import Ditto
 from fl_ddp.network.flat_model import FlatModel
 from fl_ddp.ranks.cohort import cohort
 from fl_ddp.ranks.outputs import BATCH, WIDTH, Passes
@@ -216,6 +217,100 @@ def test_what_is_no_model_of_a_client_is_told(tmp_path: Path) -> None:
     message = r"own_model of Halved: gives float32 \[\d+, 1\]; accepted: a vector as client_update has it in"
     with pytest.raises(ConfigError, match=message):
         fl_ddp.simulate({**SMALL, "method": Halved, "local_test": 0.3, "out": str(tmp_path)})
+
+
+@dataclass(frozen=True)
+class Careless(FedAvg):
+    """Writes into what it is given, in a way that torch does not count."""
+
+    def own_model(self, server: Tensors, memory: Tensors, client: int) -> torch.Tensor:
+        """Half of the model."""
+        server["theta"].numpy()[:] *= 0.5
+        return server["theta"]
+
+
+def test_what_own_model_writes_into_is_no_runs(tmp_path: Path) -> None:
+    settings = {**SMALL, "out": str(tmp_path), "local_test": 0.3}
+    plain = fl_ddp.simulate({**settings, "method": FedAvg, "name": "plain"})
+    careless = fl_ddp.simulate({**settings, "method": Careless, "name": "careless"})
+    assert careless["parameters_sha256"] == plain["parameters_sha256"]
+    counted = type("Counted", (Careless,), {"own_model": _counted, "__module__": __name__})
+    globals()["Counted"] = counted
+    with pytest.raises(ConfigError, match="own_model of Counted: writes into theta of the server's state"):
+        fl_ddp.simulate({**settings, "method": counted, "name": "counted"})
+
+
+def _counted(self: FedAvg, server: Tensors, memory: Tensors, client: int) -> torch.Tensor:
+    return server["theta"].mul_(0.5)
+
+
+@dataclass(frozen=True)
+class OnceTrained(Ditto):
+    """Ditto, whose clients have what they receive until they have a model of their own."""
+
+    def init_client(self) -> Tensors:
+        """The model v, and how often it was trained."""
+        return super().init_client() | {"times": torch.zeros(())}
+
+    def client_update(self, group: Group, server: Tensors, memory: Tensors) -> Upload:
+        """Ditto's."""
+        upload = super().client_update(group, server, memory)
+        return replace(upload, memory={**upload.memory, "times": memory["times"] + 1})
+
+    def own_model(self, server: Tensors, memory: Tensors, client: int) -> torch.Tensor:
+        """The model v, if there is one."""
+        v, times = memory.values()
+        return v if times > 0 else None  # type: ignore[return-value]
+
+
+def test_clients_without_models_of_their_own_have_the_received_one(tmp_path: Path) -> None:
+    settings = {**SMALL, "out": str(tmp_path), "local_test": 0.3, "cohort": 3, "method": OnceTrained}
+    run = fl_ddp.simulate(settings)
+    with (tmp_path / "run" / "clients.csv").open(newline="") as file:
+        told = {
+            int(row["client"]): float(row["received_accuracy"]) for row in csv.DictReader(file) if row["round"] == "3"
+        }
+    model, received = run.model, 0
+    for client, accuracy in told.items():
+        _, _, x, y = run.own_samples(client)
+        try:
+            weights = run.own_weights(client, 2)
+        except ConfigError:
+            weights, received = run.weights_after(2), received + 1
+        model.load_state_dict(weights)
+        assert float((model(x)[1].argmax(1) == y).double().mean()) == pytest.approx(accuracy, abs=1e-12)
+    assert 0 < received < 12
+
+
+@dataclass(frozen=True)
+class KeepsOne(FedAvg):
+    """Keeps the last local model, and nothing else that it would know of."""
+
+    def init_client(self) -> Tensors:
+        """The model."""
+        return {"last": self.model.init()}
+
+    def client_update(self, group: Group, server: Tensors, memory: Tensors) -> Upload:
+        """FedAvg's."""
+        trained = group.train(server["theta"], self, server, {})
+        return Upload(self.average(group, server, trained), trained.theta, memory={"last": trained.theta})
+
+    def own_model(self, server: Tensors, memory: Tensors, client: int) -> torch.Tensor:
+        """The only one."""
+        (last,) = memory.values()
+        return last
+
+
+def test_own_model_sees_what_the_method_keeps_alone(tmp_path: Path) -> None:
+    settings = {**SMALL, "out": str(tmp_path), "local_test": 0.3, "optimizer.keep": True, "method": KeepsOne}
+    run = fl_ddp.simulate(settings)
+    assert run["initial_accuracy"] is not None and run.own_weights(0)
+
+
+def test_fast_sums_tell_the_same_accuracies(tmp_path: Path) -> None:
+    settings = {**SMALL, "out": str(tmp_path), "local_test": 0.3, "method": "FedPer", "rounds": 1}
+    exact, fast = (fl_ddp.simulate({**settings, "reduction": each, "name": each}) for each in ("exact", "fast"))
+    assert exact["initial_accuracy"] == fast["initial_accuracy"]
 
 
 class Normed(torch.nn.Module):

@@ -39,7 +39,8 @@ class FedALA(FedAvg):
 
     def had(self, model: Model, server: State, memory: State, k: int) -> Logits:
         """See FedAvg."""
-        return partial(model.logits, memory["theta"])
+        w = server["theta"].only(self.mixed_names(server["theta"])).shaped(memory["w"][""])
+        return partial(model.logits, mixed(server["theta"], memory["theta"], w))
 
     def client_update(self, client: Client, server: State, memory: State, t: int) -> Update:
         """Learn w_k, then train."""

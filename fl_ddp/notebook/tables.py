@@ -1,0 +1,40 @@
+"""The tables that a run leaves, as rows."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+Cell = float | str | None
+
+_WORDS = "class"
+"""A column of names, whatever they look like; all others are of numbers."""
+
+
+def rows_of(file: Path) -> list[dict[str, Cell]]:
+    """The rows of a table; whole numbers stay whole, empty cells are None."""
+    with file.open(newline="", encoding="utf-8") as text:
+        return [{name: _cell(name, cell) for name, cell in row.items()} for row in csv.DictReader(text)]
+
+
+def as_frame(rows: list[dict[str, Cell]]) -> object:
+    """A pandas frame where pandas is there, else the rows."""
+    try:
+        from pandas import DataFrame, to_numeric  # type: ignore[import-untyped]
+    except ImportError:
+        return rows
+    return DataFrame(rows).apply(lambda column: column if column.name == _WORDS else to_numeric(column))
+
+
+def last_round(folder: Path) -> int:
+    """The last round that a run's metrics.csv has whole; 0 if none."""
+    file = folder / "metrics.csv"
+    lines = file.read_text(encoding="utf-8").splitlines(keepends=True)[1:] if file.is_file() else []
+    whole = [line for line in lines if line.endswith("\n")]
+    return int(whole[-1].partition(",")[0]) if whole else 0
+
+
+def _cell(name: str, text: str) -> Cell:
+    if not text or name == _WORDS:
+        return text or None
+    return int(text) if text.lstrip("-").isdigit() else float(text)
