@@ -203,6 +203,7 @@ def test_what_a_class_declares_and_is_no_option_is_told(option: str, message: st
     assert parse(["--method", "own_methods.py:Typed", "--method.tau", "1"]).method.init_args["tau"] == 1
 
 
+@pytest.mark.slow
 def test_classes_of_a_script_are_told_of_like_those_of_a_file(tmp_path: Path) -> None:
     script = METHODS + "import fl_ddp\nfl_ddp.simulate(method=Bare, **{'method.mu': 1})\n"
     done = subprocess.run(
