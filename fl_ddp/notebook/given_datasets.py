@@ -33,8 +33,9 @@ def arrays_from(given: Sequence[object]) -> tuple[tuple[Column, Column, Column, 
     told = getattr(given[0], "classes", None)
     names = told if isinstance(told, list) and all(isinstance(each, str) for each in told) else []
     # a transform of labels may have made others of them, of which no name is known
-    labels = [int(each.max()) for each in (y, y_test) if each.dtype.kind in "iu" and each.min() >= 0]
-    fits = len(labels) == len(_PARTS) and len(names) == 1 + max(labels)
+    labels = [each.astype(np.int64) for each in (y, y_test) if each.dtype.kind in "iu"]
+    known = len(labels) == len(_PARTS) and all(bool((each >= 0).all()) for each in labels)
+    fits = known and len(names) == 1 + max(int(each.max()) for each in labels)
     return (x, y, x_test, y_test), tuple(names) if fits else ()
 
 

@@ -43,6 +43,17 @@ def test_one_step() -> None:
     assert learned(2, w=0.5, eta=0.5) == approx(0.375)
 
 
+def test_before_it_learns_anew_a_client_has_the_mixture_by_the_weights_of_before() -> None:
+    """Of two coordinates the last is mixed: 1 is received, 0 its own, 1/4 the weight."""
+    model = small_network()
+    method, last = FedALA(model, layers=1), model.last(1)
+    received, own = torch.ones_like(model.init()), torch.zeros_like(model.init())
+    memory = {"theta": own, "w": torch.full_like(model.take(own, last), 0.25), "times": torch.tensor(3.0)}
+    found = method.own_model({"theta": received}, memory, 0)
+    assert torch.equal(model.take(found, last), torch.full_like(model.take(own, last), 0.25))
+    assert torch.equal(model.take(found, model.others(last)), model.take(received, model.others(last)))
+
+
 def test_the_first_time_nothing_is_mixed() -> None:
     assert learned(0) == 1.0
 
