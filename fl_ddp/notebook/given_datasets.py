@@ -35,7 +35,7 @@ def arrays_from(given: Sequence[object]) -> tuple[tuple[Column, Column, Column, 
     # a transform of labels may have made others of them, of which no name is known
     labels = [each.astype(np.int64) for each in (y, y_test) if each.dtype.kind in "iu"]
     known = len(labels) == len(_PARTS) and all(bool((each >= 0).all()) for each in labels)
-    fits = known and len(names) == 1 + max(int(each.max()) for each in labels)
+    fits = known and len(names) == 1 + max(int(np.max(each)) for each in labels)
     return (x, y, x_test, y_test), tuple(names) if fits else ()
 
 
