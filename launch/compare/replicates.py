@@ -76,8 +76,8 @@ class Replicates:
 
     def after(self, last: int) -> tuple[Run, ...]:
         """Runs that count and have begun, as they were after a round."""
-        curves = ({k: _until(last, curve) for k, curve in run.curves.items()} for run in self._begun)
-        return tuple(replace(run, curves=cut) for run, cut in zip(self._begun, curves, strict=True))
+        begun = self._begun
+        return tuple(replace(run, curves={k: _until(last, curve) for k, curve in run.curves.items()}) for run in begun)
 
     @property
     def shortened(self) -> bool:

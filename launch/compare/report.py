@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from fl_ddp.host.text_table import TextTable
@@ -35,6 +36,12 @@ class Results:
     metrics: tuple[Metric, ...]
     finds: Finds
     against: Against | None = None
+
+    @cached_property
+    def differences(self) -> Mapping[Replicates, Paired | str]:
+        """Of each setting from what it is compared with, by the first metric; nothing where none was asked for."""
+        there = self.against
+        return {each: there.paired(each, self.metrics[0]) for each in self.design.sets} if there else {}
 
     @property
     def best(self) -> Replicates | None:
@@ -94,7 +101,7 @@ def as_csv(results: Results) -> str:
         costs = [*map(replicates.totals, totals), replicates.seconds]
         parts += [part for values in costs for part in (mean(values), spread(values))]
         if results.against:
-            beside = results.against.paired(replicates, results.metrics[0])
+            beside = results.differences[replicates]
             parts += _in_columns(beside) if isinstance(beside, Paired) else [None] * 5
         table.writerow((*replicates.values, len(replicates.runs), *states, min(rounds), max(rounds), *parts))
     return text.getvalue()
@@ -111,7 +118,7 @@ def _table(results: Results) -> TextTable:
         numbers = [_number(replicates, metric) for metric in results.metrics]
         numbers[0] += " *" if replicates is best else ""
         if results.against:
-            numbers[1:1] = _difference(results.against.paired(replicates, results.metrics[0]), results.metrics[0])
+            numbers[1:1] = _difference(results.differences[replicates], results.metrics[0])
         traffic = [_megabytes(replicates.totals(column)) for column in ("traffic_up_bytes", "traffic_down_bytes")]
         counts = [str(len(replicates.runs)), _state(replicates), _rounds(replicates)]
         rows.append([*replicates.values, *counts, *numbers, *traffic, _time(replicates.seconds)])
@@ -130,14 +137,14 @@ def _difference(found: Paired | str, metric: Metric) -> tuple[str, str]:
     return found.shown(metric.unit), f"{found.better} of {len(found.by_seed)}"
 
 
-def _notes_on(there: Against, metric: Metric) -> list[str]:
+def _notes_on(there: Against, results: Results) -> list[str]:
     """What the differences are, where there is none, and after which rounds they are where one setting went on."""
     notes = [
-        f"vs {there.text}: the mean over seeds of the difference in each, by {metric.text}, and its 95 % confidence "
-        "interval (Student's t)"
+        f"vs {there.text}: the mean over seeds of the difference in each, by {results.metrics[0].text}, and its 95 % "
+        "confidence interval (Student's t)"
     ]
-    for each in there.design.sets:
-        whose, found = ", ".join(filter(None, each.values)), there.paired(each, metric)
+    for each, found in results.differences.items():
+        whose = ", ".join(filter(None, each.values))
         if isinstance(found, str) and found:
             notes.append(f"{whose}: nothing to compare it with, {found}")
         elif isinstance(found, Paired) and found.after is not None:
@@ -161,7 +168,7 @@ def _notes(results: Results) -> list[str]:
     if results.best:
         notes.append(f"*: best by {results.metrics[0].text}")
     if results.against:
-        notes += _notes_on(results.against, results.metrics[0])
+        notes += _notes_on(results.against, results)
     if not all(each.ended for each in results.design.sets):
         notes.append("in brackets: so far, the run of no seed is finished; after the last round that all of them have")
     if any(each.ended and each.states.get("finished") != len(each.runs) for each in results.design.sets):
