@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -41,6 +42,17 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Put the files that take longest first, where there are workers to deal them to."""
     if hasattr(config, "workerinput"):
         items.sort(key=lambda item: LONGEST.index(item.path.name) if item.path.name in LONGEST else len(LONGEST))
+
+
+@pytest.fixture(autouse=True)
+def imports_of_its_own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """What a test imports of files that it wrote is unknown to the next one, whose files may have the same names."""
+    written, path, known = str(tmp_path_factory.getbasetemp()), list(sys.path), set(sys.modules)
+    yield
+    sys.path[:] = path
+    for name in sys.modules.keys() - known:
+        if str(getattr(sys.modules[name], "__file__", "")).startswith(written):
+            del sys.modules[name]
 
 
 @pytest.fixture(autouse=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -233,7 +232,6 @@ def test_a_method_and_a_model_of_the_users_run_from_a_file(
         "    def __init__(self, width=3, act=torch.relu, most=float('inf')):\n        super().__init__()\n"
     )
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "path", list(sys.path))
     line = "--method ./own_method.py:Mine --method.rho 0.25 --model own_net.Net --model.width 5"
     config = config_of(line)
     assert config.method == Choice("./own_method.py:Mine", {"weights": "data", "server_lr": 1.0, "rho": 0.25})

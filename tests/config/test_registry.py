@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -53,16 +52,11 @@ def nothing(width: int = 4) -> int:
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The current directory, with a user's file of networks."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "path", list(sys.path))
     (tmp_path / "own_nets.py").write_text(NET)
-    before = set(sys.modules)
-    yield tmp_path
-    for name in set(sys.modules) - before:
-        if str(tmp_path) in str(getattr(sys.modules[name], "__file__", "")):
-            del sys.modules[name]
+    return tmp_path
 
 
 @pytest.mark.parametrize(
@@ -297,6 +291,5 @@ def test_an_import_path_that_fails_says_why_in_one_line(folder: Path, path: str,
 )
 def test_what_a_class_lacks_is_named(folder: Path, kind: str, base: str, has_not: str) -> None:
     (folder / "half.py").write_text(f"from fl_ddp.api import {base}\n\nclass Half({base}):\n    pass\n")
-    sys.modules.pop("half", None)
     with pytest.raises(ConfigError, match=f"^--{kind}: half.Half has no {has_not} of its own$"):
         registry.load(kind, "half.Half")

@@ -210,7 +210,7 @@ def test_server_side_training_changes_the_classifier_alone_and_none_changes_noth
 
 def _groups(built: Federation) -> list[engine_group.Group]:
     world = built.worlds.at(0)
-    place = engine_group.Workplace(world.train, torch.float32, False, False, lambda: None, 100)
+    place = engine_group.Workplace(world.train, torch.float32, False, False, lambda: None, 100, batch_size=100)
     return [engine_group.Group(place, Plan(10, 1.0, None, 0.1), np.array([8]), [np.zeros(0, np.int64)], 1, 0, 0)]
 
 

@@ -8,7 +8,6 @@ import json
 import os
 import shutil
 import signal
-import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -310,7 +309,6 @@ def test_run_of_relative_paths_goes_on_from_another_folder(tmp_path: Path, monke
     for folder in ("here", "there"):
         (tmp_path / folder).mkdir()
     monkeypatch.chdir(tmp_path / "here")
-    monkeypatch.setattr(sys, "path", list(sys.path))
     shutil.copy(SUPPORT / "own_models.py", "own_small.py")
     rng = np.random.default_rng(0)
     x, y = rng.random((60, 5), np.float32), np.arange(60) % 3
