@@ -26,11 +26,29 @@ from fl_ddp.results.checkpoint import commit
 OFTEN: Mapping[str, object] = {**SMALL, "checkpoint_every": 1, "keep_checkpoints": 9, "rounds": 4}
 REMEMBERING: Mapping[str, object] = {**SMALL, "method": "Scaffold", "keep_checkpoints": 3, "lanes": 1}
 
+Whole = Callable[[Mapping[str, object]], Path]
 
-def test_memory_that_has_no_room_is_of_the_round_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Whole:
+    """The folder of the run of some settings that nothing interrupts, which all tests compare with."""
+    made = dict[str, Path]()
+
+    def run_of(settings: Mapping[str, object]) -> Path:
+        name = repr(sorted(settings.items()))
+        if name not in made:
+            made[name] = simulated({**settings, "name": "whole"}, tmp_path_factory.mktemp("whole"))
+        return made[name]
+
+    return run_of
+
+
+def test_memory_that_has_no_room_is_of_the_round_before(
+    whole: Whole, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """In the second round the last of the clients that are new to it finds none."""
-    whole = simulated({**REMEMBERING, "name": "whole"}, tmp_path)
-    known = len(load_file(whole / "checkpoints" / "round_000002" / "memory.0.safetensors")["ids"])
+    usual = whole(REMEMBERING)
+    known = len(load_file(usual / "checkpoints" / "round_000002" / "memory.0.safetensors")["ids"])
     assert known > 7 + 1, "of the first cohort"
     fresh, made = OnHost.fresh, []
 
@@ -47,9 +65,9 @@ def test_memory_that_has_no_room_is_of_the_round_before(tmp_path: Path, monkeypa
     run = tmp_path / "run"
     assert checkpoints(run) == ["round_000001"], "the error's"
     for each in ("server", "memory.0"):
-        first = [folder / "checkpoints" / "round_000001" / f"{each}.safetensors" for folder in (run, whole)]
+        first = [folder / "checkpoints" / "round_000001" / f"{each}.safetensors" for folder in (run, usual)]
         assert first[0].read_bytes() == first[1].read_bytes()
-    assert numbers(resumed(run)) == numbers(whole)
+    assert numbers(resumed(run)) == numbers(usual)
 
 
 def broken(failing: int, times: int) -> Callable[[Path], AbstractContextManager[None]]:
@@ -68,11 +86,11 @@ def broken(failing: int, times: int) -> Callable[[Path], AbstractContextManager[
 
 
 def ends_and_goes_on(
-    failing: int, times: int, saved: int, every: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    usual: Whole, failing: int, times: int, saved: int, every: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A run whose table of clients fails in a round: what is saved, and that it goes on as if nothing had been."""
     settings = {**SMALL, "local_test": 0.3}
-    whole = simulated({**settings, "name": "whole"}, tmp_path)
+    whole = usual(settings)
     with monkeypatch.context() as disk:
         disk.setattr("fl_ddp.results.appended_csv.writing", broken(failing, times))
         with pytest.raises(RunError, match=f"clients.csv: cannot be written .*; round {saved} is saved in "):
@@ -87,22 +105,22 @@ def ends_and_goes_on(
 @pytest.mark.parametrize("every", [1, 9])
 @pytest.mark.parametrize("failing", [2, 3])
 def test_a_row_that_fails_once_is_saved_with_its_round(
-    failing: int, every: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    failing: int, every: int, whole: Whole, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ends_and_goes_on(failing, 1, failing, every, tmp_path, monkeypatch)
+    ends_and_goes_on(whole, failing, 1, failing, every, tmp_path, monkeypatch)
 
 
 @pytest.mark.parametrize(("failing", "saved"), [(2, 1), (3, 2)])
 def test_a_round_whose_row_cannot_be_written_is_not_saved(
-    failing: int, saved: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    failing: int, saved: int, whole: Whole, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ends_and_goes_on(failing, 99, saved, 1, tmp_path, monkeypatch)
+    ends_and_goes_on(whole, failing, 99, saved, 1, tmp_path, monkeypatch)
 
 
 @pytest.mark.parametrize("fails", [False, True])
 @pytest.mark.parametrize(("method", "hook"), [(FedAvg, "client_update"), (FedCL, "measure")])
 def test_a_client_that_writes_into_the_servers_state_is_refused_and_nothing_of_it_is_saved(
-    method: type[FedAvg], hook: str, fails: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    method: type[FedAvg], hook: str, fails: bool, whole: Whole, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Other groups, on other ranks, receive what it has written over."""
     usual = getattr(method, hook)
@@ -117,7 +135,6 @@ def test_a_client_that_writes_into_the_servers_state_is_refused_and_nothing_of_i
 
     of_cl = {"method.proxy": 0.3, "method.proxy_batch": 32} if method is FedCL else {}
     settings = {**SMALL, "method": method.__name__, **of_cl}
-    whole = simulated({**settings, "name": "whole"}, tmp_path)
     with monkeypatch.context() as code:
         code.setattr(method, hook, in_place)
         with pytest.raises(
@@ -126,7 +143,7 @@ def test_a_client_that_writes_into_the_servers_state_is_refused_and_nothing_of_i
             simulated({**settings, "checkpoint_every": 9}, tmp_path)
     run = tmp_path / "run"
     assert not checkpoints(run)
-    assert numbers(resumed(run)) == numbers(whole)
+    assert numbers(resumed(run)) == numbers(whole(settings))
 
 
 def test_a_round_trains_while_the_one_before_gets_to_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -174,10 +191,9 @@ def failing_disk(monkeypatch: pytest.MonkeyPatch, fails: int, last: int) -> Iter
     ("every", "fails", "saved"), [(1, 1, [2]), (1, 2, [1, 3]), (1, 4, [1, 2, 3, 4]), (2, 2, [3]), (9, 4, [4])]
 )
 def test_a_checkpoint_that_fails_ends_the_run_which_saves_what_is_finished(
-    every: int, fails: int, saved: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    every: int, fails: int, saved: list[int], whole: Whole, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is heard of in the round after it."""
-    whole = simulated({**OFTEN, "name": "whole"}, tmp_path)
     seen, settings = list[int](), {**OFTEN, "checkpoint_every": every, "out": str(tmp_path), "name": "run"}
     with (
         failing_disk(monkeypatch, fails, fails),
@@ -188,18 +204,17 @@ def test_a_checkpoint_that_fails_ends_the_run_which_saves_what_is_finished(
     run = tmp_path / "run"
     assert checkpoints(run) == [f"round_{i:06d}" for i in saved]
     assert seen == list(range(1, saved[-1] + 1)), "of each round that is over, for which it is not made again"
-    assert numbers(resumed(run)) == numbers(whole)
+    assert numbers(resumed(run)) == numbers(whole(OFTEN))
 
 
 def test_a_disk_that_stays_full_leaves_the_checkpoint_before(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    whole: Whole, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole = simulated({**OFTEN, "name": "whole"}, tmp_path)
     with failing_disk(monkeypatch, 2, 9), pytest.raises(RunError, match=r"cannot be written .*; round 1 is saved in "):
         simulated(OFTEN, tmp_path)
     run = tmp_path / "run"
     assert checkpoints(run) == ["round_000001"]
-    assert numbers(resumed(run)) == numbers(whole)
+    assert numbers(resumed(run)) == numbers(whole(OFTEN))
 
 
 def test_a_checkpoint_that_fails_unheard_is_told_beside_another_error(
