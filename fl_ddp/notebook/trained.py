@@ -34,6 +34,8 @@ from fl_ddp.results import checkpoint
 
 OwnSamples = tuple[Tensor, Tensor, Tensor, Tensor]
 """A client's own training inputs and labels, and test inputs and labels."""
+Stamps = dict[str, tuple[int, int, int]]
+"""Inode, size and time of the last change of each file in a folder."""
 _PLACES = ("data.root", "data.path")
 
 
@@ -51,6 +53,7 @@ class Trained:
             places: data.root or data.path, where the data lie now.
         """
         self._folder, self._given, self._places = folder, given, dict(places or {})
+        self._verified: dict[int, tuple[checkpoint.Checkpoint, Stamps]] = {}
 
     @property
     def checkpoints(self) -> list[int]:
@@ -153,15 +156,21 @@ class Trained:
         return int(client)  # type: ignore[call-overload, no-any-return]
 
     def _checkpoint(self, round: int | None) -> checkpoint.Checkpoint:
+        """Of one that stays as it is every byte is compared with its sha256 once, not for each client's model."""
         there = self.checkpoints
+        known, stamps = self._verified.get(there[-1] if round is None and there else round or 0, (None, {}))
+        if known and stamps == _stamps(known.path):
+            return known
         if round in there:
-            return checkpoint.load(self._folder, round, verify=True)
-        newest = checkpoint.newest(self._folder).checkpoint
-        if round is None and newest:
-            return newest
-        what = f"{round} is of no checkpoint in {self._folder}" if newest else f"{self._folder} has no checkpoint"
-        accepted = ", ".join(map(str, there)) if newest else "--checkpoint_every 1 where the run is made"
-        raise ConfigError("round", what, accepted)
+            found: checkpoint.Checkpoint | None = checkpoint.load(self._folder, round, verify=True)
+        else:
+            found = checkpoint.newest(self._folder).checkpoint
+        if found is None or (round is not None and round not in there):
+            what = f"{round} is of no checkpoint in {self._folder}" if found else f"{self._folder} has no checkpoint"
+            accepted = ", ".join(map(str, there)) if found else "--checkpoint_every 1 where the run is made"
+            raise ConfigError("round", what, accepted)
+        self._verified[found.round] = found, _stamps(found.path)
+        return found
 
     def _server(self, saved: checkpoint.Checkpoint) -> Tensors:
         return saved.server(self._federation.method.init())
@@ -238,6 +247,11 @@ class Trained:
         now = users_code(self._config)
         for file in (file for file, hashed in code.items() if now.get(file, hashed) != hashed):
             warnings.warn(f"{file} is not as it was when the run was made; its models may do otherwise", stacklevel=2)
+
+
+def _stamps(folder: Path) -> Stamps:
+    found = ((file.name, file.stat()) for file in folder.iterdir())
+    return {name: (of.st_ino, of.st_size, of.st_mtime_ns) for name, of in found}
 
 
 def _taken(samples: Samples, dtype: torch.dtype, rows: Tensor | None = None) -> tuple[Tensor, Tensor]:

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 import fl_ddp
 from fl_ddp.errors import ConfigError
 from fl_ddp.notebook.result import Result
+from fl_ddp.results import checkpoint
 
 SHARED = {key: value for key, value in SMALL.items() if key not in ("data", "model.hidden")}
 NET = """
@@ -182,8 +183,19 @@ def test_another_module_than_the_runs_is_refused(tmp_path: Path) -> None:
         fl_ddp.load(on_file(tmp_path)["folder"], model=Shifted()).tests  # noqa: B018
 
 
-def test_damaged_checkpoints_are_refused(tmp_path: Path) -> None:
-    run = on_file(tmp_path)
+def test_damaged_checkpoints_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run, compared, usual = on_file(tmp_path, method="LocalOnly"), list[str](), checkpoint._verify
+
+    def counted(folder: Path) -> None:
+        compared.append(folder.name)
+        usual(folder)
+
+    monkeypatch.setattr(checkpoint, "_verify", counted)
+    run = fl_ddp.load(run["folder"])
+    for client in range(4):
+        assert same(run.own_weights(client, 2), run.own_weights(client, 2))
+        assert run.own_weights(client) and run.weights_after(3) and run.weights_after(2)
+    assert [compared.count(f"round_00000{each}") for each in (2, 3)] == [1, 2], "not for each client"
     file = tmp_path / "run" / "checkpoints" / "round_000002" / "server.safetensors"
     content = bytearray(file.read_bytes())
     content[-1] ^= 1
