@@ -79,7 +79,8 @@ def as_csv(results: Results) -> str:
     """The same lines with all digits.
 
     Beside a metric's mean and spread stands how many runs they are of, and how many of these did not miss a target; of
-    one that did the mean has one round more than the run.
+    one that did the mean has one round more than the run. A difference's round is the one after which both settings were
+    read, where one of them went on.
     """
     counts = ("seeds", "finished", "running", "stopped", "failed", "rounds_least", "rounds_most")
     totals = ("traffic_up_bytes", "traffic_down_bytes")
@@ -87,7 +88,7 @@ def as_csv(results: Results) -> str:
     columns = [f"{name}_{part}" for name in names for part in ("mean", "spread", "runs", "reached")]
     columns += [f"{name}_{part}" for name in (*totals, "seconds") for part in ("mean", "spread")]
     if results.against:
-        columns += [f"difference_{part}" for part in ("mean", "low", "high", "seeds", "better")]
+        columns += [f"difference_{part}" for part in ("mean", "low", "high", "seeds", "better", "round")]
     text = io.StringIO()
     table = csv.writer(text, lineterminator="\n")
     table.writerow((*results.design.keys, *counts, *columns))
@@ -102,7 +103,7 @@ def as_csv(results: Results) -> str:
         parts += [part for values in costs for part in (mean(values), spread(values))]
         if results.against:
             beside = results.differences[replicates]
-            parts += _in_columns(beside) if isinstance(beside, Paired) else [None] * 5
+            parts += _in_columns(beside) if isinstance(beside, Paired) else [None] * 6
         table.writerow((*replicates.values, len(replicates.runs), *states, min(rounds), max(rounds), *parts))
     return text.getvalue()
 
@@ -127,7 +128,7 @@ def _table(results: Results) -> TextTable:
 
 
 def _in_columns(found: Paired) -> list[object]:
-    return [found.mean, *(found.interval or (None, None)), len(found.by_seed), found.better]
+    return [found.mean, *(found.interval or (None, None)), len(found.by_seed), found.better, found.after]
 
 
 def _difference(found: Paired | str, metric: Metric) -> tuple[str, str]:
