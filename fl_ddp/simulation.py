@@ -110,7 +110,7 @@ class Simulation:
             due, looks = self._due(index, config.eval_every), self._due(index, config.forgetting_every)
             hands = self._hands(ids, index)
             server = self._measured(index)
-            initial = self._before_training(index, ids, server) if due else Received()
+            initial = self._before_training(index, ids, server) if due and self._evaluation.any_own else Received()
             train = partial(self._train, index, server, due, looks)
             work = Work("client_update", f"round {index + 1}, client", ids, train)
             readings = Readings(self._ranks.device.type)
@@ -264,16 +264,16 @@ class Simulation:
 
     def _before_training(self, index: int, ids: Indices, server: Tensors) -> Received:
         """How the models that clients have do before they train: their own, if they keep such, or the received one."""
-        if not self._evaluation.any_own or self._federation.statistics.are_local:
-            return Received()
-        if not self._hooks.keeps_models:
+        own, statistics = self._federation.method.own_model, self._federation.statistics
+        if not self._hooks.keeps_models and not statistics.are_local:
             return self._looked("evaluation", Evaluation.received, server["theta"], ids)
-        own, copies = self._federation.method.own_model, {name: t.clone() for name, t in server.items()}
+        copies = {name: t.clone() for name, t in server.items()}
 
         def test(clients: Indices) -> tuple[Group, Upload]:
             group = self._in_training(clients, index)
-            memory = {name: t for name, t in self._memory.take(group.client).items() if name in self._remembered}
-            return group, self._tested(group, Upload({}, self._hooks.own_models(own, copies, memory, group.client)))
+            memory = self._memory.take(group.client)
+            theta = self._hooks.own_models(own, copies, {n: memory[n] for n in self._remembered}, group.client)
+            return group, self._tested(group, Upload({}, statistics.own(theta, memory)))
 
         present = self._world.present
         work = Work("own_model", f"round {index + 1}, client", present, test, "evaluation")

@@ -284,8 +284,8 @@ class Config:
         name = self.waited_for
         if name.startswith(("initial_", "personalised_")) and not self.local_test:
             raise ConfigError(key, f"{name} is of the clients' own test samples; give --local_test, too")
-        estimated = self.estimate_statistics and not name.startswith("initial_")
-        if self.running_statistics == "local" and not name.startswith("personalised_") and not estimated:
+        of_clients = name.startswith(("initial_", "personalised_"))
+        if self.running_statistics == "local" and not of_clients and not self.estimate_statistics:
             what = f"with --running_statistics local there is no {name}"
             own = next(each for each in NAMES[self.loss] if each.startswith("personalised_"))
             raise ConfigError(key, what, f"{own}, or {NAMES[self.loss][0]} with --estimate_statistics true")

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 
 from fl_ddp.errors import ConfigError
@@ -52,6 +53,13 @@ class Statistics:
     def kept(self, upload: Upload) -> Tensors:
         """What a group's clients remember; their own statistics are those of their own models."""
         return upload.memory | self._own(upload.theta[:, : self.model.num_params])
+
+    def own(self, theta: Tensor, memory: Tensors) -> Tensor:
+        """Models [..., V] with the statistics that their clients keep to themselves; as they are where none does."""
+        if not self.are_local:
+            return theta
+        of_model, beside = theta[..., : self.model.num_params], theta[..., self.model.num_params :]
+        return torch.cat([self.model.put(of_model, self.model.running, memory[OWN]), beside], -1)
 
     def now(self, before: Tensors, total: Total, round_index: int) -> Tensor | None:
         """The statistics after a round, of the server's before it and of what its clients hand over; None if none.

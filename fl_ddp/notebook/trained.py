@@ -24,7 +24,6 @@ from fl_ddp.engine.samples import Samples
 from fl_ddp.engine.seeds import Purpose, torch_seed
 from fl_ddp.errors import ConfigError, one_line
 from fl_ddp.federation import Federation, build_federation
-from fl_ddp.network.running_statistics import OWN
 from fl_ddp.notebook.given_model import fingerprint
 from fl_ddp.notebook.tables import last_round
 from fl_ddp.partitions.saved import SavedPartition, refuse_other_division
@@ -93,7 +92,7 @@ class Trained:
 
     def _own_vector(self, client: int, round: int | None) -> Tensor:
         client = self._known(client)
-        method, statistics, model = self._federation.method, self._federation.statistics, self._federation.model
+        method, statistics = self._federation.method, self._federation.statistics
         saved, of_method = self._checkpoint(round), method.init_client()
         first = self._federation.first_memory(of_method)
         memory = saved.memory(lambda each: each == client, first).get(client)
@@ -106,11 +105,7 @@ class Trained:
         if own is None and not statistics.are_local:
             what = f"{self._config.method.name} tells of no models that clients keep from round to round"
             raise ConfigError("method", what, "one with own_model(): Ditto, FedPer, LocalOnly")
-        theta = server["theta"] if own is None else own
-        if not statistics.are_local:
-            return theta
-        of_model, beside = theta[: model.num_params], theta[model.num_params :]
-        return torch.cat([model.put(of_model, model.running, remembered[OWN]), beside])
+        return statistics.own(server["theta"] if own is None else own, remembered)
 
     def module(self, weights: Tensors) -> nn.Module:
         """The run's module in evaluation mode, with these weights.

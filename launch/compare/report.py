@@ -79,8 +79,8 @@ def as_csv(results: Results) -> str:
     """The same lines with all digits.
 
     Beside a metric's mean and spread stands how many runs they are of, and how many of these did not miss a target; of
-    one that did the mean has one round more than the run. A difference's round is the one after which both settings were
-    read, where one of them went on.
+    one that did the mean has one round more than the run. A difference's round is the one after which both settings
+    were read, where one of them went on.
     """
     counts = ("seeds", "finished", "running", "stopped", "failed", "rounds_least", "rounds_most")
     totals = ("traffic_up_bytes", "traffic_down_bytes")

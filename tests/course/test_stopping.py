@@ -85,6 +85,11 @@ def test_a_run_that_goes_on_until_it_stops_stops_at_the_first_such_round(values:
     assert first == next(stale, None)
 
 
+def test_clients_with_statistics_of_their_own_may_be_waited_for() -> None:
+    local = Config().with_changes(running_statistics="local", local_test=0.2)
+    assert local.with_changes(stop_at="initial_accuracy=0.9").waited_for == "initial_accuracy"
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [

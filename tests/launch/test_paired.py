@@ -111,8 +111,8 @@ def test_both_are_read_after_the_same_round(tmp_path: Path) -> None:
     found = differences(against("method=FedAvg", design), 1)
     assert found.by_seed == pytest.approx({0: 0.0, 1: 10.0}) and found.after == 2
     assert main([str(tmp_path), "--against", "method=FedAvg"]) == 0
-    with (tmp_path / "results.csv").open(newline="") as file:
-        assert [row["difference_round"] for row in csv.DictReader(file)] == ["", "2"]
+    with (tmp_path / "results.csv").open(newline="") as table:
+        assert [row["difference_round"] for row in csv.DictReader(table)] == ["", "2"]
     assert differences(against("method=FedAvg", design), 1, parse_metric("rounds_to 0.2")).after is None
 
     for seed in (0, 1):  # as --eval_every 2 leaves it: the last round always, others not

@@ -15,13 +15,16 @@ from launching import simulated
 from safetensors.torch import load_file
 from torchvision.models import resnet18, resnet50
 
+import fl_ddp
 from fl_ddp.check.candidate import Case
 from fl_ddp.check.judge import Judge
-from fl_ddp.check.runs import course
+from fl_ddp.check.runs import SOLO, course
 from fl_ddp.config.command_line import from_mapping
 from fl_ddp.config.registry import build
 from fl_ddp.config.settings import Choice
 from fl_ddp.errors import ConfigError
+from fl_ddp.federation import build_federation
+from fl_ddp.network.running_statistics import OWN, Statistics
 
 NORMED = f"{own_models.__file__}:Normed"
 TINY = {
@@ -63,23 +66,50 @@ def test_only_the_first_round_compiles_and_ends_where_an_eager_one_does(tmp_path
     assert [each for each in found if each.verdict != "holds"] == []
 
 
-def rows(folder: Path) -> list[dict[str, str]]:
-    with (folder / "metrics.csv").open(newline="") as file:
+def rows(folder: Path, table: str = "metrics.csv") -> list[dict[str, str]]:
+    with (folder / table).open(newline="") as file:
         return list(csv.DictReader(file))
 
 
 def test_local_statistics_leave_the_clients_models_alone_to_be_tested(tmp_path: Path) -> None:
     folder = simulated({**TINY, "running_statistics": "local"}, tmp_path)
     for row in rows(folder):
-        assert row["accuracy"] == row["loss"] == row["initial_accuracy"] == row["forgetting"] == ""
+        assert row["accuracy"] == row["loss"] == row["forgetting"] == ""
         assert 0 < float(row["personalised_accuracy"]) <= 1 and float(row["train_loss"]) > 0
     summary = json.loads((folder / "summary.json").read_text())
-    assert summary["accuracy"] is summary["best_accuracy"] is summary["initial_accuracy"] is None
+    assert summary["accuracy"] is summary["best_accuracy"] is None
     assert summary["personalised_accuracy"] == pytest.approx(float(rows(folder)[-1]["personalised_accuracy"]))
-    with (folder / "clients.csv").open(newline="") as file:
-        clients = list(csv.DictReader(file))
-    assert len(clients) == 12
-    assert all(row["received_accuracy"] == "" and row["own_accuracy"] for row in clients)
+    clients = rows(folder, "clients.csv")
+    assert len(clients) == 18 and all(row["received_accuracy"] for row in clients)
+    assert len([row for row in clients if row["own_accuracy"]]) == 12
+
+
+@pytest.mark.parametrize("method", ["FedAvg", "FedPer", pytest.param("Ditto", marks=pytest.mark.slow)])
+def test_before_they_train_clients_are_tested_with_statistics_of_their_own(method: str, tmp_path: Path) -> None:
+    """In round 3 with the model after round 2, and what each had in the last round that it took part in."""
+    folder = simulated({**TINY, "running_statistics": "local", "method": method}, tmp_path)
+    run, right = fl_ddp.load(folder), list[float]()
+    for client in range(6):
+        module = own_models.Normed(in_shape=(1, 8, 8), num_classes=10)
+        module.load_state_dict(run.own_weights(client, 2))
+        _, _, x, y = run.own_samples(client)
+        right.append(float((module.eval()(x).argmax(1) == y).double().mean()))
+    assert float(rows(folder)[2]["initial_accuracy"]) == pytest.approx(np.mean(right), abs=1e-9)
+    each = [float(row["received_accuracy"]) for row in rows(folder, "clients.csv") if row["round"] == "3"]
+    assert each == pytest.approx(right, abs=1e-9)
+    begun = simulated({**TINY, "method": method, "rounds": 1, "name": "average"}, tmp_path)
+    first = [rows(each)[0]["initial_accuracy"] for each in (folder, begun)]
+    assert first[0] == first[1], "all begin with the model's"
+
+
+def test_what_stands_beside_a_model_stays() -> None:
+    model = build_federation(from_mapping({**TINY, "running_statistics": "local"}), SOLO).model
+    width, running = model.num_params, sum(model.shapes[i].numel() for i in model.running)
+    theta, kept = torch.arange(2.0 * (width + 3)).reshape(2, -1), -1 - torch.arange(2.0 * running).reshape(2, -1)
+    own = Statistics(model, "local").own(theta, {OWN: kept})
+    assert torch.equal(model.take(own[:, :width], model.running), kept)
+    assert torch.equal(own[:, width:], theta[:, width:]) and (own != theta).sum() == kept.numel()
+    assert Statistics(model, "average").own(theta, {}) is theta
 
 
 def test_clients_keep_statistics_of_their_own(tmp_path: Path) -> None:

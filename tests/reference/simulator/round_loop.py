@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from math import nan
 from typing import Any
 
 import torch
@@ -137,7 +136,7 @@ class Play:
             left = {k: client.left for k, client in latest.items()}
             clients = present if due and self.settings.personalise == "all" else cohort
             before = {k: memory.get(k, method.client_start(theta)) for k in range(self.settings.clients)}
-            had = [method.had(self.model, server, mine, k) for k, mine in before.items()]
+            had = [method.had(self.model, self.with_own(server, own.get(k)), mine, k) for k, mine in before.items()]
             trained = {
                 k: method.client_update(self.client(k, t, k in late, own.get(k), left.get(k)), server, before[k], t)
                 for k in clients
@@ -231,12 +230,17 @@ class Play:
         work = self.pace.work(t, k, late)
         batches, once = self.schedule.batches(t, k, len(y), work), self.schedule.once(t, k, len(y))
         client = self._client(k, t, x, y, batches, once, work, self.pace.lr_factor(k))
-        if self.optimizer.keep:
-            client = replace(client, left=dict(left or {}))
-        if not self.settings.local:
-            return client
+        client = replace(client, left=dict(left or {})) if self.optimizer.keep else client
+        return replace(client, statistics=self.own_statistics(statistics)) if self.settings.local else client
+
+    def own_statistics(self, kept: Parameters | None) -> Parameters:
+        """A client's own running statistics, those of the initial model until it has taken part."""
         first = self.model.initial().only(self.model.after)
-        return replace(client, statistics=first.shaped(statistics[""]) if statistics else first)
+        return first.shaped(kept[""]) if kept else first
+
+    def with_own(self, server: State, kept: Parameters | None) -> State:
+        """The server's state as a client has it that keeps running statistics to itself, if clients do."""
+        return server | {"theta": server["theta"].having(self.own_statistics(kept))} if self.settings.local else server
 
     def server_client(self, t: int) -> Client | None:
         """The server's own samples in round t, if it has any."""
@@ -319,10 +323,7 @@ class Play:
         """
         own, allowed = [self.own_test(k, t) for k in range(self.settings.clients)], self.model.allowed
         loss = self.settings.loss
-        initial = [
-            nan if self.settings.local else own_score(loss, only_of(logits(x), allowed), y)
-            for logits, (x, y) in zip(had, own, strict=True)
-        ]
+        initial = [own_score(loss, only_of(had_k(x), allowed), y) for had_k, (x, y) in zip(had, own, strict=True)]
         personal = {k: own_score(loss, only_of(u.personal(own[k][0]), allowed), own[k][1]) for k, u in trained.items()}
         row: Row = {
             f"initial_{SCORES[loss]}": mean_known([initial[k] for k in self.present(t)]),
