@@ -271,9 +271,9 @@ class Simulation:
 
         def test(clients: Indices) -> tuple[Group, Upload]:
             group = self._in_training(clients, index)
-            memory = self._memory.take(group.client)
-            theta = self._hooks.own_models(own, copies, {n: memory[n] for n in self._remembered}, group.client)
-            return group, self._tested(group, Upload({}, statistics.own(theta, memory)))
+            kept = self._memory.take(group.client)
+            theta = self._hooks.own_models(own, copies, {n: kept[n] for n in self._remembered}, group.client)
+            return group, self._tested(group, Upload({}, statistics.own(theta, kept)))
 
         present = self._world.present
         work = Work("own_model", f"round {index + 1}, client", present, test, "evaluation")
