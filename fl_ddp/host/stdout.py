@@ -17,4 +17,6 @@ def say(text: str) -> None:
 
 def on_terminal() -> bool:
     """Whether a bar would be seen; on a terminal without size, as some launchers make, it would not."""
+    if sys.stdout is None:  # as contextlib.redirect_stdout(None) leaves it, and Windows without a console
+        return False
     return sys.stdout.isatty() and os.get_terminal_size(sys.stdout.fileno()).lines > 0
