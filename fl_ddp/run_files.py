@@ -43,6 +43,7 @@ from fl_ddp.results.tracking import Tracker
 from fl_ddp.tasks.figure import task_figure
 from fl_ddp.tasks.kept_files import KeptFiles
 from fl_ddp.tasks.matrix import average_accuracy, average_forgetting, backward_transfer, forward_transfer
+from fl_ddp.tasks.recorded import recorded, refuse_others
 from fl_ddp.tasks.table import TaskTable
 
 
@@ -97,7 +98,7 @@ class RunFiles:
         self._path, self._config, self._federation = path, config, federation
         self.commits, self.newest = Background("the checkpoint"), -1 if finished is None else finished
         self._numerics = numerics(config, federation.lanes, ranks)
-        self._tasks_sha256, self._fixed, self._code = federation.worlds.sha256, fixed(config), users_code(config)
+        self._recorded, self._fixed, self._code = recorded(federation.worlds), fixed(config), users_code(config)
         kept = KeptFiles(config, federation.worlds, federation.turnout, federation.pace)
         known: Mapping[str, Mapping[str, object]] = {}
         saved = SavedPartition(
@@ -164,9 +165,7 @@ class RunFiles:
             if key in before and before[key] != value:
                 what = f"{value} is not the {before[key]} that the run was started with"
                 raise ConfigError(f"{self._path / 'config.yaml'}: {key}", what, "the file as the run has written it")
-        if known.get("tasks_sha256", self._tasks_sha256) != self._tasks_sha256:
-            what = "the run was started with other samples, inputs or labels in its tasks; restore its files"
-            raise ConfigError(self._path, what)
+        refuse_others(self._path, known, self._recorded)
 
     def tell(self, line: str) -> None:
         """Print a line above the progress bar."""
@@ -229,8 +228,7 @@ class RunFiles:
         evaluated = self.tracker.history.evaluated
         score = self._federation.model.criterion.score
         goodness = evaluated.goodness(score) if evaluated and evaluated.round == finished else None
-        state = {"numerics": self._numerics, "tasks_sha256": self._tasks_sha256, "settings": self._fixed}
-        state["code"] = self._code
+        state = {"numerics": self._numerics, **self._recorded, "settings": self._fixed, "code": self._code}
         files = self._appended()
         state |= {name: file.state() for name, file in files.items()}
 

@@ -30,6 +30,7 @@ from fl_ddp.partitions.saved import SavedPartition, refuse_other_division
 from fl_ddp.protocol import Tensors, form_of
 from fl_ddp.ranks.collectives import Ranks
 from fl_ddp.results import checkpoint
+from fl_ddp.tasks.recorded import recorded, refuse_others
 
 OwnSamples = tuple[Tensor, Tensor, Tensor, Tensor]
 """A client's own training inputs and labels, and test inputs and labels."""
@@ -235,10 +236,10 @@ class Trained:
         """Refuse other tasks than the run's, and tell of the user's code that was edited since."""
         numerics, code = known.get("numerics", {}), known.get("code", {})
         assert isinstance(numerics, dict) and isinstance(code, dict)
-        tasks = federation.worlds.sha256
-        if numerics.get("device") == "cpu" and known.get("tasks_sha256", tasks) != tasks:
-            what = "the run was made with other samples, inputs or labels in its tasks; restore its files"
-            raise ConfigError(self._folder, what)
+        found = recorded(federation.worlds)
+        if numerics.get("device") != "cpu":  # another device may make other bits of the tasks' inputs
+            del found["tasks_sha256"]
+        refuse_others(self._folder, known, found)
         now = users_code(self._config)
         for file in (file for file, hashed in code.items() if now.get(file, hashed) != hashed):
             warnings.warn(f"{file} is not as it was when the run was made; its models may do otherwise", stacklevel=2)

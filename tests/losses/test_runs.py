@@ -190,7 +190,7 @@ def test_a_resumed_run_refuses_other_targets(tmp_path: Path) -> None:
     y = load_digits().target.astype(np.float32)
     run = simulated({**REGRESSION, "data": write(tmp_path, y), "rounds": 1}, tmp_path)
     write(tmp_path, y + 1)
-    message = "the run was started with other samples, inputs or labels in its tasks; restore its files"
+    message = "the run was made with other samples, inputs or labels in its tasks; restore its files"
     assert refused({"resume": str(run), "rounds": 2}, tmp_path) == f"{run}: {message}"
 
 

@@ -18,6 +18,7 @@ import fl_ddp
 from fl_ddp.errors import ConfigError
 from fl_ddp.notebook.result import Result
 from fl_ddp.results import checkpoint
+from fl_ddp.tasks.recorded import refuse_others
 
 SHARED = {key: value for key, value in SMALL.items() if key not in ("data", "model.hidden")}
 NET = """
@@ -96,6 +97,24 @@ def test_other_data_than_the_runs_are_refused(tmp_path: Path) -> None:
     np.savez(tmp_path / "own.npz", **{**arrays(), "y_test": arrays()["y_test"][::-1]})  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match=r"run: the run was made with other samples, inputs or labels in its tasks"):
         fl_ddp.load(run["folder"]).tests  # noqa: B018
+
+
+def test_a_single_other_input_is_refused_wherever_it_is(tmp_path: Path) -> None:
+    run = on_file(tmp_path)
+    before = {file: file.read_bytes() for file in (tmp_path / "run").rglob("*") if file.is_file()}
+    for name, place in (("x_test", 59), ("x_test", 0), ("x_train", 299), ("x_train", 30)):
+        other = arrays()
+        other[name][place, 63] += 1
+        np.savez(tmp_path / "own.npz", **other)  # type: ignore[arg-type]
+        message = r"run: the run was made with other samples, inputs or labels in its tasks; restore its files"
+        with pytest.raises(ConfigError, match=message):
+            fl_ddp.load(run["folder"]).tests  # noqa: B018
+        with pytest.raises(ConfigError, match=message):
+            fl_ddp.simulate({"resume": run["folder"], "rounds": 4})
+        assert {file: file.read_bytes() for file in before} == before
+    np.savez_compressed(tmp_path / "own.npz", **arrays())  # type: ignore[arg-type]
+    assert fl_ddp.simulate({"resume": run["folder"], "rounds": 4})["rounds"] == 4, "content counts, not the file"
+    refuse_others(tmp_path, {}, {"data_sha256": "of an older version's run"})
 
 
 def test_data_that_have_moved_are_found_where_they_are_told_to_be(tmp_path: Path) -> None:

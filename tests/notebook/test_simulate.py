@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import csv
-import io
 import json
 import sys
 from collections.abc import Callable, Iterator
@@ -351,16 +349,6 @@ def test_arrays_in_hand_take_the_place_of_the_file_that_is_gone(tmp_path: Path) 
 
 def test_other_ranks_than_the_first_have_no_history() -> None:
     assert Result().history == []
-
-
-@pytest.mark.parametrize("place", [None, io.StringIO()])
-def test_it_is_quiet_where_nothing_is_printed(
-    place: io.StringIO | None, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    with contextlib.redirect_stdout(place):
-        result = fl_ddp.simulate({**SHARED, "rounds": 1, "out": str(tmp_path)})
-    said = capfd.readouterr()
-    assert result["accuracy"] and said.out == said.err == ""
 
 
 def test_only_true_stops(tmp_path: Path) -> None:

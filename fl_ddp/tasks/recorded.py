@@ -1,0 +1,41 @@
+"""What a run's checkpoints know of its data and tasks, so that no other ones take their place unseen."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
+
+import torch
+
+from fl_ddp.errors import ConfigError
+from fl_ddp.tasks.world import Worlds
+
+_AT_ONCE = 10_000
+"""Samples that are copied from the device in one piece."""
+
+
+def recorded(worlds: Worlds) -> dict[str, str]:
+    """The sha256 of all samples as the data have them, and of what tasks make of them."""
+    digest = hashlib.sha256()
+    for name, tensor in sorted(worlds.samples.items()):
+        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
+        for piece in torch.split(tensor, _AT_ONCE):
+            digest.update(piece.cpu().contiguous().numpy().data)
+    return {"data_sha256": digest.hexdigest(), "tasks_sha256": worlds.sha256}
+
+
+def refuse_others(folder: Path, known: Mapping[str, object], now: Mapping[str, str]) -> None:
+    """Refuse other samples or tasks than a checkpoint knows; older ones do not know all.
+
+    Args:
+        folder: of the run.
+        known: the checkpoint's state.
+        now: what recorded() has, or a part of it.
+
+    Raises:
+        ConfigError: there are others.
+    """
+    if any(known.get(name, digest) != digest for name, digest in now.items()):
+        what = "the run was made with other samples, inputs or labels in its tasks; restore its files"
+        raise ConfigError(folder, what)
