@@ -32,8 +32,10 @@ class Progress:
             score: what is shown beside the loss, the accuracy or a measure.
         """
         self._rounds, self._first, self._score = rounds, done + 1, score
-        self._shown = self._loss = "-"
+        self._shown = "-"
         self._personalised: str | None = None
+        self._loss: str | None = None
+        self._train_loss: str | None = None
         self._timed_from: tuple[int, float] | None = None
         self._next_line = 0.0
         self._bar: tqdm[Never] | None = None
@@ -50,8 +52,10 @@ class Progress:
             self._shown = f"{score:.4f}"
         if record.personalised_accuracy is not None:
             self._personalised = f"{record.personalised_accuracy:.4f}"
-        loss = record.train_loss if record.loss is None else record.loss
-        self._loss = self._loss if loss is None else f"{loss:.4f}"
+        # of the model that the score is of; until it is tested again, the clients' is the news
+        self._loss = self._loss if record.loss is None else f"{record.loss:.4f}"
+        of_clients = record.train_loss if record.loss is None else None
+        self._train_loss = None if of_clients is None else f"{of_clients:.4f}"
         now = time.monotonic()
         if self._bar is not None:
             self._bar.set_description_str(f"{', '.join(self._numbers())}, ", refresh=False)
@@ -75,8 +79,8 @@ class Progress:
             self._bar.close()
 
     def _numbers(self) -> list[str]:
-        personalised = [f"personalised {self._personalised}"] if self._personalised else []
-        return [f"{self._score} {self._shown}", *personalised, f"loss {self._loss}"]
+        others = {"personalised": self._personalised, "loss": self._loss, "train loss": self._train_loss}
+        return [f"{self._score} {self._shown}", *(f"{name} {value}" for name, value in others.items() if value)]
 
     def _line(self, record: Record, now: float) -> str:
         line = "  ".join([f"round {record.round}/{self._rounds}", *self._numbers()])

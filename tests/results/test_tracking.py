@@ -306,7 +306,7 @@ def test_progress_without_a_terminal_is_first_and_last_line_of_a_short_run(capsy
     progress.close()
     hello, first, last = capsys.readouterr().out.splitlines()
     assert hello == "hello"
-    assert first.startswith("round 1/500  accuracy -  loss 0.2500")
+    assert first.startswith("round 1/500  accuracy -  train loss 0.2500")
     assert last.startswith(f"round 500/500  accuracy {500 / 503:.4f}") and last.endswith("00:00 left")
 
 
@@ -314,4 +314,15 @@ def test_progress_tells_how_clients_own_models_do(capsys: pytest.CaptureFixture[
     progress = Progress(0, 1)
     progress.update(replace(record(1), personalised_accuracy=0.75))
     progress.close()
-    assert capsys.readouterr().out.startswith("round 1/1  accuracy -  personalised 0.7500  loss 0.2500")
+    assert capsys.readouterr().out.startswith("round 1/1  accuracy -  personalised 0.7500  train loss 0.2500")
+
+
+def test_progress_puts_the_loss_of_one_model_beside_its_accuracy(capsys: pytest.CaptureFixture[str]) -> None:
+    progress = Progress(0, 3)
+    progress.update(replace(record(1), accuracy=0.25, loss=1.5))
+    progress.update(record(2))
+    progress.update(replace(record(3), accuracy=None, loss=None, train_loss=0.125))
+    progress.close()
+    first, last = capsys.readouterr().out.splitlines()
+    assert first == "round 1/3  accuracy 0.2500  loss 1.5000"
+    assert re.match(r"round 3/3  accuracy 0\.4000  loss 0\.6000  train loss 0\.1250  ", last)
