@@ -14,6 +14,7 @@ from fl_ddp.errors import ConfigError
 from fl_ddp.host.atomic_file import write_text, writing
 from fl_ddp.host.stdout import say
 from launch.compare.found_runs import Finds, find_runs, named_folders
+from launch.compare.known_classes import refuse_unknown
 from launch.compare.paired import against
 from launch.compare.replicates import design_of, rows_of
 from launch.compare.report import Results, as_csv, markdown, terminal
@@ -47,8 +48,9 @@ class ResultsOptions:
     Attributes:
         folders: of a sweep, of a run, or of several of either.
         metric: final, best, running_mean, ema0.995, last10, each with @50 if wanted, rounds_to 0.85; of initial or of
-            personalised accuracy, of forgetting, loss, perplexity or, of regressions, mae: 'last10 of initial' [final,
-            or final of mae where all runs are regressions].
+            personalised accuracy, of forgetting, loss, perplexity or, of regressions, mae: 'last10 of initial'; a
+            column each, of which the first says what is best and is drawn [final, or final of mae where all runs are
+            regressions].
         classes: draw each class's accuracy over rounds, too, of the least seed of each setting.
         partitions: draw who holds what, too.
         tasks: draw the accuracy on each task over rounds and at the end, too.
@@ -62,7 +64,7 @@ class ResultsOptions:
     """
 
     folders: tuple[RunsFolder, ...]
-    metric: str | None = None
+    metric: tuple[str, ...] = ()
     classes: bool = False
     partitions: bool = False
     tasks: bool = False
@@ -75,22 +77,21 @@ class ResultsOptions:
     def __post_init__(self) -> None:
         if self.of_class is not None and self.client is None:
             raise ConfigError("--of_class", f"{self.of_class}, but of which client?", "--client 3, say, beside it")
-        if (shown := self.shown) is None:
-            return
-        if shown.relative_to:
-            possible = shown.text.partition(" / ")[0]
-            raise ConfigError("--metric", f"{shown.text}: there are no rows to divide by", possible)
-        if shown.target_row:
-            raise ConfigError("--metric", f"{shown.text}: there is no row {shown.target_row}", "rounds_to 0.85")
+        for each in self.shown:
+            if each.relative_to:
+                possible = each.text.partition(" / ")[0]
+                raise ConfigError("--metric", f"{each.text}: there are no rows to divide by", possible)
+            if each.target_row:
+                raise ConfigError("--metric", f"{each.text}: there is no row {each.target_row}", "rounds_to 0.85")
 
     @property
-    def shown(self) -> Metric | None:
-        """The metric; None if that is left to the runs.
+    def shown(self) -> tuple[Metric, ...]:
+        """The metrics; none if that is left to the runs.
 
         Raises:
-            ConfigError: it is none.
+            ConfigError: one is none.
         """
-        return None if self.metric is None else parse_metric(self.metric)
+        return tuple(parse_metric(text) for text in dict.fromkeys(self.metric))
 
 
 def main(line: Sequence[str]) -> int:
@@ -118,9 +119,12 @@ def _answer(line: Sequence[str]) -> int:
 def _show(folders: Sequence[Path], options: ResultsOptions, out: Path, command: str) -> int:
     """Print the table, and leave it with its plots; the exit code."""
     finds = find_runs(folders)
-    metric = options.shown or _usual(finds)
+    shown = options.shown or (_usual(finds),)
+    for metric in shown:
+        refuse_unknown(metric, [each.run for each in finds.runs])
     design = rows_of(finds.runs) if options.rows else design_of(finds.runs)
-    metrics = (metric, *(each for each in _beside(finds) if each.text != metric.text))
+    beside_it = () if len(shown) > 1 else tuple(each for each in _beside(finds) if each not in shown)
+    metrics = (*shown, *beside_it)
     beside = against(options.against, design) if options.against is not None else None
     results = Results(", ".join(map(str, folders)), design, metrics, finds, beside)
     say(terminal(results))
@@ -131,7 +135,7 @@ def _show(folders: Sequence[Path], options: ResultsOptions, out: Path, command: 
     from launch.plots.figures import Beside, write_figures
 
     drawn = Beside(options.classes, options.partitions, options.tasks, options.client, options.of_class)
-    figures = write_figures(design, metric, drawn, out)
+    figures = write_figures(design, metrics[0], drawn, out)
     write_text(out / "results.md", markdown(results, command, figures))
     say(f"\n{out}: results.csv, results.md{''.join(f', {name}' for name in figures)}")
     for each in design.differing:
@@ -149,7 +153,8 @@ def _usual(finds: Finds) -> Metric:
 
 def _have_tasks(finds: Finds) -> bool:
     """Whether all runs have tests of each task: the best accuracy is that on the first alone, and classes come anew."""
-    return bool(finds.runs) and all("average_accuracy" in each.run.curves for each in finds.runs if each.run.rounds)
+    begun = [each.run for each in finds.runs if each.run.rounds]
+    return bool(begun) and all("average_accuracy" in run.curves for run in begun)
 
 
 def _beside(finds: Finds) -> list[Metric]:

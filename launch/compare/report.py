@@ -44,13 +44,15 @@ class Results:
         return {each: there.paired(each, self.metrics[0]) for each in self.design.sets} if there else {}
 
     @property
-    def best(self) -> Replicates | None:
-        """The finished replicates with the best mean of the first metric, if there are others to compare them with."""
+    def best(self) -> tuple[Replicates, ...]:
+        """The finished replicates with the best mean of the first metric, if there are others which have another."""
         metric = self.metrics[0]
         readings = {each: found for each in self.design.sets if each.ended and (found := each.numbers(metric))}
-        if len(readings) < 2 or not any(map(reached, readings.values())):
-            return None
-        return max(readings, key=lambda each: standing(readings[each], less_is_better=metric.less_is_better))
+        if not any(map(reached, readings.values())):
+            return ()
+        places = {each: standing(found, less_is_better=metric.less_is_better) for each, found in readings.items()}
+        best = tuple(each for each, place in places.items() if place == max(places.values()))
+        return best if len(best) < len(places) else ()
 
 
 def terminal(results: Results) -> str:
@@ -117,7 +119,7 @@ def _table(results: Results) -> TextTable:
         names[1:1] = [f"vs {results.against.text}", "better in"]
     for replicates in results.design.sets:
         numbers = [_number(replicates, metric) for metric in results.metrics]
-        numbers[0] += " *" if replicates is best else ""
+        numbers[0] += " *" if any(replicates is each for each in best) else ""
         if results.against:
             numbers[1:1] = _difference(results.differences[replicates], results.metrics[0])
         traffic = [_megabytes(replicates.totals(column)) for column in ("traffic_up_bytes", "traffic_down_bytes")]
@@ -155,7 +157,10 @@ def _notes_on(there: Against, results: Results) -> list[str]:
 
 def _number(replicates: Replicates, metric: Metric) -> str:
     """Mean and spread; in brackets where no run is finished."""
-    text = with_spread(replicates.numbers(metric), metric.unit)
+    found = replicates.numbers(metric)
+    text = with_spread(found, metric.unit)
+    if 0 < len(found) < len(replicates.counted):
+        text += f" ({len(found)} of {len(replicates.counted)})"
     if metric.target is not None and text == "-" and (few := replicates.reached(metric)):
         text = f"reached by {few} of {len(replicates.counted)}"
     return text if replicates.ended or text == "-" else f"({text})"
@@ -168,6 +173,8 @@ def _notes(results: Results) -> list[str]:
         notes = ["", "no run counts" if results.design.differing else "no run has begun"]
     if results.best:
         notes.append(f"*: best by {results.metrics[0].text}")
+    if any(0 < len(each.numbers(m)) < len(each.counted) for each in results.design.sets for m in results.metrics):
+        notes.append("(1 of 3): the number of one seed, which the runs of the others do not have")
     if results.against:
         notes += _notes_on(results.against, results)
     if not all(each.ended for each in results.design.sets):

@@ -43,7 +43,7 @@ FORMS = (
     "final, best, running_mean, ema0.995, last10, each with @50 if wanted, rounds_to 0.85 of one of them, "
     "of initial, initial_cohort, personalised, personalised_all, forgetting or forgetting_degree, "
     "of worst_initial, deviation_initial, worst_personalised or deviation_personalised, "
-    "of accuracy/<class> or forgetting_degree/<class>, "
+    "of accuracy/<class>, forgetting/<class> or forgetting_degree/<class>, "
     "of own_accuracy/<client>/<class> or forgetting_degree/<client>/<class>, "
     "of loss, perplexity, mae, r2, initial_mae or personalised_mae, exact_match, f1 or auc, "
     "of worst_initial_mae, deviation_initial_mae, worst_personalised_mae or deviation_personalised_mae, "
@@ -54,7 +54,7 @@ FORMS = (
 Curve = Sequence[tuple[int, float]]
 """Evaluated rounds from 1 up, ascending, and the value in each."""
 
-_OF_CLASS = re.compile(r"(accuracy|forgetting_degree)/.+")
+_OF_CLASS = re.compile(r"(accuracy|forgetting|forgetting_degree)/(?P<label>.+)")
 _OF_TASK = re.compile(r"task_accuracy/(?P<task>[1-9]\d*)")
 _OF_IMAGES = re.compile(r"psnr(_of_mean)?/(?P<task>[1-9]\d*)")
 _OF_CLIENT = re.compile(r"(?P<column>own_accuracy|forgetting_degree)/(?P<client>\d+)/(?P<label>.+)")
@@ -210,6 +210,14 @@ def of_client(quantity: str) -> OfClient | None:
     """The client's class that a quantity is of; None if it is a column of metrics.csv."""
     found = _OF_CLIENT.fullmatch(quantity)
     return OfClient(found["column"], int(found["client"]), found["label"]) if found else None
+
+
+def class_of(quantity: str) -> str | None:
+    """The class that a quantity is of; None if it is of none."""
+    if of := of_client(quantity):
+        return of.label
+    found = _OF_CLASS.fullmatch(quantity)
+    return found["label"] if found else None
 
 
 def with_sign(words: str, metric: Metric) -> str:

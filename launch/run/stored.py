@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
 
 from fl_ddp.config.layers import default_choice
@@ -18,8 +19,10 @@ from launch.numbers.metric import Curve, of_client
 from launch.run.client_curves import client_curves
 from launch.run.reconstruction_curves import reconstruction_curves
 from launch.run.spread_curves import SPREADS, spread_curve
-from launch.run.task_curves import task_curves
+from launch.run.task_curves import ON_TASK, task_curves
 from launch.run.written_rows import written_rows
+
+_OF_CLASS = "accuracy/"
 
 Counts = tuple[Mapping[str, int], ...]
 """Each client's samples by the name of their class."""
@@ -34,12 +37,13 @@ class Run:
         config: its config.yaml.
         rounds: finished rounds.
         wanted: rounds it was asked for.
-        curves: values of each column of metrics.csv by evaluated round, without round 0, the perplexity, and what
-            tasks.csv and reconstruction.csv tell; those of time are left out.
+        curves: values of each column of metrics.csv by evaluated round, without round 0, the perplexity, what each
+            class has lost, and what tasks.csv and reconstruction.csv tell; those of time are left out.
         seconds: that its finished rounds took.
         summary: its summary.json; empty until it has one of its last round.
         failure: why it failed, if it could say so.
         stopped: whether it ended before its last round, since it had reached or stopped getting nearer what it should.
+        classes: names of those that metrics.csv has a column for, tested or not.
     """
 
     folder: Path
@@ -51,6 +55,7 @@ class Run:
     summary: Mapping[str, object]
     failure: str | None = None
     stopped: bool = False
+    classes: tuple[str, ...] = ()
 
     @property
     def seed(self) -> int:
@@ -101,7 +106,7 @@ def read_run(folder: Path) -> Run | None:
     if not (folder / "config.yaml").is_file():
         return None
     config, wanted = _config(folder / "config.yaml")
-    rounds, of_metrics, seconds = _course(folder / "metrics.csv")
+    rounds, of_metrics, seconds, classes = _course(folder / "metrics.csv")
     summary = _summary(folder / "summary.json")
     current = summary if summary.get("rounds") == rounds else {}
     stopped = current.get("stopped") is not None
@@ -110,7 +115,26 @@ def read_run(folder: Path) -> Run | None:
         curves["perplexity"] = [(number, perplexity(loss)) for number, loss in curves.get("loss", ())]
     beside = {**task_curves(folder), **reconstruction_curves(folder)}
     curves |= {name: tuple(each for each in of if each[0] <= rounds) for name, of in beside.items()}
-    return Run(folder, config, rounds, wanted, curves, seconds, current, _failure(folder / FAILURE), stopped)
+    curves |= _class_forgetting(curves, current, rounds)
+    return Run(folder, config, rounds, wanted, curves, seconds, current, _failure(folder / FAILURE), stopped, classes)
+
+
+def _class_forgetting(curves: Mapping[str, Curve], summary: Mapping[str, object], rounds: int) -> dict[str, Curve]:
+    """What each class has lost since its best round, as forgetting/<class>; of runs with tasks at their end alone.
+
+    With tasks a class may have other test samples from one of them on, and then counts anew, as the run alone knows.
+    """
+    if any(name.startswith(ON_TASK) for name in curves):
+        told = summary.get("class_forgetting")
+        known = told if isinstance(told, Mapping) else {}
+        return {f"forgetting/{label}": ((rounds, lost),) for label, lost in known.items() if lost is not None}
+    found: dict[str, Curve] = {}
+    for name, curve in curves.items():
+        if name.startswith(_OF_CLASS):
+            best = accumulate((value for _, value in curve), max)
+            lost = [(r, most - value) for (r, value), most in zip(curve, best, strict=True)]
+            found[f"forgetting/{name[len(_OF_CLASS) :]}"] = lost
+    return found
 
 
 def _config(path: Path) -> tuple[Mapping[str, object], int]:
@@ -132,19 +156,20 @@ def _config(path: Path) -> tuple[Mapping[str, object], int]:
     return config, config["rounds"]
 
 
-def _course(path: Path) -> tuple[int, dict[str, Curve], float]:
-    """Finished rounds, curves, and seconds of all phases; a last row that is being written is left out."""
+def _course(path: Path) -> tuple[int, dict[str, Curve], float, tuple[str, ...]]:
+    """Finished rounds, curves, seconds of all phases and classes; a last row that is being written is left out."""
     curves: dict[str, list[tuple[int, float]]] = {}
-    rounds, seconds = 0, 0.0
+    rounds, seconds, classes = 0, 0.0, tuple[str, ...]()
     with written_rows(path) as rows:
         for row in rows:
             rounds = int(row["round"])
+            classes = classes or tuple(name[len(_OF_CLASS) :] for name in row if name.startswith(_OF_CLASS))
             for name, cell in row.items():
                 if cell and is_of_phase(name):
                     seconds += float(cell)
                 elif cell and rounds > 0 and name != "round" and not is_of_time(name) and not math.isnan(float(cell)):
                     curves.setdefault(name, []).append((rounds, float(cell)))
-    return rounds, dict(curves), seconds
+    return rounds, dict(curves), seconds, classes
 
 
 def _failure(path: Path) -> str | None:

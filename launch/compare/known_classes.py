@@ -1,0 +1,26 @@
+"""Which classes and clients runs have, for numbers of one of them alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fl_ddp.errors import ConfigError
+from launch.numbers.metric import Metric, class_of, of_client
+from launch.run.stored import Run
+
+
+def refuse_unknown(metric: Metric, runs: Sequence[Run]) -> None:
+    """Refuse a metric of a class or client that none of the runs has.
+
+    Raises:
+        ConfigError: it is of one.
+    """
+    label = class_of(metric.quantity)
+    if label is None:
+        return
+    known = dict.fromkeys(name for run in runs for name in run.classes)
+    if known and label not in known:
+        raise ConfigError("--metric", f"{metric.text}: no run has a class {label}", ", ".join(known))
+    most = max((clients for run in runs if isinstance(clients := run.config.get("clients"), int)), default=0)
+    if (of := of_client(metric.quantity)) and of.client >= most > 0:
+        raise ConfigError("--metric", f"{metric.text}: no run has a client {of.client}", f"0 to {most - 1}")

@@ -1,0 +1,107 @@
+"""Which numbers launch.results has in its columns, and of whom."""
+
+from __future__ import annotations
+
+import csv
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import pytest
+from written_runs import Written
+
+from launch.results import main
+
+Showing = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def show(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Showing:
+    """The command, in a working directory of its own: exit code, stdout and stderr."""
+    monkeypatch.chdir(tmp_path)
+
+    def call(*words: str) -> tuple[int, str, str]:
+        capfd.readouterr()
+        code = main(words)
+        return (code, *capfd.readouterr())
+
+    return call
+
+
+def with_classes(folder: Path, classes: Mapping[str, Sequence[float | None]]) -> None:
+    """Put accuracies of classes into a written run; None where one is not tested."""
+    head, *rows = (folder / "metrics.csv").read_text().splitlines()
+    head += "".join(f",accuracy/{name}" for name in classes)
+    columns = [["" if value is None else repr(value) for value in of] for of in classes.values()]
+    lines = [",".join([row, *cells]) for row, *cells in zip(rows, *columns, strict=True)]
+    (folder / "metrics.csv").write_text("\n".join([head, *lines]) + "\n")
+
+
+def written(of: Mapping[str, Sequence[Sequence[float]]]) -> None:
+    for method, curves in of.items():
+        for seed, curve in enumerate(curves):
+            Written({"method": method, "seed": seed}, curve).at(Path("runs", f"{method}{seed}"))
+
+
+def table() -> list[dict[str, str]]:
+    with Path("runs", "results.csv").open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_several_metrics_have_a_column_each_and_the_first_says_what_is_best(show: Showing) -> None:
+    written({"FedAvg": [[0.5, 0.4]], "Scaffold": [[0.3, 0.45]]})
+    given = ["--metric", "final", "--metric", "best", "--metric", "last2", "--metric", "best"]
+    code, out, _ = show("runs", *given)
+    assert code == 0 and "45.00 *" in out and "*: best by final" in out
+    assert [(row["final_mean"], row["best_mean"], row["last2_mean"]) for row in table()] == [
+        ("40.0", "50.0", "45.0"), ("45.0", "45.0", "37.5"),
+    ]  # fmt: skip
+    assert "50.00 *" in show("runs", *given[2:])[1]
+    assert not [name for name in table()[0] if "forgetting" in name]
+
+
+def test_a_mean_over_some_seeds_alone_says_of_how_many(show: Showing) -> None:
+    written({"FedAvg": [[0.5, 0.4], [0.5, 0.6]], "Scaffold": [[0.3, 0.45], [0.3, 0.45]]})
+    for name in ("FedAvg0", "Scaffold0", "Scaffold1"):
+        with_classes(Path("runs", name), {"cat": [0.5, 0.25], "dog": [None, None]})
+    with_classes(Path("runs", "FedAvg1"), {"cat": [None, None], "dog": [0.5, 0.5]})
+    _, out, _ = show("runs", "--metric", "final of accuracy/cat")
+    assert "25.00 (1 of 2)" in out and "25.00 ± 0.00" in out and "*" not in out
+    assert "(1 of 3): the number of one seed, which the runs of the others do not have" in out
+    assert [row["final_of_accuracy/cat_runs"] for row in table()] == ["1", "2"]
+    assert "of 2)" not in show("runs")[1] and "(1 of 3)" not in show("runs")[1]
+
+
+def test_all_that_are_best_are_marked_and_none_where_all_are_alike(show: Showing) -> None:
+    written({"FedAvg": [[0.5]], "Scaffold": [[0.5]], "FedDyn": [[0.4]]})
+    out = show("runs")[1]
+    assert [" *" in line for line in out.splitlines()[4:7]] == [True, False, True]
+    shutil.rmtree(Path("runs", "FedDyn0"))
+    assert "*" not in show("runs")[1]
+
+
+def test_a_class_that_no_run_has_is_refused_and_one_that_is_not_tested_yet_is_none(show: Showing) -> None:
+    written({"FedAvg": [[0.5, 0.4]]})
+    with_classes(Path("runs", "FedAvg0"), {"cat": [0.5, 0.25], "dog": [None, None]})
+    for quantity in ("accuracy/cow", "forgetting/cow", "forgetting_degree/cow", "own_accuracy/3/cow"):
+        code, _, err = show("runs", "--metric", "final", "--metric", f"final of {quantity}")
+        what = f"results: error: --metric: final of {quantity}: no run has a class cow; accepted: cat, dog\n"
+        assert (code, err) == (2, what)
+    assert show("runs", "--metric", "final of accuracy/dog")[0] == 0
+    code, _, err = show("runs", "--metric", "final of own_accuracy/20/cat")
+    assert (code, err) == (
+        2,
+        "results: error: --metric: final of own_accuracy/20/cat: no run has a client 20; accepted: 0 to 19\n",
+    )
+    assert show("runs", "--metric", "final of own_accuracy/19/cat")[0] == 0
+    assert show("runs", "--metric", "final of forgetting/cat")[0] == 0
+    assert table()[0]["final_of_forgetting/cat_mean"] == "25.0"
+
+
+def test_runs_that_have_not_begun_are_not_taken_for_runs_with_tasks(show: Showing) -> None:
+    written({"FedAvg": [[0.5, 0.4]]})
+    file = Path("runs", "FedAvg0", "metrics.csv")
+    file.write_text(file.read_text().splitlines()[0] + "\n")
+    Path("runs", "FedAvg0", "summary.json").unlink()
+    assert show("runs")[0] == 0
+    assert "final_mean" in table()[0] and not [name for name in table()[0] if "average" in name]
