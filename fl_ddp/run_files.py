@@ -229,13 +229,13 @@ class RunFiles:
         score = self._federation.model.criterion.score
         goodness = evaluated.goodness(score) if evaluated and evaluated.round == finished else None
         state = {"numerics": self._numerics, **self._recorded, "settings": self._fixed, "code": self._code}
-        files = self._appended()
+        files, since = self._appended(), self.tracker.history.since
         state |= {name: file.state() for name, file in files.items()}
 
         def write() -> None:
             for file in files.values():
                 file.sync()
-            checkpoint.commit(self._path, temporary, state, self._config.keep_checkpoints, goodness)
+            checkpoint.commit(self._path, temporary, state, self._config.keep_checkpoints, goodness, since)
             self.newest = finished
 
         self.commits.begin(write)

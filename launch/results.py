@@ -14,8 +14,8 @@ from fl_ddp.errors import ConfigError
 from fl_ddp.host.atomic_file import write_text, writing
 from fl_ddp.host.stdout import say
 from launch.compare.found_runs import Finds, find_runs, named_folders
-from launch.compare.known_classes import refuse_unknown
 from launch.compare.paired import against
+from launch.compare.refusals import refuse_what_no_run_has
 from launch.compare.replicates import design_of, rows_of
 from launch.compare.report import Results, as_csv, markdown, terminal
 from launch.exit_code import exit_code
@@ -121,7 +121,7 @@ def _show(folders: Sequence[Path], options: ResultsOptions, out: Path, command: 
     finds = find_runs(folders)
     shown = options.shown or (_usual(finds),)
     for metric in shown:
-        refuse_unknown(metric, [each.run for each in finds.runs])
+        refuse_what_no_run_has(metric, [each.run for each in finds.runs])
     design = rows_of(finds.runs) if options.rows else design_of(finds.runs)
     beside_it = () if len(shown) > 1 else tuple(each for each in _beside(finds) if each not in shown)
     metrics = (*shown, *beside_it)
@@ -152,7 +152,7 @@ def _usual(finds: Finds) -> Metric:
 
 
 def _have_tasks(finds: Finds) -> bool:
-    """Whether all runs have tests of each task: the best accuracy is that on the first alone, and classes come anew."""
+    """Whether all runs have tests of each task: those before a task are of other test samples."""
     begun = [each.run for each in finds.runs if each.run.rounds]
     return bool(begun) and all("average_accuracy" in run.curves for run in begun)
 

@@ -85,7 +85,9 @@ def write_memory(temporary: Path, rank: int, memory: Tensors) -> None:
         sync_file(file)  # which rank 0 may not be able to do, on another machine
 
 
-def commit(run: Path, temporary: Path, state: Mapping[str, object], keep: int, goodness: float | None) -> Path:
+def commit(
+    run: Path, temporary: Path, state: Mapping[str, object], keep: int, goodness: float | None, since: int = 0
+) -> Path:
     """Turn the temporary folder into a checkpoint once every rank has written its files. Rank 0 only.
 
     Args:
@@ -94,6 +96,7 @@ def commit(run: Path, temporary: Path, state: Mapping[str, object], keep: int, g
         state: whatever else the run needs to go on; JSON values.
         keep: number of newest checkpoints kept, beside the best one.
         goodness: of the saved model, finite, the more the better; None where it was not evaluated.
+        since: the first round whose goodness compares with it, as it is of the same test samples.
 
     Returns:
         the checkpoint's folder.
@@ -121,7 +124,8 @@ def commit(run: Path, temporary: Path, state: Mapping[str, object], keep: int, g
         sync_folder(final.parent)
     folders = _folders(run)
     # Of equally good ones the oldest, max() takes the first.
-    best = max((folder for folder in folders if _goodness(folder) > -math.inf), key=_goodness, default=None)
+    compared = [folder for folder in folders if _round(folder) >= since and _goodness(folder) > -math.inf]
+    best = max(compared, key=_goodness, default=None)
     with writing(final.parent):
         _point(final.parent / "best", best)
         _point(final.parent / "latest", final)

@@ -24,7 +24,7 @@ class Summary:
         rounds: finished rounds.
         accuracy: fraction of the test set.
         running_mean_accuracy: mean of the accuracies of all evaluated rounds.
-        best_accuracy: the highest one of any round.
+        best_accuracy: the highest one of any round; with tasks, since the first evaluation of the last one.
         forgetting: what the classes have lost since each one's best round, on average; None before round 1.
         loss: on the test set.
         initial_accuracy: of the model received, or of their own where clients keep such, before they train, mean over

@@ -22,7 +22,7 @@ class Standing(NamedTuple):
     """What an evaluated round means in the light of those before it.
 
     Attributes:
-        best: highest accuracy up to it; None before round 1, which everything is counted from.
+        best: highest accuracy up to it on the same test samples; None before round 1, which everything is counted from.
         running_mean: of the accuracies up to it, likewise.
         forgetting: average over the classes, likewise.
         class_forgetting: of each class, nan for one without test samples; empty before round 1.
@@ -41,6 +41,7 @@ class History:
         rounds: evaluated rounds, without round 0.
         accuracies: of these rounds.
         running_means: mean of the accuracies up to each of these rounds.
+        since: the first of these rounds with the test samples that there are now; those before it compare with none.
         evaluations: records of evaluations, of the global or of the clients' own models.
         standing: of that record.
         traffic_up_bytes: sent by all clients so far.
@@ -59,6 +60,7 @@ class History:
         self.traffic_up_bytes = self.traffic_down_bytes = 0
         self.seconds: dict[str, float] = {}
         self._accuracy_sum = self._padded_sum = 0.0
+        self.since = 0
         self._best_of_class: tuple[float, ...] = ()
         self._trained_rounds = 0
 
@@ -105,7 +107,8 @@ class History:
         best_before = (math.nan if c in anew else best for c, best in enumerate(self._best_of_class or now))
         self._best_of_class = tuple(map(_larger, best_before, now))
         lost = forgetting(self._best_of_class, now)
-        best = max(self.standing.best or 0.0, record.accuracy)
+        self.since = record.round if anew else self.since
+        best = max(0.0 if anew else self.standing.best or 0.0, record.accuracy)
         self.standing = Standing(best, self.running_means[-1], average(lost), lost)
         return self.standing
 

@@ -98,6 +98,19 @@ def test_a_class_that_no_run_has_is_refused_and_one_that_is_not_tested_yet_is_no
     assert table()[0]["final_of_forgetting/cat_mean"] == "25.0"
 
 
+def test_the_best_of_different_tests_is_refused(show: Showing) -> None:
+    written({"FedAvg": [[0.5, 0.4]]})
+    assert show("runs", "--metric", "best")[0] == 0
+    tests = [(0, 0, 1, 0.1), (0, 0, 2, 0.1), (1, 1, 1, 0.5), (1, 1, 2, 0.0), (2, 2, 1, 0.3), (2, 2, 2, 0.5)]
+    lines = ["round,task_trained,task_tested,accuracy", *(",".join(map(str, each)) for each in tests)]
+    Path("runs", "FedAvg0", "tasks.csv").write_text("\n".join(lines) + "\n")
+    code, _, err = show("runs", "--metric", "best")
+    what = "best: with tasks each round's accuracy is on the tasks so far, and the first ones are easiest; accepted: "
+    assert code == 2 and err.startswith(f"results: error: --metric: {what}")
+    assert show("runs", "--metric", "best of task_accuracy/1")[0] == 0
+    assert table()[0]["best_of_task_accuracy/1_mean"] == "50.0"
+
+
 def test_runs_that_have_not_begun_are_not_taken_for_runs_with_tasks(show: Showing) -> None:
     written({"FedAvg": [[0.5, 0.4]]})
     file = Path("runs", "FedAvg0", "metrics.csv")

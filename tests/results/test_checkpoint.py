@@ -39,10 +39,12 @@ def stacked(clients: list[int]) -> Tensors:
     return {"ids": torch.tensor(clients)} | {name: torch.stack([m[name] for m in each]) for name in MINE}
 
 
-def save(run: Path, round: int, keep: int = 2, accuracy: float | None = None, server: Tensors = SERVER) -> Path:
+def save(
+    run: Path, round: int, keep: int = 2, accuracy: float | None = None, server: Tensors = SERVER, since: int = 0
+) -> Path:
     temporary = checkpoint.begin(run, round)
     checkpoint.write_server(temporary, server)
-    return checkpoint.commit(run, temporary, {"round": round, "lr": 0.1}, keep, accuracy)
+    return checkpoint.commit(run, temporary, {"round": round, "lr": 0.1}, keep, accuracy, since)
 
 
 def names(run: Path) -> list[str]:
@@ -113,6 +115,14 @@ def test_newest_ones_and_the_best_are_kept(tmp_path: Path) -> None:
     assert names(tmp_path) == ["best", "latest", "round_000002", "round_000005", "round_000006"]
     assert (tmp_path / "checkpoints/best").read_text() == "round_000002\n"
     assert (tmp_path / "checkpoints/latest").read_text() == "round_000006\n"
+
+
+def test_the_best_is_of_the_rounds_that_compare_with_the_last(tmp_path: Path) -> None:
+    for round, accuracy, since in ((1, 0.9, 0), (2, 0.3, 2), (3, 0.4, 2), (4, 0.4, 2), (5, None, 2)):
+        save(tmp_path, round, keep=1, accuracy=accuracy, since=since)
+        best = {1: 1, 2: 2}.get(round, 3)
+        assert checkpoint.best(tmp_path) == best
+        assert checkpoint.rounds(tmp_path) == sorted({best, round})
 
 
 def test_no_checkpoint_is_best_without_an_evaluation(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from fl_ddp.results.figures import confusion_figure
 from fl_ddp.results.metrics import Columns, Record
 from fl_ddp.results.provenance import provenance
 from fl_ddp.results.summary import Summary, rounds_to_target, write_summary
-from fl_ddp.results.tracking import Tracker
+from fl_ddp.results.tracking import History, Tracker
 
 CLASSES = ("cat", "T-shirt/top", 'a "b", c')
 PHASES = ("training", "evaluation")
@@ -144,6 +144,14 @@ def test_best_accuracy_is_that_of_any_round_but_the_initial_model(tmp_path: Path
     run.close()
     assert [value for _, value, _ in curves(tmp_path)["Results/accuracy/best"]] == [0.25, 0.75, 0.75]
     assert run.history.standing.best == 0.75
+
+
+def test_the_best_accuracy_is_on_the_test_samples_that_there_are_now() -> None:
+    history, told = History({3: [1], 6: [0, 1]}), list[tuple[float | None, int]]()
+    for round, accuracy in {1: 0.9, 2: 0.8, 4: 0.3, 5: 0.4, 8: 0.2, 9: 0.1}.items():
+        history.add(replace(record(2 * round), round=round, accuracy=accuracy))
+        told.append((history.standing.best, history.since))
+    assert told == [(0.9, 0), (0.9, 0), (0.3, 4), (0.4, 4), (0.2, 8), (0.2, 8)]
 
 
 def test_custom_scalars_show_each_curve_where_its_title_says(tmp_path: Path) -> None:

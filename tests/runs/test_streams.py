@@ -20,6 +20,7 @@ from fl_ddp.config.command_line import from_mapping
 from fl_ddp.errors import ConfigError
 from fl_ddp.federation import build_federation
 from fl_ddp.losses.cross_entropy import among
+from fl_ddp.results import checkpoint
 
 CONFORMANCE = ("lanes", "padding", "order", "again", "shapes", "intact", "ranks", "resume")
 TWO = {"stream.tasks": 2, "stream.task_rounds": 1}
@@ -65,6 +66,14 @@ def test_tasks_are_tested_at_evaluations_and_all_of_them_at_the_end_of_each(run:
     tested = [(int(row["round"]), int(row["task_trained"]), int(row["task_tested"])) for row in rows(run)]
     ends = [(0, 0), (2, 1), (4, 2), (6, 3)]
     assert tested == [(index, task, j) for index, task in ends for j in (1, 2, 3)]
+
+
+def test_the_best_model_is_of_the_last_task(run: Path) -> None:
+    with (run / "metrics.csv").open(newline="") as file:
+        accuracy = {int(row["round"]): float(row["accuracy"]) for row in csv.DictReader(file) if row["accuracy"]}
+    assert accuracy[2] > accuracy[6], "the first classes alone are easier than all"
+    assert json.loads((run / "summary.json").read_text())["best_accuracy"] == accuracy[6]
+    assert checkpoint.best(run) == 6
 
 
 def test_accuracies_are_those_of_the_models_on_the_tasks_samples(run: Path) -> None:

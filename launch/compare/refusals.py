@@ -1,4 +1,4 @@
-"""Which classes and clients runs have, for numbers of one of them alone."""
+"""Metrics that runs cannot have."""
 
 from __future__ import annotations
 
@@ -9,12 +9,16 @@ from launch.numbers.metric import Metric, class_of, of_client
 from launch.run.stored import Run
 
 
-def refuse_unknown(metric: Metric, runs: Sequence[Run]) -> None:
-    """Refuse a metric of a class or client that none of the runs has.
+def refuse_what_no_run_has(metric: Metric, runs: Sequence[Run]) -> None:
+    """Refuse a metric of a class or client that none of the runs has, or that compares different tests.
 
     Raises:
-        ConfigError: it is of one.
+        ConfigError: it is one.
     """
+    with_tasks = any("average_accuracy" in run.curves for run in runs)
+    if (metric.statistic, metric.quantity) == ("best", "accuracy") and with_tasks:
+        what = f"{metric.text}: with tasks each round's accuracy is on the tasks so far, and the first ones are easiest"
+        raise ConfigError("--metric", what, "best of task_accuracy/1, or final of average_accuracy")
     label = class_of(metric.quantity)
     if label is None:
         return
