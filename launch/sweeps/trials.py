@@ -27,20 +27,20 @@ def trials_of(sweep: Sweep, axes: Sequence[Axis]) -> dict[str, Trial]:
             if key in map(key_of, sweep.base):
                 raise ConfigError(axis.source, f"--{key} is given to all runs already; leave one of the two out")
     trials: dict[str, Trial] = {}
-    seen: dict[str, str] = {}
+    settings: dict[str, str] = {}
     for name, entry in sweep.entries.items():
         varied = (f"--{key}={value}" for key, value in entry.point.items())
-        trial = Trial(name, sweep.folder / name, (*sweep.base, *varied))
+        trials[name] = Trial(name, sweep.folder / name, (*sweep.base, *varied))
         try:
-            same = repr(replace(trial.config, name=None))
+            settings[name] = repr(replace(trials[name].config, name=None))
         except ConfigError as error:
             raise error.within(_giver(error, axes) or f"point {name}") from error
-        if same in seen:
-            other = seen[same]
-            source = _varies(axes, entry.point, sweep.entries[other].point) or str(sweep.folder)
+    seen: dict[str, str] = {}
+    for name, of_run in settings.items():
+        if other := seen.get(of_run):
+            source = _varies(axes, sweep.entries[name].point, sweep.entries[other].point) or str(sweep.folder)
             raise ConfigError(source, f"the points {other} and {name} are the same run; leave one of them out")
-        seen[same] = name
-        trials[name] = trial
+        seen[of_run] = name
     return trials
 
 

@@ -252,6 +252,7 @@ def test_dry_run_prints_the_file_for_slurm_where_there_is_none(sweep: Sweeping) 
         (["--name", "mine", "--grid", "method.lam=1"], "--grid method.lam=1: --method.lam: unknown option"),
         (["--name", "mine", "--grid", "lr=0.1,-1"], "--grid lr=0.1,-1: --lr: -1.0 is impossible"),
         (["--name", "mine", "--grid", "lr=0.1,0.10"], "lr=0.1,0.10: the points lr=0.1 and lr=0.10 are the same run"),
+        (["--name", "mine", "--grid", "lr=0.1,0.10,x"], "--grid lr=0.1,0.10,x: --lr: x has the wrong type"),
         (["--name", "mine", "--grid", "lr=1", "--lr", "2"], "--grid lr=1: --lr is given to all runs already"),
         (["--name", "mine", "--grid", "lr=1", "--clients", "0"], "--clients: 0 is impossible"),
         (["--name", "mine", "--grid", "clients=1", "--cohort", "2"], "--cohort: 2 is more than the 1 clients there"),
