@@ -104,7 +104,7 @@ class Result(dict[str, Any]):
         return self._trained.best_round if self._place else None
 
     def weights_after(self, round: int | None) -> dict[str, Tensor]:
-        """The model after a round that has a checkpoint.
+        """The model after a round that has a checkpoint, or, after round 0, the one that the run began with.
 
         Raises:
             ConfigError: it has none.

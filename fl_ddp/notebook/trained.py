@@ -68,9 +68,16 @@ class Trained:
     def weights(self, round: int | None = None) -> Tensors:
         """The server's model after a round, the last one that has a checkpoint if not told, by the module's names.
 
+        After round 0 it is what the run began with.
+
         Raises:
-            ConfigError: it has no checkpoint.
+            ConfigError: it has no checkpoint; or the run began with a notebook's module, which is not as it was.
         """
+        if round == 0:
+            if not self._begins_alike:
+                accepted = "fl_ddp.load(folder, model=...) with the module as it was"
+                raise ConfigError("round", "0 is before the notebook's module was trained", accepted)
+            return self._federation.model.state_dict(self._federation.method.init()["theta"])
         return self._federation.model.state_dict(self._server(self._checkpoint(round))["theta"])
 
     def own_weights(self, client: int, round: int | None = None) -> Tensors:

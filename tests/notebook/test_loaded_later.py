@@ -183,7 +183,10 @@ def test_a_module_may_be_used_after_the_run_and_one_of_its_kind_in_its_place(tmp
             never.append(client)
             assert f"client: {client} has not taken part yet, and begins with what the notebook's" in str(error)
     assert 0 < len(never) < 12
+    with pytest.raises(ConfigError, match=r"round: 0 is before the notebook's module was trained; accepted: fl_ddp"):
+        later.weights_after(0)
     as_it_was = fl_ddp.load(run["folder"], model=before)
+    assert torch.equal(as_it_was.weights_after(0)["head.weight"], before.head.weight)
     assert torch.equal(as_it_was.own_weights(never[0])["head.weight"], before.head.weight)
 
 
