@@ -158,3 +158,8 @@ def test_both_files_are_stored_from_the_root(tmp_path: Path, monkeypatch: pytest
     config = with_absolute_paths(parse(["--data=x.csv", "--data.test_path=y.csv"]))
     assert config.data.init_args["path"] == f"{tmp_path}/x.csv"
     assert config.data.init_args["test_path"] == f"{tmp_path}/y.csv"
+
+
+def test_a_table_as_excel_writes_it_may_begin_with_its_labels(tmp_path: Path) -> None:
+    arrays = Csv(path=written(tmp_path, "\ufefflabel,a\r\n" + "".join(f"{i % 2},{i}\r\n" for i in range(10)))).load()
+    assert sorted(rows(arrays)[0] + rows(arrays)[1]) == list(range(10)) and arrays.classes == ("0", "1")

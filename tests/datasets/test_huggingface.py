@@ -16,6 +16,7 @@ import pytest
 from launching import SMALL, numbers, simulated
 from PIL import Image
 
+from fl_ddp.datasets.dataset import Arrays
 from fl_ddp.datasets.huggingface import HuggingFace
 from fl_ddp.errors import ConfigError
 
@@ -184,3 +185,36 @@ def test_a_missing_library_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
         "--data HuggingFace: needs the library datasets, which is not installed; "
         "accepted: pip install 'fl_ddp[huggingface]'"
     )
+
+
+class Pretended(dict[str, list[Any]]):
+    """A split as the library gives it, without the library: of a column its first value says what it holds."""
+
+    @property
+    def column_names(self) -> list[str]:
+        return list(self)
+
+    @property
+    def features(self) -> dict[str, object]:
+        return {name: of[0] for name, of in self.items()}
+
+    def with_format(self, kind: str) -> Pretended:
+        return self
+
+
+def alone(monkeypatch: pytest.MonkeyPatch, **columns: list[Any]) -> Arrays:
+    """What is read of a split beside which there is none."""
+    monkeypatch.setattr(HuggingFace, "_loaded", lambda self: {"train": Pretended(columns)})
+    return HuggingFace(path="pretended", test=None).load()
+
+
+def test_a_test_set_is_drawn_of_each_class_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+    labels = [0] * 900 + [1] * 100
+    arrays = alone(monkeypatch, a=[float(i) for i in range(1000)], label=labels)
+    assert np.bincount(arrays.y_test).tolist() == [180, 20]
+
+
+def test_images_of_a_palette_have_its_colours(monkeypatch: pytest.MonkeyPatch) -> None:
+    image = Image.new("RGB", (4, 5), (255, 0, 0)).convert("P")
+    arrays = alone(monkeypatch, image=[image] * 10, label=[0, 1] * 5)
+    assert arrays.x_train.shape == (8, 3, 5, 4) and arrays.x_train[0, :, 0, 0].tolist() == [255, 0, 0]

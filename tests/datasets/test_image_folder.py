@@ -216,3 +216,18 @@ def test_a_class_whose_name_cannot_be_shown_is_refused(tmp_path: Path, name: str
     line = refusal(write_folder(tmp_path / "images", files))
     assert f"a class is named {name!a}" in line
     line.encode()
+
+
+def test_an_edited_test_image_is_read_anew(tmp_path: Path) -> None:
+    source = write_folder(tmp_path / "pets", FOLDER)
+    assert red(source.load())[1] == [50, 40]
+    write_folder(tmp_path / "pets", {"test/cat/d.png": png(41)})
+    os.utime(tmp_path / "pets" / "test/cat/d.png", ns=(1, 1))
+    assert red(source.load())[1] == [50, 41]
+
+
+def test_classes_that_are_named_anew_have_their_new_names(tmp_path: Path) -> None:
+    source = write_folder(tmp_path / "tiny", TINY_IMAGENET)
+    assert source.load().classes == ("goldfish", "crane")
+    write_folder(tmp_path / "tiny", {"words.txt": b"n01\tcarp\nn02\tcrane\n"})
+    assert source.load().classes == ("carp", "crane")

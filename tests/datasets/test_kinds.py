@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from fl_ddp.datasets.dataset import Arrays, Dataset
+from fl_ddp.datasets.labels import from_numbers
 from fl_ddp.errors import ConfigError
 from fl_ddp.protocol import Owners
 
@@ -127,3 +128,8 @@ def test_pixels_with_their_channels_behind_are_refused(shape: tuple[int, ...]) -
 def test_other_pixels_are_taken_as_they_are(shape: tuple[int, ...]) -> None:
     pixels = np.zeros((6, *shape), np.uint8)
     assert own({"x_train": pixels, "x_test": pixels}).load().x_train.shape == (6, *shape)
+
+
+def test_numbers_that_no_class_can_have_stay_as_they_are() -> None:
+    labels, classes = from_numbers(np.array([1e19, 2e19]))
+    assert (labels.tolist(), classes) == ([1e19, 2e19], ())

@@ -127,3 +127,10 @@ def test_each_speaker_trains_on_his_own_and_is_tested_on_it(tmp_path: Path) -> N
     divided = json.loads((run / "partition.json").read_text(encoding="utf-8"))
     for parts, owner in ((divided["clients"], arrays.owners.train), (divided["local_test"], arrays.owners.test)):
         assert parts == [np.flatnonzero(owner == client).tolist() for client in range(4)]
+
+
+def test_who_has_a_sample_s_characters_and_none_after_them_is_left_out(tmp_path: Path) -> None:
+    said = ["ANN. Abcdefghij", "BOB. Abcdefghijk", "ANN. What is tested of her", "BOB. What is tested of him"]
+    text = "A PLAY\n\nby William Shakespeare\n\n" + "".join(f"  {speech}\n\n" for speech in said)
+    arrays = source(tmp_path, text, length=10).load()
+    assert arrays.owners is not None and arrays.owners.names == ("A PLAY: BOB",) and len(arrays.x_train) == 1

@@ -138,6 +138,10 @@ def test_emnist_classes_are_those_of_torchvision() -> None:
         assert EMNIST(split=split).class_names == tuple(name for name in names if name != "N/A")
 
 
+def test_fashion_mnist_classes_are_those_of_torchvision() -> None:
+    assert FashionMNIST().class_names == tuple(torchvision.datasets.FashionMNIST.classes)
+
+
 def test_unknown_emnist_split_lists_the_known() -> None:
     with pytest.raises(ConfigError, match=r"--data\.split: ballanced is impossible; accepted: byclass, bymerge,"):
         EMNIST(split="ballanced")  # type: ignore[arg-type]

@@ -163,3 +163,9 @@ def test_every_epoch_has_an_order_of_its_own(plan: Plan) -> None:
 def test_no_clients_have_no_batches() -> None:
     assert epochs(1).batches(keys(0, np.zeros(0, np.int64)), []).shape == (0, 0, 4)
     assert batches(epochs(1), clients([0, 0])).shape == (0, 2, 4)
+
+
+def test_whoever_is_late_does_a_whole_epoch_or_all_of_a_part_of_one() -> None:
+    late, draws = np.array([True, False]), np.array([0.9, 0.9])
+    short, long = (Plan(10, each, None, 0.1).cut_short(late, draws).epochs for each in (0.4, 3.5))
+    assert np.asarray(short).tolist() == [0.4, 0.4] and np.asarray(long).tolist() == [3.0, 3.5]

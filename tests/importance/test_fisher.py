@@ -167,6 +167,18 @@ def test_batch_means_are_of_the_drawn_batches(make: Callable[[], nn.Module], kin
             check_close(mean[client], expected.mean(0))
 
 
+def test_batches_may_be_larger_than_what_is_summed_at_once() -> None:
+    """Of 120 samples the mean gradients of 100 and of 20."""
+    b = bench(lambda: nn.Sequential(nn.Flatten(), nn.Linear(36, 3)), SHAPE, (120,))
+    theta, group, means = b.model.init(), b.group([0]), list[Tensor]()
+    for drawn in group.once(100):
+        real = drawn.mask[0] > 0
+        g, _ = gradients(b.model, theta, b.work.samples.inputs(drawn.x[0][real], b.work.dtype))
+        means.append(g[torch.arange(len(g)), drawn.y[0][real]].mean(0))
+    found = fisher(group, theta, b.model, reduction="batch_mean_sq", batch_size=100)
+    check_close(found[0], (means[0].square() + means[1].square()) / 2)
+
+
 @pytest.mark.parametrize("kind", ["empirical", "exact"])
 def test_batches_of_one_are_samples(ragged: Bench, kind: Label) -> None:
     theta, group = ragged.theta(LANES), ragged.group(range(4), LANES)

@@ -118,3 +118,23 @@ def test_runs_that_have_not_begun_are_not_taken_for_runs_with_tasks(show: Showin
     Path("runs", "FedAvg0", "summary.json").unlink()
     assert show("runs")[0] == 0
     assert "final_mean" in table()[0] and not [name for name in table()[0] if "average" in name]
+
+
+def test_a_target_that_one_of_two_seeds_misses_is_told_by_both_and_reached_by_one(show: Showing) -> None:
+    written({"FedAvg": [[0.4, 0.6], [0.1, 0.2]]})
+    show("runs", "--metric", "rounds_to 0.5")
+    assert [table()[0][f"rounds_to_0.5_{part}"] for part in ("runs", "reached")] == ["2", "1"]
+
+
+def test_traffic_up_and_down_have_columns_of_their_own(show: Showing) -> None:
+    written({"FedAvg": [[0.4, 0.6]]})
+    head, row = (line.split("  ") for line in show("runs")[1].splitlines()[2::2][:2])
+    assert [table()[0][f"traffic_{way}_bytes_mean"] for way in ("up", "down")] == ["2000000.0", "4000000.0"]
+    assert "MB up" in head and [word.strip() for word in row if word.strip()][-3:-1] == ["2.0", "4.0"]
+
+
+def test_a_setting_that_is_not_finished_is_not_best(show: Showing) -> None:
+    written({"FedAvg": [[0.4, 0.6]], "Scaffold": [[0.4, 0.5]]})
+    Written({"method": "FedDyn"}, [0.9], rounds=2).at(Path("runs/going"))
+    out = show("runs")[1]
+    assert [line.split()[0] for line in out.splitlines() if " *" in line] == ["FedAvg"] and "(90.00)" in out

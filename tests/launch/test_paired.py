@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 from collections.abc import Mapping, Sequence
 from math import sqrt
 from pathlib import Path
@@ -174,3 +175,17 @@ def test_the_command_has_them_in_its_tables(tmp_path: Path, capsys: pytest.Captu
     assert float(rows[1]["difference_mean"]) == pytest.approx(2 / 3)
     assert float(rows[1]["difference_low"]) < 0 < float(rows[1]["difference_high"])
     assert "| vs method=FedAvg | better in |" in (tmp_path / "results.md").read_text()
+
+
+def test_a_run_that_ended_by_its_rule_is_read_there_and_cuts_no_other_one(tmp_path: Path) -> None:
+    curves = {
+        "FedAvg": ([0.1, 0.8], [0.1, 0.2, 0.3, 0.4, 0.9]),
+        "Scaffold": ([0.1, 0.3, 0.5, 0.7], [0.1, 0.2, 0.3, 0.6]),
+    }
+    for method, of in curves.items():
+        for seed, curve in enumerate(of):
+            rounds = 5 if method == "FedAvg" else 4
+            Written({"method": method, "seed": seed}, curve, rounds).at(tmp_path / f"{method}{seed}")
+    (tmp_path / "FedAvg0" / "summary.json").write_text(json.dumps({"rounds": 2, "stopped": "accuracy is 0.8"}))
+    found = differences(against("method=FedAvg", design_of(find_runs([tmp_path]).runs)), 1)
+    assert found.by_seed == pytest.approx({0: -10.0, 1: 20.0}) and found.after == 4

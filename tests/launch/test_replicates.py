@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -13,10 +13,11 @@ from written_runs import Written, design_in
 
 from fl_ddp.errors import ConfigError
 from launch.compare.found_runs import find_runs
-from launch.compare.replicates import Design, in_order, rows_of
+from launch.compare.replicates import Design, Replicates, design_of, in_order, rows_of
 from launch.numbers.metric import parse_metric
 from launch.numbers.reading import Reading, values_of
 from launch.numbers.spread import mean, spread, spread_of, with_spread
+from launch.run.failure import Failure, failure_beside
 
 
 def test_replicates_differ_in_the_seed_and_nothing_else(tmp_path: Path) -> None:
@@ -113,3 +114,45 @@ def test_rows_of_two_tables_that_have_one_name_are_called_by_their_tables(tmp_pa
     write("t3", "b", 1, 0.4)
     with pytest.raises(ConfigError, match=r"^t3/s-b: its runs differ in more than .* seeds: lr is 0\.3 and 0\.4"):
         rows()
+
+
+def only(folder: Path) -> Replicates:
+    """The runs below a folder, which are replicates."""
+    (found,) = design_of(find_runs([folder]).runs).sets
+    return found
+
+
+def test_a_failed_seed_does_not_count_beside_one_that_goes_on(tmp_path: Path) -> None:
+    Written({"seed": 0}, [0.1, 0.4], rounds=5).at(tmp_path / "a")
+    failed = Written({"seed": 1}, [0.9], rounds=5).at(tmp_path / "b")
+    Failure(1, "it broke").write(failure_beside(failed))
+    found = only(tmp_path)
+    assert found.states == {"stopped": 1, "failed": 1}
+    assert values_of(found.numbers(parse_metric("final"))) == [40]
+
+
+def test_a_finished_seed_that_is_left_out_makes_no_setting_finished(tmp_path: Path) -> None:
+    for name, seed, curve in (("a", 0, [0.1, 0.4, 0.5]), ("b", 0, [0.1, 0.4, 0.6]), ("c", 1, [0.2, 0.3])):
+        Written({"seed": seed}, curve, rounds=3).at(tmp_path / name)
+    found = only(tmp_path)
+    assert len(found.once.differing) == 1 and not found.ended
+    assert values_of(found.numbers(parse_metric("final"))) == [30]
+
+
+def test_totals_are_of_the_rounds_that_seeds_share(tmp_path: Path) -> None:
+    for seed, rounds in enumerate((3, 5)):
+        Written({"seed": seed}, [0.5] * rounds).at(tmp_path / str(seed))
+    assert only(tmp_path).totals("traffic_up_bytes") == [3e6, 3e6]
+
+
+@pytest.mark.parametrize("schedule", [{"lr_schedule": "cosine"}, {"lr_schedule": "warmup_cosine", "lr_warmup": 1}])
+def test_seeds_whose_learning_rate_falls_over_other_rounds_are_apart(
+    tmp_path: Path, schedule: Mapping[str, object]
+) -> None:
+    runs = {f"{seed}": Written({**schedule, "seed": seed}, [0.5] * (2 + seed)) for seed in (0, 1)}
+    assert [each.values for each in design_in(tmp_path, runs).sets] == [("2",), ("3",)]
+
+
+def test_numbers_that_differ_a_little_are_two_settings(tmp_path: Path) -> None:
+    design = design_in(tmp_path, {f"{lr}": Written({"lr": lr}, [0.5]) for lr in (0.12345, 0.12346)})
+    assert [each.values for each in design.sets] == [("0.12345",), ("0.12346",)]

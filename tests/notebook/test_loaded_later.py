@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Iterator
 from copy import deepcopy
@@ -13,10 +14,12 @@ import pytest
 import torch
 from launching import SMALL, one_thread
 from torch import Tensor, nn
+from written_runs import Written
 
 import fl_ddp
 from fl_ddp.errors import ConfigError
 from fl_ddp.notebook.result import Result
+from fl_ddp.notebook.trained import Trained
 from fl_ddp.results import checkpoint
 from fl_ddp.tasks.recorded import refuse_others
 
@@ -297,3 +300,17 @@ def test_a_run_without_results_has_what_it_has_so_far(tmp_path: Path) -> None:
     found = fl_ddp.load(tmp_path / "run")
     assert found == {"folder": str(tmp_path / "run")}
     assert same(found.weights_after(3), found.weights) and len(found.history) == 3
+
+
+def test_own_samples_are_those_of_the_last_round_whatever_was_saved(tmp_path: Path) -> None:
+    np.savez(tmp_path / "own.npz", **arrays())  # type: ignore[arg-type]
+    divided = tmp_path / "partition.json"
+    divided.write_text(json.dumps({"clients": [[0, 1, 2], [3, 4, 5]]}))
+    given = {"data": f"{tmp_path}/own.npz", "partition": "FromFile", "partition.path": f"{divided}", "clients": 2}
+    tasks = {"stream": "Permuted", "stream.tasks": 2, "stream.task_rounds": 1}
+    found = list[Tensor]()
+    for done in (1, 2):
+        run = Written({**given, **tasks}, [0.5] * done, rounds=2).at(tmp_path / f"{done}")
+        shutil.copy(divided, run)
+        found.append(Trained(run).own_samples(1)[0])
+    assert not torch.equal(*found) and torch.equal(found[0].sort(1).values, found[1].sort(1).values)

@@ -101,6 +101,7 @@ def test_a_file_with_another_head_is_refused(tmp_path: Path) -> None:
         ([Reduction(2, 0, 1, 0)], "client 2, class 0, round 1: there are 2 clients"),
         ([Reduction(0, 0, 1, 5)], "client 0, class 0, round 1: 5 samples are more than the 4 there were"),
         ([Reduction(0, 0, 7, 2), Reduction(0, 0, 3, 1)], "round 7: 2 samples are more than the 1 there were"),
+        ([Reduction(0, 0, n, left) for n, left in ((2, 3), (3, 1), (4, 2))], "round 4: 2 .* more than the 1 there"),
         ([Reduction(1, c, 2 + c, 0) for c in range(3)], "leaves client 1 no samples"),
     ],
 )

@@ -130,3 +130,9 @@ def test_no_seed_changes_it() -> None:
     owners = Owners(("a", "b"), np.array([1, 0, 1]))
     parts = [Natural(owners=owners).split(np.zeros(3, int), 2, np.random.default_rng(seed)) for seed in range(2)]
     assert lists(parts[0]) == lists(parts[1]) == [[1], [0, 2]]
+
+
+def test_own_test_samples_of_unknown_clients_are_nobodys() -> None:
+    natural = Natural(owners=Owners(("a", "b"), np.array([0, 1, 1]), np.array([0, -1, 1])), num_clients=2)
+    own = natural.local_test("test", 3)
+    assert own is not None and lists(own) == [[0], [2]]

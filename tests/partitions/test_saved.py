@@ -13,7 +13,7 @@ from fl_ddp.partitions.client_dirichlet import ClientDirichlet
 from fl_ddp.partitions.dirichlet import Dirichlet
 from fl_ddp.partitions.from_file import FromFile
 from fl_ddp.partitions.local_split import local_split
-from fl_ddp.partitions.saved import SavedPartition, read_partition, write_partition
+from fl_ddp.partitions.saved import SavedPartition, read_partition, refuse_other_division, write_partition
 from fl_ddp.protocol import Indices
 
 
@@ -115,3 +115,13 @@ def test_unreadable_partition_file_is_one_line_that_names_it(tmp_path: Path, con
     with pytest.raises(ConfigError, match=r"wrong\.json: cannot be read as JSON") as error:
         read_partition(path)
     assert "\n" not in str(error.value)
+
+
+def test_a_run_goes_on_with_the_same_division_alone(tmp_path: Path) -> None:
+    clients, aside = [np.array([0, 1]), np.array([2, 3])], [np.array([4]), np.array([5])]
+    path, known = tmp_path / "partition.json", SavedPartition(clients, aside)
+    write_partition(path, known)
+    refuse_other_division(path, known)
+    for other in (SavedPartition(clients[::-1], aside), SavedPartition(clients, aside[::-1]), SavedPartition(clients)):
+        with pytest.raises(ConfigError, match=r"partition\.json: the run was started with another division of the"):
+            refuse_other_division(path, other)

@@ -17,7 +17,9 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from fl_ddp.check.runs import SOLO, course
 from fl_ddp.config.command_line import from_mapping
 from fl_ddp.errors import ConfigError
+from fl_ddp.evaluation import Evaluation, Received, Scores
 from fl_ddp.federation import build_federation
+from fl_ddp.guards.hooks import Hooks
 from fl_ddp.results.client_table import COLUMNS, ClientScores, ClientTable, spread
 
 TESTED = {**SMALL, "clients": 6, "cohort": 3, "rounds": 4, "local_test": 0.2, "eval_every": 2, "checkpoint_every": 1}
@@ -173,3 +175,20 @@ def test_an_edited_file_is_refused(tmp_path: Path) -> None:
 
 def test_without_own_test_samples_there_is_no_file(tmp_path: Path) -> None:
     assert not (simulated({**SMALL, "rounds": 1}, tmp_path) / "clients.csv").exists()
+
+
+def test_a_client_s_samples_are_those_that_it_has_in_the_round() -> None:
+    """The two tables of clients, by client, and by client and class."""
+    given = {**SMALL, "partition": "IID", "clients": 4, "cohort": 4, "local_test": 0.2, "class_reduction": "0,1,2,0"}
+    federation = build_federation(from_mapping(given), SOLO)
+    ids, own = np.arange(4), [federation.labels[part] for part in federation.clients]
+    of_client, of_class = [len(labels) for labels in own], np.bincount(own[0], minlength=10).tolist()
+    lost, nothing = of_class[1], torch.zeros(4)
+    received = Scores(0.5, 1.0, (0.5,) * 10, ((2,) + (0,) * 9,) * 10)
+    for index, left in enumerate((lost, 0)):
+        evaluation = Evaluation(federation, federation.worlds.at(index), SOLO, Hooks(federation.method, "MLP"))
+        scores = evaluation.of_clients(ids, Received(), {"own_accuracy": nothing, "own_loss": nothing})
+        assert [each.samples for each in scores] == [of_client[0] - lost + left, *of_client[1:]]
+        changes = evaluation.changes(ids[:1], received, torch.ones(1, 10))
+        assert [each.samples for each in changes] == [of_class[0], left, *of_class[2:]]
+    assert lost > 0

@@ -85,3 +85,10 @@ def test_a_model_that_stays_forgets_nothing_of_a_stream(tmp_path: Path) -> None:
     with (simulated({**settings, "compile": False}, tmp_path) / "metrics.csv").open(newline="") as file:
         rows = [row for row in csv.DictReader(file) if row["round"] != "0"]
     assert {row["forgetting"] for row in rows} == {"0.0"} and len({row["accuracy"] for row in rows}) == 3
+
+
+def test_a_class_with_other_test_samples_begins_anew_in_their_first_round() -> None:
+    history = History({3: [0]})
+    knew = [0.9, 0.4, 0.1]
+    known = (Record(r, 5, 10, 20, 0.0, accuracy=a, class_accuracy=(a,)) for r, a in enumerate(knew, 2))
+    assert [history.add(each).forgetting for each in known] == [0, 0, 0.4 - 0.1]

@@ -157,3 +157,9 @@ def test_the_figure_shows_each_client_s_classes_and_what_they_lost() -> None:
     assert shown is not None and shown.shape == (4, 3)
     assert shown[:, 0].tolist() == pytest.approx([1.0, 0.5, 0.0, -0.5], abs=1e-5)
     assert [label.get_text() for label in heat.get_xticklabels()] == ["0", "3", "6"]
+
+
+def test_degrees_in_the_figure_are_cut_off_where_their_means_are() -> None:
+    changes = [ClassChange(0, 0, 1, 0.1, 0.9), ClassChange(0, 1, 1, 0.4, 0.6), ClassChange(0, 2, 1, 0.0, 1.0)]
+    shown = np.asarray(forgetting_figure(changes, ["a", "b", "c"]).axes[1].images[0].get_array())
+    assert shown[:, 0].tolist() == pytest.approx([-1.0, -0.5, -1.0], abs=1e-4)

@@ -5,6 +5,7 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from tensorboard.plugins.custom_scalar.layout_pb2 import Layout
@@ -104,6 +105,24 @@ def test_confusion_matrix_writes_down_what_is_not_0() -> None:
     figure = confusion_figure([[3, 0, 1], [0, 0, 0], [1, 1, 9]], CLASSES)
     cells = {text.get_position(): text.get_text() for text in figure.axes[0].texts}
     assert cells == {(0, 0): "3", (2, 0): "1", (0, 2): "1", (1, 2): "1", (2, 2): "9"}
+
+
+def test_confusion_matrix_has_the_colours_of_the_shares_of_a_label() -> None:
+    figure = confusion_figure([[3, 0, 1], [0, 0, 0], [1, 1, 9]], CLASSES)
+    shown = np.asarray(figure.axes[0].images[0].get_array())
+    assert shown.tolist() == [[3 / 4, 0, 1 / 4], [0, 0, 0], [1 / 11, 1 / 11, 9 / 11]]
+
+
+def test_tensorboard_shows_the_mean_over_tasks_and_the_traffic_of_all_rounds(tmp_path: Path) -> None:
+    run = tracker(tmp_path)
+    for round in range(3):
+        run.record(record(round))
+    run.tasks(2, [0.2, 0.8])
+    run.close()
+    found = {tag: [value for _, value, _ in points] for tag, points in curves(tmp_path).items()}
+    means = [found[f"task_accuracy/{each}"] for each in ("average", 1, 2)]
+    assert means == [pytest.approx([value]) for value in (0.5, 0.2, 0.8)]
+    assert found["traffic/up"] == [1000, 2001, 3003] and found["traffic/down"] == [2000, 4000, 6000]
 
 
 def test_figures_reach_tensorboard_in_the_same_run(tmp_path: Path) -> None:

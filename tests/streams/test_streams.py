@@ -117,3 +117,8 @@ def test_files_that_list_no_tasks(tmp_path: Path, content: str, message: str) ->
 def test_a_file_must_be_named() -> None:
     with pytest.raises(ConfigError, match=r"^--stream.path: no file is named; accepted: a JSON file"):
         _ = FromFile().num_tasks
+
+
+@pytest.mark.parametrize(("sizes", "left"), [([3, 4, 6], [0, 1, 1]), ([5, 7], [1, 2]), ([4, 4], [1, 1])])
+def test_odd_samples_of_a_fixed_room_go_to_the_largest_remainders(sizes: list[int], left: list[int]) -> None:
+    assert Permuted(keep=0.5, budget="fixed").kept(sizes) == left

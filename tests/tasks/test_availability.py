@@ -18,6 +18,7 @@ from fl_ddp.config.absolute_paths import with_absolute_paths
 from fl_ddp.config.command_line import from_mapping
 from fl_ddp.errors import ConfigError
 from fl_ddp.federation import build_federation
+from fl_ddp.protocol import Indices
 from fl_ddp.tasks.availability import Availability, Interval, read_availability
 
 HEAD = "client,from,to\n"
@@ -152,3 +153,17 @@ def test_its_path_is_stored_from_the_root(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.chdir(tmp_path)
     config = with_absolute_paths(from_mapping({"availability": "who.csv"}))
     assert config.availability == str(tmp_path / "who.csv")
+
+
+def test_a_last_task_that_is_left_for_good_does_not_end(tmp_path: Path) -> None:
+    """Where nobody ever comes again, nobody is waited for."""
+
+    class Patient(Availability):
+        def among(self, clients: Indices, index: int) -> Indices:
+            assert index < 20, "rounds are looked at without end"
+            return super().among(clients, index)
+
+    given = {"model.hidden": 4, "compile": False, "clients": 2, "stream.tasks": 2, "stream.task_rounds": 2}
+    turnout = build_federation(from_mapping({**given, "device": "cpu"}), SOLO).turnout
+    turnout.availability = Patient([Interval(0, 1, 3), Interval(1, 2, 3)], 2)
+    assert [turnout.ends_task(index) for index in range(5)] == [False, True, False, False, False]

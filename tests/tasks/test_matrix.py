@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from fl_ddp.tasks.figure import task_figure
@@ -55,3 +56,11 @@ def test_what_a_missing_row_would_tell_is_not_known() -> None:
     assert average_forgetting(gap) is backward_transfer(gap) is forward_transfer(gap) is None
     short = MATRIX | {1: (0.9,)}
     assert forward_transfer(short) is None and average_forgetting(short) == average_forgetting(MATRIX)
+
+
+def test_tasks_that_are_still_to_come_are_pale() -> None:
+    (image,) = (image for axes in task_figure(MATRIX).axes if axes.get_xlabel() for image in axes.images)
+    pale, full = 0.35, 1.0
+    assert np.asarray(image.get_alpha()).tolist() == [
+        [pale, pale, pale], [full, pale, pale], [full, full, pale], [full, full, full],
+    ]  # fmt: skip

@@ -80,6 +80,11 @@ def test_stragglers_are_a_share_of_the_cohort_and_do_whole_epochs_evenly() -> No
     assert federation.pace.of(PLAN, 0, np.array([-1])).epochs == np.array([20.0]), "padding does nothing of it"
 
 
+@pytest.mark.parametrize(("share", "number"), [(0.3, 2), (0.2, 1), (0.05, 0)])
+def test_the_number_of_stragglers_is_rounded(share: float, number: int) -> None:
+    assert len(founded(clients=6, stragglers=share).turnout.stragglers(0)) == number
+
+
 def test_stragglers_may_be_dropped() -> None:
     federation = founded(cohort=10, stragglers=0.5, drop_stragglers=True, local_epochs=1)
     for index in range(20):

@@ -296,3 +296,26 @@ def test_samples_of_known_tasks_cannot_be_mixed() -> None:
 def test_classes_are_reduced_where_data_stay() -> None:
     with pytest.raises(ConfigError, match=r"^--class_reduction: belongs to data that stay as they are, not to 4 tasks"):
         federation(FOUR | {"class_reduction": "0,1,2,0"})
+
+
+@pytest.mark.parametrize(("tasks", "who"), [(1, "1\n0\n1\n1\n"), (2, "1,1\n1,1\n1,1\n1,1\n")])
+def test_who_is_enrolled_is_told_unless_it_is_everybody_in_a_single_task(tmp_path: Path, tasks: int, who: str) -> None:
+    (tmp_path / "who.csv").write_text(who)
+    given = {"stream.tasks": tasks, "stream.enrolment": str(tmp_path / "who.csv")}
+    assert federation(given).worlds.enrolment == who
+    assert federation({}).worlds.enrolment == ""
+
+
+def test_the_sum_of_tasks_tells_which_labels_are_allowed() -> None:
+    of_classes, of_tasks = (federation(FOUR | {"stream.scenario": each}).worlds for each in ("class", "task"))
+    assert of_classes.sha256 != of_tasks.sha256
+    assert of_classes.sha256 == federation(FOUR).worlds.sha256
+
+
+def test_the_sum_of_tasks_tells_where_the_samples_of_one_client_end(tmp_path: Path) -> None:
+    sums = set[str]()
+    for clients in ("[[0, 1], [2]]", "[[0], [1, 2]]"):
+        (tmp_path / "mine.json").write_text(f'{{"clients": {clients}}}')
+        given = {"partition": "FromFile", "partition.path": str(tmp_path / "mine.json"), "clients": 2}
+        sums.add(federation(given).worlds.sha256)
+    assert len(sums) == 2

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from launching import resumed, simulated
+from written_runs import Written
 
 from fl_ddp.errors import ConfigError
 from launch.run.trial import Trial
@@ -44,3 +45,16 @@ def test_a_run_that_ended_early_is_finished_for_its_own_rule_alone(tmp_path: Pat
     assert not finished() and not finished("--stop_at=accuracy=0.999")
     resumed(run, stop_at=None)
     assert finished() and finished("--stop_at=accuracy=0.999")
+
+
+@pytest.mark.parametrize("schedule", ["constant", "cosine"])
+def test_a_run_of_more_rounds_is_another_one_where_its_learning_rate_falls_over_them(
+    tmp_path: Path, schedule: str
+) -> None:
+    run = Written({"lr_schedule": schedule}, [0.1, 0.2, 0.3]).at(tmp_path / "run")
+    trial = Trial("row", run, (f"--lr_schedule={schedule}", "--rounds=2"))
+    if schedule == "constant":
+        assert trial.is_finished()
+        return
+    with pytest.raises(ConfigError, match=r"holds another run \(rounds is 3, not 2\)"):
+        trial.is_finished()

@@ -186,3 +186,8 @@ def test_reasons_have_the_numbers() -> None:
 def test_malformed_orderings_are_refused(text: str) -> None:
     with pytest.raises(ConfigError, match="accepted"):
         parse_ordering(text)
+
+
+def test_what_a_missed_target_may_take_beyond_the_tolerance_is_left_open() -> None:
+    rows = {"a": of(None, END - 1, END - 1), "b": of(*[END - 1] * 3)}
+    assert judged("a ~ b", rows, 1).verdict == judged("b ~ a", rows, 1).verdict == "not decided"
