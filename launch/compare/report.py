@@ -51,7 +51,8 @@ class Results:
         if not any(map(reached, readings.values())):
             return ()
         places = {each: standing(found, less_is_better=metric.less_is_better) for each, found in readings.items()}
-        best = tuple(each for each, place in places.items() if place == max(places.values()))
+        highest = max(places.values())
+        best = tuple(each for each, place in places.items() if place == highest)
         return best if len(best) < len(places) else ()
 
 
