@@ -164,6 +164,7 @@ def test_a_method_that_cannot_run_at_all_is_told_as_a_run_tells_it(
     assert re.fullmatch(f"fl_ddp: error: {message}.*\n", told.err) and not told.out, told.err
 
 
+@pytest.mark.slow
 def test_a_method_that_cannot_run_spoils_no_other(tmp_path: Path) -> None:
     with Judge() as judge:
         for _ in range(2):

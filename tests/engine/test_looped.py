@@ -217,6 +217,7 @@ def test_compiled_loops_of_two_threads_end_where_eager_steps_do(apart: bool, mon
         close(trained, plain.train(plan, ids, LANES))
 
 
+@pytest.mark.slow
 def test_a_torch_that_calls_what_it_compiled_otherwise_takes_steps_one_by_one(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:

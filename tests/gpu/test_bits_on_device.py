@@ -29,7 +29,7 @@ def test_the_checks_of_one_rank_work_on_a_cpu(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("device", DEVICES)
-@pytest.mark.parametrize("method", ["FedAvg", "Scaffold"])
+@pytest.mark.parametrize("method", ["FedAvg", pytest.param("Scaffold", marks=pytest.mark.slow)])
 def test_a_resumed_run_ends_as_one_that_was_not_killed(method: str, device: str, tmp_path: Path) -> None:
     assert unlike({"method": method}, device, tmp_path) == ""
 

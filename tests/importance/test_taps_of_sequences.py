@@ -145,6 +145,7 @@ def test_embeddings_of_words_are_left_to_vmap(tokens: int, left: set[str]) -> No
     check_against_loop(b)
 
 
+@pytest.mark.slow
 def test_the_compiler_sees_the_taps_too() -> None:
     """It shows modes no functions but torch's, so recurrent layers ask for the mode themselves."""
     make = lambda: CharLSTM(in_shape=(6,), num_classes=3, num_tokens=7, hidden=5)  # noqa: E731

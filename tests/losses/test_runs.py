@@ -122,7 +122,8 @@ def test_whole_numbers_are_targets_as_they_are(tmp_path: Path) -> None:
     assert float(rows_of(run)[0]["mae"]) == pytest.approx(4995.5, abs=5)
 
 
-@pytest.mark.parametrize("method", ["FedAvg", pytest.param("FedFomo", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["FedAvg", "FedFomo"])
 def test_a_regression_has_the_same_bits_wherever_it_runs(method: str, tmp_path: Path) -> None:
     own = {"loss": "mse", "partition": "Quantity", "forgetting_every": 0, "lr": 0.02}
     with Judge() as judge:
