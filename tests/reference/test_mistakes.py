@@ -98,3 +98,10 @@ def test_a_mistake_shows(mistake: Mistake, run_of: Callable[[str], Path], monkey
 def test_without_a_mistake_nothing_shows(run_of: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch) -> None:
     first = next(mistakes())
     assert shown(first._replace(wrong=first.right), run_of(first.case), monkeypatch) == []
+
+
+def test_every_mistake_can_still_be_planted() -> None:
+    """What the slow test above would find out, at once."""
+    texts = {each.file: (HERE / each.file).read_text(encoding="utf-8") for each in mistakes()}
+    assert [each.what for each in mistakes() if texts[each.file].count(each.right) != 1] == []
+    assert {each.case for each in mistakes()} <= CASES.keys()
