@@ -203,7 +203,8 @@ def close(found: Trained, expected: Trained) -> None:
         torch.testing.assert_close(one, other, rtol=1e-10, atol=1e-12)
 
 
-@pytest.mark.parametrize("apart", [pytest.param(False, marks=pytest.mark.slow), True])
+@pytest.mark.slow
+@pytest.mark.parametrize("apart", [False, True])
 def test_compiled_loops_of_two_threads_end_where_eager_steps_do(apart: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     alone(monkeypatch, apart)
     monkeypatch.setattr(stacks, "AT_ONCE", 4 * 5 * 32 * 8 * 3)
