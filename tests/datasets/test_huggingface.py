@@ -211,7 +211,7 @@ def alone(monkeypatch: pytest.MonkeyPatch, **columns: list[Any]) -> Arrays:
 def test_a_test_set_is_drawn_of_each_class_alike(monkeypatch: pytest.MonkeyPatch) -> None:
     labels = [0] * 900 + [1] * 100
     arrays = alone(monkeypatch, a=[float(i) for i in range(1000)], label=labels)
-    assert np.bincount(arrays.y_test).tolist() == [180, 20]
+    assert np.unique(arrays.y_test, return_counts=True)[1].tolist() == [180, 20]
 
 
 def test_images_of_a_palette_have_its_colours(monkeypatch: pytest.MonkeyPatch) -> None:
