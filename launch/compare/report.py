@@ -120,7 +120,7 @@ def _table(results: Results) -> TextTable:
         names[1:1] = [f"vs {results.against.text}", "better in"]
     for replicates in results.design.sets:
         numbers = [_number(replicates, metric) for metric in results.metrics]
-        numbers[0] += " *" if any(replicates is each for each in best) else ""
+        numbers[0] += " *" if replicates in best else ""
         if results.against:
             numbers[1:1] = _difference(results.differences[replicates], results.metrics[0])
         traffic = [_megabytes(replicates.totals(column)) for column in ("traffic_up_bytes", "traffic_down_bytes")]

@@ -4,28 +4,11 @@ from __future__ import annotations
 
 import csv
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-import pytest
+from showing import Showing
 from written_runs import Written
-
-from launch.results import main
-
-Showing = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture
-def show(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Showing:
-    """The command, in a working directory of its own: exit code, stdout and stderr."""
-    monkeypatch.chdir(tmp_path)
-
-    def call(*words: str) -> tuple[int, str, str]:
-        capfd.readouterr()
-        code = main(words)
-        return (code, *capfd.readouterr())
-
-    return call
 
 
 def with_classes(folder: Path, classes: Mapping[str, Sequence[float | None]]) -> None:

@@ -6,7 +6,6 @@ import csv
 import json
 import shutil
 import statistics
-from collections.abc import Callable
 from itertools import product
 from pathlib import Path
 
@@ -14,29 +13,14 @@ import pytest
 import yaml
 from launching import SMALL, options, resumed, simulated
 from PIL import Image
+from showing import Showing
 from written_runs import Written
 
 from fl_ddp.errors import RunError
 from fl_ddp.results.run_folder import RunFolder
-from launch.results import main
 from launch.run.failure import Failure, failure_beside
 from launch.run.stored import read_run
 from launch.sweep import main as sweep
-
-Showing = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture
-def show(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Showing:
-    """The command, in a working directory of its own: exit code, stdout and stderr."""
-    monkeypatch.chdir(tmp_path)
-
-    def call(*words: str) -> tuple[int, str, str]:
-        capfd.readouterr()
-        code = main(words)
-        return (code, *capfd.readouterr())
-
-    return call
 
 
 def table(folder: Path) -> list[dict[str, str]]:
