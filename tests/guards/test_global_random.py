@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
+from pathlib import Path
+
 import pytest
 
 from fl_ddp.errors import RunError
@@ -24,4 +27,22 @@ def test_a_gpus_generator_that_nobody_knew_has_not_been_drawn_from(
     except RunError as error:
         told = str(error)
     assert told.startswith("it draws from torch.cuda's global generator") == refused
+    assert bool(told) == refused
+
+
+@pytest.mark.parametrize(("drawn", "refused"), [("", False), ("random.random()", True)])
+def test_modules_may_draw_when_they_are_first_imported_but_not_who_imports_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, drawn: str, refused: bool
+) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "seeds_itself.py").write_text("import random\nrandom.random()\n")
+    (tmp_path / "reads_by_it.py").write_text(f"import random\ndef read():\n    import seeds_itself\n    {drawn}\n")
+    read = importlib.import_module("reads_by_it").read
+    told = ""
+    try:
+        with refuse_global_draws("read", "from a key", read):
+            read()
+    except RunError as error:
+        told = str(error)
+    assert ("reads_by_it.py:4: read draws from Python's global generator (random.random())" in told) == refused
     assert bool(told) == refused
