@@ -12,6 +12,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import torch
 from torch import Tensor
 
 Tensors = dict[str, Tensor]
@@ -177,6 +178,17 @@ class Info:
     num_clients: int
     key: Tensor
     task: int = 0
+
+
+def alike(rows: Tensor) -> Tensor:
+    """Rows [..., N] that are summed in one order wherever they lie; on a GPU with zeros behind them.
+
+    torch's kernel sums apart what lies before a multiple of four numbers in memory, and in other company a client's row
+    lies elsewhere. Compiled kernels do not.
+    """
+    if not rows.is_cuda or torch.compiler.is_compiling():
+        return rows
+    return torch.nn.functional.pad(rows, (0, missing)) if (missing := -rows.shape[-1] % 4) else rows.contiguous()
 
 
 def listed(names: Collection[str]) -> str:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fl_ddp.protocol import Quadratic, Total, Upload
+from fl_ddp.protocol import Quadratic, Total, Upload, alike
 
 numbers = st.floats(-10, 10, allow_subnormal=False)
 
@@ -39,3 +40,15 @@ def test_a_ratio_of_what_is_not_handed_over_is_none() -> None:
     assert Total({}, numbers={"loss": 3.0, "trained": 2.0, "none": 0.0}).ratio("loss", "trained") == 1.5
     for over, under in (("loss", "weight"), ("delta", "trained"), ("loss", "none")):
         assert Total({}, numbers={"loss": 3.0, "trained": 2.0, "none": 0.0}).ratio(over, under) is None
+
+
+@pytest.mark.parametrize("length", range(1, 9))
+def test_every_row_of_a_gpu_begins_at_a_multiple_of_four_numbers(length: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = torch.ones(3, length + 1)[:, :length]
+    assert alike(rows) is rows
+    monkeypatch.setattr(torch.Tensor, "is_cuda", True)
+    found = alike(rows)
+    assert found.is_contiguous() and found.shape[1] % 4 == 0 and 0 <= found.shape[1] - length < 4
+    assert torch.equal(found.sum(1), rows.sum(1))
+    monkeypatch.setattr(torch.compiler, "is_compiling", lambda: True)
+    assert alike(rows) is rows

@@ -17,7 +17,7 @@ from fl_ddp.importance.sensitivity import Sensitivity
 from fl_ddp.importance.taps import Part, powered, tapped
 from fl_ddp.losses.cross_entropy import among
 from fl_ddp.network.flat_model import FlatModel
-from fl_ddp.protocol import Leaves
+from fl_ddp.protocol import Leaves, alike
 
 
 class Chunk(NamedTuple):
@@ -116,7 +116,8 @@ def norm_step(model: FlatModel, compile: bool, shapes: Hashable) -> NormStep:
 
     def norm(theta: Leaves, x: Tensor, y: Tensor, allowed: Tensor | None) -> Tensor:
         g = grad(lambda leaves: model.nll(leaves, x[None], y[None], allowed)[0])(theta)
-        return torch.stack([leaf.square().sum() for i, leaf in enumerate(g) if i not in model.running]).sum().sqrt()
+        squares = [alike(leaf.square().flatten()) for i, leaf in enumerate(g) if i not in model.running]
+        return torch.stack([square.sum() for square in squares]).sum().sqrt()
 
     lanes = vmap(vmap(norm, in_dims=(None, 0, 0, None)), in_dims=(0, 0, 0, None))
 

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from fl_ddp.network.flat_model import FlatModel
+from fl_ddp.protocol import alike
 
 Norm = Literal["l2", "l1", "max", "none"]
 _ORDER = {"l2": 2, "l1": 1, "max": torch.inf}
@@ -20,7 +21,7 @@ def by_tensor_norm(model: FlatModel, importance: Tensor, norm: Norm) -> Tensor:
     scaled = []
     for leaf in model.leaves(importance):
         flat = leaf.reshape(len(leaf), -1)
-        size = torch.linalg.vector_norm(flat, _ORDER[norm], 1, keepdim=True, dtype=torch.float64)
+        size = torch.linalg.vector_norm(alike(flat), _ORDER[norm], 1, keepdim=True, dtype=torch.float64)
         scaled.append(flat / size.to(flat.dtype).clamp_min(torch.finfo(flat.dtype).tiny))
     return torch.cat(scaled, 1)
 

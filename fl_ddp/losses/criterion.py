@@ -9,7 +9,7 @@ from typing import ClassVar, Literal
 
 from torch import Tensor
 
-from fl_ddp.protocol import Targets
+from fl_ddp.protocol import Targets, alike
 
 
 @dataclass(frozen=True)
@@ -69,4 +69,4 @@ class ByOutput(Criterion):
 
 def mean_over(mask: Tensor, losses: Tensor) -> Tensor:
     """Mean of the losses [B] of a batch's real samples, whose mask [B] is 1 []; 0 of none."""
-    return (losses * mask).sum() / mask.sum().clamp_min(1)
+    return alike(losses * mask).sum() / mask.sum().clamp_min(1)

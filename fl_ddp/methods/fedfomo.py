@@ -19,7 +19,7 @@ from fl_ddp.engine.seeds import uniform
 from fl_ddp.engine.transfer import upload
 from fl_ddp.losses.cross_entropy import one_hot
 from fl_ddp.methods.fedavg import FedAvg
-from fl_ddp.protocol import Batch, Info, Tensors, Total, Upload
+from fl_ddp.protocol import Batch, Info, Tensors, Total, Upload, alike
 
 HeldOut = Annotated[float, Real(above=0, most=0.9)]
 
@@ -97,7 +97,7 @@ class FedFomo(FedAvg):
     def _length(self, vectors: Tensor) -> Tensor:
         """Norms [G] of vectors [G, P]."""
         parameters = self.model.take(vectors, self.model.others(self.model.running))
-        length: Tensor = torch.linalg.vector_norm(parameters, 1 if self.norm == "l1" else 2, dim=1)
+        length: Tensor = torch.linalg.vector_norm(alike(parameters), 1 if self.norm == "l1" else 2, dim=1)
         return length
 
     def judged(self, judges: Group, theta: Tensor) -> Tensor:

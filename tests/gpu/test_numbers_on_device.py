@@ -7,6 +7,7 @@ import torch
 import torch.distributed as dist  # noqa: TID251
 from device_runs import DEVICES, MODELS, trained
 
+from fl_ddp.protocol import alike
 from fl_ddp.ranks.collectives import Ranks
 
 
@@ -22,6 +23,15 @@ def test_local_steps_and_fisher_in_float64_are_a_cpus(model: str, device: str) -
 def test_local_steps_and_fisher_in_float32_are_near_them(model: str, device: str) -> None:
     for right, found in zip(trained(model, "cpu", torch.float64), trained(model, device, torch.float32), strict=True):
         assert float((found - right).norm() / right.norm()) < 1e-4
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("length", [1210, 1000, 129])
+def test_a_row_is_summed_in_one_order_wherever_it_lies(length: int, device: str) -> None:
+    row = torch.linspace(-1, 1, length, device=device).exp()
+    apart = torch.stack([row] * 7 + [row.neg()])[:, : length - 1]
+    assert len(torch.linalg.vector_norm(alike(row.repeat(8, 1)), dim=1).unique()) == 1
+    assert len(torch.linalg.vector_norm(alike(apart), dim=1).unique()) == 1
 
 
 @pytest.mark.parametrize("device", DEVICES)
