@@ -2,6 +2,7 @@
 
     python benchmarks/first_contact.py                     all stages
     python benchmarks/first_contact.py conv                one of them
+    python benchmarks/first_contact.py step --lanes 7 50   with so many lanes of the CNN
     python benchmarks/first_contact.py --device cpu --tiny without a GPU: does this script work?
 
 What each stage decides is in docs/gpu.md. Nothing here is compared with a limit; a stage that fails is told, and the
@@ -30,7 +31,6 @@ from busy import busy_us, kernels_of
 from torch import nn
 from written import write_results
 
-import fl_ddp.convolutions.lane_by_lane  # noqa: F401 - its operators
 from fl_ddp.engine import group as group_module
 from fl_ddp.engine.graphed import Recordings, as_cuda_graph, recorded, warm_up
 from fl_ddp.engine.group import Group, Workplace
@@ -46,14 +46,16 @@ from fl_ddp.models.mlp import MLP
 from fl_ddp.network.flat_model import FlatModel
 
 Numbers = dict[str, float]
-BATCH = 10
+BATCH, BATCHES = 10, 20
+"""Samples of a batch, batches of a client."""
 
 
 class Place(NamedTuple):
-    """Where it is measured, and whether only to see that it works."""
+    """Where it is measured, whether only to see that it works, and how many lanes of CNNs side by side."""
 
     device: torch.device
     tiny: bool
+    lanes: tuple[int, ...] = (50, 25, 7)
 
     @property
     def on_gpu(self) -> bool:
@@ -123,49 +125,44 @@ def ceilings(place: Place) -> Numbers:
 
 
 def conv(place: Place) -> Numbers:
-    """Convolutions of lanes, forward, input and weight: cuDNN's groups, kernels of our own, products, a loop."""
+    """Convolutions of lanes, forward, input and weight: cuDNN's groups, a product of patches that lie ready, a loop."""
     found: Numbers = {}
-    if place.on_gpu:
-        from fl_ddp.convolutions import in_triton  # needs Triton
-
-        in_triton.register()
-    for lanes in (2,) if place.tiny else (50, 25, 7):
-        for name, channels, out, side in (("conv0", 1, 32, 28), ("conv1", 3, 32, 32), ("conv2", 32, 64, 30)):
+    layers = {"conv0": (1, 32, 28, 3), "conv1": (3, 32, 32, 3), "conv2": (32, 64, 30, 3), "conv5": (32, 64, 18, 5)}
+    for lanes in (2,) if place.tiny else place.lanes:
+        for name, layer in layers.items():
             for precision in ("ieee", "tf32") if place.on_gpu else ("ieee",):
                 with repeatable(place.device.type, tf32=precision == "tf32"):
-                    times = _of_convolution(place, lanes, channels, out, side)
+                    times = _of_convolution(place, lanes, *layer)
                 found |= {f"{way}_{name}_{lanes}_{precision}_ms": time for way, time in times.items()}
     return found
 
 
-def _of_convolution(place: Place, lanes: int, channels: int, out: int, side: int) -> Numbers:
-    """Milliseconds of a 3 x 3 convolution of images of a side, by the way it is made."""
+def _of_convolution(place: Place, lanes: int, channels: int, out: int, side: int, kernel: int) -> Numbers:
+    """Milliseconds of a convolution without padding, of images of a side, by the way it is made."""
     back = torch.ops.aten.convolution_backward
     rest = (None, [1, 1], [0, 0], [1, 1], False, [0, 0], lanes)
     x = torch.randn(BATCH, lanes * channels, side, side, device=place.device)
-    w = torch.randn(lanes * out, channels, 3, 3, device=place.device)
-    dy = torch.randn(BATCH, lanes * out, side - 2, side - 2, device=place.device)
-    patches = torch.randn(lanes * BATCH, channels * 9, (side - 2) ** 2, device=place.device)
-    rows = torch.randn(lanes * BATCH, out, channels * 9, device=place.device)
+    w = torch.randn(lanes * out, channels, kernel, kernel, device=place.device)
+    smaller = side - kernel + 1
+    dy = torch.randn(BATCH, lanes * out, smaller, smaller, device=place.device)
+    turned = torch.randn(lanes * channels, out, kernel, kernel, device=place.device)
+    patches = torch.randn(lanes, channels * kernel**2, BATCH * smaller**2, device=place.device)
+    filters, given = w.view(lanes, out, -1), dy.view(lanes, out, -1)  # as products have them
     images = x.view(BATCH, lanes, channels, side, side).unbind(1)
-    weights = w.view(lanes, out, channels, 3, 3).unbind(0)
+    weights = w.view(lanes, out, channels, kernel, kernel).unbind(0)
 
     def loop() -> None:
         for image, weight in zip(images, weights, strict=True):
             nn.functional.conv2d(image, weight)
 
-    own = (dy.view(BATCH, lanes, out, side - 2, side - 2).transpose(0, 1).contiguous(),
-           x.view(BATCH, lanes, channels, side, side).transpose(0, 1).contiguous(),
-           w.view(lanes, out, channels, 3, 3))  # fmt: skip
-    geometry, of_lanes = ([1, 1], [0, 0], [1, 1]), torch.ops.fl_ddp  # of lane_by_lane.py, and of in_triton.py on a GPU
     ways: dict[str, Callable[[], object]] = {
-        "lanes_forward": lambda: of_lanes.convolve(*own[1:], *geometry),
-        "lanes_input": lambda: of_lanes.convolve_input(*own, *geometry),
-        "lanes_weight": lambda: of_lanes.convolve_weight(*own, *geometry),
         "groups_forward": lambda: torch.ops.aten.convolution(x, w, *rest),
         "groups_input": lambda: back(dy, x, w, *rest, [True, False, False]),
         "groups_weight": lambda: back(dy, x, w, *rest, [False, True, False]),
-        "product_forward": lambda: torch.bmm(rows, patches),
+        "groups_input_by_forward": lambda: nn.functional.conv2d(dy, turned, padding=kernel - 1, groups=lanes),
+        "product_forward": lambda: torch.bmm(filters, patches),
+        "product_input": lambda: torch.bmm(filters.mT, given),
+        "product_weight": lambda: torch.bmm(given, patches.mT),
         "loop_forward": loop,
     }
     found: Numbers = {}
@@ -181,21 +178,20 @@ def _of_way(place: Place, way: str, work: Callable[[], object]) -> Numbers:
     return {way: time}
 
 
-STEPS: Mapping[str, tuple[type[nn.Module], tuple[int, int, int], int]] = {
-    "mlp": (MLP, (1, 28, 28), 10),
-    "pfl25": (PflCNN, (3, 32, 32), 25),
-    "pfl50": (PflCNN, (3, 32, 32), 50),
-}
-TINY: Mapping[str, tuple[type[nn.Module], tuple[int, int, int], int]] = {
-    "mlp": (MLP, (1, 8, 8), 2),
-    "lenet": (LeNet5, (3, 16, 16), 2),
-}
+OfStep = tuple[str, type[nn.Module], tuple[int, int, int], int]
+STEPS: list[OfStep] = [("mlp", MLP, (1, 28, 28), 10)]
+TINY: list[OfStep] = [
+    ("mlp", MLP, (1, 8, 8), 2),
+    ("lenet", LeNet5, (3, 16, 16), 2),
+]
 
 
 def step(place: Place) -> Numbers:
     """The compiled local step: compile time, host and device time, its kernels, the same recorded as a CUDA graph."""
     found: Numbers = {}
-    for name, (model, in_shape, lanes) in (TINY if place.tiny else STEPS).items():
+    cnns: list[OfStep] = [(f"pfl{lanes}", PflCNN, (3, 32, 32), lanes) for lanes in place.lanes]
+    steps = TINY if place.tiny else STEPS + cnns
+    for name, model, in_shape, lanes in steps:
         of_model = survived(partial(step_of, place, model, in_shape, lanes))
         found |= {f"{name}_{key}": value for key, value in of_model.items()}
     return found
@@ -238,16 +234,16 @@ def survived(work: Callable[[], Numbers], name: str = "") -> Numbers:
 def group_of(
     place: Place, model: type[nn.Module], in_shape: tuple[int, int, int], lanes: int
 ) -> tuple[Group, FlatModel]:
-    """Clients with one batch of random images each, and their model."""
-    random = np.random.default_rng(0)
-    x = torch.from_numpy(random.integers(0, 256, (lanes * BATCH, *in_shape), np.uint8)).to(place.device)
-    y = torch.from_numpy(random.integers(0, 10, lanes * BATCH)).to(place.device)
+    """Clients with some batches of random images each, and their model."""
+    random, size = np.random.default_rng(0), lanes * BATCH * BATCHES
+    x = torch.from_numpy(random.integers(0, 256, (size, *in_shape), np.uint8)).to(place.device)
+    y = torch.from_numpy(random.integers(0, 10, size)).to(place.device)
     data = Samples(x, y)
     with torch_seed(0):
         module = model(in_shape=in_shape, num_classes=10).to(place.device)
     flat = FlatModel(module, 10, data.inputs(x[:1], torch.float32))
     work = Workplace(data, torch.float32, False, True, lambda: None, BATCH)
-    own = np.split(np.arange(lanes * BATCH), lanes)
+    own = np.split(np.arange(size), lanes)
     return Group(work, Plan(BATCH, 1.0, None, 0.01), np.arange(lanes), own, lanes, 0, 0), flat
 
 
@@ -309,8 +305,8 @@ def as_in_runs(place: Place, group: Group, flat: FlatModel) -> Numbers:
         recorded_steps.append(again is not function)
         return again
 
-    steps = 3 if place.tiny else 200
-    plan, start = replace(group.plan, epochs=float(steps)), flat.init()
+    epochs = 1 if place.tiny else 10
+    plan, start, steps = replace(group.plan, epochs=float(epochs)), flat.init(), epochs * BATCHES
     singly = group.train(start, FedAvg(flat), {}, {}, plan=plan).theta
     group.workplace = replace(group.workplace, recordings=Recordings(record))
     found = group.train(start, FedAvg(flat), {}, {}, plan=plan).theta
@@ -338,12 +334,14 @@ def main() -> None:
     parser.add_argument("stages", nargs="*", metavar="STAGE", help=f"of {', '.join(STAGES)}; all if none is given")
     parser.add_argument("--device", default="cuda", choices=["cpu", "cuda"])
     parser.add_argument("--tiny", action="store_true", help="small sizes, a few repetitions: does it run?")
+    parser.add_argument("--lanes", type=int, nargs="+", default=[50, 25, 7], help="of CNNs; default: 50 25 7")
     parser.add_argument("--out", type=Path, help="JSON file for the results")
     options = parser.parse_args()
     if unknown := set(options.stages) - STAGES.keys():
         parser.error(f"no stage {', '.join(sorted(unknown))}; there are {', '.join(STAGES)}")
     prepare()
-    place = Place(torch.device("cuda", 0) if options.device == "cuda" else torch.device("cpu"), options.tiny)
+    device = torch.device("cuda", 0) if options.device == "cuda" else torch.device("cpu")
+    place = Place(device, options.tiny, tuple(options.lanes))
     results: dict[str, Numbers] = {}
     for name in options.stages or STAGES:
         print(f"== {name}", flush=True)

@@ -42,16 +42,9 @@ def test_a_saved_partition_gives_the_same_training_and_test_samples_again(tmp_pa
     assert equal(without.clients, first.clients) and not any(map(len, without.local_test))
 
 
-@pytest.mark.parametrize("convolution", ["cudnn", "lanes"])
-def test_convolutions_of_gpus_are_refused_on_a_cpu(convolution: str) -> None:
-    with pytest.raises(ConfigError, match=rf"--convolution: {convolution} .* on a CPU.*accepted: auto"):
-        founded(convolution=convolution, compile=True)
-
-
-@pytest.mark.parametrize("changes", [{"compile": False}, {"compile": True, "precision": "bfloat16"}])
-def test_kernels_of_lanes_are_refused_where_no_step_would_have_them(changes: dict[str, object]) -> None:
-    with pytest.raises(ConfigError, match=r"--convolution: lanes .* accepted: auto or cudnn"):
-        founded(convolution="lanes", **changes)
+def test_convolutions_of_gpus_are_refused_on_a_cpu() -> None:
+    with pytest.raises(ConfigError, match=r"--convolution: cudnn .* on a CPU.*accepted: auto"):
+        founded(convolution="cudnn", compile=True)
 
 
 def test_counts_are_of_the_samples_that_clients_train_on() -> None:

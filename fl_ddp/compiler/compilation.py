@@ -37,8 +37,13 @@ _CALL_UNLOCKED = """[](auto... given) {{
 }}({}); Py_RETURN_NONE;"""
 _UNLOCKING = RLock()
 
-_OPERATIONS_OF_NOISE = 300
-"""Operations that a GPU rather repeats than keep what they gave: a key's hash, of which dropout stored 64 bits each."""
+_ON_A_GPU: dict[str, str | int | bool | Callable[..., object]] = {
+    # rather hashes a key again than keeps 64 bits of each number that dropout draws
+    "realize_opcount_threshold": 300,
+    # a * b + c is rounded twice, and bfloat16 wherever its type says so, whatever else a kernel does
+    "emulate_precision_casts": True,
+}
+"""What the compiler is told beside; it makes other kernels of a step that is recorded than of one that is not."""
 
 SILENCE = 5.0
 """Seconds of compiling after which somebody should be told."""
@@ -50,7 +55,7 @@ def compiled(
     function: F,
     what: str,
     *,
-    in_triton: bool | None = None,
+    products: bool | None = None,
     repeats: bool = False,
     channels_last: bool = True,
     half_vectors: bool = False,
@@ -60,7 +65,7 @@ def compiled(
     Args:
         function: of tensors.
         what: it is, for messages.
-        in_triton: whether lanes are convolved by kernels of ours on a GPU; None where they are as torch does it.
+        products: whether lanes are convolved by matrix products on a GPU; None where all is as torch does it.
         repeats: whether it can be called in_a_row(), on a CPU alone; it must give nothing.
         channels_last: whether the compiler may order channels so around convolutions.
         half_vectors: whether a CPU with vectors of 512 bits uses those of 256: in the longer ones, torch turns float32
@@ -74,6 +79,7 @@ def compiled(
     from fl_ddp.compiler.fused_update import FuseUpdate
     from fl_ddp.compiler.late_masks import LateMasks
     from fl_ddp.compiler.merge_equal import MergeEqual
+    from fl_ddp.compiler.stored_keys import StoreKeys
     from fl_ddp.convolutions.choice import ChooseForms
 
     assert isinstance(function, FunctionType)
@@ -90,18 +96,18 @@ def compiled(
         "cpp.threads": 1,
         # torch 2.11 moves the writing of a parameter before a reading of it
         "reorder_for_peak_memory": False,
-        "post_grad_custom_post_pass": MergeEqual(LateMasks(), FuseUpdate()),
+        "post_grad_custom_post_pass": MergeEqual(LateMasks(), FuseUpdate(), StoreKeys()),
         "cpp_wrapper": repeats,
         "layout_optimization": channels_last,
     }
     if half_vectors and torch.backends.cpu.get_cpu_capability() == "AVX512":
         options["cpp.simdlen"] = 256
-    if in_triton is not None:
-        options["post_grad_custom_pre_pass"] = ChooseForms(in_triton=in_triton)
+    if products is not None:
+        options["post_grad_custom_pre_pass"] = ChooseForms(products=products)
 
     def begun(given: tuple[object, ...]) -> Callable[..., object]:
-        noise = {"realize_opcount_threshold": _OPERATIONS_OF_NOISE} if holds_cuda(given) else {}
-        return torch.compile(own, dynamic=False, fullgraph=True, options={**options, **noise})
+        more = _ON_A_GPU if holds_cuda(given) else {}
+        return torch.compile(own, dynamic=False, fullgraph=True, options={**options, **more})
 
     run: Callable[..., object] = function
     lock, ready = Lock(), False

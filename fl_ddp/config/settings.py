@@ -103,9 +103,9 @@ class Config:
         compile: compile the local step; false is for debugging. Part of the numbers.
         precision: of the clients' forward and backward pass: float32 is IEEE everywhere; tf32, of GPUs alone,
             rounds factors of products to ten bits; bfloat16 is autocast, parameters stay float32. Part of the numbers.
-        convolution: of lanes in compiled local steps on a GPU: cuDNN's with a group for each lane (cudnn), or kernels
-            of our own in Triton (lanes). auto is cudnn as long as no GPU has been measured; on a CPU, which takes auto
-            alone, each convolution's size decides. Part of the numbers.
+        convolution: of lanes in compiled local steps: on a GPU cuDNN's, a group for each lane (cudnn), or, in float32
+            and tf32, matrix products where these are faster (auto); on a CPU, which takes auto alone, each
+            convolution's size decides. Part of the numbers.
         device: auto takes CUDA where there is a GPU.
         rank_timeout: seconds that a rank waits in a sum for one that is silent, before the run ends.
         reduction: exact gives the same bits on any number of ranks, fast is a plain float32 sum.
@@ -256,8 +256,6 @@ class Config:
             what = "local leaves the clients' models alone to be tested, and they have no samples for it"
             raise ConfigError("--running_statistics", what, "--local_test, or --estimate_statistics true, beside it")
         self._refuse_what_no_evaluation_has()
-        if self.convolution == "lanes" and (not self.compile or self.precision == "bfloat16"):
-            raise ConfigError("--convolution", "lanes is of compiled steps in float32", "auto or cudnn")
         if self.drop_stragglers and not self.stragglers:
             raise ConfigError("--drop_stragglers", "true, but there are none", "--stragglers above 0 beside it")
         if self.stragglers and not self.drop_stragglers and (self.local_steps or self.epochs or 0) < 2:

@@ -64,7 +64,7 @@ def tick(objective: Objective, kind: StepKind, shapes: Hashable) -> Tick:
         step(training.state, drawn, samples.normaliser, training.server, training.mine, rates, training.allowed)
         ready.number.add_(1)
 
-    return compiled(one, "the local step", in_triton=kind.in_triton) if kind.compile else one
+    return compiled(one, "the local step", products=kind.products) if kind.compile else one
 
 
 class Recording:

@@ -75,7 +75,7 @@ def next_step(
         place.add_(1)
 
     what = "the local step"
-    return compiled(one, what, in_triton=kind.in_triton, repeats=True, channels_last=channels_last)
+    return compiled(one, what, products=kind.products, repeats=True, channels_last=channels_last)
 
 
 class Loops:

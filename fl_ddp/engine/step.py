@@ -23,7 +23,7 @@ from fl_ddp.guards import of_one_client
 from fl_ddp.guards.meanings import in_words
 from fl_ddp.guards.padding import look_at_loss
 from fl_ddp.optimizers.rule import Optimizer, Rates
-from fl_ddp.protocol import LANES, Batch, Leaves, Quadratic, Tensors
+from fl_ddp.protocol import LANES, Batch, Leaves, Quadratic, Tensors, alike
 
 Given = TypeVar("Given")
 Split = dict[str, Tensor | Leaves]
@@ -76,9 +76,9 @@ class StepKind(NamedTuple):
     fixed: tuple[int, ...] = ()
 
     @property
-    def in_triton(self) -> bool:
-        """Whether lanes are convolved by kernels of ours on a GPU."""
-        return self.convolution == "lanes"
+    def products(self) -> bool:
+        """Whether a GPU's convolutions of lanes may be matrix products."""
+        return self.convolution == "auto"
 
 
 class Drawn(NamedTuple):
@@ -149,7 +149,7 @@ def _of_leaf(tensors: Mapping[str, Tensor | Leaves], leaf: int) -> Tensors:
 
 def _clipped(gradient: dict[int, Tensor], norm: Tensor) -> dict[int, Tensor]:
     """All leaves of a gradient, shorter if their norm together is above one []; as torch's clip_grad_norm_."""
-    length = torch.stack([g.square().sum() for g in gradient.values()]).sum().sqrt()
+    length = torch.stack([alike(g.square().flatten()).sum() for g in gradient.values()]).sum().sqrt()
     scale = (norm / (length + 1e-6)).clamp_max(1)
     return {i: scale * g for i, g in gradient.items()}
 
@@ -252,7 +252,7 @@ def local_step(objective: Objective, kind: StepKind, shapes: Hashable) -> Step:
             old.copy_(new)
         state.loss.add_(loss)
 
-    return compiled(step, "the local step", in_triton=kind.in_triton) if kind.compile else step
+    return compiled(step, "the local step", products=kind.products) if kind.compile else step
 
 
 def try_step(objective: Objective, kind: StepKind, training: Training, drawn: Drawn, normaliser: Normaliser) -> None:

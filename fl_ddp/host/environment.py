@@ -31,7 +31,7 @@ def prepare() -> None:
     os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(cache_folder() / "compiled"))
     # the same bits on every call, at little cost: cuBLAS otherwise chooses by load
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
-    # a * b + c is rounded once, as all of Inductor's kernels have it; Triton 3.10 changes what it does unasked
+    # of the Fisher's kernel, which is one and the same; Triton 3.10 changes what it does unasked
     os.environ.setdefault("TRITON_DEFAULT_FP_FUSION", "1")
     # a machine with CUDA's compiler but no GPU is no reason for a warning
     logging.getLogger("torch.utils.cpp_extension").setLevel(logging.ERROR)

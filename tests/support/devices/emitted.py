@@ -22,6 +22,8 @@ from torch import Tensor, fx
 
 _KERNEL = re.compile(r"async_compile\.triton\('(\w+)', '''(.*?)''', device_str='cuda'\)", re.DOTALL)
 _CALL = re.compile(r"(triton_\w+)\.run\(|extern_kernels\.(\w+)\(|torch\.ops\.\w+\.(\w+)\.|\.(copy_)\(")
+_TURNS = 3
+"""Shifts of a hash."""
 _FREE = re.compile(r"empty|as_strided|reinterpret|view")
 
 
@@ -90,6 +92,16 @@ class Emitted:
     def atomics(self) -> list[str]:
         """Names of kernels that add floats in an order that nobody decides."""
         return [name for name, source in self.kernels.items() if re.search(r"tl\.atomic_add|atomic_add\(", source)]
+
+    @property
+    def fuses(self) -> list[str]:
+        """Names of kernels in which a product and a sum may be rounded once, which depends on what else is in them."""
+        return [name for name, source in self.kernels.items() if "'enable_fp_fusion': False" not in source]
+
+    @property
+    def hashes(self) -> list[str]:
+        """Names of kernels that hash a key, too, beside the positions of the numbers that they draw."""
+        return [name for name, source in self.kernels.items() if source.count(" >> ") > 2 * _TURNS and "arange" in name]
 
     def configurations(self) -> dict[str, int]:
         """Number of configurations that would be timed against each other, by reduction kernel."""

@@ -23,6 +23,7 @@ from emitted import Emitted, emitted
 from torch import nn
 
 from fl_ddp.compiler import compilation
+from fl_ddp.convolutions import products
 from fl_ddp.engine import stacks
 from fl_ddp.engine.graphed import Recordings
 from fl_ddp.engine.group import Group, Workplace
@@ -70,7 +71,7 @@ MODELS = {
     "CharLSTM": Shipped(CharLSTM, (8,), 2, {"num_tokens": TOKENS}),
     "ResNet18": Shipped(ResNet18, (3, 32, 32), 2),
 }
-MOST = {"MLP": 12, "PflCNN": 30}
+MOST = {"MLP": 12, "PflCNN": 33}
 """Launches of a local step that are allowed with any version of torch."""
 
 
@@ -113,9 +114,13 @@ def _run(step: Callable[[], None]) -> Callable[[], object]:
 
 @contextmanager
 def _as_on_a_gpu() -> Iterator[None]:
-    """Recurrent layers are cuDNN's, pixels come as stored, no client goes alone, and the compiler is told of a GPU."""
+    """Recurrent layers are cuDNN's, pixels come as stored, no client goes alone, and the compiler is told of a GPU.
+
+    It multiplies float32 numbers as IEEE has it.
+    """
     with (
         mock.patch.object(compilation, "holds_cuda", lambda _: True),
+        mock.patch.object(products, "in_ieee", lambda: True),
         mock.patch.object(recurrence, "_is_onednns", lambda *_: False),
         mock.patch.object(stacks, "_scales_on", lambda _: False),
         mock.patch.object(importance_pass, "_ALONE", sys.maxsize),
@@ -146,11 +151,22 @@ def _federation(shipped: Shipped, samples: int) -> tuple[FlatModel, Group]:
 
 
 class Seen(NamedTuple):
-    """What is to be seen in a compiled function's code: atomics on floats, late reads, configurations, numbers."""
+    """What is to be seen in a compiled function's code.
+
+    Attributes:
+        atomics: kernels that add floats in an order that nobody decides.
+        late_reads: parameters that are read behind their writing.
+        configurations: of reductions, how many would be timed against each other.
+        fuses: kernels that round a * b + c once, or twice where one of them is made elsewhere.
+        hashes: kernels that hash a key anew for each number.
+        numbers: that are kept.
+    """
 
     atomics: list[str]
     late_reads: set[str]
     configurations: set[int]
+    fuses: list[str]
+    hashes: list[str]
     numbers: Numbers
 
 
@@ -160,7 +176,8 @@ def seen(name: str, what: str) -> Seen:
         code = of_fisher(name)
     else:
         code = of_step(name, head_alone=what == "head", recorded=what == "recorded")
-    return Seen(code.atomics, code.late_reads, set(code.configurations().values()), numbers(code))
+    configurations = set(code.configurations().values())
+    return Seen(code.atomics, code.late_reads, configurations, code.fuses, code.hashes, numbers(code))
 
 
 def seen_apart(name: str, what: str) -> Seen:

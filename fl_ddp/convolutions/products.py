@@ -1,0 +1,86 @@
+"""Lanes' convolutions on a GPU as matrix products of patches, one product for each lane and all of them in one call.
+
+cuDNN takes a convolution with a group for each lane one group after another, and its way back to images is four times
+as slow in IEEE float32 as a product. Measured on an H100 and an H200 for 4 to 50 lanes; docs/gpu.md has the times.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import fx
+
+from fl_ddp.convolutions.writing import Found, Writer
+
+_aten = torch.ops.aten
+
+_FEW_FILTERS = 8
+"""Below them a product has so few rows that its patches cost more than they bring; depthwise layers have one."""
+
+
+def goes_forward(layer: Found) -> bool:
+    """Whether outputs are made so: of float32 on CUDA."""
+    return _on_cuda(layer) and len(layer.filters.meta["val"]) >= _FEW_FILTERS * layer.groups
+
+
+def goes_back(layer: Found) -> bool:
+    """Whether gradients in images are made so: if outputs are, and not in TF32, in which cuDNN is as fast."""
+    moves = zip(*layer.geometry[1:], layer.kernel, strict=True)
+    fits = layer.geometry.stride == (1, 1) and all(p <= d * (k - 1) for p, d, k in moves)
+    return fits and goes_forward(layer) and in_ieee()
+
+
+def in_ieee() -> bool:
+    """Whether cuDNN multiplies float32 numbers as IEEE has it."""
+    return str(torch.backends.cudnn.conv.fp32_precision) == "ieee"  # type: ignore[attr-defined]
+
+
+def _on_cuda(layer: Found) -> bool:
+    images: torch.Tensor = layer.images.meta["val"]
+    return images.device.type == "cuda" and images.dtype == torch.float32
+
+
+def outputs(write: Writer, layer: Found) -> fx.Node:
+    """Outputs [B, G * O, H', W']: filters [O, C * kh * kw] times the patch [C * kh * kw] that each meets, by lane."""
+    filters = layer.filters.meta["val"]
+    lanes, outs = layer.groups, len(filters) // layer.groups
+    images = write.of_lanes(layer.images, [1, 2, 0, 3, 4])
+    (high, wide), (below, beside) = layer.geometry.padding, layer.geometry.dilation
+    if high or wide:
+        images = write.call(_aten.constant_pad_nd.default, images, [wide, wide, high, high], 0.0)
+    for side, k, s, d in zip((3, 4), layer.kernel, layer.geometry.stride, (below, beside), strict=True):
+        images = write.call(_aten.unfold.default, images, side, d * (k - 1) + 1, s)
+    if below > 1:
+        images = write.call(_aten.slice.Tensor, images, 5, 0, 2**62, below)
+    if beside > 1:
+        images = write.call(_aten.slice.Tensor, images, 6, 0, 2**62, beside)
+    _, channels, batch, *sides, rows, columns = images.meta["val"].shape
+    patches = write.stored(write.call(_aten.permute.default, images, [0, 1, 5, 6, 2, 3, 4]))
+    inner, positions = channels * rows * columns, batch * sides[0] * sides[1]
+    patches = write.call(_aten.reshape.default, patches, [lanes, inner, positions])
+    weights = write.call(_aten.reshape.default, layer.filters, [lanes, outs, inner])
+    found = write.call(_aten.bmm.default, weights, patches)
+    found = write.call(_aten.reshape.default, found, [lanes, outs, batch, *sides])
+    return write.together(write.call(_aten.permute.default, found, [0, 2, 1, 3, 4]))
+
+
+def images_gradient(write: Writer, dy: fx.Node, layer: Found) -> fx.Node:
+    """Gradient [B, G * C, H, W] in images: that in the patches, each number put where its pixel is, and summed."""
+    filters = layer.filters.meta["val"]
+    lanes, outs, channels, kernel = layer.groups, len(filters) // layer.groups, filters.shape[1], layer.kernel
+    batch, _, *sides = dy.meta["val"].shape
+    taps = kernel[0] * kernel[1]
+    weights = write.call(_aten.reshape.default, layer.filters, [lanes, outs, channels * taps])
+    weights = write.call(_aten.permute.default, weights, [0, 2, 1])
+    given = write.stored(write.of_lanes(dy, [1, 2, 0, 3, 4]))
+    given = write.call(_aten.reshape.default, given, [lanes, outs, batch * sides[0] * sides[1]])
+    patches = write.call(_aten.bmm.default, weights, given)
+    patches = write.call(_aten.reshape.default, patches, [lanes, channels, taps, batch, *sides])
+    total: fx.Node | None = None
+    for tap in range(taps):
+        places = zip(divmod(tap, kernel[1]), *layer.geometry[1:], kernel, strict=True)
+        (top, bottom), (left, right) = ((d * at - p, d * (k - 1 - at) - p) for at, p, d, k in places)
+        part = write.call(_aten.select.int, patches, 2, tap)
+        part = write.call(_aten.constant_pad_nd.default, part, [left, right, top, bottom], 0.0)
+        total = part if total is None else write.call(_aten.add.Tensor, total, part)
+    assert total is not None
+    return write.together(write.call(_aten.permute.default, total, [0, 2, 1, 3, 4]))

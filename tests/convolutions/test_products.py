@@ -1,0 +1,81 @@
+"""Lanes' convolutions as a GPU has them, as matrix products: where, and that the numbers are the same."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from lane_graphs import called, traced
+from torch import fx, nn
+from torch._subclasses import FakeTensorMode
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch.nn import functional as F
+
+from fl_ddp.convolutions import choice, products
+from fl_ddp.convolutions.choice import ChooseForms
+from fl_ddp.host.arithmetic import repeatable
+
+aten = torch.ops.aten
+LAYERS = {
+    "plain": (nn.Conv2d(6, 9, 3), True),
+    "padded": (nn.Conv2d(4, 8, (2, 3), padding=(1, 2), bias=False), True),
+    "dilated": (nn.Conv2d(3, 8, (3, 2), padding="same", dilation=(2, 3)), True),
+    "single pixels": (nn.Conv2d(5, 8, 1), True),
+    "padded far": (nn.Conv2d(3, 8, 3, padding=3), False),
+    "with strides": (nn.Conv2d(6, 8, 3, stride=(2, 3), padding=1), False),
+}
+"""And whether the gradient in images is a product, too."""
+
+
+def left(module: fx.GraphModule) -> tuple[int, list[bool]]:
+    """How many convolutions a graph has, and for each way back whether it goes to images."""
+    forward = module.graph.find_nodes(op="call_function", target=aten.convolution.default)
+    back = module.graph.find_nodes(op="call_function", target=aten.convolution_backward.default)
+    return len(forward), [node.args[-1][0] for node in back]
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_the_numbers_are_those_of_convolutions(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    layer, back = LAYERS[name]
+    monkeypatch.setattr(choice, "_is_slow_on_a_cpu", lambda _: False)
+    monkeypatch.setattr(products, "_on_cuda", lambda _: True)
+    monkeypatch.setattr(products, "in_ieee", lambda: True)
+    module, given = traced(layer, (layer.in_channels, 7, 9))
+    before = module(*given)
+    ChooseForms()(module.graph)
+    module.recompile()
+    assert left(module) == (0, [not back])
+    torch.testing.assert_close(module(*given), before, rtol=1e-11, atol=1e-11)
+
+
+def on_cuda(ours: ChooseForms, dtype: torch.dtype = torch.float32, outs: int = 8) -> tuple[int, list[bool]]:
+    """What the pass leaves of a lanes' convolution, and its gradients, of a GPU that is not there."""
+    with FakeTensorMode():
+        x, w = (torch.empty(*shape, dtype=dtype, device="cuda") for shape in ((2, 12, 8, 8), (3 * outs, 4, 3, 3)))
+        dy = torch.empty(2, 3 * outs, 6, 6, dtype=dtype, device="cuda")
+
+        def gradients(x: torch.Tensor, w: torch.Tensor, dy: torch.Tensor) -> object:
+            rest = (None, [1, 1], [0, 0], [1, 1], False, [0, 0], 3)
+            found = aten.convolution_backward(dy, x, w, *rest, [True, True, False])
+            return F.conv2d(x, w, None, 1, 0, 1, 3), found[0], found[1]
+
+        module = make_fx(gradients)(x, w, dy)
+    ours(module.graph)
+    assert not called(module)
+    return left(module)
+
+
+@pytest.mark.parametrize("tf32", [False, True])
+def test_a_gpus_convolutions_are_products_where_these_are_faster(tf32: bool) -> None:
+    with repeatable("cuda", tf32=tf32):
+        assert on_cuda(ChooseForms()) == (0, [tf32])
+        assert on_cuda(ChooseForms(), outs=7) == (1, [True])
+        assert on_cuda(ChooseForms(), torch.bfloat16) == (1, [True])
+        assert on_cuda(ChooseForms(products=False)) == (1, [True])
+
+
+def test_the_compilers_cache_tells_what_makes_other_graphs_apart() -> None:
+    found = set()
+    for tf32 in (False, True):
+        with repeatable("cuda", tf32=tf32):
+            found |= {ChooseForms().uuid(), ChooseForms(products=False).uuid()}
+    assert len(found) == 4
