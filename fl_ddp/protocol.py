@@ -180,15 +180,20 @@ class Info:
     task: int = 0
 
 
-def alike(rows: Tensor) -> Tensor:
-    """Rows [..., N] that are summed in one order wherever they lie; on a GPU with zeros behind them.
+def alike(values: Tensor, start: int = -1) -> Tensor:
+    """Numbers [..., N] whose rows are summed in one order wherever they lie; on a GPU a copy with zeros behind each.
 
     torch's kernel sums apart what lies before a multiple of four numbers in memory, and in other company a client's row
     lies elsewhere. Compiled kernels do not.
+
+    Args:
+        values: what is to be summed over its last dimension, or from `start` on.
+        start: the first dimension that makes up a row.
     """
-    if not rows.is_cuda or torch.compiler.is_compiling():
-        return rows
-    return torch.nn.functional.pad(rows, (0, missing)) if (missing := -rows.shape[-1] % 4) else rows.contiguous()
+    if not values.is_cuda or torch.compiler.is_compiling():
+        return values
+    rows = values.flatten(start)
+    return torch.nn.functional.pad(rows, (0, -rows.shape[-1] % 4)).clone(memory_format=torch.contiguous_format)
 
 
 def listed(names: Collection[str]) -> str:

@@ -44,11 +44,15 @@ def test_a_ratio_of_what_is_not_handed_over_is_none() -> None:
 
 @pytest.mark.parametrize("length", range(1, 9))
 def test_every_row_of_a_gpu_begins_at_a_multiple_of_four_numbers(length: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    rows = torch.ones(3, length + 1)[:, :length]
+    rows = torch.rand(3, length + 1)[:, 1:]
     assert alike(rows) is rows
     monkeypatch.setattr(torch.Tensor, "is_cuda", True)
-    found = alike(rows)
-    assert found.is_contiguous() and found.shape[1] % 4 == 0 and 0 <= found.shape[1] - length < 4
-    assert torch.equal(found.sum(1), rows.sum(1))
+    for values, start in ((rows, -1), (rows[1:2], -1), (rows, 0), (rows.sum(), 0)):
+        found = alike(values, start)
+        assert found.is_contiguous() and found.shape[-1] % 4 == found.storage_offset() % 4 == 0
+        assert 0 <= found.shape[-1] - (length if start else values.numel()) < 4
+        torch.testing.assert_close(found.sum(-1), values.sum(-1) if start else values.sum())
+    leaf = torch.arange(6.0 * length).view(2, 3, length).permute(2, 0, 1)
+    assert torch.equal(torch.vmap(lambda one: alike(one, 0).sum())(leaf), leaf.sum((1, 2)))
     monkeypatch.setattr(torch.compiler, "is_compiling", lambda: True)
     assert alike(rows) is rows

@@ -9,21 +9,14 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from torch import Tensor, fx
+from torch import fx
 from torch._inductor.custom_graph_pass import CustomGraphPass, get_hash_for_files
 from torch._inductor.lowering import register_lowering
 
 _mixed = torch.ops.aten.bitwise_xor.Tensor
 _library = torch.library.Library("fl_ddp", "FRAGMENT")  # type: ignore[no-untyped-call]
 _library.define("stored(Tensor x) -> Tensor")  # type: ignore[no-untyped-call]
-
-
-def _copy(x: Tensor) -> Tensor:
-    return x.clone()
-
-
-for _key in ("CompositeExplicitAutograd", "Meta"):
-    _library.impl("stored", _copy, _key)  # type: ignore[no-untyped-call]
+_library.impl("stored", torch.empty_like, "Meta")  # type: ignore[no-untyped-call]
 _stored = torch.ops.fl_ddp.stored.default
 
 

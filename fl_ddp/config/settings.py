@@ -104,7 +104,7 @@ class Config:
         precision: of the clients' forward and backward pass: float32 is IEEE everywhere; tf32, of GPUs alone,
             rounds factors of products to ten bits; bfloat16 is autocast, parameters stay float32. Part of the numbers.
         convolution: of lanes in compiled local steps: on a GPU cuDNN's, a group for each lane (cudnn), or, in float32
-            and tf32, matrix products where these are faster (auto); on a CPU, which takes auto alone, each
+            and tf32, matrix products but for large layers (auto); on a CPU, which takes auto alone, each
             convolution's size decides. Part of the numbers.
         device: auto takes CUDA where there is a GPU.
         rank_timeout: seconds that a rank waits in a sum for one that is silent, before the run ends.

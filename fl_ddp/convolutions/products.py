@@ -1,7 +1,7 @@
 """Lanes' convolutions on a GPU as matrix products of patches, one product for each lane and all of them in one call.
 
-cuDNN takes a convolution with a group for each lane one group after another, and its way back to images is four times
-as slow in IEEE float32 as a product. Measured on an H100 and an H200 for 4 to 50 lanes; docs/gpu.md has the times.
+cuDNN takes a convolution with a group for each lane one group after another, and its way back to images is slow in
+IEEE float32. docs/gpu.md has what an H100 and an H200 took for the layers of PflCNN.
 """
 
 from __future__ import annotations
@@ -15,17 +15,24 @@ _aten = torch.ops.aten
 
 _FEW_FILTERS = 8
 """Below them a product has so few rows that its patches cost more than they bring; depthwise layers have one."""
+_MANY_PRODUCTS = 2**28
+"""Of a lane's numbers, beyond which none was measured; cuDNN's kernel of one group then fills a GPU by itself."""
 
 
 def goes_forward(layer: Found) -> bool:
-    """Whether outputs are made so: of float32 on CUDA."""
-    return _on_cuda(layer) and len(layer.filters.meta["val"]) >= _FEW_FILTERS * layer.groups
+    """Whether outputs are made so: of float32 on CUDA, if the layer is neither narrow nor large."""
+    batch, _, height, width = layer.images.meta["val"].shape
+    rows, columns = layer.geometry.size((height, width), layer.kernel)
+    outs = len(layer.filters.meta["val"]) // layer.groups
+    large = batch * rows * columns * layer.filters.meta["val"].numel() // layer.groups > _MANY_PRODUCTS
+    return _on_cuda(layer) and outs >= _FEW_FILTERS and not large
 
 
 def goes_back(layer: Found) -> bool:
-    """Whether gradients in images are made so: if outputs are, and not in TF32, in which cuDNN is as fast."""
-    moves = zip(*layer.geometry[1:], layer.kernel, strict=True)
-    fits = layer.geometry.stride == (1, 1) and all(p <= d * (k - 1) for p, d, k in moves)
+    """Whether gradients in images are made so: if outputs are, and not in TF32, in which cuDNN is not slow."""
+    sides = layer.images.meta["val"].shape[2:]
+    moves = zip(*layer.geometry[1:], layer.kernel, layer.geometry.size(sides, layer.kernel), strict=True)
+    fits = layer.geometry.stride == (1, 1) and all(p <= min(d * (k - 1), out) for p, d, k, out in moves)
     return fits and goes_forward(layer) and in_ieee()
 
 

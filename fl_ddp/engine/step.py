@@ -149,7 +149,7 @@ def _of_leaf(tensors: Mapping[str, Tensor | Leaves], leaf: int) -> Tensors:
 
 def _clipped(gradient: dict[int, Tensor], norm: Tensor) -> dict[int, Tensor]:
     """All leaves of a gradient, shorter if their norm together is above one []; as torch's clip_grad_norm_."""
-    length = torch.stack([alike(g.square().flatten()).sum() for g in gradient.values()]).sum().sqrt()
+    length = torch.stack([alike(g.square(), 0).sum() for g in gradient.values()]).sum().sqrt()
     scale = (norm / (length + 1e-6)).clamp_max(1)
     return {i: scale * g for i, g in gradient.items()}
 

@@ -14,6 +14,7 @@ import numpy as np
 import torch
 
 from fl_ddp.errors import RunError, is_users, place_of
+from fl_ddp.guards.drawn_by_imports import imports_undone
 
 if TYPE_CHECKING:
     from _typeshed import TraceFunction
@@ -46,38 +47,24 @@ def _drew(library: str, before: object) -> bool:
     return before is not None and STATES[library]() != before
 
 
-def _states() -> dict[str, object]:
-    return {library: state() for library, state in STATES.items()}
-
-
-def _drawn_by(work: Callable[[], object]) -> list[str]:
-    """The libraries that some work draws from; errors of it count for nothing."""
-    before = _states()
-    with suppress(Exception):
-        work()
-    return [library for library in STATES if _drew(library, before[library])]
-
-
 @contextmanager
 def refuse_global_draws(what: str, instead: str, again: Callable[[], object]) -> Iterator[None]:
     """Refuse a block that draws from a global generator.
 
-    A module that is imported in it for the first time may draw, as some of a library do for themselves.
+    What a module draws when it is imported for the first time is undone: some of a library do for themselves.
 
     Args:
         what: it does, for the message.
         instead: what to draw from.
-        again: does the same, or a part of it, to find the line; only called if the block has drawn.
+        again: does the same, or a part of it, to find the line; only called if the block is refused.
 
     Raises:
         RunError: it did; the message names library and line.
     """
-    before, imported = _states(), len(sys.modules)
-    yield
-    drew = [library for library in STATES if _drew(library, before[library])]
-    if drew and len(sys.modules) > imported:
-        drew = _drawn_by(again)
-    for library in drew:
+    before = {library: state() for library, state in STATES.items()}
+    with imports_undone():
+        yield
+    for library in [library for library in STATES if _drew(library, before[library])]:
         drawn = find_draw(again, library)
         where = f"{place_of(*drawn)}: " if drawn else ""
         line = f" ({linecache.getline(*drawn).strip()})" if drawn else ""

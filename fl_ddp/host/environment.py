@@ -8,6 +8,7 @@ import os
 import platform
 import tempfile
 import warnings
+from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
 _M_TRIM_THRESHOLD, _M_MMAP_MAX, _M_ARENA_MAX = -1, -4, -8
@@ -33,6 +34,9 @@ def prepare() -> None:
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     # of the Fisher's kernel, which is one and the same; Triton 3.10 changes what it does unasked
     os.environ.setdefault("TRITON_DEFAULT_FP_FUSION", "1")
+    # from 2.14 on torch otherwise takes those of CUDA's toolkit, where there is one
+    if functions := _tritons_functions():
+        os.environ.setdefault("TRITON_LIBDEVICE_PATH", functions)
     # a machine with CUDA's compiler but no GPU is no reason for a warning
     logging.getLogger("torch.utils.cpp_extension").setLevel(logging.ERROR)
     # which products are TF32 is --precision's to say
@@ -42,3 +46,12 @@ def prepare() -> None:
         libc.mallopt(_M_MMAP_MAX, 0)
         libc.mallopt(_M_TRIM_THRESHOLD, 2**31 - 1)
         libc.mallopt(_M_ARENA_MAX, 1 + (os.cpu_count() or 1))
+
+
+def _tritons_functions() -> str:
+    """The file of powers, logarithms and the like that comes with Triton; empty if it is not there."""
+    try:
+        file = Path(str(distribution("triton").locate_file("triton/backends/nvidia/lib/libdevice.10.bc")))
+    except PackageNotFoundError:
+        return ""
+    return str(file) if file.is_file() else ""

@@ -116,7 +116,7 @@ def norm_step(model: FlatModel, compile: bool, shapes: Hashable) -> NormStep:
 
     def norm(theta: Leaves, x: Tensor, y: Tensor, allowed: Tensor | None) -> Tensor:
         g = grad(lambda leaves: model.nll(leaves, x[None], y[None], allowed)[0])(theta)
-        squares = [alike(leaf.square().flatten()) for i, leaf in enumerate(g) if i not in model.running]
+        squares = [alike(leaf.square(), 0) for i, leaf in enumerate(g) if i not in model.running]
         return torch.stack([square.sum() for square in squares]).sum().sqrt()
 
     lanes = vmap(vmap(norm, in_dims=(None, 0, 0, None)), in_dims=(0, 0, 0, None))

@@ -13,6 +13,7 @@ from fl_ddp.engine.step import Objective
 from fl_ddp.importance.fisher import importance_sum, mean_gradient_norm
 from fl_ddp.importance.sensitivity import Sensitivity
 from fl_ddp.network.flat_model import FlatModel
+from fl_ddp.protocol import alike
 
 Reading = Literal["per_param_sq", "per_param_abs", "per_tensor", "global", "mas", "si"]
 _SENSITIVITIES: Mapping[str, Sensitivity] = {
@@ -53,5 +54,5 @@ def omega_sum(
     omega, count = importance_sum(group, theta, model, _SENSITIVITIES[reading], batch_size=batch)
     if reading == "per_tensor":
         leaves = [leaf.reshape(len(leaf), -1) for leaf in model.leaves(omega)]
-        return torch.cat([leaf.sum(1, keepdim=True).expand_as(leaf) for leaf in leaves], 1), group.n
+        return torch.cat([alike(leaf).sum(1, keepdim=True).expand_as(leaf) for leaf in leaves], 1), group.n
     return omega, count

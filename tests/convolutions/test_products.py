@@ -21,6 +21,7 @@ LAYERS = {
     "dilated": (nn.Conv2d(3, 8, (3, 2), padding="same", dilation=(2, 3)), True),
     "single pixels": (nn.Conv2d(5, 8, 1), True),
     "padded far": (nn.Conv2d(3, 8, 3, padding=3), False),
+    "wide of low images": (nn.Conv2d(3, 8, (15, 1), padding=(4, 0)), False),
     "with strides": (nn.Conv2d(6, 8, 3, stride=(2, 3), padding=1), False),
 }
 """And whether the gradient in images is a product, too."""
@@ -47,11 +48,13 @@ def test_the_numbers_are_those_of_convolutions(name: str, monkeypatch: pytest.Mo
     torch.testing.assert_close(module(*given), before, rtol=1e-11, atol=1e-11)
 
 
-def on_cuda(ours: ChooseForms, dtype: torch.dtype = torch.float32, outs: int = 8) -> tuple[int, list[bool]]:
+def on_cuda(
+    ours: ChooseForms, dtype: torch.dtype = torch.float32, outs: int = 8, side: int = 8
+) -> tuple[int, list[bool]]:
     """What the pass leaves of a lanes' convolution, and its gradients, of a GPU that is not there."""
     with FakeTensorMode():
-        x, w = (torch.empty(*shape, dtype=dtype, device="cuda") for shape in ((2, 12, 8, 8), (3 * outs, 4, 3, 3)))
-        dy = torch.empty(2, 3 * outs, 6, 6, dtype=dtype, device="cuda")
+        x, w = (torch.empty(*shape, dtype=dtype, device="cuda") for shape in ((2, 12, side, side), (3 * outs, 4, 3, 3)))
+        dy = torch.empty(2, 3 * outs, side - 2, side - 2, dtype=dtype, device="cuda")
 
         def gradients(x: torch.Tensor, w: torch.Tensor, dy: torch.Tensor) -> object:
             rest = (None, [1, 1], [0, 0], [1, 1], False, [0, 0], 3)
@@ -70,6 +73,8 @@ def test_a_gpus_convolutions_are_products_where_these_are_faster(tf32: bool) -> 
         assert on_cuda(ChooseForms()) == (0, [tf32])
         assert on_cuda(ChooseForms(), outs=7) == (1, [True])
         assert on_cuda(ChooseForms(), torch.bfloat16) == (1, [True])
+        assert on_cuda(ChooseForms(), outs=64, side=200) == (0, [tf32])
+        assert on_cuda(ChooseForms(), outs=64, side=300) == (1, [True])
         assert on_cuda(ChooseForms(products=False)) == (1, [True])
 
 
