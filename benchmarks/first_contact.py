@@ -205,13 +205,11 @@ def step_of(place: Place, model: type[nn.Module], in_shape: tuple[int, int, int]
     run, state = caught_step(group, flat)
     place.wait()
     found["first_seconds"] = time.perf_counter() - began
-    count = 1  # the host waits for a GPU that has a thousand launches before it, and a step may have 700
     began = time.perf_counter()
-    for _ in range(count):
-        run()
-    found["host_us"] = 1e6 * (time.perf_counter() - began) / count
+    run()  # once: the host waits for a GPU that has a thousand launches before it, and a step may have 700
+    found["host_us"] = 1e6 * (time.perf_counter() - began)
     place.wait()
-    found["us"] = 1e6 * (time.perf_counter() - began) / count
+    found["us"] = 1e6 * (time.perf_counter() - began)
     kernels = kernels_of(lambda: [run() for _ in range(10)])
     for each in kernels[:12]:
         print(f"  {each.self_device_time_total / 10:9.1f} us {each.count / 10:5.1f} x {str(each.key)[:100]}")

@@ -23,9 +23,8 @@ def goes_forward(layer: Found) -> bool:
     """Whether outputs are made so: of float32 on CUDA, if the layer is neither narrow nor large."""
     batch, _, height, width = layer.images.meta["val"].shape
     rows, columns = layer.geometry.size((height, width), layer.kernel)
-    outs = len(layer.filters.meta["val"]) // layer.groups
     large = batch * rows * columns * layer.filters.meta["val"].numel() // layer.groups > _MANY_PRODUCTS
-    return _on_cuda(layer) and outs >= _FEW_FILTERS and not large
+    return _on_cuda(layer) and layer.outs >= _FEW_FILTERS and not large
 
 
 def goes_back(layer: Found) -> bool:
@@ -48,8 +47,7 @@ def _on_cuda(layer: Found) -> bool:
 
 def outputs(write: Writer, layer: Found) -> fx.Node:
     """Outputs [B, G * O, H', W']: filters [O, C * kh * kw] times the patch [C * kh * kw] that each meets, by lane."""
-    filters = layer.filters.meta["val"]
-    lanes, outs = layer.groups, len(filters) // layer.groups
+    lanes, outs = layer.groups, layer.outs
     images = write.of_lanes(layer.images, [1, 2, 0, 3, 4])
     (high, wide), (below, beside) = layer.geometry.padding, layer.geometry.dilation
     if high or wide:
@@ -72,8 +70,8 @@ def outputs(write: Writer, layer: Found) -> fx.Node:
 
 def images_gradient(write: Writer, dy: fx.Node, layer: Found) -> fx.Node:
     """Gradient [B, G * C, H, W] in images: that in the patches, each number put where its pixel is, and summed."""
-    filters = layer.filters.meta["val"]
-    lanes, outs, channels, kernel = layer.groups, len(filters) // layer.groups, filters.shape[1], layer.kernel
+    lanes, outs, kernel = layer.groups, layer.outs, layer.kernel
+    channels = layer.filters.meta["val"].shape[1]
     batch, _, *sides = dy.meta["val"].shape
     taps = kernel[0] * kernel[1]
     weights = write.call(_aten.reshape.default, layer.filters, [lanes, outs, channels * taps])

@@ -37,6 +37,11 @@ class Found(NamedTuple):
         return height, width
 
     @property
+    def outs(self) -> int:
+        """O, the filters of a lane."""
+        return len(self.filters.meta["val"]) // self.groups
+
+    @property
     def lists(self) -> list[list[int]]:
         """The geometry as operators have it."""
         return [list(each) for each in self.geometry]

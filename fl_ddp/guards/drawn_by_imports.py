@@ -13,6 +13,8 @@ import numpy as np
 import torch
 
 _bootstrap: Any = importlib._bootstrap
+_plain = _bootstrap._find_and_load
+"""How Python imports what is not there yet, by statements and by functions."""
 _lock = Lock()
 _blocks = 0
 """Blocks of imports_undone() that go on in this process."""
@@ -23,8 +25,7 @@ def imports_undone() -> Iterator[None]:
     """Put back what a module draws when it is imported for the first time, in any thread, until the block ends."""
     global _blocks
     with _lock:
-        if _bootstrap._find_and_load is not _import:
-            _bootstrap._find_and_load, _Import.plain = _import, _bootstrap._find_and_load
+        _bootstrap._find_and_load = _import
         _blocks += 1
     try:
         yield
@@ -33,18 +34,12 @@ def imports_undone() -> Iterator[None]:
             _blocks -= 1
 
 
-class _Import:
-    """How Python imports what is not there yet, by statements and by functions."""
-
-    plain: Any
-
-
 def _import(name: str, import_: Any) -> Any:
     if not _blocks:
-        return _Import.plain(name, import_)
+        return _plain(name, import_)
     of_torch, of_numpy, of_python = torch.get_rng_state(), np.random.get_state(), random.getstate()
     try:
-        return _Import.plain(name, import_)
+        return _plain(name, import_)
     finally:
         torch.set_rng_state(of_torch)
         np.random.set_state(of_numpy)
