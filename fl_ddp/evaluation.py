@@ -306,16 +306,19 @@ def evaluate(
     """
     size = len(samples.y)
 
-    def score(batch: slice) -> Tensor:
-        """Counts by label and prediction, then the two bins of the loss."""
-        label = samples.y[batch]
+    def look(batch: slice) -> Tensor:
         logits = predict(samples.inputs_at(batch, passes.dtype))
-        ones = torch.ones(len(label), dtype=torch.float64, device=label.device)
-        counts = ones.new_zeros(num_classes**2).index_add_(0, label * num_classes + logits.argmax(1), ones)
-        nll = torch.nn.functional.cross_entropy(logits, label, reduction="none")
-        return torch.cat([counts, exact_total(nll.double().clamp(max=LIMIT / size))])
+        nll = torch.nn.functional.cross_entropy(logits, samples.y[batch], reduction="none")
+        return torch.stack([logits.argmax(1), nll.double()])
 
-    total = summed(score, size, num_classes**2 + 2, passes.size, ranks)
+    def score(found: Tensor, places: Tensor) -> Tensor:
+        """Counts by label and prediction, then the two bins of the loss."""
+        predicted, nll = found
+        counts = predicted.new_zeros(num_classes**2)
+        counts.index_add_(0, samples.y[places] * num_classes + predicted.long(), torch.ones_like(predicted))
+        return torch.cat([counts, exact_total(nll.clamp(max=LIMIT / size))])
+
+    total = summed(look, score, size, passes.size, ranks)
     confusion = total[:-2].view(num_classes, num_classes)
     per_class = confusion.diagonal() / confusion.sum(1)
     return Scores(

@@ -15,9 +15,8 @@ from torch import Tensor
 from fl_ddp.clients.kept_optimizer import kept_state, taken_state
 from fl_ddp.clients.own_samples import batch_statistics
 from fl_ddp.config.settings import Config
-from fl_ddp.engine.group import Carried, Group, Workplace
+from fl_ddp.engine.group import Carried, Group
 from fl_ddp.engine.looped import loops_on
-from fl_ddp.engine.plan import Plan
 from fl_ddp.engine.seeds import Purpose, noise_key
 from fl_ddp.engine.transfer import Readings, upload_all
 from fl_ddp.evaluation import Evaluation, Personal, Received, Scores
@@ -27,7 +26,7 @@ from fl_ddp.host.interrupt import StopRequest
 from fl_ddp.host.stopwatch import Stopwatch
 from fl_ddp.network.running_statistics import OWN as STATISTICS
 from fl_ddp.protocol import Indices, Info, Tensors, Total, Upload
-from fl_ddp.ranks.cohort import deal, owner, padded_lanes
+from fl_ddp.ranks.cohort import padded_lanes
 from fl_ddp.ranks.collectives import Ranks
 from fl_ddp.ranks.exchange import Exchange, Kept, Made, Summed, Work, finite
 from fl_ddp.ranks.memory import ClientMemory
@@ -37,7 +36,7 @@ from fl_ddp.records import Records
 from fl_ddp.results.forgetting_table import with_degrees
 from fl_ddp.results.metrics import Record
 from fl_ddp.run_files import OfClients
-from fl_ddp.tasks.workplace import workplace
+from fl_ddp.tasks.lineup import Lineup, put_up
 
 Result = TypeVar("Result")
 
@@ -58,9 +57,6 @@ class Simulation:
         self._federation, self._records, self._watch = federation, records, Stopwatch(ranks.device.type)
         method, start = federation.method, records.start
         self.finished = start.finished if start else 0
-        self._world = federation.worlds.at(max(self.finished - 1, 0))
-        self._loops = loops_on(ranks.device, compile=config.compile)
-        self._workplace = self._put_up()
         self._hooks = Hooks(method, config.model.name)
         with self._hooks.keyed("init", "info.key in server_update", method.init):
             self._initial = self._hooks.initial(method.init(), method.broadcast, method.model.init())
@@ -70,19 +66,22 @@ class Simulation:
         memory = federation.first_memory(self._remembered)
         own = len(range(ranks.index, config.clients, ranks.size))
         self._memory = ClientMemory(memory, ranks.device, start.memory if start else None, own)
+        self._lineup = self._lined_up()
         self._exchange = Exchange(config, ranks, stop, self._hooks, self._watch, records.lanes)
-        self._evaluation = Evaluation(federation, self._world, ranks, self._hooks)
+        self._evaluation = Evaluation(federation, self._lineup.world, ranks, self._hooks)
+
+    def _lined_up(self) -> Lineup:
+        config, ranks, federation, lanes = self._config, self._ranks, self._federation, self._records.lanes
+        worlds, loops = federation.worlds, loops_on(ranks.device, compile=config.compile)
+        places = partial(put_up, config, worlds.largest_client, federation.model, self._stop.check, loops)
+        parts = worlds, federation.turnout, federation.pace, partial(federation.plan, config)
+        first, at_home = max(self.finished - 1, 0), bool(self._memory.initial)
+        return Lineup(config, ranks, *parts, places, lanes, first, at_home=at_home)
 
     def _enter(self, index: int) -> None:
         """Take the samples and the clients of a round."""
-        before, self._world = self._world, self._federation.worlds.at(index)
-        self._evaluation = Evaluation(self._federation, self._world, self._ranks, self._hooks)
-        if self._world.clients is not before.clients:
-            self._workplace = self._put_up()
-
-    def _put_up(self) -> Workplace:
-        worlds, model = self._federation.worlds, self._federation.model
-        return workplace(self._config, worlds, self._world, model, self._stop.check, self._loops)
+        self._lineup.enter(index)
+        self._evaluation = Evaluation(self._federation, self._lineup.world, self._ranks, self._hooks)
 
     @property
     def could_step_proximally(self) -> bool:
@@ -108,12 +107,12 @@ class Simulation:
                 yield self.finished
                 continue
             due, looks = self._due(index, config.eval_every), self._due(index, config.forgetting_every)
-            hands = self._hands(ids, index)
+            hands = self._lineup.hands(ids, index)
             server = self._measured(index)
             initial = self._before_training(index, ids, server) if due and self._evaluation.any_own else Received()
             train = partial(self._train, index, server, due, looks)
             work = Work("client_update", f"round {index + 1}, client", ids, train)
-            readings = Readings(self._ranks.device.type)
+            readings = Readings(self._ranks.device.type, partial(self._lineup.prepare, index + 1))
             done = self._exchange.sum(hands[self._ranks.index], work, server, readings)
             others = self._others_tested(index, ids, server, done.total, readings) if due else None
             # what local training then makes of its accuracy on each class
@@ -193,28 +192,18 @@ class Simulation:
         if self._records.scores is None or not self._due(self.finished - 1, self._config.eval_every):
             self._look_again()
 
-    def _hands(self, ids: Indices, index: int) -> list[Indices]:
-        """The cohort's clients on each rank: where their memory is, or dealt evenly."""
-        size = self._ranks.size
-        plan = self._federation.pace.of(self._plan(index), index, ids)
-        cost = plan.num_steps(np.array([len(self._world.clients[i]) for i in ids]))
-        if not self._memory.initial:
-            return deal(ids, cost, size)
-        longest = ids[np.argsort(-cost, kind="stable")]
-        return [longest[owner(longest, size) == rank] for rank in range(size)]
-
     def _measured(self, index: int) -> Tensors:
         """The server's state before a round, with what it measures on its own samples."""
-        method, proxy = self._federation.method, self._world.proxy
+        method, proxy = self._federation.method, self._lineup.world.proxy
         if not method.measures(index) or not any(map(len, proxy)):
             return self.server
-        size = min(method.proxy_batch, max(map(len, proxy)))
-        plan = replace(self._plan(index), batch_size=size, epochs=1, steps=None, drop_last=False)
+        size, lanes = min(method.proxy_batch, max(map(len, proxy))), 1 if method.proxy_whole else self._records.lanes
+        plan = replace(self._lineup.plan(index), batch_size=size, epochs=1, steps=None, drop_last=False)
         # its pieces are no clients: they are as long as they are, and nothing is kept of them under a client's number
-        work = replace(self._workplace, largest=max(map(len, proxy)), kept={})
+        work = replace(self._lineup.workplace, largest=max(map(len, proxy)), kept={})
 
         def measure(pieces: Indices) -> tuple[Group, Upload]:
-            group = self._group(work, pieces, index, plan, proxy, 1 if method.proxy_whole else self._records.lanes)
+            group = self._lineup.group(work, pieces, index, plan, proxy, lanes)
             with self._hooks.read_only("measure", self.server):
                 sums = self._hooks.sums("measure", method.measure(group, self.server), group.lanes)
                 return group, Upload(sums, self.server["theta"])
@@ -232,7 +221,7 @@ class Simulation:
     def _train(self, index: int, server: Tensors, due: bool, looks: bool, clients: Indices) -> tuple[Group, Upload]:
         """Put clients side by side and train them; test what becomes of them where that is due, class by class too."""
         method = self._federation.method
-        group = self._in_training(clients, index)
+        group = self._lineup.in_training(clients, index)
         group.ends_task = self._federation.turnout.ends_task(index)
         group.previous = self._federation.turnout.previous(index)
         sent = self._hooks.sent(method.sent(index), method.broadcast)
@@ -270,14 +259,14 @@ class Simulation:
         copies = {name: t.clone() for name, t in server.items()}
 
         def test(clients: Indices) -> tuple[Group, Upload]:
-            group = self._in_training(clients, index)
+            group = self._lineup.in_training(clients, index)
             kept = self._memory.take(group.client)
             theta = self._hooks.own_models(own, copies, {n: kept[n] for n in self._remembered}, group.client)
             return group, self._tested(group, Upload({}, statistics.own(theta, kept)))
 
-        present = self._world.present
+        present = self._lineup.world.present
         work = Work("own_model", f"round {index + 1}, client", present, test, "evaluation")
-        done = self._exchange.sum(self._hands(present, index)[self._ranks.index], work, server)
+        done = self._exchange.sum(self._lineup.hands(present, index)[self._ranks.index], work, server)
         return self._evaluation.received_own(present, ids, done.reported)
 
     def _others_tested(
@@ -291,16 +280,16 @@ class Simulation:
             group, upload = self._train(index, server, False, False, clients)
             return group, self._tested(group, Upload({}, upload.theta))
 
-        others = np.setdiff1d(self._world.present, ids)
+        others = np.setdiff1d(self._lineup.world.present, ids)
         work = Work("client_update", f"round {index + 1}, client", others, train)
-        return others, self._exchange.sum(self._hands(others, index)[self._ranks.index], work, server, readings)
+        return others, self._exchange.sum(self._lineup.hands(others, index)[self._ranks.index], work, server, readings)
 
     def _update(self, index: int, ids: Indices, server: Tensors, done: Summed, readings: Readings) -> Tensors:
         """The server's state after its step, once it is heard that all of the round is sound."""
         with self._watch.phase("server"):
             key = noise_key(self._config.seed, index, Purpose.SERVER)
             key, cohort = upload_all([key, torch.from_numpy(ids)], self._ranks.device)
-            info = Info(index, cohort, self._config.clients, key[0], self._world.task)
+            info = Info(index, cohort, self._config.clients, key[0], self._lineup.world.task)
             return self._sound(Made(index + 1, "server_update"), partial(self._updated, server, done, info), readings)
 
     def _sound(self, by: Made, make: Callable[[Readings], Tensors], readings: Readings | None = None) -> Tensors:
@@ -311,7 +300,7 @@ class Simulation:
             try:
                 state = make(readings)
             except Exception:
-                readings.read()  # what is wrong with the sums counts before what comes of it
+                readings.hear()  # what is wrong with the sums counts before what comes of it
                 raise
             readings.read()
             return state
@@ -338,7 +327,7 @@ class Simulation:
         if not method.trains_on_server:
             return state
         ids, nothing = np.array([self._config.clients]), [np.zeros(0, np.int64)]
-        group = Group(self._workplace, self._plan(index), ids, nothing, 1, self._config.seed, index)
+        group = Group(self._lineup.workplace, self._lineup.plan(index), ids, nothing, 1, self._config.seed, index)
         train = partial(method.server_train, group)
         return finite(self._hooks.keyed_state("server_train", "group.keys", train, state, total, info), index, readings)
 
@@ -347,20 +336,7 @@ class Simulation:
         if not self._federation.stream.ends_task(index):
             return state
         key, end = "info.key in server_update", self._federation.method.end_of_task
-        return finite(self._hooks.keyed_state("end_of_task", key, end, state, self._world.task), index, readings)
-
-    def _in_training(self, ids: Indices, index: int) -> Group:
-        padded = np.concatenate([ids, np.full(self._records.lanes - len(ids), -1, np.int64)])
-        plan = self._federation.pace.of(self._plan(index), index, padded)
-        return self._group(self._workplace, ids, index, plan, self._world.clients, self._records.lanes)
-
-    def _group(
-        self, work: Workplace, ids: Indices, index: int, plan: Plan, parts: Sequence[Indices], lanes: int
-    ) -> Group:
-        return Group(work, plan, ids, [parts[i] for i in ids], lanes, self._config.seed, index)
-
-    def _plan(self, index: int) -> Plan:
-        return self._federation.plan(self._config, index)
+        return finite(self._hooks.keyed_state("end_of_task", key, end, state, self._lineup.world.task), index, readings)
 
     def _evaluated(self, finished: int, server: Tensors) -> Scores | None:
         """Of the global model after so many rounds; nothing where it has no running statistics that count."""
@@ -377,16 +353,16 @@ class Simulation:
         federation, ids = self._federation, self._federation.turnout.of_round(index)
 
         def estimate(clients: Indices) -> tuple[Group, Upload]:
-            group = self._in_training(clients, index)
+            group = self._lineup.in_training(clients, index)
             return group, Upload({**batch_statistics(group, server["theta"].clone(), federation.model)}, group.n)
 
         work = Work("forward", f"round {index + 1}, client", ids, estimate)
-        total = self._exchange.sum(self._hands(ids, index)[self._ranks.index], work, server).total
+        total = self._exchange.sum(self._lineup.hands(ids, index)[self._ranks.index], work, server).total
         return federation.statistics.estimated(server["theta"], total.sums)
 
     def _looked(self, phase: str, look: Callable[..., Result], *given: object) -> Result:
         """How a model does, which draws nothing in that phase; one rank may be the only one whose part does."""
-        alone = Evaluation(self._federation, self._world, Ranks(0, 1, self._ranks.device), self._hooks)
+        alone = Evaluation(self._federation, self._lineup.world, Ranks(0, 1, self._ranks.device), self._hooks)
         guard = self._hooks.keyed_model(partial(in_this_thread, look, alone, *given))
         with self._watch.phase(phase):
             return self._ranks.under(guard, partial(look, self._evaluation, *given))

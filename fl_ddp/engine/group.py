@@ -128,6 +128,7 @@ class Group:
         own = [torch.from_numpy(each).to(workplace.dtype) for each in numbers]
         self.keys, self.n, self.real, self.steps = upload_all([own_keys, *own], device)
         self.carried = Carried()
+        self._ready: tuple[Plan, Steps] | None = None
         self.ends_task, self.previous = False, round_index - 1
 
     @property
@@ -207,7 +208,8 @@ class Group:
             rates = rates._replace(lr=self._up(plan.lr * plan.lr_factor))
         received, remembered = (_split(each, objective, start.shape[-1]) for each in (server, memory))
         training = Training(state, received, remembered, rates, work.allowed)
-        steps = self._steps_of(plan.batches(order, self._samples), order, self._lr_over_steps(plan))
+        ready = self._ready if self._ready and self._ready[0] is plan and not draw else None
+        steps = ready[1] if ready else self._planned(plan, order)
         for drawn in islice(self._draws(steps), is_unseen(objective)):
             at_first = rates if steps.lr is None else rates._replace(lr=steps.lr[0])
             try_step(objective, kind, training._replace(rates=at_first), drawn, work.samples.normaliser)
@@ -230,14 +232,12 @@ class Group:
         traces = {name: _joined(leaves) for name, leaves in state.walk.trace.items()}
         return Trained(_joined(state.walk.theta), state.loss / number.clamp_min(1), traces)
 
-    def _lr_over_steps(self, plan: Plan) -> Factors | None:
-        """The learning rate [T, G] in each local step, where it changes."""
-        if plan.over_steps is None:
-            return None
-        table = plan.lr * plan.over_steps.over_steps(plan.num_steps(self._counts))
-        if plan.lr_factor is not None:
-            table = plan.lr_factor * table
-        return table
+    def put_steps(self) -> None:
+        """Put the steps of the first training by the round's plan on the device, before it begins."""
+        self._ready = self.plan, self._planned(self.plan, self._keys)
+
+    def _planned(self, plan: Plan, order: Keys) -> Steps:
+        return self._steps_of(plan.batches(order, self._samples), order, plan.lr_by_step(self._counts))
 
     def _up(self, numbers: Factors | Counts, dtype: torch.dtype | None = None) -> Tensor:
         """Numbers of the host, in the parameters' type unless another is given."""

@@ -79,6 +79,13 @@ class Plan:
         part: Counts = np.rint((self.epochs % 1) * n).astype(np.int64)
         return np.where(np.less(self.epochs, 1), np.maximum(part, np.minimum(n, 1)), part)
 
+    def lr_by_step(self, n: Counts) -> Factors | None:
+        """The learning rate [max steps, G] of clients with n [G] samples in each local step, where it changes."""
+        if self.over_steps is None:
+            return None
+        table = self.lr * self.over_steps.over_steps(self.num_steps(n))
+        return table if self.lr_factor is None else self.lr_factor * table
+
     def batches(self, order_keys: Keys, samples: list[Indices]) -> Indices:
         """The samples of every local step.
 

@@ -38,9 +38,9 @@ class Readings:
     Answers are heard in the order of the questions, so that of several errors the first one counts.
     """
 
-    def __init__(self, device_type: str = "cpu") -> None:
-        """Nothing is asked so far."""
-        self._at_once = device_type == "cpu"
+    def __init__(self, device_type: str = "cpu", meanwhile: Callable[[], None] = lambda: None) -> None:
+        """Nothing is asked so far; meanwhile() is called once, in the first read() that waits for a device."""
+        self._at_once, self._meanwhile = device_type == "cpu", meanwhile
         self._asked: list[tuple[Tensor, Callable[[list[float]], None]]] = []
         self._held = 0
 
@@ -58,14 +58,22 @@ class Readings:
         self._asked.append((numbers, hear))
         self._held += held
         if self._held > _MOST_HELD:
-            self.read()
+            self.hear()
 
     def read(self) -> None:
-        """Wait for all that was asked, and hear it."""
+        """Hear all that was asked, and before the host waits, do what can be done meanwhile."""
+        self.hear(at_leisure=True)
+
+    def hear(self, *, at_leisure: bool = False) -> None:
+        """Wait for all that was asked, and hear it; at leisure, do before what can be done meanwhile."""
         asked, self._asked, self._held = self._asked, [], 0
         if not asked:
             return
-        found = torch.cat([numbers.double() for numbers, _ in asked]).tolist()
+        packed = torch.cat([numbers.double() for numbers, _ in asked])
+        if at_leisure:
+            meanwhile, self._meanwhile = self._meanwhile, lambda: None
+            meanwhile()
+        found = packed.tolist()
         for numbers, hear in asked:
             own, found = found[: len(numbers)], found[len(numbers) :]
             hear(own)

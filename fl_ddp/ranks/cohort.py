@@ -59,6 +59,11 @@ def deal(ids: Indices, cost: Counts, num_ranks: int) -> list[Indices]:
     return [np.array(hand, np.int64) for hand in hands]
 
 
+def cut(ids: Indices, lanes: int) -> list[Indices]:
+    """A rank's clients, cut into groups; without clients it has an empty one, so that all ranks know all sums."""
+    return [ids[i : i + lanes] for i in range(0, max(len(ids), 1), lanes)]
+
+
 def auto_lanes(cohort_size: int, device_type: str, num_params: int) -> int:
     """Lanes that pad little on 1, 2 and 4 ranks, or on 1 to 8 GPUs; a function of cohort, model and device type alone.
 

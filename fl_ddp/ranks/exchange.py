@@ -19,6 +19,7 @@ from fl_ddp.host.interrupt import StopRequest
 from fl_ddp.host.stopwatch import Stopwatch
 from fl_ddp.protocol import Indices, Tensors, Total, Upload
 from fl_ddp.ranks.checksum import checksum
+from fl_ddp.ranks.cohort import cut
 from fl_ddp.ranks.cohort_rows import CohortRows
 from fl_ddp.ranks.collectives import Ranks
 from fl_ddp.ranks.exact_sum import CohortSum, GroupSum
@@ -177,12 +178,8 @@ class Exchange:
             )
 
     def parts(self, ids: Indices) -> Iterator[list[Indices]]:
-        """This rank's clients, cut into groups, as many at a time as there are workers.
-
-        A rank without clients has one empty group, so that all ranks know all sums.
-        """
-        lanes, at_once = self._lanes, self._workers.size
-        groups = [ids[i : i + lanes] for i in range(0, max(len(ids), 1), lanes)]
+        """This rank's clients, cut into groups, as many at a time as there are workers."""
+        groups, at_once = cut(ids, self._lanes), self._workers.size
         return (groups[i : i + at_once] for i in range(0, len(groups), at_once))
 
     def _added(self, buffer: Tensor, server: Tensors, readings: Readings) -> Tensor:

@@ -108,6 +108,8 @@ class OnDevice:
 
     def take(self, clients: Sequence[int]) -> Tensors:
         """Memory [G, ...] on the device."""
+        if not self._rows:
+            return {}
         rows = self._index([self._row_of.get(client, 0) for client in clients])
         return {name: t.index_select(0, rows) for name, t in self._rows.items()}
 
@@ -117,9 +119,10 @@ class OnDevice:
     def put(self, clients: Sequence[int], memory: Tensors) -> None:
         """Keep a group's memory."""
         own = [self._row_of.setdefault(c, len(self._row_of) + 1) if c >= 0 else self._padded for c in clients]
-        rows = self._index(own)
-        for name, t in self._rows.items():
-            t.index_copy_(0, rows, memory[name])
+        if self._rows:
+            rows = self._index(own)
+            for name, t in self._rows.items():
+                t.index_copy_(0, rows, memory[name])
 
     def clients(self) -> list[int]:
         """Ids, ascending."""

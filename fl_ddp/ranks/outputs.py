@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -107,25 +108,33 @@ def in_widths(parts: Sequence[Indices]) -> Tensor:
     return rows
 
 
-def summed(score: Callable[[slice], Tensor], size: int, width: int, batch: int, ranks: Ranks) -> Tensor:
-    """Sums [width] over all batches, float64 on the host; every rank takes every so-many-th batch.
+def summed(
+    look: Callable[[slice], Tensor], score: Callable[[Tensor, Tensor], Tensor], size: int, batch: int, ranks: Ranks
+) -> Tensor:
+    """Sums over all samples, float64 on the host; every rank looks at every so-many-th batch, and sums once.
 
     Args:
-        score: what is summed of a batch, [width] float64; sums of it must be exact, so that ranks move no bit.
+        look: what is found of a batch's samples, [2, B] float64.
+        score: sums of what is found [2, M] of samples at places [M], float64; exact ones, so that ranks move no bit.
         size: number of samples.
-        width: of the sums.
         batch: samples of a batch.
         ranks: to deal batches to.
     """
 
     def of_batch(start: int) -> Tensor:
         with torch.no_grad():
-            return score(slice(start, start + batch))
+            return look(slice(start, start + batch))
 
+    def of_mine() -> Tensor:
+        found = workers_on(ranks.device.type).map(of_batch, mine)
+        if not found:  # of a rank without a batch
+            found = [torch.zeros(2, 0, dtype=torch.float64, device=ranks.device)]
+        places = np.concatenate([everywhere[start : start + batch] for start in (size, *mine)])
+        return score(torch.cat(found, 1), upload(torch.from_numpy(places), ranks.device))
+
+    everywhere = np.arange(size)
     mine = range(ranks.index * batch, size, ranks.size * batch)
-    batches = ranks.together(lambda: workers_on(ranks.device.type).map(of_batch, mine))
-    nothing = torch.zeros(width, dtype=torch.float64, device=ranks.device)
-    return ranks.add(torch.stack([nothing, *batches]).sum(0)).cpu()
+    return ranks.add(ranks.together(of_mine)).cpu()
 
 
 def _on_host(outputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:

@@ -52,15 +52,19 @@ def evaluate_clients(
     owner = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
     index, client = (upload(torch.from_numpy(t), samples.y.device) for t in (np.concatenate(parts), owner))
 
-    def score(batch: slice) -> Tensor:
-        """Right predictions and the two bins of the loss by client."""
+    def look(batch: slice) -> Tensor:
         y = samples.y[index[batch]]
         logits = predict(samples.inputs(samples.x[index[batch]], passes.dtype))
-        nll = torch.nn.functional.cross_entropy(logits, y, reduction="none").double()
-        each = torch.stack([(logits.argmax(1) == y).double(), *bins(nll.clamp(max=LIMIT / len(owner)))])
-        return each.new_zeros(3, len(parts)).index_add_(1, client[batch], each).flatten()
+        nll = torch.nn.functional.cross_entropy(logits, y, reduction="none")
+        return torch.stack([logits.argmax(1) == y, nll.double()])
 
-    right, *loss = summed(score, len(owner), 3 * len(parts), passes.size, ranks).view(3, -1).numpy()
+    def score(found: Tensor, places: Tensor) -> Tensor:
+        """Right predictions and the two bins of the loss by client."""
+        right, nll = found
+        each = torch.stack([right, *bins(nll.clamp(max=LIMIT / max(len(owner), 1)))])
+        return each.new_zeros(3, len(parts)).index_add_(1, client[places], each).flatten()
+
+    right, *loss = summed(look, score, len(owner), passes.size, ranks).view(3, -1).numpy()
     sizes = np.array([len(part) for part in parts], np.float64)
     with np.errstate(invalid="ignore"):
         return OfClients(right / sizes, np.add(*loss) / sizes)

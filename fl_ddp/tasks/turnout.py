@@ -18,7 +18,6 @@ from fl_ddp.tasks.world import Worlds
 class _Called(NamedTuple):
     """The clients of a round: those that are drawn, the stragglers among them, and those that do not fail."""
 
-    round: int
     drawn: Indices
     late: Indices
     left: Indices
@@ -41,7 +40,7 @@ class Turnout:
         self.availability: Availability | None = None
         if config.availability is not None:
             self.availability = read_availability(config.availability, config.clients)
-        self._known: _Called | None = None
+        self._known: dict[int, _Called] = {}
 
     def drawn(self, index: int) -> Indices:
         """Ids of a round's cohort, ascending: whoever receives the model."""
@@ -71,6 +70,10 @@ class Turnout:
                 return False
         return True
 
+    def goes_on(self, index: int) -> bool:
+        """Whether a round is of the same task as the one before it."""
+        return self._stream.task(index) == self._stream.task(index - 1)
+
     def deserted(self, rounds: int) -> list[int]:
         """Which of so many rounds, counted from 1, have clients of which none can be reached."""
         if self.availability is None:
@@ -87,16 +90,17 @@ class Turnout:
 
     def _called(self, index: int) -> _Called:
         known = self._known  # threads may ask for different rounds
-        if known is None or known.round != index:
-            known = self._known = self._call(index)
-        return known
+        if index not in known:
+            newest = list(known.items())[-1:]  # a round is looked at while the next one is put together
+            known = self._known = dict(newest) | {index: self._call(index)}
+        return known[index]
 
     def _call(self, index: int) -> _Called:
         seed, rate, there = self._config.seed, self._config.dropout_rate, self._there(index)
         ids = cohort(seed, index, there, self._config.cohort_of(len(there)))
         late = self._late(index, ids)
         left = ids[unit(keys(seed, index, Purpose.DROPOUT, ids)) >= rate] if rate else ids
-        return _Called(index, ids, late, np.setdiff1d(left, late) if self._config.drop_stragglers else left)
+        return _Called(ids, late, np.setdiff1d(left, late) if self._config.drop_stragglers else left)
 
     def _late(self, index: int, ids: Indices) -> Indices:
         """A share of a cohort, drawn by a key of each."""

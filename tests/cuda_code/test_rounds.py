@@ -10,19 +10,24 @@ import pretend_device
 import pytest
 import torch
 from on_device import CPU, Settings, played
-from pretend_device import DEVICE, note_wait, on_host, pretending
+from pretend_device import DEVICE, Seen, note_wait, on_host, pretending
 
 from fl_ddp.check.runs import SETTINGS
 from fl_ddp.config.command_line import from_mapping
+from fl_ddp.engine.group import Group
+from fl_ddp.engine.samples import Samples
+from fl_ddp.engine.transfer import upload
 from fl_ddp.errors import DivergedError
-from fl_ddp.evaluation import Evaluation, Personal, Received
+from fl_ddp.evaluation import Evaluation, Personal, Received, evaluate
 from fl_ddp.host.interrupt import StopRequest
 from fl_ddp.methods.fedavg import FedAvg
 from fl_ddp.network.flat_model import FlatModel
-from fl_ddp.protocol import Indices, Info, Tensors, Total
+from fl_ddp.protocol import Indices, Info, Tensors, Total, Upload
 from fl_ddp.ranks.collectives import Ranks
 from fl_ddp.ranks.exchange import Summed
+from fl_ddp.ranks.outputs import Passes
 from fl_ddp.run import run
+from fl_ddp.tasks.lineup import Lineup
 
 pytestmark = pretend_device.needed
 QUICK = ("FedAvg",)
@@ -61,7 +66,45 @@ def test_local_steps_never_wait_and_little_is_launched_beside_them() -> None:
 def test_groups_of_clients_add_no_wait_and_few_uploads() -> None:
     one, four = (played({**device_cases.SHORT, "lanes": lanes}).rounds[1] for lanes in (6, 1))
     assert one.waits == four.waits == 1
-    assert (one.uploads, four.uploads - one.uploads) == (4, 3 * 3), four.told  # its numbers and steps
+    assert (one.uploads, four.uploads - one.uploads) == (3, 3 * 2), four.told  # its numbers and steps
+
+
+def test_nothing_goes_up_between_a_wait_and_the_next_rounds_training(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that the device begins as soon as it can: what the host knows of a round lies ready before."""
+    told: list[str] = []
+    note, train = Seen.note, FedAvg.client_update
+
+    def noting(self: Seen, kind: str, operator: str, number: int = 1, size: int = 0) -> None:
+        told.append(kind.partition(":")[0])
+        note(self, kind, operator, number, size)
+
+    def training(self: FedAvg, group: Group, server: Tensors, memory: Tensors) -> Upload:
+        upload = train(self, group, server, memory)
+        told.append("trained")
+        return upload
+
+    monkeypatch.setattr(Seen, "note", noting)
+    monkeypatch.setattr(FedAvg, "client_update", training)
+    played({**device_cases.SHORT, "local_test": 0, "eval_every": 100})
+    trained = [place for place, what in enumerate(told) if what == "trained"]
+    before = [told[place - 1] for place in trained]
+    assert before[:2] == ["upload"] * 2, "the first round cannot lie ready"
+    assert before[2:] == ["wait", "trained"] * 3, "two groups a round, and their sums"
+
+
+def test_a_batch_of_an_evaluation_is_few_launches() -> None:
+    draw = torch.Generator().manual_seed(0)
+    x, y = torch.randn(100, 6, generator=draw), torch.randint(4, (100,), generator=draw)
+    with pretending() as seen:
+        samples = Samples(upload(x, DEVICE), upload(y, DEVICE))
+        layer, found, launches = torch.nn.Linear(6, 4).to(DEVICE), [], []
+        for size in (100, 10):
+            seen.clear()
+            found.append(evaluate(layer, samples, 4, Passes(torch.float32, size), Ranks(0, 1, DEVICE)))
+            launches.append(sum(seen.launches.values()))
+            assert seen.waits() == 1
+    assert (launches[1] - launches[0]) / 9 <= 10
+    assert found[0].confusion == found[1].confusion
 
 
 class FirstOfTwo(Ranks):
@@ -116,7 +159,11 @@ def test_what_is_wrong_with_a_client_is_told_though_it_is_heard_after_the_server
     def stumbling(self: FedAvg, server: Tensors, total: Total, info: Info) -> Tensors:
         raise ValueError("a step that nothing finite reaches")
 
+    def failing(self: Lineup, index: int) -> None:
+        raise MemoryError("the next round has no room")
+
     monkeypatch.setattr(FedAvg, "server_update", stumbling)
+    monkeypatch.setattr(Lineup, "prepare", failing)
     assert errors(lr=1e30) == [here, here]
 
 

@@ -48,9 +48,34 @@ def test_a_cpu_answers_at_once_and_others_when_they_are_read() -> None:
         assert len(heard) == 3
 
 
+def test_what_can_be_done_meanwhile_is_done_once_before_the_host_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[str] = []
+    tolist = Tensor.tolist
+
+    def waiting(t: Tensor) -> object:
+        told.append("wait")
+        return tolist(t)
+
+    monkeypatch.setattr(Tensor, "tolist", waiting)
+    for device_type in ("cpu", "cuda"):
+        readings = Readings(device_type, lambda: told.append("meanwhile"))
+        readings.read()
+        assert told == [], "nothing is waited for"
+        for _ in range(2):
+            asked(readings, torch.ones(1))
+            readings.hear()
+            asked(readings, torch.ones(1))
+            readings.read()
+        waits = ["wait"] * 4
+        assert told == (waits if device_type == "cpu" else [*waits[:1], "meanwhile", *waits[1:]])
+        told.clear()
+
+
 def test_what_is_held_for_answers_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(transfer, "_MOST_HELD", 100)
-    heard = asked(Readings("cuda"), *torch.ones(5, 1), held=40)
+    told: list[str] = []
+    heard = asked(Readings("cuda", lambda: told.append("meanwhile")), *torch.ones(5, 1), held=40)
+    assert told == [], "there is more to come"
     assert len(heard) == 3, "the third question has 120 bytes held, so that it and those before it are answered"
 
 

@@ -327,6 +327,16 @@ class Normed(torch.nn.Module):
         return logits
 
 
+def test_a_task_may_be_one_of_which_nobody_has_test_samples_of_its_own() -> None:
+    nothing = [np.zeros(0, np.int64)] * 2
+    found = evaluate_clients(lambda x: x, SAMPLES, nothing, Passes(torch.float32, BATCH), SOLO)
+    assert np.isnan(found.accuracy).all() and np.isnan(found.loss).all()
+    tasks = {"stream": "ClassGroups", "stream.tasks": 5, "stream.task_rounds": 1, "rounds": 5, "eval_every": 1}
+    records = play({**tasks, "clients": 1, "cohort": None, "local_test": 0.003}).records
+    tested = [record.initial_accuracy is not None for record in records[1:]]
+    assert True in tested and False in tested and len(tested) == 5
+
+
 def test_without_own_test_samples_nothing_is_reported() -> None:
     (record,) = play({"rounds": 1, "local_test": 0.0}).records
     assert record.initial_accuracy is None and record.personalised_accuracy is None

@@ -201,7 +201,7 @@ def test_so_it_is_where_threads_measure_importance(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("fl_ddp.importance.fisher._ALONE", 0)
-    monkeypatch.setattr("fl_ddp.tasks.workplace.workers_on", lambda device_type: Elsewhere(2))
+    monkeypatch.setattr("fl_ddp.tasks.lineup.workers_on", lambda device_type: Elsewhere(2))
     drawing("importance", tmp_path / "model_elsewhere.py", capfd, "FedCurv")
 
 
