@@ -3,6 +3,7 @@
     python benchmarks/first_contact.py                     all stages
     python benchmarks/first_contact.py conv                one of them
     python benchmarks/first_contact.py step --lanes 7 50   with so many lanes of the CNN
+    python benchmarks/first_contact.py step --tf32 --convolution products      by other products, other convolutions
     python benchmarks/first_contact.py --device cpu --tiny without a GPU: does this script work?
 
 What each stage decides is in docs/gpu.md. Nothing here is compared with a limit; a stage that fails is told, and the
@@ -22,7 +23,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, get_args
 from unittest import mock
 
 import numpy as np
@@ -32,6 +33,7 @@ from torch import nn
 from written import write_results
 
 from fl_ddp.engine import group as group_module
+from fl_ddp.engine.choices import Convolution
 from fl_ddp.engine.graphed import Recordings, as_cuda_graph, recorded, warm_up
 from fl_ddp.engine.group import Group, Workplace
 from fl_ddp.engine.plan import Plan
@@ -51,11 +53,12 @@ BATCH, BATCHES = 10, 20
 
 
 class Place(NamedTuple):
-    """Where it is measured, whether only to see that it works, and how many lanes of CNNs side by side."""
+    """Where it is measured, whether only to see that it works, lanes of CNNs side by side, how steps convolve them."""
 
     device: torch.device
     tiny: bool
     lanes: tuple[int, ...] = (50, 25, 7)
+    convolution: Convolution = "auto"
 
     @property
     def on_gpu(self) -> bool:
@@ -240,7 +243,7 @@ def group_of(
     with torch_seed(0):
         module = model(in_shape=in_shape, num_classes=10).to(place.device)
     flat = FlatModel(module, 10, data.inputs(x[:1], torch.float32))
-    work = Workplace(data, torch.float32, False, True, lambda: None, BATCH)
+    work = Workplace(data, torch.float32, False, True, lambda: None, BATCH, convolution=place.convolution)
     own = np.split(np.arange(size), lanes)
     return Group(work, Plan(BATCH, 1.0, None, 0.01), np.arange(lanes), own, lanes, 0, 0), flat
 
@@ -333,18 +336,22 @@ def main() -> None:
     parser.add_argument("--device", default="cuda", choices=["cpu", "cuda"])
     parser.add_argument("--tiny", action="store_true", help="small sizes, a few repetitions: does it run?")
     parser.add_argument("--lanes", type=int, nargs="+", default=[50, 25, 7], help="of CNNs; default: 50 25 7")
+    parser.add_argument(
+        "--convolution", choices=get_args(Convolution), default="auto", help="of steps, as runs have it"
+    )
+    parser.add_argument("--tf32", action="store_true", help="products and steps in TF32; conv has both")
     parser.add_argument("--out", type=Path, help="JSON file for the results")
     options = parser.parse_args()
     if unknown := set(options.stages) - STAGES.keys():
         parser.error(f"no stage {', '.join(sorted(unknown))}; there are {', '.join(STAGES)}")
     prepare()
     device = torch.device("cuda", 0) if options.device == "cuda" else torch.device("cpu")
-    place = Place(device, options.tiny, tuple(options.lanes))
+    place = Place(device, options.tiny, tuple(options.lanes), options.convolution)
     results: dict[str, Numbers] = {}
     for name in options.stages or STAGES:
         print(f"== {name}", flush=True)
         began = time.perf_counter()
-        with repeatable(place.device.type, tf32=False):  # as in a run
+        with repeatable(place.device.type, tf32=options.tf32):  # as in a run
             results[name] = survived(partial(STAGES[name], place))
         for key, value in results[name].items():
             print(f"  {key:40} {value:12.3f}")

@@ -20,6 +20,7 @@ from torch import Tensor
 
 from fl_ddp.compiler.repeated import repeatedly
 from fl_ddp.compiler.waiting_users import with_waiting_users
+from fl_ddp.convolutions.products import Products as Products
 from fl_ddp.errors import CompilerError, ConfigError, first_line
 
 F = TypeVar("F", bound=Callable[..., object])
@@ -55,7 +56,7 @@ def compiled(
     function: F,
     what: str,
     *,
-    products: bool | None = None,
+    products: Products | None = None,
     repeats: bool = False,
     channels_last: bool = True,
     half_vectors: bool = False,
@@ -65,7 +66,7 @@ def compiled(
     Args:
         function: of tensors.
         what: it is, for messages.
-        products: whether lanes are convolved by matrix products on a GPU; None where all is as torch does it.
+        products: where lanes are convolved by matrix products on a GPU; None where all is as torch does it.
         repeats: whether it can be called in_a_row(), on a CPU alone; it must give nothing.
         channels_last: whether the compiler may order channels so around convolutions.
         half_vectors: whether a CPU with vectors of 512 bits uses those of 256: in the longer ones, torch turns float32
@@ -103,7 +104,7 @@ def compiled(
     if half_vectors and torch.backends.cpu.get_cpu_capability() == "AVX512":
         options["cpp.simdlen"] = 256
     if products is not None:
-        options["post_grad_custom_pre_pass"] = ChooseForms(products=products)
+        options["post_grad_custom_pre_pass"] = ChooseForms(products)
 
     def begun(given: tuple[object, ...]) -> Callable[..., object]:
         more = _ON_A_GPU if holds_cuda(given) else {}

@@ -1,19 +1,24 @@
 """Lanes' convolutions on a GPU as matrix products of patches, one product for each lane and all of them in one call.
 
 cuDNN takes a convolution with a group for each lane one group after another, and its way back to images is slow in
-IEEE float32. docs/gpu.md has what an H100 and an H200 took for the layers of PflCNN.
+IEEE float32. docs/gpu.md has what an H100 and an H200 took for the layers of PflCNN, gradients in filters aside.
 """
 
 from __future__ import annotations
+
+from typing import Literal
 
 import torch
 from torch import fx
 
 from fl_ddp.convolutions.writing import Found, Writer
 
+Products = Literal["never", "measured", "always"]
+"""Where layers are products: nowhere, where a GPU was seen to be faster by them, or on all ways that can be."""
+
 _aten = torch.ops.aten
 
-_FEW_FILTERS = 8
+FEW_FILTERS = 8
 """Below them a product has so few rows that its patches cost more than they bring; depthwise layers have one."""
 _MANY_PRODUCTS = 2**28
 """Of a lane's numbers, beyond which none was measured; cuDNN's kernel of one group then fills a GPU by itself."""
@@ -24,15 +29,15 @@ def goes_forward(layer: Found) -> bool:
     batch, _, height, width = layer.images.meta["val"].shape
     rows, columns = layer.geometry.size((height, width), layer.kernel)
     large = batch * rows * columns * layer.filters.meta["val"].numel() // layer.groups > _MANY_PRODUCTS
-    return _on_cuda(layer) and layer.outs >= _FEW_FILTERS and not large
+    return _on_cuda(layer) and layer.outs >= FEW_FILTERS and not large
 
 
-def goes_back(layer: Found) -> bool:
-    """Whether gradients in images are made so: if outputs are, and not in TF32, in which cuDNN is not slow."""
+def goes_back(layer: Found, where: Products) -> bool:
+    """Whether gradients in images are made so: if outputs are, and as measured not in TF32, where cuDNN is not slow."""
     sides = layer.images.meta["val"].shape[2:]
     moves = zip(*layer.geometry[1:], layer.kernel, layer.geometry.size(sides, layer.kernel), strict=True)
     fits = layer.geometry.stride == (1, 1) and all(p <= min(d * (k - 1), out) for p, d, k, out in moves)
-    return fits and goes_forward(layer) and in_ieee()
+    return fits and goes_forward(layer) and (where == "always" or in_ieee())
 
 
 def in_ieee() -> bool:
@@ -45,9 +50,8 @@ def _on_cuda(layer: Found) -> bool:
     return images.device.type == "cuda" and images.dtype == torch.float32
 
 
-def outputs(write: Writer, layer: Found) -> fx.Node:
-    """Outputs [B, G * O, H', W']: filters [O, C * kh * kw] times the patch [C * kh * kw] that each meets, by lane."""
-    lanes, outs = layer.groups, layer.outs
+def patches(write: Writer, layer: Found) -> fx.Node:
+    """What filters meet [G, C * kh * kw, B * H' * W'], written down."""
     images = write.of_lanes(layer.images, [1, 2, 0, 3, 4])
     (high, wide), (below, beside) = layer.geometry.padding, layer.geometry.dilation
     if high or wide:
@@ -58,33 +62,50 @@ def outputs(write: Writer, layer: Found) -> fx.Node:
         images = write.call(_aten.slice.Tensor, images, 5, 0, 2**62, below)
     if beside > 1:
         images = write.call(_aten.slice.Tensor, images, 6, 0, 2**62, beside)
-    _, channels, batch, *sides, rows, columns = images.meta["val"].shape
-    patches = write.stored(write.call(_aten.permute.default, images, [0, 1, 5, 6, 2, 3, 4]))
-    inner, positions = channels * rows * columns, batch * sides[0] * sides[1]
-    patches = write.call(_aten.reshape.default, patches, [lanes, inner, positions])
-    weights = write.call(_aten.reshape.default, layer.filters, [lanes, outs, inner])
-    found = write.call(_aten.bmm.default, weights, patches)
-    found = write.call(_aten.reshape.default, found, [lanes, outs, batch, *sides])
+    lanes, channels, batch, *sides, rows, columns = images.meta["val"].shape
+    found = write.stored(write.call(_aten.permute.default, images, [0, 1, 5, 6, 2, 3, 4]))
+    return write.call(_aten.reshape.default, found, [lanes, channels * rows * columns, batch * sides[0] * sides[1]])
+
+
+def outputs(write: Writer, layer: Found, met: fx.Node) -> fx.Node:
+    """Outputs [B, G * O, H', W']: filters [O, C * kh * kw] times the patches that they meet, by lane."""
+    batch, _, *images = layer.images.meta["val"].shape
+    sides = layer.geometry.size((images[0], images[1]), layer.kernel)
+    lanes, inner, _ = met.meta["val"].shape
+    weights = write.call(_aten.reshape.default, layer.filters, [lanes, layer.outs, inner])
+    found = write.call(_aten.bmm.default, weights, met)
+    found = write.call(_aten.reshape.default, found, [lanes, layer.outs, batch, *sides])
     return write.together(write.call(_aten.permute.default, found, [0, 2, 1, 3, 4]))
 
 
-def images_gradient(write: Writer, dy: fx.Node, layer: Found) -> fx.Node:
+def by_lane(write: Writer, dy: fx.Node, layer: Found) -> fx.Node:
+    """Gradient in outputs as [G, O, B * H' * W'], written down."""
+    batch, _, *sides = dy.meta["val"].shape
+    given = write.stored(write.of_lanes(dy, [1, 2, 0, 3, 4]))
+    return write.call(_aten.reshape.default, given, [layer.groups, layer.outs, batch * sides[0] * sides[1]])
+
+
+def filters_gradient(write: Writer, given: fx.Node, layer: Found, met: fx.Node) -> fx.Node:
+    """Gradient [G * O, C, kh, kw] in filters: that in outputs times the patches that the filters met."""
+    found = write.call(_aten.bmm.default, given, write.call(_aten.permute.default, met, [0, 2, 1]))
+    return write.call(_aten.reshape.default, found, [*layer.filters.meta["val"].shape])
+
+
+def images_gradient(write: Writer, given: fx.Node, layer: Found) -> fx.Node:
     """Gradient [B, G * C, H, W] in images: that in the patches, each number put where its pixel is, and summed."""
     lanes, outs, kernel = layer.groups, layer.outs, layer.kernel
     channels = layer.filters.meta["val"].shape[1]
-    batch, _, *sides = dy.meta["val"].shape
-    taps = kernel[0] * kernel[1]
+    batch, _, *images = layer.images.meta["val"].shape
+    sides, taps = layer.geometry.size((images[0], images[1]), kernel), kernel[0] * kernel[1]
     weights = write.call(_aten.reshape.default, layer.filters, [lanes, outs, channels * taps])
     weights = write.call(_aten.permute.default, weights, [0, 2, 1])
-    given = write.stored(write.of_lanes(dy, [1, 2, 0, 3, 4]))
-    given = write.call(_aten.reshape.default, given, [lanes, outs, batch * sides[0] * sides[1]])
-    patches = write.call(_aten.bmm.default, weights, given)
-    patches = write.call(_aten.reshape.default, patches, [lanes, channels, taps, batch, *sides])
+    found = write.call(_aten.bmm.default, weights, given)
+    found = write.call(_aten.reshape.default, found, [lanes, channels, taps, batch, *sides])
     total: fx.Node | None = None
     for tap in range(taps):
         places = zip(divmod(tap, kernel[1]), *layer.geometry[1:], kernel, strict=True)
         (top, bottom), (left, right) = ((d * at - p, d * (k - 1 - at) - p) for at, p, d, k in places)
-        part = write.call(_aten.select.int, patches, 2, tap)
+        part = write.call(_aten.select.int, found, 2, tap)
         part = write.call(_aten.constant_pad_nd.default, part, [left, right, top, bottom], 0.0)
         total = part if total is None else write.call(_aten.add.Tensor, total, part)
     assert total is not None

@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.func import grad, vmap
 from torch.utils._pytree import tree_map_only
 
-from fl_ddp.compiler.compilation import compiled, layout, made_once
+from fl_ddp.compiler.compilation import Products, compiled, layout, made_once
 from fl_ddp.engine.augmentation import augmented
 from fl_ddp.engine.choices import Augmentation, Convolution
 from fl_ddp.engine.samples import Normaliser
@@ -28,6 +28,8 @@ from fl_ddp.protocol import LANES, Batch, Leaves, Quadratic, Tensors, alike
 Given = TypeVar("Given")
 Split = dict[str, Tensor | Leaves]
 """Tensors by name, parameter vectors among them as leaves."""
+PRODUCTS: Mapping[Convolution, Products] = {"auto": "measured", "cudnn": "never", "products": "always"}
+"""Where a GPU's convolutions of lanes are matrix products."""
 
 
 class Objective(Hashable, Protocol):
@@ -76,9 +78,9 @@ class StepKind(NamedTuple):
     fixed: tuple[int, ...] = ()
 
     @property
-    def products(self) -> bool:
-        """Whether a GPU's convolutions of lanes may be matrix products."""
-        return self.convolution == "auto"
+    def products(self) -> Products:
+        """Where convolutions are matrix products."""
+        return PRODUCTS[self.convolution]
 
 
 class Drawn(NamedTuple):

@@ -40,11 +40,13 @@ class NewBytes(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     Attributes:
         count: so far.
+        patches: of each convolution of images, by its filters in a group: what they meet, which a GPU may write down.
     """
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.count = 0
+        self.patches: list[tuple[int, int]] = []
 
     def __torch_dispatch__(
         self,
@@ -58,6 +60,11 @@ class NewBytes(TorchDispatchMode):  # type: ignore[no-untyped-call]
         for each in made if isinstance(made, tuple | list) else (made,):
             if isinstance(each, Tensor) and each.untyped_storage().data_ptr() not in given:
                 self.count += each.nbytes
+        if function is torch.ops.aten.convolution.default and isinstance(made, Tensor) and made.ndim == 4:
+            filters, transposed, groups = args[1], args[6], args[8]
+            assert isinstance(filters, Tensor) and isinstance(groups, int)
+            places, numbers = made.nbytes // made.shape[1], filters[0].numel() * groups
+            self.patches += [] if transposed else [(len(filters) // groups, places * numbers)]
         return made
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 import pytest
 import torch
 from lane_graphs import called, traced
@@ -12,6 +14,7 @@ from torch.nn import functional as F
 
 from fl_ddp.convolutions import choice, products
 from fl_ddp.convolutions.choice import ChooseForms
+from fl_ddp.convolutions.products import Products
 from fl_ddp.host.arithmetic import repeatable
 
 aten = torch.ops.aten
@@ -27,60 +30,87 @@ LAYERS = {
 """And whether the gradient in images is a product, too."""
 
 
-def left(module: fx.GraphModule) -> tuple[int, list[bool]]:
-    """How many convolutions a graph has, and for each way back whether it goes to images."""
+def left(module: fx.GraphModule) -> tuple[int, list[list[bool]]]:
+    """How many convolutions a graph has, and for each way back whether it goes to images, and to filters."""
     forward = module.graph.find_nodes(op="call_function", target=aten.convolution.default)
     back = module.graph.find_nodes(op="call_function", target=aten.convolution_backward.default)
-    return len(forward), [node.args[-1][0] for node in back]
+    return len(forward), [node.args[-1][:2] for node in back]
 
 
+@pytest.mark.parametrize("where", ["measured", "always"])
 @pytest.mark.parametrize("name", LAYERS)
-def test_the_numbers_are_those_of_convolutions(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_numbers_are_those_of_convolutions(name: str, where: Products, monkeypatch: pytest.MonkeyPatch) -> None:
     layer, back = LAYERS[name]
     monkeypatch.setattr(choice, "_is_slow_on_a_cpu", lambda _: False)
     monkeypatch.setattr(products, "_on_cuda", lambda _: True)
-    monkeypatch.setattr(products, "in_ieee", lambda: True)
+    monkeypatch.setattr(products, "in_ieee", lambda: where == "measured")
     module, given = traced(layer, (layer.in_channels, 7, 9))
     before = module(*given)
-    ChooseForms()(module.graph)
+    ChooseForms(where)(module.graph)
     module.recompile()
-    assert left(module) == (0, [not back])
+    ways = [not back, where == "measured"]
+    assert left(module) == (0, [ways] if any(ways) else [])
     torch.testing.assert_close(module(*given), before, rtol=1e-11, atol=1e-11)
 
 
-def on_cuda(
-    ours: ChooseForms, dtype: torch.dtype = torch.float32, outs: int = 8, side: int = 8
-) -> tuple[int, list[bool]]:
-    """What the pass leaves of a lanes' convolution, and its gradients, of a GPU that is not there."""
+def lanes_on_cuda(dtype: torch.dtype, outs: int, side: int, *, forward_first: bool = True) -> fx.GraphModule:
+    """A lanes' convolution, and its gradients, of a GPU that is not there."""
     with FakeTensorMode():
         x, w = (torch.empty(*shape, dtype=dtype, device="cuda") for shape in ((2, 12, side, side), (3 * outs, 4, 3, 3)))
         dy = torch.empty(2, 3 * outs, side - 2, side - 2, dtype=dtype, device="cuda")
 
         def gradients(x: torch.Tensor, w: torch.Tensor, dy: torch.Tensor) -> object:
             rest = (None, [1, 1], [0, 0], [1, 1], False, [0, 0], 3)
+            y = F.conv2d(x, w, None, 1, 0, 1, 3) if forward_first else None
             found = aten.convolution_backward(dy, x, w, *rest, [True, True, False])
-            return F.conv2d(x, w, None, 1, 0, 1, 3), found[0], found[1]
+            return F.conv2d(x, w, None, 1, 0, 1, 3) if y is None else y, found[0], found[1]
 
-        module = make_fx(gradients)(x, w, dy)
+        return make_fx(gradients)(x, w, dy)
+
+
+def on_cuda(
+    ours: ChooseForms, dtype: torch.dtype = torch.float32, outs: int = 8, side: int = 8
+) -> tuple[int, list[list[bool]]]:
+    """What the pass leaves of it."""
+    module = lanes_on_cuda(dtype, outs, side)
     ours(module.graph)
     assert not called(module)
     return left(module)
 
 
+BOTH = [[True, True]]
+
+
 @pytest.mark.parametrize("tf32", [False, True])
 def test_a_gpus_convolutions_are_products_where_these_are_faster(tf32: bool) -> None:
     with repeatable("cuda", tf32=tf32):
-        assert on_cuda(ChooseForms()) == (0, [tf32])
-        assert on_cuda(ChooseForms(), outs=7) == (1, [True])
-        assert on_cuda(ChooseForms(), torch.bfloat16) == (1, [True])
-        assert on_cuda(ChooseForms(), outs=64, side=200) == (0, [tf32])
-        assert on_cuda(ChooseForms(), outs=64, side=300) == (1, [True])
-        assert on_cuda(ChooseForms(products=False)) == (1, [True])
+        assert on_cuda(ChooseForms()) == (0, [[tf32, True]])
+        assert on_cuda(ChooseForms(), outs=7) == (1, BOTH)
+        assert on_cuda(ChooseForms(), torch.bfloat16) == (1, BOTH)
+        assert on_cuda(ChooseForms(), outs=64, side=200) == (0, [[tf32, True]])
+        assert on_cuda(ChooseForms(), outs=64, side=300) == (1, BOTH)
+
+
+@pytest.mark.parametrize("tf32", [False, True])
+def test_they_are_products_on_all_ways_or_nowhere_if_asked(tf32: bool) -> None:
+    with repeatable("cuda", tf32=tf32):
+        assert on_cuda(ChooseForms("always")) == (0, [])
+        assert on_cuda(ChooseForms("always"), outs=64, side=300) == (1, BOTH), "none that is large"
+        assert on_cuda(ChooseForms("never")) == (1, BOTH)
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_patches_of_outputs_are_those_of_filters_where_they_come_first(first: bool) -> None:
+    with repeatable("cuda", tf32=True):
+        module = lanes_on_cuda(torch.float32, 8, 8, forward_first=first)
+        ChooseForms("always")(module.graph)
+    unfolded = module.graph.find_nodes(op="call_function", target=aten.unfold.default)
+    assert len(unfolded) == (2 if first else 4), "in two directions, once or twice"
 
 
 def test_the_compilers_cache_tells_what_makes_other_graphs_apart() -> None:
     found = set()
     for tf32 in (False, True):
         with repeatable("cuda", tf32=tf32):
-            found |= {ChooseForms().uuid(), ChooseForms(products=False).uuid()}
-    assert len(found) == 4
+            found |= {ChooseForms(where).uuid() for where in get_args(Products)}
+    assert len(found) == 6

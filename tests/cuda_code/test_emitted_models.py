@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib.util import find_spec
 
 import pytest
-from emitted_models import MODELS, MOST, RECORDED, VERSION, Seen, kept, seen_apart
+from emitted_models import CONVOLVED, MODELS, MOST, RECORDED, VERSION, Seen, kept, seen_apart
 
 KEPT = kept()
 pytestmark = [
@@ -27,6 +27,15 @@ def test_recorded_step_is_as_repeatable_and_finds_its_samples_in_few_launches(na
     code = seen_apart(name, "recorded")
     assert code.numbers.launches <= MOST.get(name, 1000) + 2
     check(name, "recorded", code)
+
+
+@pytest.mark.parametrize("name", CONVOLVED)
+def test_convolutions_can_be_products_on_all_ways(name: str) -> None:
+    some, every = seen_apart(name, "step"), seen_apart(name, "products")
+    assert every.convolutions == 0 < some.convolutions
+    assert every.numbers.launches < some.numbers.launches
+    assert every.numbers.launches <= 30
+    check(name, "products", every)
 
 
 def test_what_is_fixed_has_no_gradient_and_is_not_written() -> None:

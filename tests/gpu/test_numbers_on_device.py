@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 import pytest
 import torch
 import torch.distributed as dist  # noqa: TID251
-from device_runs import DEVICES, MODELS, trained
+from device_runs import DEVICES, GPU, MODELS, trained
 
+from fl_ddp.engine.choices import Convolution
 from fl_ddp.protocol import alike
 from fl_ddp.ranks.collectives import Ranks
 
@@ -23,6 +26,16 @@ def test_local_steps_and_fisher_in_float64_are_a_cpus(model: str, device: str) -
 def test_local_steps_and_fisher_in_float32_are_near_them(model: str, device: str) -> None:
     for right, found in zip(trained(model, "cpu", torch.float64), trained(model, device, torch.float32), strict=True):
         assert float((found - right).norm() / right.norm()) < 1e-4
+
+
+@pytest.mark.parametrize("device", [GPU])
+def test_convolutions_are_near_them_however_they_are_made(device: str) -> None:
+    """LeNet5's second layer has filters enough to be a product."""
+    right = trained("LeNet5", "cpu", torch.float64)
+    found = [trained("LeNet5", device, torch.float32, ways) for ways in get_args(Convolution)]
+    for each in found:
+        assert all(float((f - r).norm() / r.norm()) < 1e-4 for f, r in zip(each, right, strict=True))
+    assert len({each[0].numpy().tobytes() for each in found}) == len(found), "each way sums in an order of its own"
 
 
 @pytest.mark.parametrize("device", DEVICES)

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from unittest import mock
@@ -23,6 +24,7 @@ from fl_ddp.check.candidate import Candidate, Case
 from fl_ddp.check.rules import RULES
 from fl_ddp.check.runs import Photograph, unlike_runs
 from fl_ddp.config.command_line import from_mapping
+from fl_ddp.engine.choices import Convolution
 from fl_ddp.host.interrupt import StopRequest
 from fl_ddp.importance.fisher import fisher
 from fl_ddp.methods.fedavg import FedAvg
@@ -74,12 +76,19 @@ def unlike_after_resume(settings: Mapping[str, object], device: str, folder: Pat
     return unlike_runs(whole, copy)
 
 
-def trained(model: str, device: str, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-    """Parameters [G, P] after local steps of ragged clients, and their Fisher; on the CPU in float64."""
+def trained(
+    model: str, device: str, dtype: torch.dtype, convolution: Convolution | None = None
+) -> tuple[Tensor, Tensor]:
+    """Parameters [G, P] after local steps of ragged clients, and their Fisher; on the CPU in float64.
+
+    Compiled where a convolution is given.
+    """
     make, in_shape, tokens = MODELS[model]
     given = partial(make, in_shape=in_shape, num_classes=3)
     b = bench(given, in_shape, (23, 7), tokens=tokens, dtype=dtype, device=device)
     group, method = b.group([0, 1], 3), FedAvg(b.model)
+    if convolution:
+        group.workplace = replace(group.workplace, compile=True, convolution=convolution)
     theta = group.train(b.model.init(), method, {}, {}).theta
     information = fisher(group, b.theta(3), b.model, kind="exact")
     return theta.double().cpu(), information.double().cpu()

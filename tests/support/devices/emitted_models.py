@@ -25,6 +25,7 @@ from torch import nn
 from fl_ddp.compiler import compilation
 from fl_ddp.convolutions import products
 from fl_ddp.engine import stacks
+from fl_ddp.engine.choices import Convolution
 from fl_ddp.engine.graphed import Recordings
 from fl_ddp.engine.group import Group, Workplace
 from fl_ddp.engine.plan import Plan
@@ -79,6 +80,10 @@ RECORDED = ("MLP", "PflCNN", "CharLSTM")
 """Of products, convolutions and a loop over time: models whose recorded step is looked at, which finds its samples."""
 
 
+CONVOLVED = ("PflCNN",)
+"""Models whose step is looked at with products on all ways of its convolutions."""
+
+
 class Numbers(NamedTuple):
     """Of one compiled function: launches, bytes that they must move, numbers in its largest buffer."""
 
@@ -87,9 +92,17 @@ class Numbers(NamedTuple):
     largest: int
 
 
-def of_step(name: str, *, deterministic: bool = True, head_alone: bool = False, recorded: bool = False) -> Emitted:
+def of_step(
+    name: str,
+    *,
+    deterministic: bool = True,
+    head_alone: bool = False,
+    recorded: bool = False,
+    convolution: Convolution = "auto",
+) -> Emitted:
     """The local step of a model under FedAvg; a recurrent layer is one call, whose own launches are not seen."""
     model, group = _federation(MODELS[name], BATCH)
+    group.workplace = replace(group.workplace, convolution=convolution)
     fixed = model.body if head_alone else ()
     if recorded:
         group.workplace = replace(group.workplace, recordings=Recordings(_run))
@@ -159,6 +172,7 @@ class Seen(NamedTuple):
         configurations: of reductions, how many would be timed against each other.
         fuses: kernels that round a * b + c once, or twice where one of them is made elsewhere.
         hashes: kernels that hash a key anew for each number.
+        convolutions: calls of cuDNN's.
         numbers: that are kept.
     """
 
@@ -167,17 +181,20 @@ class Seen(NamedTuple):
     configurations: set[int]
     fuses: list[str]
     hashes: list[str]
+    convolutions: int
     numbers: Numbers
 
 
 def seen(name: str, what: str) -> Seen:
-    """What is to be seen in a model's "step", the same "recorded", that of its "head" alone, or "fisher"."""
+    """What is to be seen in a model's "step", so "recorded", of its "head" alone, by "products" alone, or "fisher"."""
     if what == "fisher":
         code = of_fisher(name)
     else:
-        code = of_step(name, head_alone=what == "head", recorded=what == "recorded")
+        convolution: Convolution = "products" if what == "products" else "auto"
+        code = of_step(name, head_alone=what == "head", recorded=what == "recorded", convolution=convolution)
     configurations = set(code.configurations().values())
-    return Seen(code.atomics, code.late_reads, configurations, code.fuses, code.hashes, numbers(code))
+    convolutions = sum(number for call, number in code.launches.items() if "convolution" in call)
+    return Seen(code.atomics, code.late_reads, configurations, code.fuses, code.hashes, convolutions, numbers(code))
 
 
 def seen_apart(name: str, what: str) -> Seen:
@@ -202,8 +219,8 @@ def main(names: list[str]) -> None:
     """Write the numbers of some models, or all."""
     found = {model: {what: list(n) for what, n in each.items()} for model, each in kept().items()}
     for name in names or MODELS:
-        recorded = ("recorded",) if name in RECORDED else ()
-        found[name] = {what: list(seen_apart(name, what).numbers) for what in ("step", *recorded, "fisher")}
+        more = [what for what, those in (("recorded", RECORDED), ("products", CONVOLVED)) if name in those]
+        found[name] = {what: list(seen_apart(name, what).numbers) for what in ("step", *more, "fisher")}
         print(name, found[name], flush=True)
         stored = json.loads(FILE.read_text()) if FILE.exists() else {}
         versions = stored | {VERSION: found}
