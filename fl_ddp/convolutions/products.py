@@ -26,18 +26,16 @@ _MANY_PRODUCTS = 2**28
 
 def goes_forward(layer: Found) -> bool:
     """Whether outputs are made so: of float32 on CUDA, if the layer is neither narrow nor large."""
-    batch, _, height, width = layer.images.meta["val"].shape
-    rows, columns = layer.geometry.size((height, width), layer.kernel)
+    batch, (rows, columns) = len(layer.images.meta["val"]), layer.sides
     large = batch * rows * columns * layer.filters.meta["val"].numel() // layer.groups > _MANY_PRODUCTS
     return _on_cuda(layer) and layer.outs >= FEW_FILTERS and not large
 
 
 def goes_back(layer: Found, where: Products) -> bool:
-    """Whether gradients in images are made so: if outputs are, and as measured not in TF32, where cuDNN is not slow."""
-    sides = layer.images.meta["val"].shape[2:]
-    moves = zip(*layer.geometry[1:], layer.kernel, layer.geometry.size(sides, layer.kernel), strict=True)
+    """Whether gradients in images are, of a layer that goes forward so; as measured not in TF32, cuDNN being fast."""
+    moves = zip(*layer.geometry[1:], layer.kernel, layer.sides, strict=True)
     fits = layer.geometry.stride == (1, 1) and all(p <= min(d * (k - 1), out) for p, d, k, out in moves)
-    return fits and goes_forward(layer) and (where == "always" or in_ieee())
+    return fits and (where == "always" or in_ieee())
 
 
 def in_ieee() -> bool:
@@ -69,20 +67,17 @@ def patches(write: Writer, layer: Found) -> fx.Node:
 
 def outputs(write: Writer, layer: Found, met: fx.Node) -> fx.Node:
     """Outputs [B, G * O, H', W']: filters [O, C * kh * kw] times the patches that they meet, by lane."""
-    batch, _, *images = layer.images.meta["val"].shape
-    sides = layer.geometry.size((images[0], images[1]), layer.kernel)
-    lanes, inner, _ = met.meta["val"].shape
+    batch, (lanes, inner, _) = len(layer.images.meta["val"]), met.meta["val"].shape
     weights = write.call(_aten.reshape.default, layer.filters, [lanes, layer.outs, inner])
     found = write.call(_aten.bmm.default, weights, met)
-    found = write.call(_aten.reshape.default, found, [lanes, layer.outs, batch, *sides])
+    found = write.call(_aten.reshape.default, found, [lanes, layer.outs, batch, *layer.sides])
     return write.together(write.call(_aten.permute.default, found, [0, 2, 1, 3, 4]))
 
 
 def by_lane(write: Writer, dy: fx.Node, layer: Found) -> fx.Node:
     """Gradient in outputs as [G, O, B * H' * W'], written down."""
-    batch, _, *sides = dy.meta["val"].shape
     given = write.stored(write.of_lanes(dy, [1, 2, 0, 3, 4]))
-    return write.call(_aten.reshape.default, given, [layer.groups, layer.outs, batch * sides[0] * sides[1]])
+    return write.call(_aten.reshape.default, given, [layer.groups, layer.outs, -1])
 
 
 def filters_gradient(write: Writer, given: fx.Node, layer: Found, met: fx.Node) -> fx.Node:
@@ -95,12 +90,11 @@ def images_gradient(write: Writer, given: fx.Node, layer: Found) -> fx.Node:
     """Gradient [B, G * C, H, W] in images: that in the patches, each number put where its pixel is, and summed."""
     lanes, outs, kernel = layer.groups, layer.outs, layer.kernel
     channels = layer.filters.meta["val"].shape[1]
-    batch, _, *images = layer.images.meta["val"].shape
-    sides, taps = layer.geometry.size((images[0], images[1]), kernel), kernel[0] * kernel[1]
+    batch, taps = len(layer.images.meta["val"]), kernel[0] * kernel[1]
     weights = write.call(_aten.reshape.default, layer.filters, [lanes, outs, channels * taps])
     weights = write.call(_aten.permute.default, weights, [0, 2, 1])
     found = write.call(_aten.bmm.default, weights, given)
-    found = write.call(_aten.reshape.default, found, [lanes, channels, taps, batch, *sides])
+    found = write.call(_aten.reshape.default, found, [lanes, channels, taps, batch, *layer.sides])
     total: fx.Node | None = None
     for tap in range(taps):
         places = zip(divmod(tap, kernel[1]), *layer.geometry[1:], kernel, strict=True)

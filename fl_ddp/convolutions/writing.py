@@ -37,6 +37,12 @@ class Found(NamedTuple):
         return height, width
 
     @property
+    def sides(self) -> tuple[int, int]:
+        """Height and width of the outputs."""
+        height, width = self.images.meta["val"].shape[2:]
+        return self.geometry.size((height, width), self.kernel)
+
+    @property
     def outs(self) -> int:
         """O, the filters of a lane."""
         return len(self.filters.meta["val"]) // self.groups

@@ -63,8 +63,9 @@ class NewBytes(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if function is torch.ops.aten.convolution.default and isinstance(made, Tensor) and made.ndim == 4:
             filters, transposed, groups = args[1], args[6], args[8]
             assert isinstance(filters, Tensor) and isinstance(groups, int)
-            places, numbers = made.nbytes // made.shape[1], filters[0].numel() * groups
-            self.patches += [] if transposed else [(len(filters) // groups, places * numbers)]
+            if not transposed:
+                places, numbers = made.nbytes // made.shape[1], filters[0].numel() * groups
+                self.patches.append((len(filters) // groups, places * numbers))
         return made
 
 

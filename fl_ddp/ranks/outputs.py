@@ -129,10 +129,9 @@ def summed(
         found = workers_on(ranks.device.type).map(of_batch, mine)
         if not found:  # of a rank without a batch
             found = [torch.zeros(2, 0, dtype=torch.float64, device=ranks.device)]
-        places = np.concatenate([everywhere[start : start + batch] for start in (size, *mine)])
+        places = np.flatnonzero(np.arange(size) // batch % ranks.size == ranks.index)
         return score(torch.cat(found, 1), upload(torch.from_numpy(places), ranks.device))
 
-    everywhere = np.arange(size)
     mine = range(ranks.index * batch, size, ranks.size * batch)
     return ranks.add(ranks.together(of_mine)).cpu()
 

@@ -14,7 +14,7 @@ from fl_ddp.engine.plan import Plan
 from fl_ddp.federation import build_federation
 from fl_ddp.host.interrupt import StopRequest
 from fl_ddp.protocol import Indices, Tensors
-from fl_ddp.ranks.cohort import cohort
+from fl_ddp.ranks.cohort import cohort, cut
 from fl_ddp.ranks.collectives import Ranks
 from fl_ddp.ranks.threads import workers_on
 from fl_ddp.simulation import Simulation
@@ -51,7 +51,7 @@ def groups(lineup: Lineup, index: int) -> list[Group]:
     """All groups of a round."""
     lineup.enter(index)
     (hand,) = lineup.hands(lineup._turnout.of_round(index), index)
-    return [lineup.in_training(hand[at : at + 2], index) for at in range(0, len(hand), 2)]
+    return [lineup.in_training(each, index) for each in cut(hand, 2)]
 
 
 @pytest.mark.parametrize(
