@@ -318,7 +318,7 @@ def evaluate(
         counts.index_add_(0, samples.y[places] * num_classes + predicted.long(), torch.ones_like(predicted))
         return torch.cat([counts, exact_total(nll.clamp(max=LIMIT / size))])
 
-    total = summed(look, score, size, passes.size, ranks)
+    total = summed(look, score, num_classes**2 + 2, size, passes.size, ranks)
     confusion = total[:-2].view(num_classes, num_classes)
     per_class = confusion.diagonal() / confusion.sum(1)
     return Scores(

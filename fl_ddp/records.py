@@ -186,25 +186,21 @@ class Records:
         self.saved = self._begun = int(self._ranks.share(str(self._files.newest) if self._files else ""))
 
     def _begin_saving(self, finished: int, server: Tensors, memory: ClientMemory) -> None:
-        ranks, files = self._ranks, self._files
+        ranks, files, remembers = self._ranks, self._files, bool(memory.initial)
+        temporary = checkpoint.temporary_folder(self.path, finished)
 
-        def begin() -> Path | None:
-            if not files:
-                return None
-            files.commits.settle()
-            files.flush()
-            made = checkpoint.begin(self.path, finished)
-            checkpoint.write_server(made, server)
-            return made
+        def begin() -> None:
+            if files:
+                files.commits.settle()
+                files.flush()
+                checkpoint.write_server(checkpoint.begin(self.path, finished), server)
+                if not remembers:
+                    files.commit(temporary, finished)
 
-        temporary = Path(ranks.share(str(ranks.together(begin) or "")))
-
-        def remember() -> None:
-            if memory.initial:
-                checkpoint.write_memory(temporary, ranks.index, memory.stacked())
-
-        ranks.together(remember)
-        ranks.together(lambda: files.commit(temporary, finished) if files else None)
+        ranks.together(begin)
+        if remembers:
+            ranks.together(lambda: checkpoint.write_memory(temporary, ranks.index, memory.stacked()))
+            ranks.together(lambda: files.commit(temporary, finished) if files else None)
         self._begun = finished
 
     def close(self, finished: int, theta: Tensor, seconds: Mapping[str, float]) -> dict[str, object]:

@@ -111,13 +111,13 @@ class Simulation:
             server = self._measured(index)
             initial = self._before_training(index, ids, server) if due and self._evaluation.any_own else Received()
             train = partial(self._train, index, server, due, looks)
-            work = Work("client_update", f"round {index + 1}, client", ids, train)
+            work = Work("client_update", f"round {index + 1}, client", ids, train, kind=("cohort", due, looks))
             readings = Readings(self._ranks.device.type, partial(self._lineup.prepare, index + 1))
             done = self._exchange.sum(hands[self._ranks.index], work, server, readings)
             others = self._others_tested(index, ids, server, done.total, readings) if due else None
             # what local training then makes of its accuracy on each class
             by_class = self._looked("forgetting", Evaluation.of_server, server["theta"]) if looks else None
-            after = self._update(index, ids, server, done, readings)
+            after = self._update(index, ids, server, done, readings, tested=due)
             scores = self._evaluated(index + 1, after) if due else None
             personal = self._evaluation.personal(ids, initial, done, others) if due else Personal()
             changes = self._evaluation.changes(ids, by_class, done.reported["right"]) if by_class else []
@@ -129,7 +129,7 @@ class Simulation:
             record = with_degrees(record, changes, len(self._federation.classes))
             self._end(record, scores, OfClients(personal.each, changes))
             yield self.finished
-        self._ranks.agree(self._exchange.late)
+        self._ranks.agree(None)
 
     def _finish(self, index: int, server: Tensors, kept: Sequence[Kept] = ()) -> None:
         """Count a round that nothing is left of but to write it down, and keep what its clients remember of it."""
@@ -175,8 +175,7 @@ class Simulation:
         """Write a checkpoint of the last finished round, all ranks together; see Records.save()."""
         if self.finished:
             with self._watch.phase("checkpoint"):
-                self._ranks.agree(self._hooks.spoilt)
-                self._exchange.compare(self.server)
+                self._exchange.compare(self.server, self._hooks.spoilt)
                 self._records.save(self.finished, self.server, self._memory, wait=wait)
 
     def _look_again(self) -> None:
@@ -281,19 +280,33 @@ class Simulation:
             return group, self._tested(group, Upload({}, upload.theta))
 
         others = np.setdiff1d(self._lineup.world.present, ids)
-        work = Work("client_update", f"round {index + 1}, client", others, train)
+        work = Work("client_update", f"round {index + 1}, client", others, train, kind="others")
         return others, self._exchange.sum(self._lineup.hands(others, index)[self._ranks.index], work, server, readings)
 
-    def _update(self, index: int, ids: Indices, server: Tensors, done: Summed, readings: Readings) -> Tensors:
+    def _update(
+        self, index: int, ids: Indices, server: Tensors, done: Summed, readings: Readings, *, tested: bool
+    ) -> Tensors:
         """The server's state after its step, once it is heard that all of the round is sound."""
         with self._watch.phase("server"):
             key = noise_key(self._config.seed, index, Purpose.SERVER)
             key, cohort = upload_all([key, torch.from_numpy(ids)], self._ranks.device)
             info = Info(index, cohort, self._config.clients, key[0], self._lineup.world.task)
-            return self._sound(Made(index + 1, "server_update"), partial(self._updated, server, done, info), readings)
+            by, make = Made(index + 1, "server_update"), partial(self._updated, server, done, info)
+            tested = tested and not self._federation.statistics.are_local
+            return self._sound(by, make, readings, tested=tested)
 
-    def _sound(self, by: Made, make: Callable[[Readings], Tensors], readings: Readings | None = None) -> Tensors:
-        """A state of the server that every rank makes, once it is heard that all is sound on all of them."""
+    def _sound(
+        self,
+        by: Made,
+        make: Callable[[Readings], Tensors],
+        readings: Readings | None = None,
+        *,
+        tested: bool = False,
+    ) -> Tensors:
+        """A state of the server that every rank makes, once it is heard that all is sound on all of them.
+
+        One that is tested next is agreed upon by the sum of the test: a rank that has failed gives it the state before.
+        """
         readings = readings or Readings(self._ranks.device.type)
 
         def made() -> Tensors:
@@ -306,7 +319,7 @@ class Simulation:
             return state
 
         try:
-            state = self._ranks.together(made)
+            state = self._ranks.told_later(made, self.server) if tested else self._ranks.together(made)
         finally:
             self._exchange.refuse_unlike()  # which may be why it failed
         self._exchange.made = by
@@ -373,4 +386,4 @@ class Simulation:
             record = replace(scores.told(record) if scores else record, seconds=self._watch.lap(), wall=time.time())
             self._records.round(record, scores, clients, self.server["theta"])
         except Exception as error:
-            self._exchange.late = self._exchange.late or error
+            self._ranks.tell_later(error)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from contextlib import AbstractContextManager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import cache
 from itertools import count
 from threading import Thread
-from typing import Any, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
 import torch
 import torch.distributed as dist  # noqa: TID251
@@ -21,6 +21,7 @@ from torch.distributed.rendezvous import rendezvous  # noqa: TID251
 from fl_ddp.config.settings import Config, Device
 from fl_ddp.errors import ConfigError, ElsewhereError, InterruptedRunError, RankLostError, RunError, first_line
 from fl_ddp.host.device_errors import gpu_failure
+from fl_ddp.host.yielding_threads import yielding_threads
 from fl_ddp.ranks.waiting import GONE, Done, on_gpu, on_host, wait
 
 Result = TypeVar("Result")
@@ -31,6 +32,20 @@ _FINE, _STOPPED, _FAULT, _USER_ERROR = range(_CODES)
 _MEETINGS = count()
 _LEAST_TIMEOUT = 1800.0
 _FOR_EVER = timedelta(days=365)
+
+
+class Common(NamedTuple):
+    """What all ranks' buffers and marks come to.
+
+    Attributes:
+        total: the sum [S] of the buffers.
+        same: [] whether all ranks gave the same mark.
+        whole: [] whether all ranks gave a buffer.
+    """
+
+    total: Tensor
+    same: Tensor
+    whole: Tensor
 
 
 @dataclass(frozen=True)
@@ -45,6 +60,7 @@ class Ranks:
         limit: seconds that the others may be silent for.
         lifeline: tells of lost ranks where the backend does not.
         of_host: in which tensors of the host are summed, so that no GPU is waited for; the default group if None.
+        late: errors of this rank that its next agreement tells.
     """
 
     index: int
@@ -54,6 +70,7 @@ class Ranks:
     limit: float = Config.rank_timeout
     lifeline: Lifeline | None = None
     of_host: dist.ProcessGroup | None = None
+    late: list[Exception] = field(default_factory=list, compare=False)
 
     @property
     def is_main(self) -> bool:
@@ -82,27 +99,66 @@ class Ranks:
     def _lost(self) -> bool:
         return self.lifeline is not None and self.lifeline.broken
 
-    def add_common(self, buffer: Tensor, mark: Tensor) -> tuple[Tensor, Tensor]:
-        """The sum of all ranks' buffers, and whether all of them gave the same mark [], in one sum.
+    @property
+    def agree_in_sums(self) -> bool:
+        """Whether a sum can say, too, that all ranks have one to give; that of GPUs would be waited for once more."""
+        return self.size > 1 and self.device.type == "cpu"
+
+    def add_common(self, buffer: Tensor, mark: Tensor | None = None, *, given: bool = True) -> Common:
+        """The sum of all ranks' buffers, and what they have in common, in one sum.
 
         Args:
             buffer: float32 or float64 [S].
             mark: whole numbers [K] below 2^16, as many on every rank.
+            given: whether this rank has something to add; if not, its buffer is zeros.
 
         Raises:
             RankLostError: another rank is gone.
         """
-        marks = torch.zeros(self.size, len(mark), dtype=buffer.dtype, device=buffer.device)
-        marks[self.index] = mark
+        mark = torch.zeros(0, device=buffer.device) if mark is None else mark
+        marks = torch.zeros(self.size, len(mark) + 1, dtype=buffer.dtype, device=buffer.device)
+        marks[self.index, 1:] = mark
+        if not given:
+            marks[self.index, 0] = 1
         total, marks = torch.split(self.add(torch.cat([buffer, marks.flatten()])), [len(buffer), marks.numel()])
-        marks = marks.view(self.size, len(mark))
-        return total, (marks == marks[0]).all()
+        marks = marks.view(self.size, len(mark) + 1)
+        return Common(total, (marks[:, 1:] == marks[0, 1:]).all(), ~marks[:, 0].any())
+
+    def add_together(self, make: Callable[[], Tensor], length: int) -> Tensor:
+        """The sum of what all ranks make, if it fails on none; raises as agree() does.
+
+        Args:
+            make: a buffer [length], float64.
+            length: of it, for a rank that fails.
+        """
+        if not self.agree_in_sums:
+            return self.add(self.together(make))
+        error, offered = None, torch.zeros(length, dtype=torch.float64)
+        try:
+            offered = make()
+        except RankLostError:
+            raise
+        except Exception as failure:
+            error = failure
+        error = self.first(error)
+        common = self.add_common(offered, given=error is None)
+        if not common.whole:
+            self.agree(error)
+        return common.total
+
+    def tell_later(self, error: Exception) -> None:
+        """Let the next agreement tell an error of this rank; of several the first one counts."""
+        self.late.append(error)
+
+    def first(self, error: Exception | None) -> Exception | None:
+        """The error of this rank that the next agreement tells, where there is this one, too."""
+        return self.late[0] if self.late else error
 
     def agree(self, error: Exception | None, form: int = 0) -> bool:
         """Go on only if no rank has an error; of several, the lowest rank's counts.
 
         Args:
-            error: of this rank.
+            error: of this rank; one that was to be told later comes first.
             form: a whole number below 2^50, of what this rank is about to sum.
 
         Returns:
@@ -112,6 +168,8 @@ class Ranks:
             the own error, on the rank whose error counts; ElsewhereError on the others.
             InterruptedRunError: no rank has failed, but one was asked to stop.
         """
+        error = self.first(error)
+        self.late.clear()
         if self.size == 1:
             if error:
                 raise error
@@ -141,6 +199,18 @@ class Ranks:
             error = failure
         self.agree(error)
         return cast(Result, result)
+
+    def told_later(self, work: Callable[[], Result], otherwise: Result) -> Result:
+        """Do something on every rank and go on; where it fails, with something else, until the next agreement tells."""
+        try:
+            return work()
+        except RankLostError:
+            raise
+        except Exception as error:
+            if self.size == 1:
+                raise
+            self.tell_later(error)
+            return otherwise
 
     def under(self, guard: AbstractContextManager[None], work: Callable[[], Result]) -> Result:
         """Do what ranks do together, and go on only if no rank's guard of its own objects to what was done.
@@ -285,21 +355,22 @@ def join(device: Device, rank_timeout: float = Config.rank_timeout) -> Ranks:
         raise RunError(f"the ranks do not meet at MASTER_ADDR:MASTER_PORT, {place_to_meet} ({why})") from error
     os.environ["TORCH_NCCL_ASYNC_ERROR_HANDLING"] = "0"  # torchrun gives its ranks a 1
     os.environ.setdefault("NCCL_ALGO", "^NVLS")  # whose sums of floats differ from time to time
-    try:
-        dist.init_process_group(
-            "nccl" if gpus else "gloo",
-            timeout=_FOR_EVER if gpus else timedelta(seconds=max(2 * rank_timeout, _LEAST_TIMEOUT)),
-            store=store,
-            rank=index,
-            world_size=size,
-            device_id=place if gpus else None,
-        )
-    except RuntimeError as error:
-        raise RunError(f"the ranks do not find each other ({first_line(error)})") from error
-    if not gpus:
-        return Ranks(index, size, place, store, rank_timeout)
-    of_host = cast(dist.ProcessGroup, dist.new_group(backend="gloo", timeout=_FOR_EVER))
-    return Ranks(index, size, place, store, rank_timeout, Lifeline(index, size, store), of_host)
+    with yielding_threads():
+        try:
+            dist.init_process_group(
+                "nccl" if gpus else "gloo",
+                timeout=_FOR_EVER if gpus else timedelta(seconds=max(2 * rank_timeout, _LEAST_TIMEOUT)),
+                store=store,
+                rank=index,
+                world_size=size,
+                device_id=place if gpus else None,
+            )
+        except RuntimeError as error:
+            raise RunError(f"the ranks do not find each other ({first_line(error)})") from error
+        if not gpus:
+            return Ranks(index, size, place, store, rank_timeout)
+        of_host = cast(dist.ProcessGroup, dist.new_group(backend="gloo", timeout=_FOR_EVER))
+        return Ranks(index, size, place, store, rank_timeout, Lifeline(index, size, store), of_host)
 
 
 class MeetingPlace:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from functools import partial
 from typing import NamedTuple
 from zlib import crc32
@@ -36,6 +36,7 @@ class Work(NamedTuple):
         order: ids of all ranks' clients, in the order of their rows.
         of: what is done with clients.
         phase: of the stopwatch.
+        kind: what names and shapes depend on beside the hook, as far as all ranks know it.
     """
 
     hook: str
@@ -43,6 +44,7 @@ class Work(NamedTuple):
     order: Indices
     of: Callable[[Indices], tuple[Group, Upload]]
     phase: str = "training"
+    kind: Hashable = None
 
 
 class Made(NamedTuple):
@@ -58,6 +60,14 @@ class Kept(NamedTuple):
     clients: Indices
     memory: Tensors
     bytes_up: int
+
+
+class _Form(NamedTuple):
+    """Of all numbers that a rank adds: names and shapes, how many they are, and their type."""
+
+    told: str
+    length: int
+    dtype: torch.dtype
 
 
 class Summed(NamedTuple):
@@ -79,7 +89,6 @@ class Exchange:
 
     Attributes:
         made: what made the state that ranks compare, for the message where theirs differ.
-        late: an error of this rank's after its last sum, which the next one tells the others.
     """
 
     def __init__(
@@ -90,8 +99,8 @@ class Exchange:
         self._hooks, self._watch, self._lanes = hooks, watch, lanes
         self._workers = workers_on(ranks.device.type)
         self.made = Made(0, "init")
-        self.late: Exception | None = None
         self._same = True
+        self._known: dict[Hashable, _Form] = {}
 
     def sum(self, hand: Indices, work: Work, server: Tensors, readings: Readings | None = None) -> Summed:
         """Sums over all clients of all ranks, and their rows.
@@ -109,13 +118,12 @@ class Exchange:
         readings = readings or Readings(self._ranks.device.type)
         sums = CohortSum(exact, config.compile, self._ranks.size, readings)
         rows = CohortRows(work.order, torch.float64 if exact else torch.float32, readings)
-        kept, form = list[Kept](), ""
+        kept, form, error = list[Kept](), "", None
 
         def of_group(done: tuple[Group, Upload]) -> dict[str, GroupSum]:
             group, upload = done
             return sums.of_group(upload.sums, group.real)
 
-        error, self.late = self.late, None
         try:
             for groups in self.parts(hand):
                 self._stop.check()
@@ -133,12 +141,12 @@ class Exchange:
                 with watch.phase("summing"):
                     readings.read()
         except Exception as failure:
-            error = error or failure
+            error = failure
         with watch.phase("summing"):
-            if not self._ranks.agree(error, crc32(form.encode())):
-                raise self._hooks.unlike(work.hook, form)
-            buffer = sums.buffer()
-            added = self._added(rows.added_to(buffer), server, readings)
+            error = self._ranks.first(error)
+            buffer = sums.buffer() if error is None else torch.zeros(0)
+            numbers = rows.added_to(buffer) if error is None else buffer
+            added = self._agreed(work, error, numbers, form, server, readings)
             self.refuse_unlike()  # a CPU has heard of it
             summed, gathered = added.tensor_split([len(buffer)])
             handed = partial(self._hooks.handed, work.hook)
@@ -153,10 +161,14 @@ class Exchange:
                 self.hear(readings)
             return Summed(total, reported, kept)
 
-    def compare(self, server: Tensors) -> None:
-        """Compare the ranks' states; raises as refuse_unlike() does."""
-        readings = Readings(self._ranks.device.type)
-        self._added(torch.zeros(0, device=self._ranks.device), server, readings)
+    def compare(self, server: Tensors, error: Exception | None) -> None:
+        """Compare the ranks' states if none of them has an error; raises as agree() and refuse_unlike() do."""
+        readings, nothing = Readings(self._ranks.device.type), torch.zeros(0, device=self._ranks.device)
+        if not self._ranks.agree_in_sums:
+            self._ranks.agree(error)
+            error = None
+        if self._added(nothing, server, readings, given=self._ranks.first(error) is None) is None:
+            self._ranks.agree(error)
         self.hear(readings)
 
     def hear(self, readings: Readings) -> None:
@@ -182,11 +194,37 @@ class Exchange:
         groups, at_once = cut(ids, self._lanes), self._workers.size
         return (groups[i : i + at_once] for i in range(0, len(groups), at_once))
 
-    def _added(self, buffer: Tensor, server: Tensors, readings: Readings) -> Tensor:
-        """The sum of all ranks' buffers; whether all of them have this state is heard with the readings."""
+    def _agreed(
+        self, work: Work, error: Exception | None, numbers: Tensor, names: str, server: Tensors, readings: Readings
+    ) -> Tensor:
+        """The sum of all ranks' numbers, if none has an error, and all have the same names and shapes.
+
+        How many numbers such work gives is known of the last time: a rank that now has others, or an error, can take
+        part in the sum and say so by it, so that ranks need not agree before.
+        """
+        key, form = (work.hook, work.kind, len(work.order)), _Form(names, len(numbers), numbers.dtype)
+        known = self._known.get(key)
+        if known:
+            given = error is None and form == known
+            offered = numbers if given else numbers.new_zeros(known.length, dtype=known.dtype)
+            total = self._added(offered, server, readings, given=given)
+            if total is not None:
+                return total
+        if not self._ranks.agree(error, crc32(repr(form).encode())):
+            raise self._hooks.unlike(work.hook, names)
+        if self._ranks.agree_in_sums:
+            self._known[key] = form
+        total = self._added(numbers, server, readings)
+        assert total is not None
+        return total
+
+    def _added(self, buffer: Tensor, server: Tensors, readings: Readings, *, given: bool = True) -> Tensor | None:
+        """The sum of all ranks' buffers, None if not all have given one; that they have this state is heard later."""
         if self._ranks.size == 1:
             return buffer
-        total, same = self._ranks.add_common(buffer, checksum(server))
+        total, same, whole = self._ranks.add_common(buffer, checksum(server), given=given)
+        if self._ranks.agree_in_sums and not whole:
+            return None
         readings.ask(same.view(1), self._hear_whether_same)
         return total
 

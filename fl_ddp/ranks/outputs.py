@@ -63,14 +63,15 @@ def gathered(
         with torch.no_grad():
             return predict(samples.inputs(samples.x[index[start : start + passes.size]], passes.dtype)).double()
 
-    mine = range(ranks.index * passes.size, len(rows), ranks.size * passes.size)
-    found = ranks.together(lambda: workers_on(ranks.device.type).map(of_batch, mine))
+    def of_mine() -> Tensor:
+        """What others have is 0 here, so that the sum is what they have."""
+        mine, outputs = range(ranks.index * passes.size, len(rows), ranks.size * passes.size), torch.zeros_like(y)
+        for start, some in zip(mine, workers_on(ranks.device.type).map(of_batch, mine), strict=True):
+            outputs[start : start + passes.size] = some
+        return outputs.flatten()
+
     y = samples.y[index].double()
-    outputs = torch.zeros_like(y)
-    for start, some in zip(mine, found, strict=True):
-        outputs[start : start + passes.size] = some
-    # what others have is 0 here, so that the sum is what they have
-    return _on_host(ranks.add(outputs), y)
+    return _on_host(ranks.add_together(of_mine, y.numel()).view(y.shape), y)
 
 
 def of_lanes(
@@ -109,13 +110,19 @@ def in_widths(parts: Sequence[Indices]) -> Tensor:
 
 
 def summed(
-    look: Callable[[slice], Tensor], score: Callable[[Tensor, Tensor], Tensor], size: int, batch: int, ranks: Ranks
+    look: Callable[[slice], Tensor],
+    score: Callable[[Tensor, Tensor], Tensor],
+    sums: int,
+    size: int,
+    batch: int,
+    ranks: Ranks,
 ) -> Tensor:
     """Sums over all samples, float64 on the host; every rank looks at every so-many-th batch, and sums once.
 
     Args:
         look: what is found of a batch's samples, [2, B] float64.
         score: sums of what is found [2, M] of samples at places [M], float64; exact ones, so that ranks move no bit.
+        sums: how many they are.
         size: number of samples.
         batch: samples of a batch.
         ranks: to deal batches to.
@@ -133,7 +140,7 @@ def summed(
         return score(torch.cat(found, 1), upload(torch.from_numpy(places), ranks.device))
 
     mine = range(ranks.index * batch, size, ranks.size * batch)
-    return ranks.add(ranks.together(of_mine)).cpu()
+    return ranks.add_together(of_mine, sums).cpu()
 
 
 def _on_host(outputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:

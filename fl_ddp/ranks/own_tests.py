@@ -64,7 +64,7 @@ def evaluate_clients(
         each = torch.stack([right, *bins(nll.clamp(max=LIMIT / max(len(owner), 1)))])
         return each.new_zeros(3, len(parts)).index_add_(1, client[places], each).flatten()
 
-    right, *loss = summed(look, score, len(owner), passes.size, ranks).view(3, -1).numpy()
+    right, *loss = summed(look, score, 3 * len(parts), len(owner), passes.size, ranks).view(3, -1).numpy()
     sizes = np.array([len(part) for part in parts], np.float64)
     with np.errstate(invalid="ignore"):
         return OfClients(right / sizes, np.add(*loss) / sizes)

@@ -44,13 +44,18 @@ class _CutShortError(Exception):
     """The checkpoint is incomplete; the one before it can be used."""
 
 
+def temporary_folder(run: Path, round: int) -> Path:
+    """Where a checkpoint after so many finished rounds is written."""
+    return run / "checkpoints" / f".round_{round:06d}.tmp"
+
+
 def begin(run: Path, round: int) -> Path:
     """Make the temporary folder of a checkpoint after so many finished rounds; leftovers of a crash go. Rank 0 only.
 
     Raises:
         RunError: it cannot be made.
     """
-    temporary = run / "checkpoints" / f".round_{round:06d}.tmp"
+    temporary = temporary_folder(run, round)
     with writing(temporary):
         for leftover in temporary.parent.glob(".*.tmp"):
             shutil.rmtree(leftover) if leftover.is_dir() else leftover.unlink()
@@ -71,7 +76,7 @@ def write_memory(temporary: Path, rank: int, memory: Tensors) -> None:
     """Write the memories of the clients a rank holds into a folder made by begin(). Any rank that has some.
 
     Args:
-        temporary: what begin() returned on rank 0.
+        temporary: what begin() made on rank 0.
         rank: of the writer.
         memory: `ids` [n] int64, the clients, and one tensor [n, ...] per name.
 

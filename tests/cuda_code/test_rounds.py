@@ -23,7 +23,7 @@ from fl_ddp.host.interrupt import StopRequest
 from fl_ddp.methods.fedavg import FedAvg
 from fl_ddp.network.flat_model import FlatModel
 from fl_ddp.protocol import Indices, Info, Tensors, Total, Upload
-from fl_ddp.ranks.collectives import Ranks
+from fl_ddp.ranks.collectives import Common, Ranks
 from fl_ddp.ranks.exchange import Summed
 from fl_ddp.ranks.outputs import Passes
 from fl_ddp.run import run
@@ -125,9 +125,9 @@ class FirstOfTwo(Ranks):
             note_wait("sum")
         return buffer
 
-    def add_common(self, buffer: torch.Tensor, mark: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        total, same = super().add_common(buffer, mark)
-        return total, same | True
+    def add_common(self, buffer: torch.Tensor, mark: torch.Tensor | None = None, *, given: bool = True) -> Common:
+        common = super().add_common(buffer, mark, given=given)
+        return common._replace(same=common.same | True)
 
 
 @pytest.mark.cuda_code
@@ -137,8 +137,8 @@ def test_two_ranks_wait_for_their_sums_and_verdicts_alone(local_test: float, mod
     _, plain, evaluated, _ = played(settings, ranks=ranks).rounds
     assert plain.waits <= 3, plain.told  # verdicts of training, the sum, and all that comes of it
     assert evaluated.waits <= 3 + 2 * models, evaluated.told  # of each of the models, the sum and its copy
-    # on four rounds' training and server's steps, twice on each of the models' parts and guards, twice on saving
-    assert ranks.verdicts == 4 * 2 + 2 * models * 2 + 2
+    # on four rounds' training, the server's steps of the two without a test, the models' tests, twice on saving
+    assert ranks.verdicts == 4 + 2 + 2 * models + 2
 
 
 def test_what_is_wrong_with_a_client_is_told_though_it_is_heard_after_the_servers_step(

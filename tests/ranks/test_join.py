@@ -13,7 +13,10 @@ from fl_ddp.ranks.collectives import join
 
 
 def test_a_backend_that_cannot_begin_is_told_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    policies = list[int]()
+
     def fail(*_: object, **__: object) -> None:
+        policies.append(os.sched_getscheduler(0))
         raise RuntimeError("NCCL error: invalid usage\nDuplicate GPU detected")
 
     for key, value in {"RANK": "0", "WORLD_SIZE": "2", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "2"}.items():
@@ -26,3 +29,4 @@ def test_a_backend_that_cannot_begin_is_told_in_one_line(monkeypatch: pytest.Mon
     ):
         join("cpu")
     assert os.environ["TORCH_NCCL_ASYNC_ERROR_HANDLING"] == "0", "NCCL's own watchdog would end the process"
+    assert policies == [os.SCHED_BATCH], "threads of the backend take the core from each other"
