@@ -64,7 +64,8 @@ class CohortRows:
 
     def added_to(self, buffer: Tensor) -> Tensor:
         """A flat vector with all rows behind it, to be added over the ranks."""
-        return torch.cat([buffer, *(t.flatten() for t in self._of.values())]) if self._of else buffer
+        before = [buffer] if len(buffer) else []
+        return torch.cat([*before, *(t.flatten() for t in self._of.values())]) if self._of else buffer
 
     def totals(self, buffer: Tensor) -> Tensors:
         """The rows [cohort, ...] in their own types, from what lies behind in the ranks' sum."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import cache
@@ -135,7 +135,8 @@ class Ranks:
             return self.add(self.together(make))
         error, offered = None, torch.zeros(length, dtype=torch.float64)
         try:
-            offered = make()
+            if not self.late:
+                offered = make()
         except RankLostError:
             raise
         except Exception as failure:
@@ -147,7 +148,7 @@ class Ranks:
         return common.total
 
     def tell_later(self, error: Exception) -> None:
-        """Let the next agreement tell an error of this rank; of several the first one counts."""
+        """Let the next agreement tell an error of this rank, which does no more until then; the first one counts."""
         self.late.append(error)
 
     def first(self, error: Exception | None) -> Exception | None:
@@ -192,7 +193,8 @@ class Ranks:
         """Do something on every rank and go on only if it failed on none; raises as agree() does."""
         error, result = None, None
         try:
-            result = work()
+            if not self.late:
+                result = work()
         except RankLostError:
             raise
         except Exception as failure:
@@ -355,8 +357,8 @@ def join(device: Device, rank_timeout: float = Config.rank_timeout) -> Ranks:
         raise RunError(f"the ranks do not meet at MASTER_ADDR:MASTER_PORT, {place_to_meet} ({why})") from error
     os.environ["TORCH_NCCL_ASYNC_ERROR_HANDLING"] = "0"  # torchrun gives its ranks a 1
     os.environ.setdefault("NCCL_ALGO", "^NVLS")  # whose sums of floats differ from time to time
-    with yielding_threads():
-        try:
+    try:
+        with nullcontext() if gpus else yielding_threads():
             dist.init_process_group(
                 "nccl" if gpus else "gloo",
                 timeout=_FOR_EVER if gpus else timedelta(seconds=max(2 * rank_timeout, _LEAST_TIMEOUT)),
@@ -365,10 +367,11 @@ def join(device: Device, rank_timeout: float = Config.rank_timeout) -> Ranks:
                 world_size=size,
                 device_id=place if gpus else None,
             )
-        except RuntimeError as error:
-            raise RunError(f"the ranks do not find each other ({first_line(error)})") from error
-        if not gpus:
-            return Ranks(index, size, place, store, rank_timeout)
+    except RuntimeError as error:
+        raise RunError(f"the ranks do not find each other ({first_line(error)})") from error
+    if not gpus:
+        return Ranks(index, size, place, store, rank_timeout)
+    with yielding_threads():
         of_host = cast(dist.ProcessGroup, dist.new_group(backend="gloo", timeout=_FOR_EVER))
         return Ranks(index, size, place, store, rank_timeout, Lifeline(index, size, store), of_host)
 

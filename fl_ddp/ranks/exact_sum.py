@@ -141,7 +141,8 @@ class CohortSum:
 
     def buffer(self) -> Tensor:
         """All sums as one flat vector, to be added over the ranks."""
-        return torch.cat([part for group in self._of.values() for part in group.parts])
+        parts = [part for group in self._of.values() for part in group.parts]
+        return torch.cat(parts) if parts else torch.zeros(0, dtype=torch.float64 if self.exact else torch.float32)
 
     def totals(self, buffer: Tensor) -> dict[str, Tensor]:
         """The sums, float64, from a vector shaped like buffer(), in its memory; that they are in range is heard later.

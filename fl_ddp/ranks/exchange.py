@@ -119,6 +119,7 @@ class Exchange:
         sums = CohortSum(exact, config.compile, self._ranks.size, readings)
         rows = CohortRows(work.order, torch.float64 if exact else torch.float32, readings)
         kept, form, error = list[Kept](), "", None
+        buffer = numbers = torch.zeros(0)
 
         def of_group(done: tuple[Group, Upload]) -> dict[str, GroupSum]:
             group, upload = done
@@ -137,16 +138,15 @@ class Exchange:
                         sums.add(shares, names)
                         rows.add(upload.rows, group.client, names)
                         kept.append(Kept(group.client, upload.memory, bytes_up(upload)))
-            if self._ranks.size > 1:  # a rank on its own hears all with the totals
-                with watch.phase("summing"):
+            with watch.phase("summing"):
+                if self._ranks.size > 1:  # a rank on its own hears all with the totals
                     readings.read()
+                buffer = sums.buffer()
+                numbers = rows.added_to(buffer)
         except Exception as failure:
             error = failure
         with watch.phase("summing"):
-            error = self._ranks.first(error)
-            buffer = sums.buffer() if error is None else torch.zeros(0)
-            numbers = rows.added_to(buffer) if error is None else buffer
-            added = self._agreed(work, error, numbers, form, server, readings)
+            added = self._agreed(work, self._ranks.first(error), numbers, form, server, readings)
             self.refuse_unlike()  # a CPU has heard of it
             summed, gathered = added.tensor_split([len(buffer)])
             handed = partial(self._hooks.handed, work.hook)
@@ -177,12 +177,13 @@ class Exchange:
         self.refuse_unlike()
 
     def refuse_unlike(self) -> None:
-        """Go on if the states that were compared are the same, as far as was heard.
+        """Go on if the states that were compared are the same, as far as was heard; if not, nothing else counts.
 
         Raises:
             StatesDifferError: they are not; on all ranks alike.
         """
         if not self._same:
+            self._ranks.late.clear()
             when = f"round {self.made.round}" if self.made.round else "before round 1"
             raise StatesDifferError(
                 f"{when}: the ranks' server states differ after {self._hooks.name(self.made.by)}; it must do the same "

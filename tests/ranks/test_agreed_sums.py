@@ -18,7 +18,7 @@ from torch import Tensor
 from fl_ddp.config.settings import Config
 from fl_ddp.engine.group import Group
 from fl_ddp.engine.samples import Samples
-from fl_ddp.errors import ConfigError, ElsewhereError, InterruptedRunError, RunError
+from fl_ddp.errors import ConfigError, ElsewhereError, InterruptedRunError, RunError, StatesDifferError
 from fl_ddp.evaluation import evaluate
 from fl_ddp.guards.hooks import Hooks
 from fl_ddp.host.interrupt import StopRequest
@@ -67,14 +67,14 @@ class _Rank(Ranks):
 
 
 class Federated:
-    """Ranks that sum the same work again and again."""
+    """Ranks that sum the same work again and again, each by its exchange."""
 
     def __init__(self) -> None:
         table = _Table()
         self.ranks = [_Rank(index, RANKS, CPU, table=table) for index in range(RANKS)]
         hooks, config = Hooks(FedAvg(), "MLP"), Config(compile=False)
         stop = StopRequest()
-        self._exchanges = [Exchange(config, rank, stop, hooks, Stopwatch("cpu"), 2) for rank in self.ranks]
+        self.exchanges = [Exchange(config, rank, stop, hooks, Stopwatch("cpu"), 2) for rank in self.ranks]
 
     def sum(self, give: Give, order: Sequence[int] = range(2 * RANKS), kind: object = None) -> list[Any]:
         """What comes of a sum on each rank, each of two clients: its totals and rows, or its error."""
@@ -88,7 +88,7 @@ class Federated:
             work = Work("client_update", "round 1, client", ids, train, kind=cast(str, kind))
             server: Tensors = {"theta": torch.zeros(4)}
             try:
-                total = self._exchanges[rank].sum(ids[2 * rank : 2 * rank + 2], work, server).total
+                total = self.exchanges[rank].sum(ids[2 * rank : 2 * rank + 2], work, server).total
                 return {name: t.tolist() for name, t in {**total.sums, **total.rows}.items()}
             except Exception as error:
                 return error
@@ -209,6 +209,22 @@ def test_a_ranks_error_ends_all_and_is_told_by_its_own(known: bool) -> None:
     assert them.sum(of_width(3)) == [{"s": [12.0] * 3}] * RANKS
 
 
+@pytest.mark.parametrize("known", [False, True])
+def test_ranks_without_sums_are_refused_beside_others(known: bool) -> None:
+    them = Federated()
+
+    def nothing(rank: int) -> Upload:
+        return Upload({}, torch.zeros(2, 4))
+
+    if known:
+        them.sum(of_width(3))
+    found = them.sum(lambda rank: (nothing if rank == 1 else of_width(3))(rank))
+    assert all(isinstance(error, ConfigError) and "something else for others" in str(error) for error in found)
+    assert them.sum(nothing, kind="nothing") == [{}] * RANKS
+    only_rows = them.sum(lambda rank: Upload({}, torch.zeros(2, 4), rows={"r": torch.full((2,), rank)}), kind="rows")
+    assert only_rows == [{"r": [0, 0, 1, 1, 2, 2]}] * RANKS
+
+
 def test_of_several_errors_the_lowest_ranks_counts_and_a_stop_is_none() -> None:
     them, first, second = Federated(), RunError("of rank 1"), RunError("of rank 2")
     them.sum(of_width(3))
@@ -283,6 +299,34 @@ def test_a_rank_on_its_own_fails_at_once() -> None:
 
     with pytest.raises(ValueError, match="now"):
         Ranks(0, 1, CPU).told_later(fail, 3)
+
+
+def test_a_rank_that_has_failed_does_no_more_until_it_is_told() -> None:
+    them, error, done = Federated(), RunError("of the step"), list[int]()
+
+    def work(rank: Ranks) -> Tensor:
+        done.append(rank.index)
+        return torch.ones(2, dtype=torch.float64)
+
+    for meet in (lambda rank: rank.together(lambda: work(rank)), lambda rank: rank.add_together(lambda: work(rank), 2)):
+        done.clear()
+        them.ranks[1].tell_later(error)
+        found = them.do(meet)
+        assert sorted(done) == [0, 2]
+        assert found[1] is error and [type(each) for each in (found[0], found[2])] == [ElsewhereError] * 2
+
+
+def test_states_that_differ_count_before_what_comes_of_them() -> None:
+    them = Federated()
+    rank, exchange = them.ranks[0], them.exchanges[0]
+    rank.tell_later(ValueError("of a step from a state of its own"))
+    exchange.refuse_unlike()
+    assert rank.late, "as long as nothing differs"
+    unlike = cast(Any, exchange)
+    unlike._same = False
+    with pytest.raises(StatesDifferError):
+        exchange.refuse_unlike()
+    assert not rank.late
 
 
 def test_several_ranks_go_on_until_the_next_agreement() -> None:
