@@ -133,15 +133,8 @@ class Ranks:
         """
         if not self.agree_in_sums:
             return self.add(self.together(make))
-        error, offered = None, torch.zeros(length, dtype=torch.float64)
-        try:
-            if not self.late:
-                offered = make()
-        except RankLostError:
-            raise
-        except Exception as failure:
-            error = failure
-        error = self.first(error)
+        made, error = self._tried(make)
+        offered = torch.zeros(length, dtype=torch.float64) if made is None else made
         common = self.add_common(offered, given=error is None)
         if not common.whole:
             self.agree(error)
@@ -191,16 +184,20 @@ class Ranks:
 
     def together(self, work: Callable[[], Result]) -> Result:
         """Do something on every rank and go on only if it failed on none; raises as agree() does."""
-        error, result = None, None
-        try:
-            if not self.late:
-                result = work()
-        except RankLostError:
-            raise
-        except Exception as failure:
-            error = failure
+        result, error = self._tried(work)
         self.agree(error)
         return cast(Result, result)
+
+    def _tried(self, work: Callable[[], Result]) -> tuple[Result | None, Exception | None]:
+        """What work gives, or its error; it is not done where an error is to be told before."""
+        if self.late:
+            return None, self.late[0]
+        try:
+            return work(), None
+        except RankLostError:
+            raise
+        except Exception as error:
+            return None, error
 
     def told_later(self, work: Callable[[], Result], otherwise: Result) -> Result:
         """Do something on every rank and go on; where it fails, with something else, until the next agreement tells."""
