@@ -18,7 +18,6 @@ from fl_ddp.datasets.dataset import Arrays, Dataset
 from fl_ddp.engine.plan import Plan
 from fl_ddp.engine.samples import Normaliser, Samples, channel_statistics, of_channels
 from fl_ddp.engine.seeds import Purpose, generator, torch_seed
-from fl_ddp.engine.step import PRODUCTS
 from fl_ddp.errors import ConfigError
 from fl_ddp.guards.global_random import refuse_global_draws
 from fl_ddp.guards.hooks import misspelt, refuse_unusable, uncalled
@@ -191,7 +190,7 @@ def build_federation(config: Config, ranks: Ranks, module: torch.nn.Module | Non
     example = test.inputs(test.x[:1], dtype)
     if data.num_tokens:
         example = torch.full_like(example, data.num_tokens - 1)  # that a table too short for it be told now
-    products = PRODUCTS[config.convolution] if config.compile and config.precision != "bfloat16" else "never"
+    products = config.convolution == "auto" and config.compile and config.precision != "bfloat16"
     activations = activation_bytes(network, example, products) if device.type == "cuda" else 0
     model = FlatModel(network, num_classes, example, loss)
     autocast = config.precision == "bfloat16" and not config.compile

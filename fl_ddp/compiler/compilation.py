@@ -20,7 +20,6 @@ from torch import Tensor
 
 from fl_ddp.compiler.repeated import repeatedly
 from fl_ddp.compiler.waiting_users import with_waiting_users
-from fl_ddp.convolutions.products import Products as Products
 from fl_ddp.errors import CompilerError, ConfigError, first_line
 
 F = TypeVar("F", bound=Callable[..., object])
@@ -56,27 +55,30 @@ def compiled(
     function: F,
     what: str,
     *,
-    products: Products | None = None,
+    products: bool | None = None,
     repeats: bool = False,
     channels_last: bool = True,
     half_vectors: bool = False,
+    few_summands: bool = False,
 ) -> F:
     """Compile a function into one graph per call of this, with a cache of its own; on a CPU it uses one thread.
 
     Args:
         function: of tensors.
         what: it is, for messages.
-        products: where lanes are convolved by matrix products on a GPU; None where all is as torch does it.
+        products: whether a GPU convolves lanes by matrix products; None where all is as torch does it, on a CPU, too.
         repeats: whether it can be called in_a_row(), on a CPU alone; it must give nothing.
         channels_last: whether the compiler may order channels so around convolutions.
         half_vectors: whether a CPU with vectors of 512 bits uses those of 256: in the longer ones, torch turns float32
             into float64 one number at a time.
+        few_summands: whether it has sums of few numbers, but many such: a GPU would have a block of threads for each.
 
     Returns:
         the compiled function, which must be called with tensors of one layout only, and never with one tensor twice: it
         checks neither. It sees globals as they were in its first call.
     """
     # imports the compiler, which takes a second that eager runs can spare
+    from fl_ddp.compiler.dense_layers import DenseLayers
     from fl_ddp.compiler.fused_update import FuseUpdate
     from fl_ddp.compiler.late_masks import LateMasks
     from fl_ddp.compiler.merge_equal import MergeEqual
@@ -97,9 +99,10 @@ def compiled(
         "cpp.threads": 1,
         # torch 2.11 moves the writing of a parameter before a reading of it
         "reorder_for_peak_memory": False,
-        "post_grad_custom_post_pass": MergeEqual(LateMasks(), FuseUpdate(), StoreKeys()),
+        "post_grad_custom_post_pass": MergeEqual(LateMasks(), FuseUpdate(), DenseLayers(), StoreKeys()),
         "cpp_wrapper": repeats,
         "layout_optimization": channels_last,
+        "triton.persistent_reductions": not few_summands,
     }
     if half_vectors and torch.backends.cpu.get_cpu_capability() == "AVX512":
         options["cpp.simdlen"] = 256

@@ -104,8 +104,7 @@ class Config:
         precision: of the clients' forward and backward pass: float32 is IEEE everywhere; tf32, of GPUs alone,
             rounds factors of products to ten bits; bfloat16 is autocast, parameters stay float32. Part of the numbers.
         convolution: of lanes in compiled local steps: on a GPU cuDNN's (cudnn), or in float32 and tf32 matrix products
-            of layers that are neither narrow nor large, on ways that were measured to be faster (auto) or that can
-            be so (products); a CPU takes auto. Part of the numbers.
+            of layers that are neither narrow nor large (auto); a CPU takes auto. Part of the numbers.
         device: auto takes CUDA where there is a GPU.
         rank_timeout: seconds that a rank waits in a sum for one that is silent, before the run ends.
         reduction: exact gives the same bits on any number of ranks, fast is a plain float32 sum.

@@ -16,7 +16,6 @@ from torch._inductor.custom_graph_pass import CustomGraphPass, get_hash_for_file
 from fl_ddp.convolutions import lane_by_lane as lane_by_lane  # registers the operators
 from fl_ddp.convolutions import products
 from fl_ddp.convolutions.forms import form
-from fl_ddp.convolutions.products import Products
 from fl_ddp.convolutions.writing import Found, Writer, found
 
 _aten, _ours = torch.ops.aten, torch.ops.fl_ddp
@@ -26,11 +25,11 @@ class ChooseForms(CustomGraphPass):
     """The pass, as Inductor's post-grad hook takes it.
 
     Attributes:
-        where: convolutions on CUDA, in float32, are matrix products; cuDNN's grouped ones elsewhere.
+        products: whether convolutions on CUDA, in float32, are matrix products; cuDNN's grouped ones else.
     """
 
-    def __init__(self, where: Products = "measured") -> None:
-        self.where = where
+    def __init__(self, products: bool = True) -> None:
+        self.products = products
 
     def __call__(self, graph: fx.Graph) -> None:
         """Rewrite a graph in place."""
@@ -50,14 +49,14 @@ class ChooseForms(CustomGraphPass):
     def uuid(self) -> bytes:
         """What compiled graphs are cached by, beside the graph itself."""
         files = tuple(str(file) for file in sorted(Path(__file__).parent.glob("*.py")))
-        return get_hash_for_files(files, f"{self.where} {products.in_ieee()}")
+        return get_hash_for_files(files, f"{self.products} {products.in_ieee()}")
 
     def _forward(self, graph: fx.Graph, node: fx.Node, layer: Found, met: dict[Found, fx.Node]) -> None:
         write = Writer(graph, node, layer.groups)
         if _is_slow_on_a_cpu(layer):
             given = write.apart(layer.images), write.filters(layer.filters)
             y = write.together(write.call(_ours.convolve.default, *given, *layer.lists))
-        elif self.where != "never" and products.goes_forward(layer):
+        elif self.products and products.goes_forward(layer):
             met[layer] = products.patches(write, layer)
             y = products.outputs(write, layer, met[layer])
         else:
@@ -69,8 +68,8 @@ class ChooseForms(CustomGraphPass):
         write = Writer(graph, node, layer.groups)
         if _is_slow_on_a_cpu(layer):
             _replace_backward(graph, node, dy, layer, write)
-        elif self.where != "never" and products.goes_forward(layer):
-            ways = products.goes_back(layer, self.where), self.where == "always"
+        elif self.products and products.goes_forward(layer):
+            ways = products.goes_back(layer), True
             parts = [part for part in node.users if part.users and ways[part.args[1]]]  # type: ignore[index]
             if not parts:
                 return

@@ -1,20 +1,17 @@
 """Lanes' convolutions on a GPU as matrix products of patches, one product for each lane and all of them in one call.
 
 cuDNN takes a convolution with a group for each lane one group after another, and its way back to images is slow in
-IEEE float32. docs/gpu.md has what an H100 and an H200 took for the layers of PflCNN, gradients in filters aside.
+IEEE float32. docs/gpu.md has what an H100 and an H200 took for the layers of PflCNN.
 """
 
 from __future__ import annotations
 
-from typing import Literal
+from math import ceil
 
 import torch
 from torch import fx
 
 from fl_ddp.convolutions.writing import Found, Writer
-
-Products = Literal["never", "measured", "always"]
-"""Where layers are products: nowhere, where a GPU was seen to be faster by them, or on all ways that can be."""
 
 _aten = torch.ops.aten
 
@@ -22,6 +19,14 @@ FEW_FILTERS = 8
 """Below them a product has so few rows that its patches cost more than they bring; depthwise layers have one."""
 _MANY_PRODUCTS = 2**28
 """Of a lane's numbers, beyond which none was measured; cuDNN's kernel of one group then fills a GPU by itself."""
+_BLOCK = 64
+"""Filters, and numbers that a filter meets, that one of cuBLAS's programs takes at a time."""
+_PROGRAMS = {"ieee": 10, "tf32": 5}
+"""Programs of a lane's gradient in filters at least, by how they multiply, if the batch has so many samples.
+
+With fewer, most of a GPU waits for some that sum over all samples: 32 filters' of 27 numbers each take 0.35 ms in IEEE
+by one program a lane, 0.05 by ten (docs/gpu.md).
+"""
 
 
 def goes_forward(layer: Found) -> bool:
@@ -31,11 +36,10 @@ def goes_forward(layer: Found) -> bool:
     return _on_cuda(layer) and layer.outs >= FEW_FILTERS and not large
 
 
-def goes_back(layer: Found, where: Products) -> bool:
-    """Whether gradients in images are, of a layer that goes forward so; as measured not in TF32, cuDNN being fast."""
+def goes_back(layer: Found) -> bool:
+    """Whether gradients in images are, of a layer that goes forward so."""
     moves = zip(*layer.geometry[1:], layer.kernel, layer.sides, strict=True)
-    fits = layer.geometry.stride == (1, 1) and all(p <= min(d * (k - 1), out) for p, d, k, out in moves)
-    return fits and (where == "always" or in_ieee())
+    return layer.geometry.stride == (1, 1) and all(p <= min(d * (k - 1), out) for p, d, k, out in moves)
 
 
 def in_ieee() -> bool:
@@ -48,59 +52,73 @@ def _on_cuda(layer: Found) -> bool:
     return images.device.type == "cuda" and images.dtype == torch.float32
 
 
+def pieces(layer: Found) -> int:
+    """Into how many parts S of the same size a batch is cut, each with products of its own."""
+    batch, (_, channels, *kernel) = len(layer.images.meta["val"]), layer.filters.meta["val"].shape
+    programs = ceil(layer.outs / _BLOCK) * ceil(channels * kernel[0] * kernel[1] / _BLOCK)
+    least = ceil(_PROGRAMS["ieee" if in_ieee() else "tf32"] / programs)
+    return next(parts for parts in range(min(least, batch), batch + 1) if batch % parts == 0)
+
+
 def patches(write: Writer, layer: Found) -> fx.Node:
-    """What filters meet [G, C * kh * kw, B * H' * W'], written down."""
-    images = write.of_lanes(layer.images, [1, 2, 0, 3, 4])
+    """What filters meet [G * S, C * kh * kw, B / S * H' * W'], written down."""
+    images = write.in_pieces(layer.images, pieces(layer), [2, 3, 0, 1, 4, 5])
     (high, wide), (below, beside) = layer.geometry.padding, layer.geometry.dilation
     if high or wide:
         images = write.call(_aten.constant_pad_nd.default, images, [wide, wide, high, high], 0.0)
-    for side, k, s, d in zip((3, 4), layer.kernel, layer.geometry.stride, (below, beside), strict=True):
+    for side, k, s, d in zip((4, 5), layer.kernel, layer.geometry.stride, (below, beside), strict=True):
         images = write.call(_aten.unfold.default, images, side, d * (k - 1) + 1, s)
     if below > 1:
-        images = write.call(_aten.slice.Tensor, images, 5, 0, 2**62, below)
+        images = write.call(_aten.slice.Tensor, images, 6, 0, 2**62, below)
     if beside > 1:
-        images = write.call(_aten.slice.Tensor, images, 6, 0, 2**62, beside)
-    lanes, channels, batch, *sides, rows, columns = images.meta["val"].shape
-    found = write.stored(write.call(_aten.permute.default, images, [0, 1, 5, 6, 2, 3, 4]))
-    return write.call(_aten.reshape.default, found, [lanes, channels * rows * columns, batch * sides[0] * sides[1]])
+        images = write.call(_aten.slice.Tensor, images, 7, 0, 2**62, beside)
+    lanes, channels, parts, batch, *sides, rows, columns = images.meta["val"].shape
+    found = write.stored(write.call(_aten.permute.default, images, [0, 2, 1, 6, 7, 3, 4, 5]))
+    shape = [lanes * parts, channels * rows * columns, batch * sides[0] * sides[1]]
+    return write.call(_aten.reshape.default, found, shape)
 
 
 def outputs(write: Writer, layer: Found, met: fx.Node) -> fx.Node:
     """Outputs [B, G * O, H', W']: filters [O, C * kh * kw] times the patches that they meet, by lane."""
-    batch, (lanes, inner, _) = len(layer.images.meta["val"]), met.meta["val"].shape
-    weights = write.call(_aten.reshape.default, layer.filters, [lanes, layer.outs, inner])
-    found = write.call(_aten.bmm.default, weights, met)
-    found = write.call(_aten.reshape.default, found, [lanes, layer.outs, batch, *layer.sides])
-    return write.together(write.call(_aten.permute.default, found, [0, 2, 1, 3, 4]))
+    found = write.call(_aten.bmm.default, _filters_of_pieces(write, layer), met)
+    shape = [layer.groups, pieces(layer), layer.outs, -1, *layer.sides]
+    return write.whole(write.call(_aten.reshape.default, found, shape))
 
 
 def by_lane(write: Writer, dy: fx.Node, layer: Found) -> fx.Node:
-    """Gradient in outputs as [G, O, B * H' * W'], written down."""
-    given = write.stored(write.of_lanes(dy, [1, 2, 0, 3, 4]))
-    return write.call(_aten.reshape.default, given, [layer.groups, layer.outs, -1])
+    """Gradient in outputs as [G * S, O, B / S * H' * W'], written down."""
+    given = write.stored(write.in_pieces(dy, pieces(layer), [2, 0, 3, 1, 4, 5]))
+    return write.call(_aten.reshape.default, given, [layer.groups * pieces(layer), layer.outs, -1])
 
 
 def filters_gradient(write: Writer, given: fx.Node, layer: Found, met: fx.Node) -> fx.Node:
-    """Gradient [G * O, C, kh, kw] in filters: that in outputs times the patches that the filters met."""
+    """Gradient [G * O, C, kh, kw] in filters: that in outputs times the patches that the filters met, and summed."""
     found = write.call(_aten.bmm.default, given, write.call(_aten.permute.default, met, [0, 2, 1]))
-    return write.call(_aten.reshape.default, found, [*layer.filters.meta["val"].shape])
+    found = write.call(_aten.reshape.default, found, [layer.groups, pieces(layer), layer.outs, -1])
+    parts = [write.call(_aten.select.int, found, 1, each) for each in range(pieces(layer))]
+    return write.call(_aten.reshape.default, write.summed(parts), [*layer.filters.meta["val"].shape])
 
 
 def images_gradient(write: Writer, given: fx.Node, layer: Found) -> fx.Node:
     """Gradient [B, G * C, H, W] in images: that in the patches, each number put where its pixel is, and summed."""
-    lanes, outs, kernel = layer.groups, layer.outs, layer.kernel
-    channels = layer.filters.meta["val"].shape[1]
-    batch, taps = len(layer.images.meta["val"]), kernel[0] * kernel[1]
-    weights = write.call(_aten.reshape.default, layer.filters, [lanes, outs, channels * taps])
-    weights = write.call(_aten.permute.default, weights, [0, 2, 1])
+    kernel, taps = layer.kernel, layer.kernel[0] * layer.kernel[1]
+    weights = write.call(_aten.permute.default, _filters_of_pieces(write, layer), [0, 2, 1])
     found = write.call(_aten.bmm.default, weights, given)
-    found = write.call(_aten.reshape.default, found, [lanes, channels, taps, batch, *layer.sides])
-    total: fx.Node | None = None
+    channels = layer.filters.meta["val"].shape[1]
+    shape = [layer.groups, pieces(layer), channels, taps, -1, *layer.sides]
+    found = write.call(_aten.reshape.default, found, shape)
+    parts = []
     for tap in range(taps):
         places = zip(divmod(tap, kernel[1]), *layer.geometry[1:], kernel, strict=True)
         (top, bottom), (left, right) = ((d * at - p, d * (k - 1 - at) - p) for at, p, d, k in places)
-        part = write.call(_aten.select.int, found, 2, tap)
-        part = write.call(_aten.constant_pad_nd.default, part, [left, right, top, bottom], 0.0)
-        total = part if total is None else write.call(_aten.add.Tensor, total, part)
-    assert total is not None
-    return write.together(write.call(_aten.permute.default, total, [0, 2, 1, 3, 4]))
+        part = write.call(_aten.select.int, found, 3, tap)
+        parts.append(write.call(_aten.constant_pad_nd.default, part, [left, right, top, bottom], 0.0))
+    return write.whole(write.summed(parts))
+
+
+def _filters_of_pieces(write: Writer, layer: Found) -> fx.Node:
+    """Filters [G * S, O, C * kh * kw], those of a lane for each of its pieces."""
+    lanes, parts = layer.groups, pieces(layer)
+    weights = write.call(_aten.reshape.default, layer.filters, [lanes, 1, layer.outs, -1])
+    weights = write.call(_aten.expand.default, weights, [lanes, parts, *weights.meta["val"].shape[2:]])
+    return write.call(_aten.reshape.default, write.stored(weights), [lanes * parts, layer.outs, -1])

@@ -88,21 +88,36 @@ class Writer:
         """A part in the order of its dimensions; a clone, so that what computes it writes it so."""
         return self.call(_aten.clone.default, part, memory_format=torch.contiguous_format)
 
-    def of_lanes(self, images: fx.Node, order: Sequence[int]) -> fx.Node:
-        """Images [B, G * C, H, W] as [B, G, C, H, W] in another order of dimensions."""
-        batch, channels, *sides = images.meta["val"].shape
-        split = self.call(_aten.reshape.default, images, [batch, self._groups, channels // self._groups, *sides])
-        return self.call(_aten.permute.default, split, [*order])
-
     def apart(self, images: fx.Node) -> fx.Node:
         """Images [B, G * C, H, W] as [G, B, C, H, W], one lane behind another in memory."""
-        return self.stored(self.of_lanes(images, [1, 0, 2, 3, 4]))
+        batch, channels, *sides = images.meta["val"].shape
+        split = self.call(_aten.reshape.default, images, [batch, self._groups, channels // self._groups, *sides])
+        return self.stored(self.call(_aten.permute.default, split, [1, 0, 2, 3, 4]))
 
     def together(self, images: fx.Node) -> fx.Node:
         """Images [G, B, C, H, W] as [B, G * C, H, W]."""
         groups, batch, channels, *sides = images.meta["val"].shape
         turned = self.call(_aten.permute.default, images, [1, 0, 2, 3, 4])
         return self.call(_aten.reshape.default, turned, [batch, groups * channels, *sides])
+
+    def in_pieces(self, images: fx.Node, pieces: int, order: Sequence[int]) -> fx.Node:
+        """Images [B, G * C, H, W] as [S, B / S, G, C, H, W] in another order of dimensions."""
+        batch, channels, *sides = images.meta["val"].shape
+        shape = [pieces, batch // pieces, self._groups, channels // self._groups, *sides]
+        return self.call(_aten.permute.default, self.call(_aten.reshape.default, images, shape), [*order])
+
+    def whole(self, images: fx.Node) -> fx.Node:
+        """Images [G, S, C, B / S, H, W] as [B, G * C, H, W]."""
+        groups, pieces, channels, batch, *sides = images.meta["val"].shape
+        turned = self.call(_aten.permute.default, images, [1, 3, 0, 2, 4, 5])
+        return self.call(_aten.reshape.default, turned, [pieces * batch, groups * channels, *sides])
+
+    def summed(self, parts: Sequence[fx.Node]) -> fx.Node:
+        """The sum of parts, in their order."""
+        total = parts[0]
+        for part in parts[1:]:
+            total = self.call(_aten.add.Tensor, total, part)
+        return total
 
     def filters(self, w: fx.Node) -> fx.Node:
         """Filters [G * O, C, kh, kw] as [G, O, C, kh, kw]."""

@@ -5,4 +5,4 @@ from __future__ import annotations
 from typing import Literal
 
 Augmentation = Literal["crop", "flip"]
-Convolution = Literal["auto", "cudnn", "products"]
+Convolution = Literal["auto", "cudnn"]

@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.func import grad, vmap
 from torch.utils._pytree import tree_map_only
 
-from fl_ddp.compiler.compilation import Products, compiled, layout, made_once
+from fl_ddp.compiler.compilation import compiled, layout, made_once
 from fl_ddp.engine.augmentation import augmented
 from fl_ddp.engine.choices import Augmentation, Convolution
 from fl_ddp.engine.samples import Normaliser
@@ -28,8 +28,6 @@ from fl_ddp.protocol import LANES, Batch, Leaves, Quadratic, Tensors, alike
 Given = TypeVar("Given")
 Split = dict[str, Tensor | Leaves]
 """Tensors by name, parameter vectors among them as leaves."""
-PRODUCTS: Mapping[Convolution, Products] = {"auto": "measured", "cudnn": "never", "products": "always"}
-"""Where a GPU's convolutions of lanes are matrix products."""
 
 
 class Objective(Hashable, Protocol):
@@ -78,9 +76,9 @@ class StepKind(NamedTuple):
     fixed: tuple[int, ...] = ()
 
     @property
-    def products(self) -> Products:
-        """Where convolutions are matrix products."""
-        return PRODUCTS[self.convolution]
+    def products(self) -> bool:
+        """Whether a GPU's convolutions are matrix products."""
+        return self.convolution == "auto"
 
 
 class Drawn(NamedTuple):
@@ -143,6 +141,21 @@ class Steps(NamedTuple):
 
 
 Step = Callable[[State, Drawn, Normaliser, Split, Split, Rates, Tensor | None], None]
+
+
+def joined(leaves: Leaves) -> Tensor:
+    """Leaves [G, ...] as vectors [G, V]."""
+    return torch.cat([leaf.reshape(len(leaf), -1) for leaf in leaves], 1)
+
+
+def as_leaves(tensors: Tensors, objective: Objective, width: int) -> Split:
+    """Parameter vectors among the tensors as contiguous leaves, all as objects of their own for the compiled step."""
+    return {
+        name: tuple(leaf.contiguous() for leaf in objective.leaves(t))
+        if t.is_floating_point() and t.shape[-1:] == (width,)
+        else t.contiguous().view_as(t)
+        for name, t in tensors.items()
+    }
 
 
 def _of_leaf(tensors: Mapping[str, Tensor | Leaves], leaf: int) -> Tensors:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from fl_ddp.convolutions.products import FEW_FILTERS, Products
+from fl_ddp.convolutions.products import FEW_FILTERS
 from fl_ddp.errors import ConfigError
 from fl_ddp.guards.allocations import AtMost, NewBytes
 from fl_ddp.host.device_errors import out_of_memory
@@ -82,14 +82,14 @@ def _too_large(name: str, options: Mapping[str, object], asked: int, device: tor
     return ConfigError("--model", f"{name}{f' with {sizes}' if sizes else ''} {needs}", "a smaller one")
 
 
-def activation_bytes(module: nn.Module, example: Tensor, products: Products = "never") -> int:
+def activation_bytes(module: nn.Module, example: Tensor, products: bool = False) -> int:
     """What one input leaves behind on its way through a module; 0 of one that cannot be a model, which others tell.
 
     Args:
         module: still on the host.
         example: [1, ...] the input.
-        products: where a GPU makes convolutions of patches: on all ways they lie there, and those of one layer's
-            gradient beside them; elsewhere one layer's at a time.
+        products: whether a GPU makes convolutions of patches, which then lie there, and those of one layer's gradient
+            beside them.
     """
     if any(nn.parameter.is_lazy(p) for p in module.parameters()):
         return 0
@@ -101,9 +101,8 @@ def activation_bytes(module: nn.Module, example: Tensor, products: Products = "n
         return 0
     finally:
         module.train(trains)
-    patches = [size for filters, size in new.patches if filters >= FEW_FILTERS and products != "never"]
-    kept = sum(patches) if products == "always" else 0
-    return int(new.count + kept + max(patches, default=0))
+    patches = [size for filters, size in new.patches if filters >= FEW_FILTERS and products]
+    return int(new.count + sum(patches) + max(patches, default=0))
 
 
 def need(theta: Tensor, slots: int, activations: int, remembered: Tensors, data: int) -> Need:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
+import torch
 from torch import Tensor, nn
 
 from fl_ddp.errors import ConfigError
@@ -28,6 +29,8 @@ class MaxPool(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Pool x [B, channels, height, width]."""
+        if x.is_cuda and not torch.is_grad_enabled():  # the same numbers; without a compiler the quickest way to them
+            return nn.functional.max_pool2d(x, self.size)
         height, width = x.shape[-2] // self.size, x.shape[-1] // self.size
         x = x[..., : height * self.size, : width * self.size]
         return x.reshape(*x.shape[:-2], height, self.size, width, self.size).amax((-3, -1))

@@ -56,7 +56,7 @@ _GroupBins = Callable[[Tensor, Tensor, Tensor | None, Tensor | None], tuple[Tens
 @made_once
 def _compiled(layout: Hashable) -> _GroupBins:
     """Compiled for summands of this layout."""
-    return compiled(_group_bins, "the exact sum", half_vectors=True)
+    return compiled(_group_bins, "the exact sum", half_vectors=True, few_summands=True)
 
 
 class _Sum(NamedTuple):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import get_args
-
 import pytest
 import torch
 from lane_graphs import called, traced
@@ -14,7 +12,8 @@ from torch.nn import functional as F
 
 from fl_ddp.convolutions import choice, products
 from fl_ddp.convolutions.choice import ChooseForms
-from fl_ddp.convolutions.products import Products
+from fl_ddp.convolutions.forms import Geometry
+from fl_ddp.convolutions.writing import Found
 from fl_ddp.host.arithmetic import repeatable
 
 aten = torch.ops.aten
@@ -37,19 +36,18 @@ def left(module: fx.GraphModule) -> tuple[int, list[list[bool]]]:
     return len(forward), [node.args[-1][:2] for node in back]
 
 
-@pytest.mark.parametrize("where", ["measured", "always"])
+@pytest.mark.parametrize("parts", [1, 2, 6])
 @pytest.mark.parametrize("name", LAYERS)
-def test_the_numbers_are_those_of_convolutions(name: str, where: Products, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_numbers_are_those_of_convolutions(name: str, parts: int, monkeypatch: pytest.MonkeyPatch) -> None:
     layer, back = LAYERS[name]
     monkeypatch.setattr(choice, "_is_slow_on_a_cpu", lambda _: False)
     monkeypatch.setattr(products, "_on_cuda", lambda _: True)
-    monkeypatch.setattr(products, "in_ieee", lambda: where == "measured")
-    module, given = traced(layer, (layer.in_channels, 7, 9))
+    monkeypatch.setattr(products, "pieces", lambda _: parts)
+    module, given = traced(layer, (layer.in_channels, 7, 9), batch=6)
     before = module(*given)
-    ChooseForms(where)(module.graph)
+    ChooseForms()(module.graph)
     module.recompile()
-    ways = [not back, where == "measured"]
-    assert left(module) == (0, [ways] if any(ways) else [])
+    assert left(module) == (0, [] if back else [[True, False]])
     torch.testing.assert_close(module(*given), before, rtol=1e-11, atol=1e-11)
 
 
@@ -84,26 +82,38 @@ BOTH = [[True, True]]
 @pytest.mark.parametrize("tf32", [False, True])
 def test_a_gpus_convolutions_are_products_where_these_are_faster(tf32: bool) -> None:
     with repeatable("cuda", tf32=tf32):
-        assert on_cuda(ChooseForms()) == (0, [[tf32, True]])
+        assert on_cuda(ChooseForms()) == (0, [])
         assert on_cuda(ChooseForms(), outs=7) == (1, BOTH)
         assert on_cuda(ChooseForms(), torch.bfloat16) == (1, BOTH)
-        assert on_cuda(ChooseForms(), outs=64, side=200) == (0, [[tf32, True]])
+        assert on_cuda(ChooseForms(), outs=64, side=200) == (0, [])
         assert on_cuda(ChooseForms(), outs=64, side=300) == (1, BOTH)
+        assert on_cuda(ChooseForms(products=False)) == (1, BOTH)
 
 
-@pytest.mark.parametrize("tf32", [False, True])
-def test_they_are_products_on_all_ways_or_nowhere_if_asked(tf32: bool) -> None:
-    with repeatable("cuda", tf32=tf32):
-        assert on_cuda(ChooseForms("always")) == (0, [])
-        assert on_cuda(ChooseForms("always"), outs=64, side=300) == (1, BOTH), "none that is large"
-        assert on_cuda(ChooseForms("never")) == (1, BOTH)
+@pytest.mark.parametrize(
+    ("outs", "channels", "batch", "ieee", "tf32"),
+    [(32, 3, 10, 10, 5), (64, 32, 10, 2, 1), (64, 32, 7, 7, 1), (32, 3, 7, 7, 7), (32, 3, 2, 2, 2), (64, 128, 9, 1, 1)],
+)
+def test_a_batch_is_cut_where_a_lane_has_few_filters(
+    outs: int, channels: int, batch: int, ieee: int, tf32: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graph = fx.Graph()
+    images, filters = graph.placeholder("images"), graph.placeholder("filters")
+    images.meta["val"], filters.meta["val"] = (
+        torch.empty(batch, 2 * channels, 5, 5),
+        torch.empty(2 * outs, channels, 3, 3),
+    )
+    layer = Found(images, filters, Geometry((1, 1), (0, 0), (1, 1)), 2)
+    for precise, parts in ((True, ieee), (False, tf32)):
+        monkeypatch.setattr(products, "in_ieee", lambda precise=precise: precise)
+        assert products.pieces(layer) == parts
 
 
 @pytest.mark.parametrize("first", [True, False])
 def test_patches_of_outputs_are_those_of_filters_where_they_come_first(first: bool) -> None:
     with repeatable("cuda", tf32=True):
         module = lanes_on_cuda(torch.float32, 8, 8, forward_first=first)
-        ChooseForms("always")(module.graph)
+        ChooseForms()(module.graph)
     unfolded = module.graph.find_nodes(op="call_function", target=aten.unfold.default)
     assert len(unfolded) == (2 if first else 4), "in two directions, once or twice"
 
@@ -112,5 +122,5 @@ def test_the_compilers_cache_tells_what_makes_other_graphs_apart() -> None:
     found = set()
     for tf32 in (False, True):
         with repeatable("cuda", tf32=tf32):
-            found |= {ChooseForms(where).uuid() for where in get_args(Products)}
-    assert len(found) == 6
+            found |= {ChooseForms(products).uuid() for products in (False, True)}
+    assert len(found) == 4

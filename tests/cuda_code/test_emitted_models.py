@@ -30,12 +30,8 @@ def test_recorded_step_is_as_repeatable_and_finds_its_samples_in_few_launches(na
 
 
 @pytest.mark.parametrize("name", CONVOLVED)
-def test_convolutions_can_be_products_on_all_ways(name: str) -> None:
-    some, every = seen_apart(name, "step"), seen_apart(name, "products")
-    assert every.convolutions == 0 < some.convolutions
-    assert every.numbers.launches < some.numbers.launches
-    assert every.numbers.launches <= 30
-    check(name, "products", every)
+def test_convolutions_are_products_on_all_ways(name: str) -> None:
+    assert seen_apart(name, "step").convolutions == 0
 
 
 def test_what_is_fixed_has_no_gradient_and_is_not_written() -> None:

@@ -29,7 +29,7 @@ def errors() -> dict[str, float]:
     """Of the kernel in Triton's interpreter beside a CPU in float64, by case, and beside itself in other company."""
     paths = os.pathsep.join([str(SUPPORT), str(SUPPORT / "devices"), str(SUPPORT.parents[1])])
     environment = os.environ | {"TRITON_INTERPRET": "1", "PYTHONPATH": paths}
-    command = [sys.executable, str(SUPPORT / "devices" / "interpreted_products.py")]
+    command = [sys.executable, str(SUPPORT / "interpreted" / "interpreted_products.py")]
     done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True)
     found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
     return found

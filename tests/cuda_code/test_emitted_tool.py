@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from importlib.util import find_spec
+from unittest import mock
 
 import pytest
 import torch
@@ -14,6 +15,7 @@ from torch.func import grad
 from torch.nn import functional as F
 
 from fl_ddp.compiler.compilation import compiled
+from fl_ddp.ranks import exact_sum
 
 pytestmark = [
     pytest.mark.cuda_code,
@@ -114,3 +116,21 @@ def test_a_parameter_that_is_read_behind_its_writing_is_seen(written: str) -> No
     begin = next(i for i, line in enumerate(lines) if ".run(" in line or "extern_kernels" in line)
     lines.insert(begin, lines.pop(at))
     assert replace(code, text=head + "\n".join(lines)).late_reads
+
+
+@pytest.mark.parametrize("lanes", [10, 25, 50])
+def test_a_cohorts_sums_are_made_side_by_side(lanes: int) -> None:
+    """By blocks of numbers: with few summands each, one of its own would leave most of its threads idle."""
+    with mock.patch.object(exact_sum, "compiled") as compiles:
+        exact_sum._compiled(("of this test", lanes))
+    (function, what), options = compiles.call_args
+
+    def sums(high: Tensor, low: Tensor, *given: Tensor) -> None:
+        for out, found in zip((high, low), function(*given), strict=False):
+            out.copy_(found)
+
+    out, numbers = torch.zeros(10**6, dtype=torch.float64), torch.zeros(lanes, 10**6)
+    given = out, out.clone(), torch.ones(lanes), numbers, numbers[0].clone(), torch.ones(lanes, 1)
+    blocks = emitted(lambda: compiled(sums, what, **options)(*given)).blocks()
+    (of_lanes,) = (block for name, block in blocks.items() if "amax" not in name)
+    assert of_lanes >= 8

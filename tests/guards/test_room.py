@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import get_args
 
 import pytest
 import torch
 from torch import nn
 
-from fl_ddp.convolutions.products import Products
 from fl_ddp.errors import ConfigError
 from fl_ddp.guards import room
 from fl_ddp.guards.room import Need, activation_bytes, lanes_with_room, memory_of, need, with_room
@@ -76,9 +74,10 @@ def test_patches_of_convolutions_are_a_samples_too(groups: int) -> None:
     """A GPU writes them down to multiply them, and may keep them for the way back."""
     layers = nn.Sequential(nn.Conv2d(2, 16, 3, groups=groups), nn.Conv2d(16, 8, (1, 2), stride=2))
     stays, patches = 16 * 6 * 8 + 8 * 3 * 4, [6 * 8 * 2 * 3 * 3, 3 * 4 * 16 * 1 * 2]
-    more = {"never": 0, "measured": max(patches), "always": sum(patches) + max(patches)}
-    for products in get_args(Products):
-        assert activation_bytes(layers, torch.zeros(1, 2, 8, 10), products) == 4 * (stays + more[products])
+    more = sum(patches) + max(patches)
+    for products in (False, True):
+        found = activation_bytes(layers, torch.zeros(1, 2, 8, 10), products=products)
+        assert found == 4 * (stays + products * more)
 
 
 @pytest.mark.parametrize(
@@ -92,7 +91,7 @@ def test_patches_of_convolutions_are_a_samples_too(groups: int) -> None:
 )
 def test_what_is_no_product_has_no_patches(layer: nn.Module, shape: tuple[int, ...]) -> None:
     x = torch.zeros(1, *shape)
-    assert activation_bytes(layer, x, "always") == layer(x).nbytes
+    assert activation_bytes(layer, x, products=True) == layer(x).nbytes
 
 
 def test_what_cannot_be_a_model_is_left_for_others_to_tell() -> None:

@@ -105,13 +105,20 @@ class Emitted:
 
     def configurations(self) -> dict[str, int]:
         """Number of configurations that would be timed against each other, by reduction kernel."""
+        return {name: len(found) for name, found in self._configurations().items()}
+
+    def blocks(self) -> dict[str, int]:
+        """Numbers that a block of threads gives, by reduction kernel; of several configurations the least."""
+        return {name: min(each.kwargs["XBLOCK"] for each in found) for name, found in self._configurations().items()}
+
+    def _configurations(self) -> dict[str, list[Any]]:
         from torch._inductor.codecache import PyCodeCache
 
-        found: dict[str, int] = {}
+        found: dict[str, list[Any]] = {}
         with h200():
             for name, source in self.kernels.items():
                 if re.search(r"@triton_heuristics\.\w*reduction\(", source):
-                    found[name] = len(getattr(PyCodeCache.load(source), name).configs)
+                    found[name] = getattr(PyCodeCache.load(source), name).configs
         return found
 
 

@@ -25,7 +25,6 @@ from torch import nn
 from fl_ddp.compiler import compilation
 from fl_ddp.convolutions import products
 from fl_ddp.engine import stacks
-from fl_ddp.engine.choices import Convolution
 from fl_ddp.engine.graphed import Recordings
 from fl_ddp.engine.group import Group, Workplace
 from fl_ddp.engine.plan import Plan
@@ -81,7 +80,7 @@ RECORDED = ("MLP", "PflCNN", "CharLSTM")
 
 
 CONVOLVED = ("PflCNN",)
-"""Models whose step is looked at with products on all ways of its convolutions."""
+"""Models whose layers are all neither narrow nor large."""
 
 
 class Numbers(NamedTuple):
@@ -98,11 +97,9 @@ def of_step(
     deterministic: bool = True,
     head_alone: bool = False,
     recorded: bool = False,
-    convolution: Convolution = "auto",
 ) -> Emitted:
     """The local step of a model under FedAvg; a recurrent layer is one call, whose own launches are not seen."""
     model, group = _federation(MODELS[name], BATCH)
-    group.workplace = replace(group.workplace, convolution=convolution)
     fixed = model.body if head_alone else ()
     if recorded:
         group.workplace = replace(group.workplace, recordings=Recordings(_run))
@@ -186,12 +183,11 @@ class Seen(NamedTuple):
 
 
 def seen(name: str, what: str) -> Seen:
-    """What is to be seen in a model's "step", so "recorded", of its "head" alone, by "products" alone, or "fisher"."""
+    """What is to be seen in a model's "step", so "recorded", of its "head" alone, or "fisher"."""
     if what == "fisher":
         code = of_fisher(name)
     else:
-        convolution: Convolution = "products" if what == "products" else "auto"
-        code = of_step(name, head_alone=what == "head", recorded=what == "recorded", convolution=convolution)
+        code = of_step(name, head_alone=what == "head", recorded=what == "recorded")
     configurations = set(code.configurations().values())
     convolutions = sum(number for call, number in code.launches.items() if "convolution" in call)
     return Seen(code.atomics, code.late_reads, configurations, code.fuses, code.hashes, convolutions, numbers(code))
@@ -219,7 +215,7 @@ def main(names: list[str]) -> None:
     """Write the numbers of some models, or all."""
     found = {model: {what: list(n) for what, n in each.items()} for model, each in kept().items()}
     for name in names or MODELS:
-        more = [what for what, those in (("recorded", RECORDED), ("products", CONVOLVED)) if name in those]
+        more = ["recorded"] if name in RECORDED else []
         found[name] = {what: list(seen_apart(name, what).numbers) for what in ("step", *more, "fisher")}
         print(name, found[name], flush=True)
         stored = json.loads(FILE.read_text()) if FILE.exists() else {}

@@ -24,10 +24,12 @@ def gradients(layer: nn.Module) -> Callable[[dict[str, Tensor], Tensor], tuple[d
     return vmap(grad(loss, argnums=(0, 1)))
 
 
-def traced(layer: nn.Module, shape: tuple[int, ...]) -> tuple[fx.GraphModule, tuple[dict[str, Tensor], Tensor]]:
+def traced(
+    layer: nn.Module, shape: tuple[int, ...], batch: int = B
+) -> tuple[fx.GraphModule, tuple[dict[str, Tensor], Tensor]]:
     """The graph of a layer's gradients, and what to give it."""
     own = {name: torch.randn(G, *p.shape, dtype=torch.float64) for name, p in layer.named_parameters()}
-    x = torch.randn(G, B, *shape, dtype=torch.float64)
+    x = torch.randn(G, batch, *shape, dtype=torch.float64)
     return make_fx(gradients(layer), tracing_mode="fake")(own, x), (own, x)
 
 

@@ -1,6 +1,6 @@
 """A Fisher pass whose products are a GPU's kernel, in Triton's interpreter, beside a CPU's in float64; one JSON line.
 
-`TRITON_INTERPRET=1 python tests/support/devices/interpreted_products.py`; Triton reads the variable when imported.
+`TRITON_INTERPRET=1 python tests/support/interpreted/interpreted_products.py`; Triton reads the variable when imported.
 """
 
 from __future__ import annotations
