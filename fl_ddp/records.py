@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -84,6 +84,9 @@ class Records:
         watched = ranks.share("yes" if callbacks else "")  # rank 0 alone may have been given callbacks
         self._may_end_early = bool(watched or config.stop_at or config.patience)
         self._asked_to_stop = False
+        # a GPU computes the next round meanwhile; but what is written may end the run
+        self._late = ranks.device.type != "cpu" and not self._may_end_early
+        self._unwritten: Callable[[], None] | None = None
         self._files: RunFiles | None = None
         self._folder = ranks.together(self._lock)
         try:
@@ -103,6 +106,7 @@ class Records:
     def release(self) -> None:
         """Let another run, of this process or another, go on in the folder; a second call does nothing."""
         try:
+            self.write()
             if self._files:
                 self._files.close()
         finally:
@@ -127,23 +131,39 @@ class Records:
             write_text(self.path / FAILURE, f"{why}\n")
 
     def round(self, record: Record, scores: Scores | None, clients: OfClients, theta: Tensor) -> None:
-        """Add a finished round; rank 0 alone does something, and may raise.
+        """Add a finished round; on a GPU it is written by the next write(), which comes before any other is added.
 
         Args:
             record: of the round.
             scores: of the global model, where it was evaluated.
             clients: what it leaves of its clients.
             theta: [P] of the server after it.
-
-        Raises:
-            RunError: it cannot be written.
         """
+        self.write()
         self.scores = scores or self.scores
         if self._files:
-            self._files.round(record, clients, scores.of_tasks if scores else ())
-            weights = partial(self._federation.model.state_dict, theta)
-            self._asked_to_stop = any_asks_to_stop(self._callbacks, record, weights)
-            self._files.commits.hear()
+            of_tasks = scores.of_tasks if scores else ()
+            self._unwritten = partial(self._write, self._files, record, clients, of_tasks, theta)
+        if not self._late:
+            self.write()
+
+    def write(self) -> None:
+        """Write the round that is not yet written; rank 0 alone does something, whose error the next round tells."""
+        write, self._unwritten = self._unwritten, None
+        try:
+            if write:
+                write()
+        except Exception as error:
+            self._ranks.tell_later(error)
+
+    def _write(
+        self, files: RunFiles, record: Record, clients: OfClients, of_tasks: Sequence[float], theta: Tensor
+    ) -> None:
+        files.round(record, clients, of_tasks)
+        self._asked_to_stop = any_asks_to_stop(
+            self._callbacks, record, partial(self._federation.model.state_dict, theta)
+        )
+        files.commits.hear()
 
     def ends_early(self) -> bool:
         """Whether the run ends before its last round; rank 0 decides for all."""
@@ -168,6 +188,7 @@ class Records:
         Raises:
             RunError: it, or the one before, cannot be written; older checkpoints are untouched.
         """
+        self.write()
         if wait:
             self.settle()
         if finished != self._begun:
@@ -212,6 +233,7 @@ class Records:
         Raises:
             RunError: they cannot be written.
         """
+        self.write()
         files = self._files
         stopped, scores = self.stopped, self.scores
         return self._ranks.together(lambda: files.finish(finished, theta, scores, seconds, stopped) if files else {})

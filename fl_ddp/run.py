@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 
@@ -102,7 +102,8 @@ def run(
                 return records.done
             with one_torch_thread(ranks.device.type):
                 simulation = Simulation(config, ranks, stop, federation, records)
-                with _drift_told_once(ranks), _saved_whatever_comes(simulation, ranks, records, config.loss):
+                helped = partial(_with_way_out, federation.method, config.loss, records)
+                with _drift_told_once(ranks), _saved_whatever_comes(simulation, ranks, records, helped):
                     for _ in simulation.rounds():
                         pass
                     if records.stopped:
@@ -168,8 +169,10 @@ def _drift_told_once(ranks: Ranks) -> Iterator[None]:
 
 
 @contextmanager
-def _saved_whatever_comes(simulation: Simulation, ranks: Ranks, records: Records, loss: str) -> Iterator[None]:
-    """Save what was finished before a stop or an error of the block."""
+def _saved_whatever_comes(
+    simulation: Simulation, ranks: Ranks, records: Records, helped: Callable[[Exception], Exception | None]
+) -> Iterator[None]:
+    """Save what was finished before a stop or an error of the block, which is told with what may help."""
     try:
         yield
     except (RankLostError, StatesDifferError):
@@ -192,17 +195,19 @@ def _saved_whatever_comes(simulation: Simulation, ranks: Ranks, records: Records
         except Exception:
             pass  # what came first is told, with what is saved
         records.settle()
-        ranks.agree(_with_way_out(told or error, simulation, records, loss))
+        ranks.agree(helped(told or error))
         raise
 
 
-def _with_way_out(error: Exception, simulation: Simulation, records: Records, loss: str) -> Exception | None:
+def _with_way_out(method: object, loss: str, records: Records, error: Exception) -> Exception | None:
     """An error of this rank with what may help; nothing where the error is another rank's."""
     if isinstance(error, ElsewhereError):
         return None
     if not isinstance(error, RunError):
         return error
-    if isinstance(error, DivergedError) and simulation.could_step_proximally:
+    # local steps follow the gradient of a prior that the method can also solve, which never diverges
+    explicit = getattr(method, "penalty_step", "") == "explicit" and getattr(method, "lam", 1.0) > 0
+    if isinstance(error, DivergedError) and explicit:
         error = error.saying_more(", so does --method.penalty_step proximal")
     if isinstance(error, DivergedError) and loss == "mse":
         error = error.saying_more(", so do targets scaled to about 1 (--loss mse)")

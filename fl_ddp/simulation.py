@@ -65,6 +65,7 @@ class Simulation:
             self._remembered = self._hooks.remembered(method.init_client())
         memory = federation.first_memory(self._remembered)
         own = len(range(ranks.index, config.clients, ranks.size))
+        self._coming: Tensors | None = None
         self._memory = ClientMemory(memory, ranks.device, start.memory if start else None, own)
         self._lineup = self._lined_up()
         self._exchange = Exchange(config, ranks, stop, self._hooks, self._watch, records.lanes)
@@ -83,12 +84,6 @@ class Simulation:
         self._lineup.enter(index)
         self._evaluation = Evaluation(self._federation, self._lineup.world, self._ranks, self._hooks)
 
-    @property
-    def could_step_proximally(self) -> bool:
-        """Whether local steps follow the gradient of a prior that the method can also solve, which never diverges."""
-        method = self._federation.method
-        return getattr(method, "penalty_step", "") == "explicit" and getattr(method, "lam", 1.0) > 0
-
     def rounds(self) -> Iterator[int]:
         """All rounds that are left, then agree that all is well; gives the number of finished rounds after each."""
         config = self._config
@@ -106,13 +101,12 @@ class Simulation:
                 self._skip(index)
                 yield self.finished
                 continue
-            due, looks = self._due(index, config.eval_every), self._due(index, config.forgetting_every)
+            due, looks = self._due(index)
             hands = self._lineup.hands(ids, index)
             server = self._measured(index)
             initial = self._before_training(index, ids, server) if due and self._evaluation.any_own else Received()
-            train = partial(self._train, index, server, due, looks)
-            work = Work("client_update", f"round {index + 1}, client", ids, train, kind=("cohort", due, looks))
-            readings = Readings(self._ranks.device.type, partial(self._lineup.prepare, index + 1))
+            work = self._work(index, ids, server)
+            readings = Readings(self._ranks.device.type, partial(self._meanwhile, index))
             done = self._exchange.sum(hands[self._ranks.index], work, server, readings)
             others = self._others_tested(index, ids, server, done.total, readings) if due else None
             # what local training then makes of its accuracy on each class
@@ -131,12 +125,26 @@ class Simulation:
             yield self.finished
         self._ranks.agree(None)
 
+    def _work(self, index: int, ids: Indices, server: Tensors) -> Work:
+        """What a round's clients do."""
+        due, looks = self._due(index)
+        train = partial(self._train, index, server, due, looks)
+        return Work("client_update", f"round {index + 1}, client", ids, train, kind=("cohort", due, looks))
+
+    def _meanwhile(self, index: int) -> None:
+        """While the host waits for a round, let the GPU go on with the next one, and write down the one before."""
+        ahead, coming, method = self._lineup.prepare(index + 1), self._coming, self._federation.method
+        tests = any((*self._due(index), *self._due(index + 1)))
+        if ahead and coming and not tests and not self._memory.initial and not method.measures(index + 1):
+            self._exchange.begin(ahead.hands[self._ranks.index], self._work(index + 1, ahead.ids, coming))
+        self._records.write()
+
     def _finish(self, index: int, server: Tensors, kept: Sequence[Kept] = ()) -> None:
         """Count a round that nothing is left of but to write it down, and keep what its clients remember of it."""
         with self._watch.phase("server"):
             for group in kept:
                 self._memory.put(group.clients, group.memory)
-        self.server, self.finished = server, index + 1
+        self.server, self.finished, self._coming = server, index + 1, None
         self._stop.nothing_to_save = False
 
     def _end(self, record: Record, scores: Scores | None, clients: OfClients) -> None:
@@ -150,7 +158,7 @@ class Simulation:
         server = self._measured(index)
         traffic = self._traffic(index, server, 0)
         after = self._sound(Made(index + 1, "end_of_task"), partial(self._task_ended, index, server))
-        scores = self._evaluated(index + 1, after) if self._due(index, self._config.eval_every) else None
+        scores = self._evaluated(index + 1, after) if self._due(index)[0] else None
         self._finish(index, after)
         self._end(Record(self.finished, 0, traffic.up, traffic.down, 0.0), scores, OfClients())
 
@@ -162,10 +170,15 @@ class Simulation:
         down = len(receiving(index)) * sent + once * worlds.newcomers(index) + worlds.given_bytes(index)
         return Traffic(up, down)
 
-    def _due(self, index: int, every: int) -> bool:
-        """Whether what takes place every so many rounds, and in the last of a task, does in this one; 0 is never."""
+    def _due(self, index: int) -> tuple[bool, bool]:
+        """Whether models are tested in a round, and clients' own ones by class: every so often, and in a task's last.
+
+        An interval of 0 is never.
+        """
         last = index + 1 == self._config.rounds or self._federation.stream.ends_task(index)
-        return every > 0 and (last or (index + 1) % every == 0)
+        every = self._config.eval_every, self._config.forgetting_every
+        due, looks = (each > 0 and (last or (index + 1) % each == 0) for each in every)
+        return due, looks
 
     def seconds_since_record(self) -> dict[str, float]:
         """Seconds by phase that no round's record holds: the last checkpoint's."""
@@ -188,7 +201,7 @@ class Simulation:
     def _end_early(self) -> None:
         """Save the last finished round, and evaluate it if the newest evaluation is of another."""
         self.save()
-        if self._records.scores is None or not self._due(self.finished - 1, self._config.eval_every):
+        if self._records.scores is None or not self._due(self.finished - 1)[0]:
             self._look_again()
 
     def _measured(self, index: int) -> Tensors:
@@ -333,7 +346,8 @@ class Simulation:
         now = statistics.now(server, total, index)  # before the update, which may write into its sums
         state = self._hooks.keyed_state("server_update", "info.key", update, server, total, info)
         state = finite(statistics.put(state, now), index, readings)
-        return self._task_ended(index, self._server_trained(index, state, total, info, readings), readings)
+        self._coming = self._task_ended(index, self._server_trained(index, state, total, info, readings), readings)
+        return self._coming
 
     def _server_trained(self, index: int, state: Tensors, total: Total, info: Info, readings: Readings) -> Tensors:
         method = self._federation.method
@@ -381,9 +395,5 @@ class Simulation:
             return self._ranks.under(guard, partial(look, self._evaluation, *given))
 
     def _record(self, record: Record, scores: Scores | None, clients: OfClients) -> None:
-        """Write down a round; an error of rank 0's disk is agreed upon with the next round's."""
-        try:
-            record = replace(scores.told(record) if scores else record, seconds=self._watch.lap(), wall=time.time())
-            self._records.round(record, scores, clients, self.server["theta"])
-        except Exception as error:
-            self._ranks.tell_later(error)
+        record = replace(scores.told(record) if scores else record, seconds=self._watch.lap(), wall=time.time())
+        self._records.round(record, scores, clients, self.server["theta"])

@@ -11,7 +11,7 @@ from collections.abc import Callable, Hashable, Iterator
 from contextlib import suppress
 from functools import cache, partial
 from threading import Lock
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
@@ -19,7 +19,7 @@ from torch.utils._pytree import tree_map_only
 
 from fl_ddp.compiler.compilation import compiled, layout, made_once
 from fl_ddp.engine.samples import Samples
-from fl_ddp.engine.step import Drawn, Objective, StepKind, Steps, Training, local_step
+from fl_ddp.engine.step import Drawn, Objective, State, StepKind, Steps, Training, local_step
 from fl_ddp.errors import first_line
 
 ROWS = 64
@@ -29,6 +29,8 @@ MOST = 4
 
 Record = Callable[[Callable[[], None]], Callable[[], object]]
 """Makes of a function of tensors that stay where they are what does the same to them again."""
+
+Ended = TypeVar("Ended")
 
 _log = logging.getLogger(__name__)
 
@@ -102,8 +104,8 @@ class Recording:
         self._again = record(once)
         self.failed = self._again is once
 
-    def run(self, training: Training, steps: Steps, check: Callable[[], None]) -> None:
-        """Take all steps of a training, whose state is written at the end, with a check before each."""
+    def run(self, training: Training, steps: Steps, check: Callable[[], None]) -> State:
+        """Take all steps of a training, with a check before each; gives its state, which lasts until the next one."""
         _copy(self._training, training)
         self._ready.number.zero_()
         for first in range(0, len(steps.rows), ROWS):
@@ -113,7 +115,8 @@ class Recording:
             for _ in range(min(ROWS, len(steps.rows) - first)):
                 check()
                 self._again()
-        _copy(training.state, self._training.state)
+        state: State = self._training.state
+        return state
 
 
 class Recordings:
@@ -139,8 +142,9 @@ class Recordings:
         steps: Steps,
         samples: Samples,
         check: Callable[[], None],
-    ) -> bool:
-        """Take all steps of a training; False, and nothing is done, where its steps cannot be recorded.
+        end: Callable[[State], Ended],
+    ) -> Ended | None:
+        """Take all steps of a training; None, and nothing is done, where its steps cannot be recorded.
 
         Args:
             objective: loss and its changes.
@@ -149,14 +153,13 @@ class Recordings:
             steps: what each of them is given.
             samples: that stay where they are.
             check: called before each step.
+            end: makes something else of the state, whose tensors are not the training's.
         """
         shapes = tuple(None if part is None else (part.shape[1:], part.dtype) for part in steps)
         key = (objective, kind, layout(training), shapes, layout(samples))
         with self._lock:
             made = self._recorded(key, objective, kind, training, steps, samples)
-            if made is not None:
-                made.run(training, steps, check)
-        return made is not None
+            return None if made is None else end(made.run(training, steps, check))
 
     def _recorded(
         self, key: Hashable, objective: Objective, kind: StepKind, training: Training, steps: Steps, samples: Samples

@@ -20,7 +20,19 @@ from fl_ddp.engine.plan import Plan
 from fl_ddp.engine.samples import Samples
 from fl_ddp.engine.seeds import Keys, Purpose, keys, noise_key, shuffled
 from fl_ddp.engine.stacks import Stack, stacks
-from fl_ddp.engine.step import Drawn, Objective, Split, State, StepKind, Steps, Training, Walk, local_step, try_step
+from fl_ddp.engine.step import (
+    Drawn,
+    Objective,
+    State,
+    StepKind,
+    Steps,
+    Training,
+    Walk,
+    as_leaves,
+    joined,
+    local_step,
+    try_step,
+)
 from fl_ddp.engine.transfer import upload, upload_all
 from fl_ddp.errors import ConfigError
 from fl_ddp.guards.padding import is_unseen
@@ -191,7 +203,7 @@ class Group:
         Raises:
             ValueError: what is fixed are no leaves, or all.
         """
-        work, plan = self.workplace, plan or self.plan
+        work, plan, normaliser = self.workplace, plan or self.plan, self.workplace.samples.normaliser
         order = keys(self._keys, Purpose.AGAIN, draw) if draw else self._keys
         earlier, statistics = (None, None) if draw else (self.carried.optimizer, self.carried.statistics)
         kind = _kind(plan, work, fixed, goes_on=earlier is not None)
@@ -206,31 +218,34 @@ class Group:
         rates = Rates(*map(self._scalar, (plan.lr, plan.momentum, plan.weight_decay, plan.clip_norm or 0.0)))
         if plan.lr_factor is not None:
             rates = rates._replace(lr=self._up(plan.lr * plan.lr_factor))
-        received, remembered = (_split(each, objective, start.shape[-1]) for each in (server, memory))
+        received, remembered = (as_leaves(each, objective, start.shape[-1]) for each in (server, memory))
         training = Training(state, received, remembered, rates, work.allowed)
         ready = self._ready if self._ready and self._ready[0] is plan and not draw else None
         steps = ready[1] if ready else self._planned(plan, order)
         for drawn in islice(self._draws(steps), is_unseen(objective)):
             at_first = rates if steps.lr is None else rates._replace(lr=steps.lr[0])
-            try_step(objective, kind, training._replace(rates=at_first), drawn, work.samples.normaliser)
-        step = ByLayout(partial(local_step, objective, kind))
+            try_step(objective, kind, training._replace(rates=at_first), drawn, normaliser)
+        asked, step = (objective, kind, training), ByLayout(partial(local_step, objective, kind))
+
+        def ended(state: State) -> Trained:
+            """What is kept of where training ends, in tensors of its own."""
+            if earlier is not None:
+                after = {name: joined(leaves) for name, leaves in state.walk.optimizer.items()}
+                self.carried.optimizer = after | {STEPS: earlier[STEPS] + number.to(earlier[STEPS])}
+            traces = {name: joined(leaves) for name, leaves in state.walk.trace.items()}
+            return Trained(joined(state.walk.theta), state.loss / number.clamp_min(1), traces)
+
         with torch.no_grad():
-            done = work.recordings and work.recordings.train(objective, kind, training, steps, work.samples, work.check)
-            if work.loops and not done:
-                alike = self._stacks(steps, alike=True)
-                done = work.loops.train(
-                    objective, kind, training, alike, work.samples.normaliser, work.check, work.spread
-                )
+            if work.recordings and (found := work.recordings.train(*asked, steps, work.samples, work.check, ended)):
+                return found
+            alike = self._stacks(steps, alike=True)
+            done = work.loops and work.loops.train(*asked, alike, normaliser, work.check, work.spread)
             for index, drawn in enumerate(() if done else self._draws(steps)):
                 work.check()
                 rates = rates if steps.lr is None else rates._replace(lr=steps.lr[index])
-                given = (state, drawn, work.samples.normaliser, received, remembered, rates, work.allowed)
+                given = (state, drawn, normaliser, received, remembered, rates, work.allowed)
                 step.of(given)(*given)
-        if earlier is not None:
-            after = {name: _joined(leaves) for name, leaves in state.walk.optimizer.items()}
-            self.carried.optimizer = after | {STEPS: earlier[STEPS] + number.to(earlier[STEPS])}
-        traces = {name: _joined(leaves) for name, leaves in state.walk.trace.items()}
-        return Trained(_joined(state.walk.theta), state.loss / number.clamp_min(1), traces)
+            return ended(state)
 
     def put_steps(self) -> None:
         """Put the steps of the first training by the round's plan on the device, before it begins."""
@@ -383,18 +398,3 @@ def _kind(plan: Plan, work: Workplace, fixed: Sequence[int], *, goes_on: bool) -
         convolution=work.convolution,
         fixed=tuple(fixed),
     )
-
-
-def _joined(leaves: Leaves) -> Tensor:
-    """Leaves [G, ...] as vectors [G, V]."""
-    return torch.cat([leaf.reshape(len(leaf), -1) for leaf in leaves], 1)
-
-
-def _split(tensors: Tensors, objective: Objective, width: int) -> Split:
-    """Parameter vectors among the tensors as contiguous leaves, all as objects of their own for the compiled step."""
-    return {
-        name: tuple(leaf.contiguous() for leaf in objective.leaves(t))
-        if t.is_floating_point() and t.shape[-1:] == (width,)
-        else t.contiguous().view_as(t)
-        for name, t in tensors.items()
-    }

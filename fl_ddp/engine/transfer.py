@@ -32,6 +32,22 @@ def upload_all(tensors: Sequence[Tensor], device: torch.device) -> list[Tensor]:
     return [place[: t.nbytes].view(t.dtype).view(t.shape) for t, place in zip(tensors, parts, strict=True)]
 
 
+def on_its_way(numbers: Tensor) -> Callable[[], list[float]]:
+    """Send numbers to the host, behind all that their device is to do so far; gives what waits for them alone."""
+    if not numbers.is_cuda:
+        return numbers.tolist
+    there = numbers.to("cpu", non_blocking=True)
+    sent = torch.cuda.Event()  # type: ignore[no-untyped-call]
+    sent.record()
+
+    def wait() -> list[float]:
+        sent.synchronize()
+        found: list[float] = there.tolist()
+        return found
+
+    return wait
+
+
 class Readings:
     """Numbers of the device that the host asks for, all read in one copy; on a CPU each at once, as it costs nothing.
 
@@ -39,7 +55,10 @@ class Readings:
     """
 
     def __init__(self, device_type: str = "cpu", meanwhile: Callable[[], None] = lambda: None) -> None:
-        """Nothing is asked so far; meanwhile() is called once, in the first read() that waits for a device."""
+        """Nothing is asked so far; meanwhile() is called once, in the first read() that waits for a device.
+
+        What it gives the device to do is not waited for.
+        """
         self._at_once, self._meanwhile = device_type == "cpu", meanwhile
         self._asked: list[tuple[Tensor, Callable[[list[float]], None]]] = []
         self._held = 0
@@ -69,11 +88,11 @@ class Readings:
         asked, self._asked, self._held = self._asked, [], 0
         if not asked:
             return
-        packed = torch.cat([numbers.double() for numbers, _ in asked])
+        wait = on_its_way(torch.cat([numbers.double() for numbers, _ in asked]))
         if at_leisure:
             meanwhile, self._meanwhile = self._meanwhile, lambda: None
             meanwhile()
-        found = packed.tolist()
+        found = wait()
         for numbers, hear in asked:
             own, found = found[: len(numbers)], found[len(numbers) :]
             hear(own)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping
+from contextlib import AbstractContextManager, suppress
 from functools import partial
 from typing import NamedTuple
 from zlib import crc32
@@ -46,6 +47,11 @@ class Work(NamedTuple):
     phase: str = "training"
     kind: Hashable = None
 
+    @property
+    def name(self) -> Hashable:
+        """Which work of a run it is."""
+        return self.hook, self.client, self.kind
+
 
 class Made(NamedTuple):
     """Which round's function of the method made the server's state."""
@@ -84,6 +90,13 @@ class Summed(NamedTuple):
     kept: list[Kept]
 
 
+class _Begun(NamedTuple):
+    """What groups have done of a work before its sum is asked for."""
+
+    work: Hashable
+    done: list[tuple[Group, Upload]]
+
+
 class Exchange:
     """Between the clients of all ranks and the server; one flat sum over the ranks a time.
 
@@ -101,6 +114,17 @@ class Exchange:
         self.made = Made(0, "init")
         self._same = True
         self._known: dict[Hashable, _Form] = {}
+        self._begun: _Begun | None = None
+
+    def begin(self, hand: Indices, work: Work) -> None:
+        """Do what the next sum() begins with, if it is of this work; what goes wrong does so again there, and is told.
+
+        On one rank alone, which has nobody to wait for.
+        """
+        groups = next(self.parts(hand))
+        self._begun = None
+        with suppress(Exception), self._watch.part_of("server", work.phase, 1), self._watched(work, groups):
+            self._begun = _Begun(work.name, self._workers.map(work.of, groups))
 
     def sum(self, hand: Indices, work: Work, server: Tensors, readings: Readings | None = None) -> Summed:
         """Sums over all clients of all ranks, and their rows.
@@ -128,9 +152,12 @@ class Exchange:
         try:
             for groups in self.parts(hand):
                 self._stop.check()
-                again = partial(in_this_thread, work.of, groups[0])
-                with watch.phase(work.phase), self._hooks.keyed(work.hook, "group.keys", again):
-                    done = self._workers.map(work.of, groups)
+                begun, self._begun = self._begun, None
+                if begun and begun.work == work.name:
+                    done = begun.done
+                else:
+                    with watch.phase(work.phase), self._watched(work, groups):
+                        done = self._workers.map(work.of, groups)
                 with watch.phase("summing"):
                     for (group, upload), shares in zip(done, self._workers.map(of_group, done), strict=True):
                         form = self._hooks.alike(work.hook, upload, form)
@@ -194,6 +221,9 @@ class Exchange:
         """This rank's clients, cut into groups, as many at a time as there are workers."""
         groups, at_once = cut(ids, self._lanes), self._workers.size
         return (groups[i : i + at_once] for i in range(0, len(groups), at_once))
+
+    def _watched(self, work: Work, groups: list[Indices]) -> AbstractContextManager[None]:
+        return self._hooks.keyed(work.hook, "group.keys", partial(in_this_thread, work.of, groups[0]))
 
     def _agreed(
         self, work: Work, error: Exception | None, numbers: Tensor, names: str, server: Tensors, readings: Readings

@@ -82,14 +82,14 @@ class Lineup:
         if self.world.clients is not before.clients:
             self.workplace, self._ahead = self._places(self.world), None
 
-    def prepare(self, index: int) -> None:
+    def prepare(self, index: int) -> Ahead | None:
         """Put a round's groups together before it begins, unless it has other samples or clients than the present one.
 
         So that a GPU, which has one worker, need not wait for it between two rounds. No number changes.
         """
         self._ahead = None
         if index >= self._config.rounds or not self._turnout.goes_on(index):
-            return
+            return None
         ids = self._turnout.of_round(index)
         if len(ids) and self._worlds.at(index).clients is self.world.clients:
             hands = self.hands(ids, index)
@@ -97,6 +97,7 @@ class Lineup:
             for group in groups:
                 group.put_steps()
             self._ahead = Ahead(index, ids, hands, groups)
+        return self._ahead
 
     def hands(self, ids: Indices, index: int) -> list[Indices]:
         """Clients on each rank: where their memory is, or dealt evenly."""

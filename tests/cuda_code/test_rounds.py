@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import groupby
 from pathlib import Path
 
 import device_cases
@@ -17,16 +18,19 @@ from fl_ddp.config.command_line import from_mapping
 from fl_ddp.engine.group import Group
 from fl_ddp.engine.samples import Samples
 from fl_ddp.engine.transfer import upload
-from fl_ddp.errors import DivergedError
+from fl_ddp.errors import DivergedError, RunError
 from fl_ddp.evaluation import Evaluation, Personal, Received, evaluate
 from fl_ddp.host.interrupt import StopRequest
 from fl_ddp.methods.fedavg import FedAvg
 from fl_ddp.network.flat_model import FlatModel
 from fl_ddp.protocol import Indices, Info, Tensors, Total, Upload
 from fl_ddp.ranks.collectives import Common, Ranks
-from fl_ddp.ranks.exchange import Summed
+from fl_ddp.ranks.exchange import Exchange, Summed
 from fl_ddp.ranks.outputs import Passes
+from fl_ddp.results import checkpoint
+from fl_ddp.results.metrics import Record
 from fl_ddp.run import run
+from fl_ddp.run_files import OfClients, RunFiles
 from fl_ddp.tasks.lineup import Lineup
 
 pytestmark = pretend_device.needed
@@ -51,7 +55,8 @@ def test_a_run_has_the_bits_of_a_cpu_and_seldom_waits(name: str, tmp_path: Path)
 
 
 @pytest.mark.cuda_code
-def test_local_steps_never_wait_and_little_is_launched_beside_them() -> None:
+def test_local_steps_never_wait_and_little_is_launched_beside_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Exchange, "begin", lambda *_: None)  # each round launches what is its own
     (_, one, evaluated, _), (_, nine, *_) = (
         played({**device_cases.SHORT, "local_steps": steps}).rounds for steps in (1, 9)
     )
@@ -70,7 +75,7 @@ def test_groups_of_clients_add_no_wait_and_few_uploads() -> None:
 
 
 def test_nothing_goes_up_between_a_wait_and_the_next_rounds_training(monkeypatch: pytest.MonkeyPatch) -> None:
-    """So that the device begins as soon as it can: what the host knows of a round lies ready before."""
+    """So that the device always has something to do: what the host knows of a round lies ready before."""
     told: list[str] = []
     note, train = Seen.note, FedAvg.client_update
 
@@ -86,10 +91,10 @@ def test_nothing_goes_up_between_a_wait_and_the_next_rounds_training(monkeypatch
     monkeypatch.setattr(Seen, "note", noting)
     monkeypatch.setattr(FedAvg, "client_update", training)
     played({**device_cases.SHORT, "local_test": 0, "eval_every": 100})
-    trained = [place for place, what in enumerate(told) if what == "trained"]
-    before = [told[place - 1] for place in trained]
-    assert before[:2] == ["upload"] * 2, "the first round cannot lie ready"
-    assert before[2:] == ["wait", "trained"] * 3, "two groups a round, and their sums"
+    in_turn = [what for what, _ in groupby(told)]
+    # it trains the next round's first group while the host hears of this one, but for the last, which is tested
+    of_rounds = ["upload trained wait", "trained upload trained wait", "trained upload wait", "trained upload wait"]
+    assert " ".join(in_turn).endswith(" ".join([*of_rounds, "upload wait"]))
 
 
 def test_a_batch_of_an_evaluation_is_few_launches() -> None:
@@ -209,6 +214,40 @@ def test_a_run_with_files_goes_on_after_its_end(tmp_path: Path) -> None:
         resumed = run(from_mapping(again), Ranks(0, 1, DEVICE), StopRequest())
     whole = run(from_mapping({**settings, "name": "here", "rounds": 4}), Ranks(0, 1, CPU), StopRequest())
     assert ended["parameters_sha256"] != resumed["parameters_sha256"] == whole["parameters_sha256"]
+
+
+def test_rounds_that_are_over_are_written_down_though_the_next_one_fails(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    tries: list[int] = []
+    train, write = FedAvg.client_update, RunFiles.round
+
+    def failing(self: FedAvg, group: Group, server: Tensors, memory: Tensors) -> Upload:
+        tries.append(group.round)
+        if group.round == 3:
+            raise ValueError("of the fourth round")
+        return train(self, group, server, memory)
+
+    def full(self: RunFiles, record: Record, clients: OfClients, of_tasks: Sequence[float]) -> None:
+        if record.round == 2:
+            raise RunError("the disk is full")
+        write(self, record, clients, of_tasks)
+
+    def failed(name: str, settings: Settings, error: type[Exception]) -> list[str]:
+        given = {**SETTINGS, **device_cases.SHORT, "rounds": 6, "out": str(tmp_path), "name": name, **settings}
+        with pretending(), pytest.raises(error):
+            run(from_mapping(given), Ranks(0, 1, DEVICE), StopRequest())
+        return (tmp_path / name / "metrics.csv").read_text().splitlines()[1:]
+
+    monkeypatch.setattr(FedAvg, "client_update", failing)
+    assert len(failed("begun", {"eval_every": 6}, ValueError)) == 3
+    assert tries.count(3) == 2, "as it was begun, and when it was due"
+    assert len(failed("tested", {"eval_every": 3}, ValueError)) == 3
+    monkeypatch.setattr(FedAvg, "client_update", train)
+    monkeypatch.setattr(RunFiles, "round", full)
+    assert len(failed("full", {"eval_every": 6}, RunError)) == 1
+    saved = checkpoint.newest(tmp_path / "full")[0]
+    assert saved and saved.round in (2, 3)
 
 
 def test_a_planted_mistake_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

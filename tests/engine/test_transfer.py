@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pretend_device
 import pytest
 import torch
@@ -69,6 +71,19 @@ def test_what_can_be_done_meanwhile_is_done_once_before_the_host_waits(monkeypat
         waits = ["wait"] * 4
         assert told == (waits if device_type == "cpu" else [*waits[:1], "meanwhile", *waits[1:]])
         told.clear()
+
+
+def test_numbers_are_on_their_way_before_a_device_is_given_more_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[str] = []
+
+    def on_its_way(numbers: Tensor) -> Callable[[], list[float]]:
+        told.append("sent")
+        return lambda: [told.append("waited for"), *numbers.tolist()][1:]  # type: ignore[func-returns-value]
+
+    monkeypatch.setattr(transfer, "on_its_way", on_its_way)
+    heard = asked(readings := Readings("cuda", lambda: told.append("meanwhile")), torch.ones(1))
+    readings.read()
+    assert (told, heard) == (["sent", "meanwhile", "waited for"], [[1.0]])
 
 
 def test_what_is_held_for_answers_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,6 +10,8 @@ import torch.distributed as dist  # noqa: TID251
 from device_runs import DEVICES, GPU, MODELS, trained
 
 from fl_ddp.engine.choices import Convolution
+from fl_ddp.engine.transfer import on_its_way
+from fl_ddp.models.layers import MaxPool
 from fl_ddp.protocol import alike
 from fl_ddp.ranks.collectives import Ranks
 
@@ -39,12 +41,34 @@ def test_convolutions_are_near_them_however_they_are_made(device: str) -> None:
 
 
 @pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("size", [2, 3])
+def test_pooling_gives_the_same_numbers_whether_gradients_are_asked_for_or_not(size: int, device: str) -> None:
+    x = torch.linspace(-1, 1, 2 * 3 * 8 * 11, device=device).sin().view(2, 3, 8, 11)
+    trained = MaxPool(size)(x)
+    with torch.no_grad():
+        assert torch.equal(MaxPool(size)(x), trained)
+    assert trained.shape == (2, 3, 8 // size, 11 // size)
+
+
+@pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("length", [1210, 1000, 129])
 def test_a_row_is_summed_in_one_order_wherever_it_lies(length: int, device: str) -> None:
     row = torch.linspace(-1, 1, length, device=device).exp()
     apart = torch.stack([row] * 7 + [row.neg()])[:, : length - 1]
     assert len(torch.linalg.vector_norm(alike(row.repeat(8, 1)), dim=1).unique()) == 1
     assert len(torch.linalg.vector_norm(alike(apart), dim=1).unique()) == 1
+
+
+@pytest.mark.parametrize("device", [GPU])
+def test_numbers_reach_the_host_before_what_the_device_was_given_behind_them_is_done(device: str) -> None:
+    numbers = torch.arange(3.0, device=device)
+    wait = on_its_way(numbers)
+    torch.cuda._sleep(2 * 10**9)  # type: ignore[no-untyped-call]
+    later = torch.cuda.Event()  # type: ignore[no-untyped-call]
+    later.record()
+    numbers.zero_()
+    assert wait() == [0, 1, 2]
+    assert not later.query()  # type: ignore[no-untyped-call]
 
 
 @pytest.mark.parametrize("device", DEVICES)

@@ -1,0 +1,88 @@
+"""Work that is begun before its sum is asked for, so that a GPU has something to do while the host waits."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import cast
+
+import numpy as np
+import pytest
+import torch
+
+from fl_ddp.config.settings import Config
+from fl_ddp.engine.group import Group
+from fl_ddp.guards.hooks import Hooks
+from fl_ddp.host.interrupt import StopRequest
+from fl_ddp.host.stopwatch import Stopwatch
+from fl_ddp.methods.fedavg import FedAvg
+from fl_ddp.protocol import Indices, Upload
+from fl_ddp.ranks.collectives import Ranks
+from fl_ddp.ranks.exchange import Exchange, Work
+from fl_ddp.ranks.threads import Workers
+
+HAND = np.arange(6)
+SERVER = {"theta": torch.zeros(4)}
+
+
+class Alone:
+    """One rank that sums the numbers of its clients, two a group, with a worker as a GPU has it.
+
+    Attributes:
+        trained: the first client of each group that was trained, in turn.
+    """
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("fl_ddp.ranks.exchange.workers_on", lambda _: Workers(1))
+        hooks, watch = Hooks(FedAvg(), "MLP"), Stopwatch("cpu")
+        self.exchange = Exchange(
+            Config(compile=False), Ranks(0, 1, torch.device("cpu")), StopRequest(), hooks, watch, 2
+        )
+        self.trained: list[int] = []
+        self.fails = False
+
+    def work(self, round: int, kind: str = "cohort") -> Work:
+        def train(clients: Indices) -> tuple[Group, Upload]:
+            self.trained.append(int(clients[0]))
+            if self.fails:
+                raise ValueError(f"in round {round}")
+            group = SimpleNamespace(client=clients, real=torch.ones(len(clients)))
+            return cast(Group, group), Upload(
+                {"s": 10.0 * round + torch.from_numpy(clients)[:, None]}, torch.zeros(2, 4)
+            )
+
+        return Work("client_update", f"round {round}, client", HAND, train, kind=kind)
+
+    def sum(self, work: Work) -> float:
+        return float(self.exchange.sum(HAND, work, SERVER).total.sums["s"])
+
+
+@pytest.fixture
+def alone(monkeypatch: pytest.MonkeyPatch) -> Alone:
+    return Alone(monkeypatch)
+
+
+def test_the_first_group_of_work_that_is_begun_is_done_once(alone: Alone) -> None:
+    alone.exchange.begin(HAND, alone.work(1))
+    assert alone.trained == [0]
+    assert alone.sum(alone.work(1)) == 6 * 10 + 15
+    assert alone.trained == [0, 2, 4]
+    assert alone.sum(alone.work(2)) == 6 * 20 + 15
+    assert alone.trained == [0, 2, 4] * 2
+
+
+@pytest.mark.parametrize(("round", "kind"), [(3, "cohort"), (2, "others")])
+def test_other_work_is_done_by_itself(alone: Alone, round: int, kind: str) -> None:
+    alone.exchange.begin(HAND, alone.work(2))
+    assert alone.sum(alone.work(round, kind)) == 6 * 10 * round + 15
+    assert alone.trained == [0, 0, 2, 4]
+    assert alone.sum(alone.work(2)) == 6 * 20 + 15, "nothing is left of what was begun"
+    assert alone.trained == [0, 0, 2, 4, 0, 2, 4]
+
+
+def test_what_goes_wrong_is_told_when_the_sum_is_asked_for(alone: Alone) -> None:
+    alone.fails = True
+    alone.exchange.begin(HAND, alone.work(1))
+    with pytest.raises(ValueError, match="in round 1"):
+        alone.sum(alone.work(1))
+    alone.fails = False
+    assert alone.sum(alone.work(1)) == 6 * 10 + 15
