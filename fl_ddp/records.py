@@ -59,6 +59,7 @@ class Records:
         saved: number of finished rounds that the newest checkpoint is after; -1 if there is none.
         scores: of the newest evaluation.
         stopped: why the run ends before its last round, once it does.
+        may_end_early: whether that, or what callbacks see, depends on each round.
     """
 
     def __init__(
@@ -82,10 +83,10 @@ class Records:
         self.stopped: str | None = None
         self._callbacks = callbacks
         watched = ranks.share("yes" if callbacks else "")  # rank 0 alone may have been given callbacks
-        self._may_end_early = bool(watched or config.stop_at or config.patience)
+        self.may_end_early = bool(watched or config.stop_at or config.patience)
         self._asked_to_stop = False
         # a GPU computes the next round meanwhile; but what is written may end the run
-        self._late = ranks.device.type != "cpu" and not self._may_end_early
+        self._late = ranks.device.type != "cpu" and not self.may_end_early
         self._unwritten: Callable[[], None] | None = None
         self._files: RunFiles | None = None
         self._folder = ranks.together(self._lock)
@@ -167,7 +168,7 @@ class Records:
 
     def ends_early(self) -> bool:
         """Whether the run ends before its last round; rank 0 decides for all."""
-        if not self._may_end_early:
+        if not self.may_end_early:
             return False
         why = None
         if self._files:

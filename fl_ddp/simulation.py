@@ -134,9 +134,10 @@ class Simulation:
     def _meanwhile(self, index: int) -> None:
         """While the host waits for a round, let the GPU go on with the next one, and write down the one before."""
         ahead, coming, method = self._lineup.prepare(index + 1), self._coming, self._federation.method
-        tests = any((*self._due(index), *self._due(index + 1)))
-        if ahead and coming and not tests and not self._memory.initial and not method.measures(index + 1):
-            self._exchange.begin(ahead.hands[self._ranks.index], self._work(index + 1, ahead.ids, coming))
+        looked_at = any((*self._due(index), *self._due(index + 1))) or self._records.may_end_early
+        if ahead and coming and not looked_at and not self._memory.initial and not method.measures(index + 1):
+            own = {name: t.clone() for name, t in coming.items()}
+            self._exchange.begin(ahead.hands[self._ranks.index], self._work(index + 1, ahead.ids, own))
         self._records.write()
 
     def _finish(self, index: int, server: Tensors, kept: Sequence[Kept] = ()) -> None:

@@ -109,7 +109,7 @@ def _join(graph: fx.Graph, theta: fx.Node) -> None:
     (product,), (step,) = backward, steps
     _, scaled, x = step.args
     assert isinstance(scaled, fx.Node) and isinstance(x, fx.Node)
-    if step.kwargs or x.meta["val"].shape[1] > MOST:
+    if step.kwargs or x.meta["val"].shape != product.meta["val"].shape or place[step] < place[product]:
         return
     if any(place[reader] > place[product] for reader in readers if reader is not step):
         return  # it would read theta behind the step

@@ -29,9 +29,9 @@ class MaxPool(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Pool x [B, channels, height, width]."""
-        if x.is_cuda and not torch.is_grad_enabled():  # the same numbers; without a compiler the quickest way to them
-            return nn.functional.max_pool2d(x, self.size)
         height, width = x.shape[-2] // self.size, x.shape[-1] // self.size
+        if x.is_cuda and x.ndim == 4 and height and width and not torch.is_grad_enabled():
+            return nn.functional.max_pool2d(x, self.size)  # the same numbers, and the quickest way without a compiler
         x = x[..., : height * self.size, : width * self.size]
         return x.reshape(*x.shape[:-2], height, self.size, width, self.size).amax((-3, -1))
 

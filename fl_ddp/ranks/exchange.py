@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager
 from functools import partial
 from typing import NamedTuple
 from zlib import crc32
@@ -95,6 +95,7 @@ class _Begun(NamedTuple):
 
     work: Hashable
     done: list[tuple[Group, Upload]]
+    error: Exception | None = None
 
 
 class Exchange:
@@ -115,16 +116,25 @@ class Exchange:
         self._same = True
         self._known: dict[Hashable, _Form] = {}
         self._begun: _Begun | None = None
+        self._begins = True
 
     def begin(self, hand: Indices, work: Work) -> None:
-        """Do what the next sum() begins with, if it is of this work; what goes wrong does so again there, and is told.
+        """Do what the next sum() begins with, if it is of this work; what goes wrong is told there.
 
-        On one rank alone, which has nobody to wait for.
+        On one rank alone, which has nobody to wait for, until there is no room for it beside the state before.
         """
-        groups = next(self.parts(hand))
-        self._begun = None
-        with suppress(Exception), self._watch.part_of("server", work.phase, 1), self._watched(work, groups):
-            self._begun = _Begun(work.name, self._workers.map(work.of, groups))
+        if self._ranks.size > 1 or not self._begins:
+            return
+        groups, spoilt = next(self.parts(hand)), self._hooks.spoilt
+        with self._watch.part_of("server", work.phase, 1):
+            try:
+                with self._watched(work, groups):
+                    self._begun = _Begun(work.name, self._workers.map(work.of, groups))
+            except torch.OutOfMemoryError:
+                self._begins = False
+            except Exception as error:
+                self._begun = _Begun(work.name, [], error)
+        self._hooks.spoilt = spoilt  # the state of the round that is not over is another one
 
     def sum(self, hand: Indices, work: Work, server: Tensors, readings: Readings | None = None) -> Summed:
         """Sums over all clients of all ranks, and their rows.
@@ -154,6 +164,8 @@ class Exchange:
                 self._stop.check()
                 begun, self._begun = self._begun, None
                 if begun and begun.work == work.name:
+                    if begun.error:
+                        raise begun.error
                     done = begun.done
                 else:
                     with watch.phase(work.phase), self._watched(work, groups):

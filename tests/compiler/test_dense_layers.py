@@ -102,6 +102,12 @@ def two_ways_back(theta: Tensor, x: Tensor, y: Tensor, active: Tensor, lr: Tenso
     theta.copy_(moved(theta, lr, d, x, active))
 
 
+def back_of_one_sample(theta: Tensor, x: Tensor, y: Tensor, active: Tensor, lr: Tensor, out: Tensor) -> None:
+    d = torch.bmm(x, theta.permute(0, 2, 1)) - y
+    out.copy_(torch.bmm(d[:, :1], theta).expand(out.shape))
+    theta.copy_(moved(theta, lr, d, x, active))
+
+
 def no_way_back(theta: Tensor, x: Tensor, y: Tensor, active: Tensor, lr: Tensor, out: Tensor) -> None:
     d = torch.bmm(x, theta.permute(0, 2, 1)) - y
     theta.copy_(moved(theta, lr, d, x, active))
@@ -154,6 +160,7 @@ def calls(graph: fx.GraphModule) -> Counter[str]:
         (rate_of_gradient, FORWARD),
         (rate_that_changes, FORWARD),
         (two_ways_back, FORWARD),
+        (back_of_one_sample, FORWARD),
         (no_way_back, FORWARD),
         (written_twice, FORWARD),
         (with_another_step, {"dense_outputs": 1}),
@@ -170,7 +177,16 @@ def test_what_is_called_is_what_stood_there(step: Callable[..., None], expected:
     assert not torch.equal(right[0], args[0]) and torch.equal(right[0][1], args[0][1]) is (step in ACTIVE_ALONE)
 
 
-ACTIVE_ALONE = {plain, read_before, read_later, rate_of_gradient, rate_that_changes, two_ways_back, no_way_back}
+ACTIVE_ALONE = {
+    plain,
+    read_before,
+    read_later,
+    rate_of_gradient,
+    rate_that_changes,
+    two_ways_back,
+    no_way_back,
+    back_of_one_sample,
+}
 """Steps that move lanes that are active alone."""
 
 

@@ -12,13 +12,14 @@ import pytest
 import torch
 from on_device import CPU, Settings, played
 from pretend_device import DEVICE, Seen, note_wait, on_host, pretending
+from safetensors.torch import load_file
 
 from fl_ddp.check.runs import SETTINGS
 from fl_ddp.config.command_line import from_mapping
 from fl_ddp.engine.group import Group
 from fl_ddp.engine.samples import Samples
 from fl_ddp.engine.transfer import upload
-from fl_ddp.errors import DivergedError, RunError
+from fl_ddp.errors import ConfigError, DivergedError, RunError
 from fl_ddp.evaluation import Evaluation, Personal, Received, evaluate
 from fl_ddp.host.interrupt import StopRequest
 from fl_ddp.methods.fedavg import FedAvg
@@ -241,13 +242,37 @@ def test_rounds_that_are_over_are_written_down_though_the_next_one_fails(
 
     monkeypatch.setattr(FedAvg, "client_update", failing)
     assert len(failed("begun", {"eval_every": 6}, ValueError)) == 3
-    assert tries.count(3) == 2, "as it was begun, and when it was due"
+    assert tries.count(3) == 1
     assert len(failed("tested", {"eval_every": 3}, ValueError)) == 3
     monkeypatch.setattr(FedAvg, "client_update", train)
     monkeypatch.setattr(RunFiles, "round", full)
     assert len(failed("full", {"eval_every": 6}, RunError)) == 1
     saved = checkpoint.newest(tmp_path / "full")[0]
     assert saved and saved.round in (2, 3)
+
+
+def test_a_client_that_writes_into_what_it_is_given_spoils_no_round_that_is_over(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    train = FedAvg.client_update
+
+    def writing(self: FedAvg, group: Group, server: Tensors, memory: Tensors) -> Upload:
+        if group.round == 2:
+            server["theta"].add_(1)
+        return train(self, group, server, memory)
+
+    settings = {**SETTINGS, **device_cases.SHORT, "eval_every": 6, "out": str(tmp_path)}
+    with pretending():
+        run(from_mapping({**settings, "rounds": 2, "name": "right"}), Ranks(0, 1, DEVICE), StopRequest())
+        monkeypatch.setattr(FedAvg, "client_update", writing)
+        with pytest.raises(ConfigError, match="writes into theta"):
+            run(from_mapping({**settings, "rounds": 6, "name": "spoilt"}), Ranks(0, 1, DEVICE), StopRequest())
+    for name in ("right", "spoilt"):
+        found = checkpoint.newest(tmp_path / name)[0]
+        assert found and found.round == 2
+    files = (tmp_path / name / "checkpoints" / "round_000002" / checkpoint.SERVER for name in ("right", "spoilt"))
+    right, spoilt = (load_file(file)["theta"] for file in files)
+    assert torch.equal(right, spoilt)
 
 
 def test_a_planted_mistake_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

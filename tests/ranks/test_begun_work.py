@@ -31,20 +31,20 @@ class Alone:
         trained: the first client of each group that was trained, in turn.
     """
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, ranks: int = 1) -> None:
         monkeypatch.setattr("fl_ddp.ranks.exchange.workers_on", lambda _: Workers(1))
         hooks, watch = Hooks(FedAvg(), "MLP"), Stopwatch("cpu")
         self.exchange = Exchange(
-            Config(compile=False), Ranks(0, 1, torch.device("cpu")), StopRequest(), hooks, watch, 2
+            Config(compile=False), Ranks(0, ranks, torch.device("cpu")), StopRequest(), hooks, watch, 2
         )
         self.trained: list[int] = []
-        self.fails = False
+        self.error: Exception | None = None
 
     def work(self, round: int, kind: str = "cohort") -> Work:
         def train(clients: Indices) -> tuple[Group, Upload]:
             self.trained.append(int(clients[0]))
-            if self.fails:
-                raise ValueError(f"in round {round}")
+            if self.error:
+                raise self.error
             group = SimpleNamespace(client=clients, real=torch.ones(len(clients)))
             return cast(Group, group), Upload(
                 {"s": 10.0 * round + torch.from_numpy(clients)[:, None]}, torch.zeros(2, 4)
@@ -79,10 +79,27 @@ def test_other_work_is_done_by_itself(alone: Alone, round: int, kind: str) -> No
     assert alone.trained == [0, 0, 2, 4, 0, 2, 4]
 
 
-def test_what_goes_wrong_is_told_when_the_sum_is_asked_for(alone: Alone) -> None:
-    alone.fails = True
+def test_what_goes_wrong_once_is_told_when_the_sum_is_asked_for(alone: Alone) -> None:
+    alone.error = ValueError("at the first time alone")
     alone.exchange.begin(HAND, alone.work(1))
-    with pytest.raises(ValueError, match="in round 1"):
+    alone.error = None
+    with pytest.raises(ValueError, match="first time"):
         alone.sum(alone.work(1))
-    alone.fails = False
+    assert alone.trained == [0]
     assert alone.sum(alone.work(1)) == 6 * 10 + 15
+
+
+def test_what_has_no_room_beside_the_state_before_is_done_when_it_is_due(alone: Alone) -> None:
+    alone.error = torch.OutOfMemoryError("no room")
+    alone.exchange.begin(HAND, alone.work(1))
+    alone.error = None
+    assert alone.sum(alone.work(1)) == 6 * 10 + 15
+    alone.trained.clear()
+    alone.exchange.begin(HAND, alone.work(2))
+    assert alone.trained == [], "nor is it tried again"
+
+
+def test_nothing_is_begun_where_ranks_wait_for_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    alone = Alone(monkeypatch, ranks=2)
+    alone.exchange.begin(HAND, alone.work(1))
+    assert alone.trained == []
