@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import os
 import re
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from functools import cache
 from importlib.util import find_spec
 from multiprocessing import get_context
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,12 +16,12 @@ import torch
 from cubin import cubin
 from emitted import Emitted, emitted
 from emitted_models import of_step
+from interpreted_scripts import interpreted
 from torch import Tensor
 
 from fl_ddp.compiler.compilation import compiled
 from fl_ddp.compiler.dense_layers import LARGE, MOST, NARROW
 
-SUPPORT = Path(__file__).parents[1] / "support"
 CASES = ("as in a network", "whole blocks", "one piece", "one sample")
 pytestmark = [
     pytest.mark.cuda_code,
@@ -38,12 +33,7 @@ BOTH = pytest.mark.parametrize("precision", ["ieee", "tf32"])
 @cache
 def errors() -> dict[str, float]:
     """Of the kernels in Triton's interpreter beside a CPU in float64, by case, and beside themselves."""
-    paths = os.pathsep.join([str(SUPPORT), str(SUPPORT / "devices"), str(SUPPORT.parents[1])])
-    environment = os.environ | {"TRITON_INTERPRET": "1", "PYTHONPATH": paths}
-    command = [sys.executable, str(SUPPORT / "interpreted" / "interpreted_dense.py")]
-    done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True)
-    found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
-    return found
+    return interpreted("dense")
 
 
 @pytest.mark.parametrize("case", CASES)

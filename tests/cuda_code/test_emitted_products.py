@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 from functools import cache
 from importlib.util import find_spec
-from pathlib import Path
 
 import pytest
 from cubin import cubin
+from interpreted_scripts import interpreted
 
-SUPPORT = Path(__file__).parents[1] / "support"
 CASES = ("plain", "padded", "same", "strided", "exact", "absolute", "linear", "linear exact")
 pytestmark = [
     pytest.mark.cuda_code,
@@ -27,12 +22,7 @@ COMPANY = tuple(f"company of {outputs} outputs" for outputs in (5, 40, 100))
 @cache
 def errors() -> dict[str, float]:
     """Of the kernel in Triton's interpreter beside a CPU in float64, by case, and beside itself in other company."""
-    paths = os.pathsep.join([str(SUPPORT), str(SUPPORT / "devices"), str(SUPPORT.parents[1])])
-    environment = os.environ | {"TRITON_INTERPRET": "1", "PYTHONPATH": paths}
-    command = [sys.executable, str(SUPPORT / "interpreted" / "interpreted_products.py")]
-    done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True)
-    found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
-    return found
+    return interpreted("products")
 
 
 @pytest.mark.parametrize("case", CASES)
