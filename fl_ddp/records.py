@@ -15,7 +15,7 @@ from torch import Tensor
 from fl_ddp.config.settings import Config
 from fl_ddp.course.callbacks import Callback, any_asks_to_stop
 from fl_ddp.course.stopping import reason_to_stop
-from fl_ddp.errors import ConfigError, RunError
+from fl_ddp.errors import ConfigError, RunError, in_one_line
 from fl_ddp.evaluation import Scores
 from fl_ddp.federation import Federation
 from fl_ddp.host.atomic_file import write_text
@@ -108,6 +108,9 @@ class Records:
         """Let another run, of this process or another, go on in the folder; a second call does nothing."""
         try:
             self.write()
+            for error in self._ranks.late:  # a run that fails of something else agrees on nothing any more
+                self.tell(f"warning: {in_one_line(error)}")
+            self._ranks.late.clear()
             if self._files:
                 self._files.close()
         finally:

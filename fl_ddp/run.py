@@ -192,8 +192,9 @@ def _saved_whatever_comes(
             simulation.save()
         except (RankLostError, StatesDifferError, DeviceError):
             raise
-        except Exception:
-            pass  # what came first is told, with what is saved
+        except Exception as another:  # what came first is told as the error, with what is saved
+            if in_one_line(another) != in_one_line(error):
+                records.tell(f"warning: not saved: {in_one_line(another)}")
         records.settle()
         ranks.agree(helped(told or error))
         raise

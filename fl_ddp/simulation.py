@@ -111,11 +111,11 @@ class Simulation:
             others = self._others_tested(index, ids, server, done.total, readings) if due else None
             # what local training then makes of its accuracy on each class
             by_class = self._looked("forgetting", Evaluation.of_server, server["theta"]) if looks else None
+            traffic = self._traffic(index, server, len(ids) * done.kept[0].bytes_up)
             after = self._update(index, ids, server, done, readings, tested=due)
             scores = self._evaluated(index + 1, after) if due else None
             personal = self._evaluation.personal(ids, initial, done, others) if due else Personal()
             changes = self._evaluation.changes(ids, by_class, done.reported["right"]) if by_class else []
-            traffic = self._traffic(index, server, len(ids) * done.kept[0].bytes_up)
             self._finish(index, after, done.kept)
             padded, of_all = padded_lanes(hands, self._records.lanes), config.personalise == "all"
             record = Record(index + 1, len(ids), traffic.up, traffic.down, padded, clients=tuple(ids.tolist()))

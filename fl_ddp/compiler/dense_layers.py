@@ -184,8 +184,9 @@ def _can_move(earlier: list[fx.Node], graph: fx.Graph, place: dict[fx.Node, int]
 
 
 def _written(node: fx.Node) -> list[fx.Node]:
-    """What an operator writes into."""
-    assert isinstance(node.target, OpOverload)
+    """What an operator writes into, as far as is known; all that it is given, if nothing is."""
+    if not isinstance(node.target, OpOverload):
+        return node.all_input_nodes
     arguments, found = node.target._schema.arguments, list[fx.Node]()
     given = dict(zip((each.name for each in arguments), node.args, strict=False)) | node.kwargs
     for each in arguments:

@@ -12,7 +12,7 @@ from collections.abc import Hashable, Iterable, Iterator
 import torch
 from torch import fx
 from torch._inductor.custom_graph_pass import CustomGraphPass, get_hash_for_files
-from torch._ops import OpOverload
+from torch._ops import HigherOrderOperator, OpOverload
 
 _PURE = ("aten", "prims", "fl_ddp")
 """Where operators that are not marked as random are none; a user's may draw."""
@@ -55,8 +55,10 @@ def _is_pure(node: fx.Node) -> bool:
 
 
 def writes(node: fx.Node) -> bool:
-    """Whether an operator writes into one of its arguments."""
-    return isinstance(node.target, OpOverload) and node.target._schema.is_mutable
+    """Whether an operator writes into one of its arguments, or may do so, as a user's Triton kernel may."""
+    return isinstance(node.target, HigherOrderOperator) or (
+        isinstance(node.target, OpOverload) and node.target._schema.is_mutable
+    )
 
 
 def _with_memory_of_their_own(nodes: Iterable[fx.Node]) -> Iterator[fx.Node]:

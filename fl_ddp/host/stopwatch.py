@@ -111,6 +111,7 @@ class Stopwatch:
                 seconds[span.name] += took
                 if span.outer is not None:
                     seconds[span.outer] -= took
+        seconds = {name: max(each, 0.0) for name, each in seconds.items()}  # a part may seem longer than its whole
         seconds["other"] = max(now - self._lap - sum(seconds.values()), 0.0)
         self._lap = now
         return seconds

@@ -11,6 +11,7 @@ from unittest import mock
 import pytest
 import torch
 from torch import Tensor, fx
+from torch._higher_order_ops.triton_kernel_wrap import triton_kernel_wrapper_mutation
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
 
@@ -188,6 +189,19 @@ ACTIVE_ALONE = {
     back_of_one_sample,
 }
 """Steps that move lanes that are active alone."""
+
+
+@pytest.mark.usefixtures("small_ones_too")
+@pytest.mark.parametrize(("written", "expected"), [("lr_1", FORWARD), ("y_1", BOTH)])
+def test_a_step_is_not_moved_over_a_users_kernel_that_may_write_what_it_reads(
+    written: str, expected: dict[str, int]
+) -> None:
+    graph = traced(plain, given())
+    named = {node.name: node for node in graph.graph.nodes}
+    with graph.graph.inserting_after(named["copy_"]):
+        graph.graph.call_function(triton_kernel_wrapper_mutation, (named[written],))
+    DenseLayers()(graph.graph)
+    assert calls(graph) == expected
 
 
 @pytest.mark.usefixtures("small_ones_too")

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, fx
+from torch._higher_order_ops.triton_kernel_wrap import triton_kernel_wrapper_mutation
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from fl_ddp.compiler.merge_equal import MergeEqual
@@ -50,6 +51,7 @@ def test_draws_and_what_is_written_between_are_never_merged() -> None:
     assert merged((aten.rand_like.default, "x"), (aten.rand_like.default, "x")) == [0, 1]
     read, write = (aten.tan.default, "x"), (aten.copy_.default, "x", "y")
     assert merged(read, write, read, write, read) == [0, 1, 2, 3, 4]
+    assert merged(read, (triton_kernel_wrapper_mutation, "x"), read) == [0, 1, 2], "as a user's kernel may"
 
 
 def test_what_is_returned_or_written_keeps_memory_of_its_own() -> None:

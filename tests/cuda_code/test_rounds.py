@@ -19,7 +19,7 @@ from fl_ddp.config.command_line import from_mapping
 from fl_ddp.engine.group import Group
 from fl_ddp.engine.samples import Samples
 from fl_ddp.engine.transfer import upload
-from fl_ddp.errors import ConfigError, DivergedError, RunError
+from fl_ddp.errors import ConfigError, DivergedError, RankLostError, RunError
 from fl_ddp.evaluation import Evaluation, Personal, Received, evaluate
 from fl_ddp.host.interrupt import StopRequest
 from fl_ddp.methods.fedavg import FedAvg
@@ -96,6 +96,24 @@ def test_nothing_goes_up_between_a_wait_and_the_next_rounds_training(monkeypatch
     # it trains the next round's first group while the host hears of this one, but for the last, which is tested
     of_rounds = ["upload trained wait", "trained upload trained wait", "trained upload wait", "trained upload wait"]
     assert " ".join(in_turn).endswith(" ".join([*of_rounds, "upload wait"]))
+
+
+def test_a_method_is_asked_of_a_round_before_its_clients_train_in_the_next_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[int, str]] = []
+    train, sent = FedAvg.client_update, FedAvg.sent_bytes
+
+    def training(self: FedAvg, group: Group, server: Tensors, memory: Tensors) -> Upload:
+        asked.append((group.round, "trains"))
+        return train(self, group, server, memory)
+
+    def sending(self: FedAvg, server: Tensors, round_index: int) -> int:
+        asked.append((round_index, "was sent"))
+        return sent(self, server, round_index)
+
+    monkeypatch.setattr(FedAvg, "client_update", training)
+    monkeypatch.setattr(FedAvg, "sent_bytes", sending)
+    played({**device_cases.SHORT, "local_test": 0, "eval_every": 100})
+    assert len(asked) > 4 and asked == sorted(asked, key=lambda each: each[0])
 
 
 def test_a_batch_of_an_evaluation_is_few_launches() -> None:
@@ -218,34 +236,44 @@ def test_a_run_with_files_goes_on_after_its_end(tmp_path: Path) -> None:
 
 
 def test_rounds_that_are_over_are_written_down_though_the_next_one_fails(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     tries: list[int] = []
+    of_fourth: Exception = ValueError("of the fourth round")
+    unwritten = 3
     train, write = FedAvg.client_update, RunFiles.round
 
     def failing(self: FedAvg, group: Group, server: Tensors, memory: Tensors) -> Upload:
         tries.append(group.round)
         if group.round == 3:
-            raise ValueError("of the fourth round")
+            raise of_fourth
         return train(self, group, server, memory)
 
     def full(self: RunFiles, record: Record, clients: OfClients, of_tasks: Sequence[float]) -> None:
-        if record.round == 2:
+        if record.round == unwritten:
             raise RunError("the disk is full")
         write(self, record, clients, of_tasks)
 
     def failed(name: str, settings: Settings, error: type[Exception]) -> list[str]:
         given = {**SETTINGS, **device_cases.SHORT, "rounds": 6, "out": str(tmp_path), "name": name, **settings}
+        ranks = Ranks(0, 1, DEVICE)
         with pretending(), pytest.raises(error):
-            run(from_mapping(given), Ranks(0, 1, DEVICE), StopRequest())
+            run(from_mapping(given), ranks, StopRequest())
+        assert not ranks.late
         return (tmp_path / name / "metrics.csv").read_text().splitlines()[1:]
 
     monkeypatch.setattr(FedAvg, "client_update", failing)
     assert len(failed("begun", {"eval_every": 6}, ValueError)) == 3
     assert tries.count(3) == 1
     assert len(failed("tested", {"eval_every": 3}, ValueError)) == 3
-    monkeypatch.setattr(FedAvg, "client_update", train)
     monkeypatch.setattr(RunFiles, "round", full)
+    for of_fourth in (ValueError("of the fourth round"), RankLostError("of the fourth round")):
+        capfd.readouterr()
+        assert len(failed(type(of_fourth).__name__, {"eval_every": 6}, type(of_fourth))) == 2
+        said = capfd.readouterr().out
+        assert said.count("the disk is full") == said.count("fl_ddp: warning: ") == 1, said
+    monkeypatch.setattr(FedAvg, "client_update", train)
+    unwritten = 2
     assert len(failed("full", {"eval_every": 6}, RunError)) == 1
     saved = checkpoint.newest(tmp_path / "full")[0]
     assert saved and saved.round in (2, 3)

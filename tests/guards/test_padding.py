@@ -46,6 +46,11 @@ def test_a_loss_that_counts_padding_is_refused(name: str, tmp_path: Path, capfd:
     assert code == 2 and len(lines) == 1 and lines[0].startswith(f"fl_ddp: error: padding_{name}.py:13: {told}"), lines
 
 
+def test_it_is_refused_again_in_the_same_process(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    settings = of(COUNTED["all_rows"], tmp_path / "padding_again.py")
+    assert said(settings, capfd) == said({**settings, "name": "again"}, capfd)
+
+
 @pytest.mark.parametrize("name", SOUND)
 @pytest.mark.parametrize("compile", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_one_of_real_samples_is_not(

@@ -79,6 +79,19 @@ def test_a_part_is_taken_from_the_phase_around_it() -> None:
     assert (seconds["training"], seconds["forgetting"]) == (3.0, 1.0)
 
 
+def test_no_phase_takes_less_than_no_time() -> None:
+    """The clock's own noise may make a part longer than the phase around it."""
+    queue = Queue()
+    watch = Stopwatch(mark=queue.mark)
+    with watch.part_of("server", "training", 1):
+        queue.put += 1e-6
+    with watch.phase("server"):
+        pass
+    queue.done = queue.put
+    seconds = watch.lap()
+    assert (seconds["server"], seconds["training"]) == (0.0, 1e-6)
+
+
 def test_on_a_cpu_phases_and_the_rest_are_all_the_time_there_was(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = iter([0.0, 1.0, 4.0, 6.0, 7.0, 10.0])
     monkeypatch.setattr(time, "perf_counter", lambda: next(clock))
