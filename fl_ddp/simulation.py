@@ -134,8 +134,8 @@ class Simulation:
     def _meanwhile(self, index: int) -> None:
         """While the host waits for a round, let the GPU go on with the next one, and write down the one before."""
         ahead, coming, method = self._lineup.prepare(index + 1), self._coming, self._federation.method
-        looked_at = any((*self._due(index), *self._due(index + 1))) or self._records.may_end_early
-        if ahead and coming and not looked_at and not self._memory.initial and not method.measures(index + 1):
+        waits = self._records.may_end_early or self._memory.initial or method.measures(index + 1)
+        if ahead and coming and not waits:
             own = {name: t.clone() for name, t in coming.items()}
             self._exchange.begin(ahead.hands[self._ranks.index], self._work(index + 1, ahead.ids, own))
         self._records.write()
@@ -393,7 +393,7 @@ class Simulation:
         alone = Evaluation(self._federation, self._lineup.world, Ranks(0, 1, self._ranks.device), self._hooks)
         guard = self._hooks.keyed_model(partial(in_this_thread, look, alone, *given))
         with self._watch.phase(phase):
-            return self._ranks.under(guard, partial(look, self._evaluation, *given))
+            return self._ranks.under(guard, partial(self._exchange.with_room, partial(look, self._evaluation, *given)))
 
     def _record(self, record: Record, scores: Scores | None, clients: OfClients) -> None:
         record = replace(scores.told(record) if scores else record, seconds=self._watch.lap(), wall=time.time())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 from zlib import crc32
 
 import torch
@@ -26,6 +26,8 @@ from fl_ddp.ranks.collectives import Ranks
 from fl_ddp.ranks.exact_sum import CohortSum, GroupSum
 from fl_ddp.ranks.threads import in_this_thread, workers_on
 from fl_ddp.ranks.traffic import bytes_up
+
+Result = TypeVar("Result")
 
 
 class Work(NamedTuple):
@@ -135,6 +137,16 @@ class Exchange:
             except Exception as error:
                 self._begun = _Begun(work.name, [], error)
         self._hooks.spoilt = spoilt  # the state of the round that is not over is another one
+
+    def with_room(self, test: Callable[[], Result]) -> Result:
+        """Do something beside what was begun; without that, and never again, where there is no room for both."""
+        try:
+            return test()
+        except torch.OutOfMemoryError:
+            if not self._begun:
+                raise
+            self._begun, self._begins = None, False
+        return test()
 
     def sum(self, hand: Indices, work: Work, server: Tensors, readings: Readings | None = None) -> Summed:
         """Sums over all clients of all ranks, and their rows.

@@ -20,7 +20,7 @@ from fl_ddp.engine.group import Group
 from fl_ddp.engine.samples import Samples
 from fl_ddp.engine.transfer import upload
 from fl_ddp.errors import ConfigError, DivergedError, RankLostError, RunError
-from fl_ddp.evaluation import Evaluation, Personal, Received, evaluate
+from fl_ddp.evaluation import Evaluation, Personal, Received, Scores, evaluate
 from fl_ddp.host.interrupt import StopRequest
 from fl_ddp.methods.fedavg import FedAvg
 from fl_ddp.network.flat_model import FlatModel
@@ -70,13 +70,18 @@ def test_local_steps_never_wait_and_little_is_launched_beside_them(monkeypatch: 
 
 
 def test_groups_of_clients_add_no_wait_and_few_uploads() -> None:
-    one, four = (played({**device_cases.SHORT, "lanes": lanes}).rounds[1] for lanes in (6, 1))
+    settings = {**device_cases.SHORT, "local_test": 0}  # the next round is begun in this one, and has tests of its own
+    one, four = (played({**settings, "lanes": lanes}).rounds[1] for lanes in (6, 1))
     assert one.waits == four.waits == 1
     assert (one.uploads, four.uploads - one.uploads) == (3, 3 * 2), four.told  # its numbers and steps
 
 
-def test_nothing_goes_up_between_a_wait_and_the_next_rounds_training(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("every", [1, 2])
+def test_nothing_goes_up_between_a_wait_and_the_next_rounds_training(
+    every: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """So that the device always has something to do: what the host knows of a round lies ready before."""
+    test = "upload wait"
     told: list[str] = []
     note, train = Seen.note, FedAvg.client_update
 
@@ -91,11 +96,12 @@ def test_nothing_goes_up_between_a_wait_and_the_next_rounds_training(monkeypatch
 
     monkeypatch.setattr(Seen, "note", noting)
     monkeypatch.setattr(FedAvg, "client_update", training)
-    played({**device_cases.SHORT, "local_test": 0, "eval_every": 100})
+    played({**device_cases.SHORT, "local_test": 0, "eval_every": every})
     in_turn = [what for what, _ in groupby(told)]
-    # it trains the next round's first group while the host hears of this one, but for the last, which is tested
-    of_rounds = ["upload trained wait", "trained upload trained wait", "trained upload wait", "trained upload wait"]
-    assert " ".join(in_turn).endswith(" ".join([*of_rounds, "upload wait"]))
+    # it trains the next round's first group while the host hears of this one, and of its test
+    first, others, last = "trained upload trained wait", "trained upload trained wait", "trained upload wait"
+    expected = " ".join([first, *[test] * (every == 1), others, test, others, *[test] * (every == 1), last, test])
+    assert " ".join(in_turn).endswith(expected), in_turn
 
 
 def test_a_method_is_asked_of_a_round_before_its_clients_train_in_the_next_one(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -114,6 +120,20 @@ def test_a_method_is_asked_of_a_round_before_its_clients_train_in_the_next_one(m
     monkeypatch.setattr(FedAvg, "sent_bytes", sending)
     played({**device_cases.SHORT, "local_test": 0, "eval_every": 100})
     assert len(asked) > 4 and asked == sorted(asked, key=lambda each: each[0])
+
+
+def test_a_test_without_room_beside_the_next_round_is_done_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    settings: Settings = {**device_cases.SHORT, "local_test": 0, "eval_every": 2}
+    right, tries, test = played(settings), [], Evaluation.of_server
+
+    def full(self: Evaluation, theta: torch.Tensor, of_all_tasks: bool = False) -> Scores:
+        tries.append(theta)
+        if len(tries) == 1:
+            raise torch.OutOfMemoryError("no room")
+        return test(self, theta, of_all_tasks)
+
+    monkeypatch.setattr(Evaluation, "of_server", full)
+    assert played(settings).unlike(right) == [] and len(tries) == 1 + 2
 
 
 def test_a_batch_of_an_evaluation_is_few_launches() -> None:

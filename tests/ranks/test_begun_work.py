@@ -99,6 +99,26 @@ def test_what_has_no_room_beside_the_state_before_is_done_when_it_is_due(alone: 
     assert alone.trained == [], "nor is it tried again"
 
 
+def test_a_test_that_has_no_room_beside_it_comes_first(alone: Alone) -> None:
+    tries: list[bool] = []
+
+    def test(fits: int) -> str:
+        tries.append(len(tries) >= fits)
+        if not tries[-1]:
+            raise torch.OutOfMemoryError("no room")
+        return "tested"
+
+    alone.exchange.begin(HAND, alone.work(1))
+    assert alone.exchange.with_room(lambda: test(1)) == "tested" and tries == [False, True]
+    assert alone.sum(alone.work(1)) == 6 * 10 + 15
+    assert alone.trained == [0, 0, 2, 4]
+    alone.exchange.begin(HAND, alone.work(2))
+    assert alone.trained == [0, 0, 2, 4], "nor is it tried again"
+    with pytest.raises(torch.OutOfMemoryError):
+        alone.exchange.with_room(lambda: test(3))
+    assert len(tries) == 3
+
+
 def test_nothing_is_begun_where_ranks_wait_for_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
     alone = Alone(monkeypatch, ranks=2)
     alone.exchange.begin(HAND, alone.work(1))
