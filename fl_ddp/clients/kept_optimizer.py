@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from fl_ddp.engine.group import STEPS
+from fl_ddp.engine.step import STEPS
 from fl_ddp.network.flat_model import FlatModel
 from fl_ddp.optimizers.rule import Optimizer
 from fl_ddp.protocol import Tensors

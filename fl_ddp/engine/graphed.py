@@ -95,7 +95,7 @@ class Recording:
             samples: of all of them.
             record: what does it.
         """
-        self._training = tree_map_only(Tensor, torch.clone, training)
+        self._training = Training(training.state.owned, *tree_map_only(Tensor, torch.clone, training[1:]))
         empty = tree_map_only(Tensor, lambda t: t.new_zeros(ROWS, *t.shape[1:]), steps)
         empty.rows.fill_(-1)  # what runs before it is recorded looks at no samples
         self._ready = Ready(empty, torch.zeros(1, dtype=torch.int64, device=empty.rows.device))
@@ -106,7 +106,9 @@ class Recording:
 
     def run(self, training: Training, steps: Steps, check: Callable[[], None]) -> State:
         """Take all steps of a training, with a check before each; gives its state, which lasts until the next one."""
-        _copy(self._training, training)
+        for own, given in zip(_tensors(self._training.state), _tensors(training.state), strict=True):
+            own.copy_(given)  # each by itself, as what all lanes share does not lie as their own does
+        _copy(self._training[1:], training[1:])
         self._ready.number.zero_()
         for first in range(0, len(steps.rows), ROWS):
             for ready, part in zip(_tensors(self._ready.steps), _tensors(steps), strict=True):
@@ -149,14 +151,15 @@ class Recordings:
         Args:
             objective: loss and its changes.
             kind: numerics.
-            training: what all steps are given.
+            training: what all steps are given; its state's tensors may share memory.
             steps: what each of them is given.
             samples: that stay where they are.
             check: called before each step.
             end: makes something else of the state, whose tensors are not the training's.
         """
         shapes = tuple(None if part is None else (part.shape[1:], part.dtype) for part in steps)
-        key = (objective, kind, layout(training), shapes, layout(samples))
+        state = tuple((t.shape, t.dtype) for t in _tensors(training.state))
+        key = (objective, kind, state, layout(training[1:]), shapes, layout(samples))
         with self._lock:
             made = self._recorded(key, objective, kind, training, steps, samples)
             return None if made is None else end(made.run(training, steps, check))

@@ -21,26 +21,23 @@ from fl_ddp.engine.samples import Samples
 from fl_ddp.engine.seeds import Keys, Purpose, keys, noise_key, shuffled
 from fl_ddp.engine.stacks import Stack, stacks
 from fl_ddp.engine.step import (
+    STEPS,
     Drawn,
     Objective,
     State,
     StepKind,
     Steps,
     Training,
-    Walk,
     as_leaves,
+    first_state,
     joined,
     local_step,
     try_step,
 )
 from fl_ddp.engine.transfer import upload, upload_all
-from fl_ddp.errors import ConfigError
 from fl_ddp.guards.padding import is_unseen
 from fl_ddp.optimizers.rule import Rates
-from fl_ddp.protocol import Counts, Factors, Indices, Leaves, Tensors, Trained
-
-STEPS = "steps"
-"""Among what is carried of an optimizer, the number of its steps."""
+from fl_ddp.protocol import Counts, Factors, Indices, Tensors, Trained
 
 
 @dataclass(frozen=True)
@@ -208,13 +205,9 @@ class Group:
         earlier, statistics = (None, None) if draw else (self.carried.optimizer, self.carried.statistics)
         kind = _kind(plan, work, fixed, goes_on=earlier is not None)
         number = self.steps if plan is self.plan else self._up(plan.num_steps(self._counts))
-        state = self._state(objective, start, trace or {}, kind, earlier)
+        state = first_state(objective, kind, self.lanes, start, trace or {}, earlier, statistics)
         if not (leaves := set(range(len(state.walk.theta)))) > set(fixed):
             raise ValueError(f"fixed is {tuple(fixed)}; accepted: some of the leaves 0 to {max(leaves)}, not all")
-        if statistics is not None and objective.running:
-            own = [state.walk.theta[i] for i in objective.running]
-            for leaf, kept in zip(own, torch.split(statistics, [leaf[0].numel() for leaf in own], 1), strict=True):
-                leaf.copy_(kept.view_as(leaf))
         rates = Rates(*map(self._scalar, (plan.lr, plan.momentum, plan.weight_decay, plan.clip_norm or 0.0)))
         if plan.lr_factor is not None:
             rates = rates._replace(lr=self._up(plan.lr * plan.lr_factor))
@@ -225,7 +218,7 @@ class Group:
         for drawn in islice(self._draws(steps), is_unseen(objective)):
             at_first = rates if steps.lr is None else rates._replace(lr=steps.lr[0])
             try_step(objective, kind, training._replace(rates=at_first), drawn, normaliser)
-        asked, step = (objective, kind, training), ByLayout(partial(local_step, objective, kind))
+        asked, step = (objective, kind), ByLayout(partial(local_step, objective, kind))
 
         def ended(state: State) -> Trained:
             """What is kept of where training ends, in tensors of its own."""
@@ -236,10 +229,12 @@ class Group:
             return Trained(joined(state.walk.theta), state.loss / number.clamp_min(1), traces)
 
         with torch.no_grad():
-            if work.recordings and (found := work.recordings.train(*asked, steps, work.samples, work.check, ended)):
+            made = work.recordings
+            if made and (found := made.train(*asked, training, steps, work.samples, work.check, ended)):
                 return found
-            alike = self._stacks(steps, alike=True)
-            done = work.loops and work.loops.train(*asked, alike, normaliser, work.check, work.spread)
+            state = state.owned
+            own, alike = training._replace(state=state), self._stacks(steps, alike=True)
+            done = work.loops and work.loops.train(*asked, own, alike, normaliser, work.check, work.spread)
             for index, drawn in enumerate(() if done else self._draws(steps)):
                 work.check()
                 rates = rates if steps.lr is None else rates._replace(lr=steps.lr[index])
@@ -301,31 +296,6 @@ class Group:
         group = Group(place, self.plan, ids, samples[:real], self.lanes, self._seed, self.round)
         group.carried, group.ends_task, group.previous = self.carried, self.ends_task, self.previous
         return group
-
-    def _state(
-        self,
-        objective: Objective,
-        start: Tensor,
-        trace: Mapping[str, Tensor],
-        kind: StepKind,
-        earlier: Tensors | None,
-    ) -> State:
-        def own(vector: Tensor) -> Leaves:
-            leaves = objective.leaves(vector.expand(self.lanes, start.shape[-1]))
-            return tuple(leaf.clone(memory_format=torch.contiguous_format) for leaf in leaves)
-
-        theta = own(start)
-        names, first = kind.optimizer.remembers(momentum=kind.momentum), kind.optimizer.begins_with
-        remembered = {name: tuple(torch.full_like(leaf, first) for leaf in theta) for name in names}
-        vectors = {name: vector for name, vector in (earlier or {}).items() if name != STEPS}
-        for name, vector in vectors.items():
-            if vector.shape[1] != start.shape[-1]:
-                what = f"true, but the method trains a vector of {start.shape[-1]}, not the model's {vector.shape[1]}"
-                raise ConfigError("--optimizer.keep", what, "false")
-            for leaf, kept in zip(remembered[name], objective.leaves(vector), strict=True):
-                leaf.copy_(kept)
-        walk = Walk(theta, remembered, {name: own(t) for name, t in trace.items()})
-        return State(walk, torch.zeros_like(self.n), (earlier[STEPS],) if earlier else ())
 
     def _scalar(self, value: float) -> Tensor:
         dtype = self.workplace.dtype

@@ -19,6 +19,7 @@ from fl_ddp.compiler.compilation import compiled, layout, made_once
 from fl_ddp.engine.augmentation import augmented
 from fl_ddp.engine.choices import Augmentation, Convolution
 from fl_ddp.engine.samples import Normaliser
+from fl_ddp.errors import ConfigError
 from fl_ddp.guards import of_one_client
 from fl_ddp.guards.meanings import in_words
 from fl_ddp.guards.padding import look_at_loss
@@ -28,6 +29,10 @@ from fl_ddp.protocol import LANES, Batch, Leaves, Quadratic, Tensors, alike
 Given = TypeVar("Given")
 Split = dict[str, Tensor | Leaves]
 """Tensors by name, parameter vectors among them as leaves."""
+
+
+STEPS = "steps"
+"""Among what is carried of an optimizer, the number of its steps."""
 
 
 class Objective(Hashable, Protocol):
@@ -117,6 +122,12 @@ class State(NamedTuple):
     walk: Walk
     loss: Tensor
     earlier: tuple[Tensor, ...] = ()
+
+    @property
+    def owned(self) -> State:
+        """The same in memory of its own."""
+        copied: State = tree_map_only(Tensor, partial(torch.clone, memory_format=torch.contiguous_format), self)
+        return copied
 
 
 class Training(NamedTuple):
@@ -270,6 +281,52 @@ def local_step(objective: Objective, kind: StepKind, shapes: Hashable) -> Step:
     return compiled(step, "the local step", products=kind.products) if kind.compile else step
 
 
+def first_state(
+    objective: Objective,
+    kind: StepKind,
+    lanes: int,
+    start: Tensor,
+    trace: Mapping[str, Tensor],
+    earlier: Tensors | None,
+    statistics: Tensor | None,
+) -> State:
+    """Where training begins, in tensors that may share memory, as lanes do that begin alike.
+
+    Args:
+        objective: loss and its changes.
+        kind: numerics.
+        lanes: G.
+        start: [V] or [G, V] parameters.
+        trace: [V] or [G, V] vectors, as they begin.
+        earlier: [G, V] what the clients' optimizers remember, and the number of their steps [G], if they go on.
+        statistics: [G, S] running statistics that the clients keep to themselves, if they do.
+
+    Raises:
+        ConfigError: the optimizers remember vectors of another length.
+    """
+    size = start.shape[-1]
+
+    def laned(vector: Tensor) -> Leaves:
+        return objective.leaves(vector.expand(lanes, size))
+
+    theta = list(laned(start))
+    if statistics is not None and (running := objective.running):
+        parts = torch.split(statistics, [theta[i][0].numel() for i in running], 1)
+        for i, kept in zip(running, parts, strict=True):
+            theta[i] = kept.view_as(theta[i])
+    names, first = kind.optimizer.remembers(momentum=kind.momentum), start.new_full((), kind.optimizer.begins_with)
+    remembered = {name: tuple(first.expand(leaf.shape) for leaf in theta) for name in names}
+    for name, vector in (earlier or {}).items():
+        if name == STEPS:
+            continue
+        if vector.shape[1] != size:
+            what = f"true, but the method trains a vector of {size}, not the model's {vector.shape[1]}"
+            raise ConfigError("--optimizer.keep", what, "false")
+        remembered[name] = objective.leaves(vector)
+    walk = Walk(tuple(theta), remembered, {name: laned(t) for name, t in trace.items()})
+    return State(walk, start.new_zeros(lanes), (earlier[STEPS],) if earlier else ())
+
+
 def try_step(objective: Objective, kind: StepKind, training: Training, drawn: Drawn, normaliser: Normaliser) -> None:
     """Take a step of a user's objective on a copy of two lanes, uncompiled: what is wrong there is told with its line.
 
@@ -278,7 +335,7 @@ def try_step(objective: Objective, kind: StepKind, training: Training, drawn: Dr
     """
 
     def few(laned: Given) -> Given:
-        copied: Given = tree_map_only(Tensor, lambda t: t[:2].clone(), laned)
+        copied: Given = tree_map_only(Tensor, lambda t: t[:2].clone(memory_format=torch.contiguous_format), laned)
         return copied
 
     state, mine, server, allowed = few(training.state), few(training.mine), training.server, training.allowed

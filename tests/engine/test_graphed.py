@@ -5,20 +5,23 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 import pytest
 import torch
 from step_bench import PLANS, ROUND, SIZES, Bench, Penalised, bench, mlp
 from torch import Tensor, nn
+from torch._ops import OpOverload
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from fl_ddp.engine import graphed
 from fl_ddp.engine.graphed import MOST, Recordings, as_cuda_graph, recordings_on
-from fl_ddp.engine.group import STEPS
 from fl_ddp.engine.plan import Plan
 from fl_ddp.engine.samples import Samples
 from fl_ddp.engine.schedule import Schedule
 from fl_ddp.engine.seeds import torch_seed
+from fl_ddp.engine.step import STEPS
 from fl_ddp.errors import InterruptedRunError
 from fl_ddp.losses.mse import MSE
 from fl_ddp.methods.fedavg import FedAvg
@@ -132,6 +135,41 @@ def test_traces_and_what_optimizers_carry_are_the_same(monkeypatch: pytest.Monke
         found.append([trained.theta, trained.loss, *trained.trace.values(), *carried.values()])
     assert len(found[0]) == 7 and found[0][3].max() > 0
     assert all(torch.equal(one, other) for one, other in zip(*found, strict=True))
+
+
+class Clones(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Counts the numbers that are cloned."""
+
+    numbers = 0
+
+    def __torch_dispatch__(
+        self, func: OpOverload, types: object, args: tuple[Tensor, ...] = (), kwargs: dict[str, object] | None = None
+    ) -> object:
+        if func is torch.ops.aten.clone.default:
+            self.numbers += args[0].numel()
+        return func(*args, **(kwargs or {}))
+
+
+def test_where_training_begins_is_copied_once() -> None:
+    plain, cloned = bench(), list[int]()
+    for b in (plain, replayed(plain)):
+        train = partial(b.group(PLAN, [], LANES).train, b.server["theta"], b.method, b.server, {})
+        train()
+        with Clones() as clones:  # type: ignore[no-untyped-call]
+            train()  # without a step, which clones numbers, too
+        cloned.append(clones.numbers)
+    of_all_lanes = LANES * plain.server["theta"].numel()
+    assert cloned[0] >= 2 * of_all_lanes > of_all_lanes > cloned[1], "theta and momentum, and neither"
+
+
+def test_lanes_that_begin_alike_and_each_by_itself_share_a_recording() -> None:
+    plain, record, found = bench(), Recorded(), []
+    for b in (plain, replayed(plain, record)):
+        one = b.server["theta"]
+        each = torch.stack([one, 2 * one])
+        found += [b.group(PLAN, [0, 1]).train(start, b.method, b.server, {}) for start in (one, each, one)]
+    check_same_bits(found[3:], found[:3])
+    assert record.made == 1
 
 
 class Normed(nn.Module):

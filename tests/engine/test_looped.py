@@ -17,12 +17,11 @@ from torch import Tensor
 from fl_ddp.compiler import repeated
 from fl_ddp.compiler.repeated import in_a_row, times
 from fl_ddp.engine import looped, stacks
-from fl_ddp.engine.group import STEPS
 from fl_ddp.engine.lanes import Item
 from fl_ddp.engine.looped import Given, Loops, loops_on
 from fl_ddp.engine.samples import Samples
 from fl_ddp.engine.schedule import Schedule
-from fl_ddp.engine.step import Steps
+from fl_ddp.engine.step import STEPS, Steps
 from fl_ddp.errors import CompilerError, InterruptedRunError, RunError
 from fl_ddp.optimizers.adam import Adam
 from fl_ddp.protocol import Tensors, Trained
