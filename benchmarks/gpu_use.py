@@ -146,6 +146,11 @@ def measure(config: Config, ranks: Ranks, timed: int, folder: Path) -> tuple[dic
     return numbers, use
 
 
+def rounds_for(timed: int, interval: int) -> int:
+    """Rounds of a run: one is left, as a round trains the next one's first group, and the last one saves the run."""
+    return timed + 2 * interval + 1
+
+
 def lines(numbers: dict[str, float], use: Use, most: int) -> Iterator[str]:
     """Results as text, with so many kernels and gaps; both by the round."""
     rounds = int(numbers["rounds_between_tests"])
@@ -187,7 +192,7 @@ def main() -> None:
         given = [f"--config={CONFIG}", f"--data={folder / 'pixels.npz'}", *of_run]
         every = parse(given).eval_every
         timed = max(options.timed // every, 1) * every
-        config = parse([*given, f"--rounds={timed + 2 * every}", f"--out={folder / 'runs'}", "--name=run"])
+        config = parse([*given, f"--rounds={rounds_for(timed, every)}", f"--out={folder / 'runs'}", "--name=run"])
         ranks = join(config.device)
         with repeatable(ranks.device.type, tf32=config.precision == "tf32"), one_torch_thread(ranks.device.type):
             numbers, use = measure(config, ranks, timed, folder)

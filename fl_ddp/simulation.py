@@ -15,6 +15,7 @@ from torch import Tensor
 from fl_ddp.clients.kept_optimizer import kept_state, taken_state
 from fl_ddp.clients.own_samples import batch_statistics
 from fl_ddp.config.settings import Config
+from fl_ddp.course.tests_due import tests_due
 from fl_ddp.engine.group import Carried, Group
 from fl_ddp.engine.looped import loops_on
 from fl_ddp.engine.seeds import Purpose, noise_key
@@ -55,6 +56,7 @@ class Simulation:
         """Set up the first round, or the one after a checkpoint."""
         self._config, self._ranks, self._stop = config, ranks, stop
         self._federation, self._records, self._watch = federation, records, Stopwatch(ranks.device.type)
+        self._due = partial(tests_due, config, federation.stream.ends_task)
         method, start = federation.method, records.start
         self.finished = start.finished if start else 0
         self._hooks = Hooks(method, config.model.name)
@@ -125,19 +127,19 @@ class Simulation:
             yield self.finished
         self._ranks.agree(None)
 
-    def _work(self, index: int, ids: Indices, server: Tensors) -> Work:
-        """What a round's clients do."""
+    def _work(self, index: int, ids: Indices, server: Tensors, *, early: bool = False) -> Work:
+        """What a round's clients do; early, with a copy of the server's state, which may still be saved."""
         due, looks = self._due(index)
-        train = partial(self._train, index, server, due, looks)
+        train = partial(self._train, index, server, due, looks, early=early)
         return Work("client_update", f"round {index + 1}, client", ids, train, kind=("cohort", due, looks))
 
     def _meanwhile(self, index: int) -> None:
         """While the host waits for a round, let the GPU go on with the next one, and write down the one before."""
         ahead, coming, method = self._lineup.prepare(index + 1), self._coming, self._federation.method
-        waits = self._records.may_end_early or self._memory.initial or method.measures(index + 1)
+        tested = self._due(index + 1)[0] and self._evaluation.any_own and self._hooks.keeps_models  # before they train
+        waits = self._records.may_end_early or self._memory.initial or method.measures(index + 1) or tested
         if ahead and coming and not waits:
-            own = {name: t.clone() for name, t in coming.items()}
-            self._exchange.begin(ahead.hands[self._ranks.index], self._work(index + 1, ahead.ids, own))
+            self._exchange.begin(ahead.hands[self._ranks.index], self._work(index + 1, ahead.ids, coming, early=True))
         self._records.write()
 
     def _finish(self, index: int, server: Tensors, kept: Sequence[Kept] = ()) -> None:
@@ -170,16 +172,6 @@ class Simulation:
         once = self._hooks.bytes("given_bytes", method.given_bytes(server))
         down = len(receiving(index)) * sent + once * worlds.newcomers(index) + worlds.given_bytes(index)
         return Traffic(up, down)
-
-    def _due(self, index: int) -> tuple[bool, bool]:
-        """Whether models are tested in a round, and clients' own ones by class: every so often, and in a task's last.
-
-        An interval of 0 is never.
-        """
-        last = index + 1 == self._config.rounds or self._federation.stream.ends_task(index)
-        every = self._config.eval_every, self._config.forgetting_every
-        due, looks = (each > 0 and (last or (index + 1) % each == 0) for each in every)
-        return due, looks
 
     def seconds_since_record(self) -> dict[str, float]:
         """Seconds by phase that no round's record holds: the last checkpoint's."""
@@ -231,9 +223,12 @@ class Simulation:
 
         return self._sound(Made(index + 1, "measured"), made)
 
-    def _train(self, index: int, server: Tensors, due: bool, looks: bool, clients: Indices) -> tuple[Group, Upload]:
+    def _train(
+        self, index: int, server: Tensors, due: bool, looks: bool, clients: Indices, *, early: bool = False
+    ) -> tuple[Group, Upload]:
         """Put clients side by side and train them; test what becomes of them where that is due, class by class too."""
         method = self._federation.method
+        server = {name: t.clone() for name, t in server.items()} if early else server
         group = self._lineup.in_training(clients, index)
         group.ends_task = self._federation.turnout.ends_task(index)
         group.previous = self._federation.turnout.previous(index)

@@ -19,7 +19,7 @@ from torch.utils._pytree import tree_map_only
 
 from fl_ddp.compiler.compilation import compiled, layout, made_once
 from fl_ddp.engine.samples import Samples
-from fl_ddp.engine.step import Drawn, Objective, State, StepKind, Steps, Training, local_step
+from fl_ddp.engine.step import Drawn, Objective, State, StepKind, Steps, Training, cloned, local_step
 from fl_ddp.errors import first_line
 
 ROWS = 64
@@ -95,7 +95,7 @@ class Recording:
             samples: of all of them.
             record: what does it.
         """
-        self._training = Training(training.state.owned, *tree_map_only(Tensor, torch.clone, training[1:]))
+        self._training = cloned(training)
         empty = tree_map_only(Tensor, lambda t: t.new_zeros(ROWS, *t.shape[1:]), steps)
         empty.rows.fill_(-1)  # what runs before it is recorded looks at no samples
         self._ready = Ready(empty, torch.zeros(1, dtype=torch.int64, device=empty.rows.device))
@@ -158,8 +158,7 @@ class Recordings:
             end: makes something else of the state, whose tensors are not the training's.
         """
         shapes = tuple(None if part is None else (part.shape[1:], part.dtype) for part in steps)
-        state = tuple((t.shape, t.dtype) for t in _tensors(training.state))
-        key = (objective, kind, state, layout(training[1:]), shapes, layout(samples))
+        key = (objective, kind, _form(training.state), layout(training[1:]), shapes, layout(samples))
         with self._lock:
             made = self._recorded(key, objective, kind, training, steps, samples)
             return None if made is None else end(made.run(training, steps, check))
@@ -252,6 +251,16 @@ def _pool() -> Any:
 def _copy(to: object, given: object) -> None:
     """Write all tensors of a nest into those of another one that looks alike."""
     torch._foreach_copy_([*_tensors(to)], [*_tensors(given)])
+
+
+def _form(given: object) -> Hashable:
+    """Names, shapes and types of all tensors in a nest of tuples and dictionaries, however they lie in memory."""
+    if isinstance(given, Tensor):
+        return given.shape, given.dtype
+    if isinstance(given, dict):
+        return tuple((name, _form(each)) for name, each in given.items())
+    assert isinstance(given, tuple)
+    return tuple(map(_form, given))
 
 
 def _tensors(given: object) -> Iterator[Tensor]:

@@ -113,6 +113,12 @@ class Walk(NamedTuple):
         return self.theta + tuple(leaf for leaves in both for leaf in leaves)
 
 
+def cloned(given: Given) -> Given:
+    """A nest of tensors in memory of its own, each lane's behind the one before."""
+    copied: Given = tree_map_only(Tensor, partial(torch.clone, memory_format=torch.contiguous_format), given)
+    return copied
+
+
 class State(NamedTuple):
     """Where training is and the sum of its losses so far [G], which a step changes in place.
 
@@ -125,9 +131,8 @@ class State(NamedTuple):
 
     @property
     def owned(self) -> State:
-        """The same in memory of its own."""
-        copied: State = tree_map_only(Tensor, partial(torch.clone, memory_format=torch.contiguous_format), self)
-        return copied
+        """The same, with leaves in memory of their own, which a step may write."""
+        return self._replace(walk=cloned(self.walk))
 
 
 class Training(NamedTuple):
@@ -335,8 +340,8 @@ def try_step(objective: Objective, kind: StepKind, training: Training, drawn: Dr
     """
 
     def few(laned: Given) -> Given:
-        copied: Given = tree_map_only(Tensor, lambda t: t[:2].clone(memory_format=torch.contiguous_format), laned)
-        return copied
+        first: Given = tree_map_only(Tensor, lambda t: t[:2], laned)
+        return cloned(first)
 
     state, mine, server, allowed = few(training.state), few(training.mine), training.server, training.allowed
     lr = few(training.rates.lr) if training.rates.lr.ndim else training.rates.lr

@@ -76,6 +76,7 @@ class Stopwatch:
         """
         self._mark: Callable[[], Mark] = mark or (_OnGpu if device_type == "cuda" else _OnHost)
         self._spans: list[_Span] = []
+        self._owed: dict[str, float] = {}
         self._lap = time.perf_counter()
         self._alone = threading.Lock()
 
@@ -104,14 +105,16 @@ class Stopwatch:
             spans = self._spans
             reached = [span.end.reached() for span in spans]
             self._spans = [span for span, over in zip(spans, reached, strict=True) if not over]
-        seconds = dict.fromkeys(PHASES, 0.0)
+        seconds = dict.fromkeys(PHASES, 0.0) | self._owed
         for span, over in zip(spans, reached, strict=True):
             if over:
                 took = span.start.seconds_to(span.end) * span.share
                 seconds[span.name] += took
                 if span.outer is not None:
                     seconds[span.outer] -= took
-        seconds = {name: max(each, 0.0) for name, each in seconds.items()}  # a part may seem longer than its whole
+        # a part may seem longer than the phase around it, or that may end in the next lap, which pays
+        self._owed = {name: each for name, each in seconds.items() if each < 0}
+        seconds |= dict.fromkeys(self._owed, 0.0)
         seconds["other"] = max(now - self._lap - sum(seconds.values()), 0.0)
         self._lap = now
         return seconds

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from functools import partial
@@ -16,6 +17,7 @@ from fl_ddp.engine.group import Group
 from fl_ddp.engine.transfer import Readings
 from fl_ddp.errors import DivergedError, StatesDifferError
 from fl_ddp.guards.hooks import REPORTED, Hooks
+from fl_ddp.host.device_errors import out_of_memory
 from fl_ddp.host.interrupt import StopRequest
 from fl_ddp.host.stopwatch import Stopwatch
 from fl_ddp.protocol import Indices, Tensors, Total, Upload
@@ -132,20 +134,22 @@ class Exchange:
             try:
                 with self._watched(work, groups):
                     self._begun = _Begun(work.name, self._workers.map(work.of, groups))
-            except torch.OutOfMemoryError:
-                self._begins = False
             except Exception as error:
-                self._begun = _Begun(work.name, [], error)
+                self._begins = not out_of_memory(error)
+                self._begun = _Begun(work.name, [], error) if self._begins else None
+        if not self._begins:
+            _make_room()
         self._hooks.spoilt = spoilt  # the state of the round that is not over is another one
 
     def with_room(self, test: Callable[[], Result]) -> Result:
         """Do something beside what was begun; without that, and never again, where there is no room for both."""
         try:
             return test()
-        except torch.OutOfMemoryError:
-            if not self._begun:
+        except Exception as error:
+            if not (self._begun and out_of_memory(error)):
                 raise
             self._begun, self._begins = None, False
+        _make_room()
         return test()
 
     def sum(self, hand: Indices, work: Work, server: Tensors, readings: Readings | None = None) -> Summed:
@@ -180,6 +184,7 @@ class Exchange:
                         raise begun.error
                     done = begun.done
                 else:
+                    begun = None  # and its memory is free
                     with watch.phase(work.phase), self._watched(work, groups):
                         done = self._workers.map(work.of, groups)
                 with watch.phase("summing"):
@@ -320,6 +325,12 @@ def finite(server: Tensors, index: int, readings: Readings) -> Tensors:
     ends = [torch.stack(t.aminmax()).isfinite().all() for t in server.values() if t.is_floating_point()]
     readings.ask(torch.stack(ends).all().view(1), judge)
     return server
+
+
+def _make_room() -> None:
+    """Free what an error's frames hold, in a circle with it, and what torch keeps from libraries that allocate, too."""
+    gc.collect()
+    torch.cuda.empty_cache()
 
 
 def _fill(t: Tensor, numbers: list[float]) -> None:

@@ -4,11 +4,22 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
+import device_cases
 import gpu_use
+import pretend_device
 import pytest
 from gpu_use import SHORTEST, Busy, Gap, Use, lines, use_of
+from pretend_device import DEVICE, pretending
+
+from fl_ddp.check.runs import SETTINGS
+from fl_ddp.config.command_line import from_mapping
+from fl_ddp.engine.group import Group
+from fl_ddp.methods.fedavg import FedAvg
+from fl_ddp.protocol import Tensors, Upload
+from fl_ddp.ranks.collectives import Ranks
 
 
 def test_kernels_are_counted_by_name_and_the_longest_is_first() -> None:
@@ -42,6 +53,35 @@ def test_times_are_told_by_the_round() -> None:
     assert told[1].split() == ["us", "a", "round", "times", "kernel"]
     assert told[2].split() == ["200.0", "0.5", "product"]
     assert told[-1].split() == ["200.0", "product", "->", "product"]
+
+
+@pretend_device.needed
+def test_as_many_rounds_are_trained_in_the_trace_as_it_is_said_to_have(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Each trains the first group of the next, and the last one of a run none."""
+    trained: list[int] = []
+    seen: list[int] = []
+    train, taken = FedAvg.client_update, gpu_use.taken
+
+    def training(self: FedAvg, group: Group, server: Tensors, memory: Tensors) -> Upload:
+        trained.append(group.round)
+        return train(self, group, server, memory)
+
+    def traced(rounds: Iterator[int], count: int, folder: Path) -> Use:
+        trained.clear()
+        taken(rounds, count)
+        seen.extend(trained)
+        return use_of([])
+
+    monkeypatch.setattr(FedAvg, "client_update", training)
+    monkeypatch.setattr(gpu_use, "traced", traced)
+    rounds = gpu_use.rounds_for(4, 2)
+    of_run = {"lanes": 4, "local_test": 0, "eval_every": 2, "rounds": rounds, "out": str(tmp_path), "name": "run"}
+    with pretending():
+        config = from_mapping({**SETTINGS, **device_cases.SHORT, **of_run})
+        gpu_use.measure(config, Ranks(0, 1, DEVICE), 4, tmp_path)
+    assert len(seen) == 2
 
 
 @pytest.mark.slow

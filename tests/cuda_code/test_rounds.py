@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
+from typing import Any
 
 import device_cases
 import pretend_device
@@ -24,7 +26,7 @@ from fl_ddp.evaluation import Evaluation, Personal, Received, Scores, evaluate
 from fl_ddp.host.interrupt import StopRequest
 from fl_ddp.methods.fedavg import FedAvg
 from fl_ddp.network.flat_model import FlatModel
-from fl_ddp.protocol import Indices, Info, Tensors, Total, Upload
+from fl_ddp.protocol import Indices, Info, Tensors, Total, Trained, Upload
 from fl_ddp.ranks.collectives import Common, Ranks
 from fl_ddp.ranks.exchange import Exchange, Summed
 from fl_ddp.ranks.outputs import Passes
@@ -134,6 +136,22 @@ def test_a_test_without_room_beside_the_next_round_is_done_alone(monkeypatch: py
 
     monkeypatch.setattr(Evaluation, "of_server", full)
     assert played(settings).unlike(right) == [] and len(tries) == 1 + 2
+
+
+@pytest.mark.parametrize("method", ["FedAvg", "FedPAC"])
+def test_no_group_is_trained_twice(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """FedPAC's clients have models of their own, without memory, that are tested before they train."""
+    trained: list[tuple[int, ...]] = []
+    train = Group.train
+
+    def training(self: Group, *given: Any, **options: Any) -> Trained:
+        trained.append((self.round, *self.client))
+        return train(self, *given, **options)
+
+    monkeypatch.setattr(Group, "train", training)
+    played({**device_cases.SHORT, "method": method, "eval_every": 2})
+    once = {"FedAvg": 1, "FedPAC": 2}[method]  # heads, then bodies
+    assert set(Counter(trained).values()) == {once}
 
 
 def test_a_batch_of_an_evaluation_is_few_launches() -> None:

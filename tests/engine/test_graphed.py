@@ -137,6 +137,25 @@ def test_traces_and_what_optimizers_carry_are_the_same(monkeypatch: pytest.Monke
     assert all(torch.equal(one, other) for one, other in zip(*found, strict=True))
 
 
+@dataclass(frozen=True)
+class Counting(Penalised):
+    """Counts steps in one trace, and follows the path in all others."""
+
+    def track(self, trace: Tensors, old: Tensor, new: Tensor, g: Tensor, step: Tensor) -> Tensors:
+        return {name: t + 1 if name == "count" else t - g * (new - old) for name, t in trace.items()}
+
+
+def test_traces_of_other_names_or_in_another_order_are_recorded_apart() -> None:
+    plain, found = bench(method=Counting), list[list[Tensors]]()
+    one, none = plain.server["c"], torch.zeros_like(plain.server["c"])
+    traces: list[Tensors] = [{"count": none, "path": one}, {"path": one, "count": none}, {"count": none, "other": one}]
+    for b in (plain, replayed(plain)):
+        train = partial(b.group(PLAN, [0, 1]).train, b.server["theta"], b.method, b.server, {"c": b.memory["c"][:2]})
+        found.append([train(trace).trace for trace in traces])
+    assert [list(each) for each in found[1]] == [list(trace) for trace in traces]
+    assert all(torch.equal(t, mine[name]) for own, mine in zip(*found, strict=True) for name, t in own.items())
+
+
 class Clones(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Counts the numbers that are cloned."""
 

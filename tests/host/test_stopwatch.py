@@ -92,6 +92,23 @@ def test_no_phase_takes_less_than_no_time() -> None:
     assert (seconds["server"], seconds["training"]) == (0.0, 1e-6)
 
 
+def test_what_a_lap_cannot_take_from_a_phase_the_next_one_takes() -> None:
+    """Where a lap is over between the end of a part and that of the phase around it."""
+    queue = Queue()
+    watch = Stopwatch(mark=queue.mark)
+    with watch.phase("server"):
+        queue.put += 1.0
+        with watch.part_of("server", "training", 1):
+            queue.put += 10.0
+        queue.put += 0.5
+    queue.done = 11.25
+    first = watch.lap()
+    queue.done = queue.put
+    second = watch.lap()
+    assert (first["server"], first["training"]) == (0.0, 10.0)
+    assert (second["server"], second["training"]) == (1.5, 0.0)
+
+
 def test_on_a_cpu_phases_and_the_rest_are_all_the_time_there_was(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = iter([0.0, 1.0, 4.0, 6.0, 7.0, 10.0])
     monkeypatch.setattr(time, "perf_counter", lambda: next(clock))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from types import SimpleNamespace
 from typing import cast
 
@@ -89,8 +91,16 @@ def test_what_goes_wrong_once_is_told_when_the_sum_is_asked_for(alone: Alone) ->
     assert alone.sum(alone.work(1)) == 6 * 10 + 15
 
 
-def test_what_has_no_room_beside_the_state_before_is_done_when_it_is_due(alone: Alone) -> None:
-    alone.error = torch.OutOfMemoryError("no room")
+NO_ROOM = [
+    torch.OutOfMemoryError("no room"),
+    RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"),
+]
+"""What torch says of a GPU's memory, and what is said where a library has found none beside torch's."""
+
+
+@pytest.mark.parametrize("error", NO_ROOM, ids=["torch's", "a library's"])
+def test_what_has_no_room_beside_the_state_before_is_done_when_it_is_due(alone: Alone, error: Exception) -> None:
+    alone.error = error
     alone.exchange.begin(HAND, alone.work(1))
     alone.error = None
     assert alone.sum(alone.work(1)) == 6 * 10 + 15
@@ -99,13 +109,14 @@ def test_what_has_no_room_beside_the_state_before_is_done_when_it_is_due(alone: 
     assert alone.trained == [], "nor is it tried again"
 
 
-def test_a_test_that_has_no_room_beside_it_comes_first(alone: Alone) -> None:
+@pytest.mark.parametrize("error", NO_ROOM, ids=["torch's", "a library's"])
+def test_a_test_that_has_no_room_beside_it_comes_first(alone: Alone, error: Exception) -> None:
     tries: list[bool] = []
 
     def test(fits: int) -> str:
         tries.append(len(tries) >= fits)
         if not tries[-1]:
-            raise torch.OutOfMemoryError("no room")
+            raise error
         return "tested"
 
     alone.exchange.begin(HAND, alone.work(1))
@@ -114,9 +125,67 @@ def test_a_test_that_has_no_room_beside_it_comes_first(alone: Alone) -> None:
     assert alone.trained == [0, 0, 2, 4]
     alone.exchange.begin(HAND, alone.work(2))
     assert alone.trained == [0, 0, 2, 4], "nor is it tried again"
-    with pytest.raises(torch.OutOfMemoryError):
+    with pytest.raises(type(error)):
         alone.exchange.with_room(lambda: test(3))
     assert len(tries) == 3
+
+
+def test_another_error_of_a_test_is_told(alone: Alone) -> None:
+    alone.exchange.begin(HAND, alone.work(1))
+    with pytest.raises(RuntimeError, match="of the test"):
+        alone.exchange.with_room(fails)
+    assert alone.sum(alone.work(1)) == 6 * 10 + 15
+    assert alone.trained == [0, 2, 4]
+
+
+def fails() -> None:
+    raise RuntimeError("of the test")
+
+
+class Held:
+    """Stands for what a test has in memory, or for what was begun."""
+
+
+def test_a_second_try_has_the_memory_of_the_first_one(alone: Alone) -> None:
+    """Though the error is in a circle with the frames that hold it, as that of ranks that agree on it is."""
+    held: list[weakref.ref[Held]] = []
+
+    def test() -> bool:
+        if held:
+            return held[0]() is None
+        activations = Held()
+        held.append(weakref.ref(activations))
+        try:
+            raise torch.OutOfMemoryError("no room")
+        except torch.OutOfMemoryError as error:
+            found = error
+        raise found
+
+    alone.exchange.begin(HAND, alone.work(1))
+    gc.disable()
+    try:
+        assert alone.exchange.with_room(test)
+    finally:
+        gc.enable()
+
+
+def test_other_work_has_the_memory_of_what_was_begun(alone: Alone) -> None:
+    begun, work = alone.work(1), alone.work(2)
+    held: list[weakref.ref[torch.Tensor]] = []
+    gone: list[bool] = []
+
+    def beginning(clients: Indices) -> tuple[Group, Upload]:
+        group, upload = begun.of(clients)
+        held.append(weakref.ref(upload.theta))
+        return group, upload
+
+    def looking(clients: Indices) -> tuple[Group, Upload]:
+        gone.append(held[0]() is None)
+        return work.of(clients)
+
+    alone.exchange.begin(HAND, begun._replace(of=beginning))
+    assert alone.sum(work._replace(of=looking)) == 6 * 20 + 15
+    assert gone == [True] * 3
 
 
 def test_nothing_is_begun_where_ranks_wait_for_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
