@@ -16,13 +16,14 @@ import json
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
 import torch
-from torch.profiler import ProfilerActivity, profile
+from busy import profiled
+from rounds import write_data
 from written import write_results
 
 from fl_ddp.config.command_line import parse
@@ -97,11 +98,8 @@ def use_of(events: Sequence[Busy]) -> Use:
 
 def traced(rounds: Iterator[int], count: int, folder: Path) -> Use:
     """What a GPU did in so many rounds; nothing where there is none."""
-    on_gpu = torch.cuda.is_available()
-    with profile(activities=[ProfilerActivity.CUDA if on_gpu else ProfilerActivity.CPU]) as seen:
-        taken(rounds, count)
     file = folder / "trace.json"
-    seen.export_chrome_trace(str(file))
+    profiled(partial(taken, rounds, count)).export_chrome_trace(str(file))
     found = json.loads(file.read_text())["traceEvents"]
     return use_of([Busy(each["ts"], each["dur"], each["name"]) for each in found if each.get("cat") in ON_GPU])
 
@@ -165,13 +163,6 @@ def lines(numbers: dict[str, float], use: Use, most: int) -> Iterator[str]:
         yield f"{gap.took:12.1f} {'':8}  {gap.behind[:44]} -> {gap.before[:44]}"
 
 
-def random_pixels(file: Path, shape: Sequence[int], train: int, test: int) -> None:
-    """A training and a test set of ten classes."""
-    draw = np.random.default_rng(0)
-    x, y = draw.integers(0, 256, (train + test, *shape), np.uint8), draw.integers(0, 10, train + test)
-    np.savez(file, x_train=x[:train], y_train=y[:train], x_test=x[train:], y_test=y[train:])
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
@@ -188,7 +179,7 @@ def main() -> None:
     prepare()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        random_pixels(folder / "pixels.npz", options.shape, *((400, 40) if options.smoke else (50_000, 10_000)))
+        write_data(folder / "pixels.npz", tuple(options.shape), *((400, 40) if options.smoke else (50_000, 10_000)))
         given = [f"--config={CONFIG}", f"--data={folder / 'pixels.npz'}", *of_run]
         every = parse(given).eval_every
         timed = max(options.timed // every, 1) * every

@@ -198,14 +198,14 @@ def data_file(folder: Path, shape: tuple[int, ...]) -> Path:
     return folder / f"{shape[0]}.npz"
 
 
-def write_data(file: Path, shape: tuple[int, ...], samples: int) -> None:
-    """Random pixels or characters, so many samples for each client."""
+def write_data(file: Path, shape: tuple[int, ...], train: int, test: int) -> None:
+    """Random pixels or characters, so many samples to train on and to test."""
     rng = np.random.default_rng(0)
-    size, split = (CLIENTS * samples + samples * CLIENTS // 6, *shape), CLIENTS * samples
+    size = (train + test, *shape)
     letters = shape == LETTERS
     x = rng.integers(0, CHARACTERS, size) if letters else rng.integers(0, 256, size, np.uint8)
     y = rng.integers(0, CHARACTERS if letters else 10, len(x))
-    np.savez(file, x_train=x[:split], y_train=y[:split], x_test=x[split:], y_test=y[split:])
+    np.savez(file, x_train=x[:train], y_train=y[:train], x_test=x[train:], y_test=y[train:])
 
 
 def worker(options: argparse.Namespace) -> None:
@@ -259,7 +259,8 @@ def main() -> None:
     results = dict[str, dict[str, Numbers]]()
     with tempfile.TemporaryDirectory() as folder:
         for shape in {WORKLOADS[name][1] for name in options.workloads}:
-            write_data(data_file(Path(folder), shape), shape, options.samples)
+            train = CLIENTS * options.samples
+            write_data(data_file(Path(folder), shape), shape, train, train // 6)
         for ranks in options.ranks:
             label = f"{ranks} rank{'s' * (ranks > 1)}"
             results[label] = {}
