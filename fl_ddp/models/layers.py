@@ -30,8 +30,9 @@ class MaxPool(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Pool x [B, channels, height, width]."""
         height, width = x.shape[-2] // self.size, x.shape[-1] // self.size
-        if x.is_cuda and x.ndim == 4 and height and width and not torch.is_grad_enabled():
-            return nn.functional.max_pool2d(x, self.size)  # the same numbers, and the quickest way without a compiler
+        if x.ndim == 4 and height and width and not torch.is_grad_enabled():
+            # the same numbers, and the quickest way without a compiler; on a CPU by FlatModel's quick_pools()
+            return nn.functional.max_pool2d(x, self.size)
         x = x[..., : height * self.size, : width * self.size]
         return x.reshape(*x.shape[:-2], height, self.size, width, self.size).amax((-3, -1))
 

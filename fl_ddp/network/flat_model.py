@@ -17,6 +17,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, grad_and_value
 
+from fl_ddp.convolutions.max_pools import quick_pools
 from fl_ddp.errors import ConfigError, one_line
 from fl_ddp.losses.criterion import Criterion, mean_over
 from fl_ddp.losses.cross_entropy import CrossEntropy, among
@@ -175,8 +176,7 @@ class FlatModel:
         mine = leaves if len(leaves) == len(own) else tuple(leaves[i] for i in own)
         names = [self._renamed[self.names[i]].removeprefix(f"{name}.") for i in own]
         module = self._current.eval.get_submodule(name)
-        out: tuple[Tensor, Tensor] = functional_call(module, dict(zip(names, mine, strict=True)), (x,))
-        return out
+        return cast("tuple[Tensor, Tensor]", functional_call(module, dict(zip(names, mine, strict=True)), (x,)))
 
     @property
     def body(self) -> Part:
@@ -217,16 +217,17 @@ class FlatModel:
         Raises:
             ConfigError: a model with BatchNorm is in training mode and has no mask.
         """
-        leaves, modules = self.leaves(theta), self._current
+        modules = self._current
         module, last = (modules.eval, False) if key is None else (modules.train, True)
-        tensors = dict(zip(self._renamed.values(), leaves, strict=True))
+        tensors = dict(zip(self._renamed.values(), self.leaves(theta), strict=True))
         if key is not None:
             tensors |= dict.fromkeys(self._dropouts, key)
             if self._norms and mask is None:
                 what = "its BatchNorm cannot tell real samples from padding"
                 raise ConfigError("--model", what, "logits(theta, batch.x, batch.key, batch.mask) in the method's loss")
             tensors |= {f"{norm}.mask": mask for norm in self._norms if mask is not None}
-        out = functional_call(module, tensors, (x,))
+        with quick_pools(x):
+            out = functional_call(module, tensors, (x,))
         if isinstance(out, tuple):
             return out[0], out[1]
         if not self.has_features:
@@ -280,8 +281,7 @@ class FlatModel:
             return value, tuple(t for norm, before in norms for t in norm.taken(*before))
 
         if not self._norms:
-            found: tuple[Leaves, Tensor] = grad_and_value(loss)(theta, *given)
-            return found
+            return cast("tuple[Leaves, Tensor]", grad_and_value(loss)(theta, *given))
         g, (value, after) = grad_and_value(observed, has_aux=True)(theta)
         following = dict(zip(running, after, strict=False))
         return tuple(following.get(i, leaf) for i, leaf in enumerate(g)), value
