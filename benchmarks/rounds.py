@@ -144,9 +144,14 @@ def measure(
 
 
 def checksum_seconds(server: Tensors, ranks: Ranks) -> float:
-    """What a round pays to see that the ranks' states are the same, where there are several; median of many."""
-    seconds = []
+    """What a round pays to see that the ranks' states are the same, where there are several; median of many.
+
+    Before each, other memory is written: a round leaves nothing of the state in the caches.
+    """
+    seconds, others = [], torch.zeros(2**24, device=ranks.device)
     for _ in range(50):
+        others.add_(1)
+        synchronize(ranks)
         began = time.perf_counter()
         checksum(server)
         synchronize(ranks)

@@ -42,7 +42,8 @@ def checksum(tensors: Tensors) -> Tensor:
     rows = torch.cat(sums) if sums else torch.zeros(0, dtype=torch.int64)
     powers = _powers(len(rows) + 1, rows.device)
     total = (rows * powers[1:]).sum() + _signed(head) * powers[0]
-    return torch.stack([total >> _BITS * piece & 2**_BITS - 1 for piece in range(_PIECES)])
+    pieces: Tensor = total >> _places(rows.device) & 2**_BITS - 1
+    return pieces
 
 
 def _row_sums(words: Tensor) -> Tensor:
@@ -61,6 +62,12 @@ def _powers(number: int, device: torch.device) -> Tensor:
 def _signed(word: int) -> int:
     """A number modulo 2^64 as one of int64."""
     return (word + 2**63) % 2**64 - 2**63
+
+
+@cache
+def _places(device: torch.device) -> Tensor:
+    """Where each piece begins [_PIECES], in bits."""
+    return torch.arange(_PIECES, device=device) * _BITS
 
 
 @cache
