@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.nn import functional as F
-from torch.overrides import TorchFunctionMode
+from torch.overrides import TorchFunctionMode, _get_current_function_mode
 
 Sides = int | Sequence[int]
 """A number for height and width, or one for each."""
@@ -22,7 +22,9 @@ Sides = int | Sequence[int]
 def quick_pools(x: Tensor) -> AbstractContextManager[None]:
     """A block in which F.max_pool2d is quick for what becomes of x, on a CPU where nobody derives it."""
     plain = torch.compiler.is_compiling() or torch.is_grad_enabled() or x.device.type != "cpu"
-    return nullcontext() if plain else _QuickPools()
+    if plain or _get_current_function_mode():  # type: ignore[no-untyped-call]  # layers tell the innermost mode alone
+        return nullcontext()
+    return _QuickPools()
 
 
 class _QuickPools(TorchFunctionMode):
@@ -30,7 +32,8 @@ class _QuickPools(TorchFunctionMode):
         self, func: Callable[..., Any], types: object, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         given = kwargs or {}
-        quick = _quick(*args, **given) if func in (F.max_pool2d, torch.max_pool2d) else None
+        pools = func in (F.max_pool2d, torch.max_pool2d) and not torch.is_grad_enabled()  # a network may derive, too
+        quick = _quick(*args, **given) if pools else None
         return func(*args, **given) if quick is None else quick
 
 

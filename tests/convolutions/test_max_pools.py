@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn, vmap
+from torch.func import grad
 from torch.nn import functional as F
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -112,6 +114,20 @@ def test_what_torch_refuses_is_refused_in_its_words(wrong: dict[str, Any]) -> No
         return str(refusal.value)
 
     assert words(quick=True) == words(quick=False)
+
+
+def test_what_a_network_derives_itself_is_torchs_own() -> None:
+    x = torch.ones(1, 1, 2, 2)
+    gradient, slow = pooled(grad(lambda x: F.max_pool2d(x, 2).sum()), x)
+    assert slow
+    assert gradient.flatten().tolist() == [1, 0, 0, 0]  # of equal numbers the first
+
+
+def test_training_pays_for_no_mode() -> None:
+    x = noise(1, 1, 2, 2)
+    with torch.no_grad():
+        assert not isinstance(quick_pools(x), nullcontext)
+    assert isinstance(quick_pools(x), nullcontext)
 
 
 class Functional(nn.Module):
