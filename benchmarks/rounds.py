@@ -139,16 +139,17 @@ def measure(
         return {}
     numbers = summarise(records.path, eager, whole, first_round, federation, samples // BATCH)
     # one rank has nobody to compare with
-    compared = checksum_seconds(simulation.server, ranks) if ranks.size > 1 else 0.0
+    with one_torch_thread(ranks.device.type):
+        compared = checksum_seconds(simulation.server, ranks) if ranks.size > 1 else 0.0
     return numbers | {"checksum_share": compared / (whole / rounds)}
 
 
 def checksum_seconds(server: Tensors, ranks: Ranks) -> float:
     """What a round pays to see that the ranks' states are the same, where there are several; median of many.
 
-    Before each, other memory is written: a round leaves nothing of the state in the caches.
+    Before each, as much other memory is written as caches hold: a round leaves nothing of the state there.
     """
-    seconds, others = [], torch.zeros(2**24, device=ranks.device)
+    seconds, others = [], torch.zeros(2**26, device=ranks.device)
     for _ in range(50):
         others.add_(1)
         synchronize(ranks)

@@ -226,7 +226,7 @@ class FlatModel:
                 what = "its BatchNorm cannot tell real samples from padding"
                 raise ConfigError("--model", what, "logits(theta, batch.x, batch.key, batch.mask) in the method's loss")
             tensors |= {f"{norm}.mask": mask for norm in self._norms if mask is not None}
-        with quick_pools(x):
+        with quick_pools(x, convolves=self.convolves):
             out = functional_call(module, tensors, (x,))
         if isinstance(out, tuple):
             return out[0], out[1]
