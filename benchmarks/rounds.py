@@ -138,8 +138,8 @@ def measure(
     if not ranks.is_main:
         return {}
     numbers = summarise(records.path, eager, whole, first_round, federation, samples // BATCH)
-    # one rank has nobody to compare with
     with one_torch_thread(ranks.device.type):
+        # one rank has nobody to compare with
         compared = checksum_seconds(simulation.server, ranks) if ranks.size > 1 else 0.0
     return numbers | {"checksum_share": compared / (whole / rounds)}
 

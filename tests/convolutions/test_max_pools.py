@@ -99,10 +99,12 @@ def test_bits_depend_on_neither_threads_nor_lanes() -> None:
     x = torch.zeros(2, 1, 1738, 46)
     x[:, :, 1::2] = -0.0
     threads, found = torch.get_num_threads(), list[Tensor]()
-    for number in (1, 2):
-        torch.set_num_threads(number)
-        found.append(pooled(lambda x: F.max_pool2d(x, 2), x)[0])
-    torch.set_num_threads(threads)
+    try:
+        for number in (1, 2):
+            torch.set_num_threads(number)
+            found.append(pooled(lambda x: F.max_pool2d(x, 2), x)[0])
+    finally:
+        torch.set_num_threads(threads)
     lanes, slow = pooled(lambda x: vmap(lambda x: F.max_pool2d(x, 2), 4, 4)(x), x.expand(3, *x.shape).movedim(0, 4))
     assert not slow
     for each in (*found, *lanes.unbind(4)):
