@@ -46,6 +46,7 @@ from fl_ddp.methods.fedavg import FedAvg
 from fl_ddp.models.cnn import LeNet5, PflCNN
 from fl_ddp.models.mlp import MLP
 from fl_ddp.network.flat_model import FlatModel
+from fl_ddp.protocol import Round
 
 Numbers = dict[str, float]
 BATCH, BATCHES = 10, 20
@@ -245,7 +246,7 @@ def group_of(
     flat = FlatModel(module, 10, data.inputs(x[:1], torch.float32))
     work = Workplace(data, torch.float32, False, True, lambda: None, BATCH, convolution=place.convolution)
     own = np.split(np.arange(size), lanes)
-    return Group(work, Plan(BATCH, 1.0, None, 0.01), np.arange(lanes), own, lanes, 0, 0), flat
+    return Group(work, Plan(BATCH, 1.0, None, 0.01), np.arange(lanes), own, lanes, 0, Round.of_one_task(0)), flat
 
 
 def caught_step(group: Group, flat: FlatModel) -> tuple[Callable[[], None], State]:

@@ -46,7 +46,7 @@ from fl_ddp.models.cnn import FedKACNN, ImportanceCNN
 from fl_ddp.models.mlp import MLP
 from fl_ddp.models.resnet import ResNet18
 from fl_ddp.network.flat_model import FlatModel
-from fl_ddp.protocol import LANES, Batch, Leaves
+from fl_ddp.protocol import LANES, Batch, Leaves, Round
 from fl_ddp.ranks.threads import one_torch_thread, workers_on
 
 
@@ -90,8 +90,9 @@ def federation(workload: Workload, samples: int, device: str) -> tuple[nn.Module
     work = Workplace(data, torch.float32, False, True, lambda: None, len(images) // clients, spread=spread)
     own = np.split(np.arange(len(images)), clients)
     plan = Plan(10, 1.0, None, 0.1)
+    when = Round.of_one_task(0)
     groups = [
-        Group(work, plan, np.arange(i, i + workload.lanes), own[i : i + workload.lanes], workload.lanes, 0, 0)
+        Group(work, plan, np.arange(i, i + workload.lanes), own[i : i + workload.lanes], workload.lanes, 0, when)
         for i in range(0, clients, workload.lanes)
     ]
     return module, model, groups

@@ -52,6 +52,32 @@ class Owners(NamedTuple):
     test: Indices | None = None
 
 
+OF_OPTIMIZER = "optimizer_"
+"""How names in a client's memory begin that are of its optimizer's."""
+OF_STATISTICS = "running_statistics"
+"""Name in a client's memory of its own ones of BatchNorm."""
+
+
+@dataclass(frozen=True)
+class Round:
+    """A round and its place in the run.
+
+    Attributes:
+        index: of it, from 0.
+        previous: the last round before it in which somebody trained; -1 if there was none.
+        ends_task: whether nobody trains in its task after it, and another task follows.
+    """
+
+    index: int
+    previous: int
+    ends_task: bool
+
+    @classmethod
+    def of_one_task(cls, index: int) -> Round:
+        """A round of a run of one task in which every round has clients."""
+        return cls(index, index - 1, ends_task=False)
+
+
 class Batch(NamedTuple):
     """One client's samples in one local step: x [B, ...], y [B], mask [B] (0 where padded), key [] of randomness.
 

@@ -142,7 +142,7 @@ class RunFiles:
         for each, earlier in self._clients.earlier.items() if self._clients else ():
             self._scores = earlier
             self.tracker.clients(each, earlier)
-        self._changes: Sequence[ClassChange] = ()
+        self._changes: Sequence[ClassChange] = self._forgetting.newest if self._forgetting else ()
         self._tasks = TaskTable(path / "tasks.csv", known.get("tasks")) if tests > 1 else None
         for each, accuracies in self._tasks.rounds.items() if self._tasks else ():
             self.tracker.tasks(each, accuracies[: self._task(each)])

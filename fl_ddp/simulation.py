@@ -25,8 +25,7 @@ from fl_ddp.federation import Federation
 from fl_ddp.guards.hooks import Hooks
 from fl_ddp.host.interrupt import StopRequest
 from fl_ddp.host.stopwatch import Stopwatch
-from fl_ddp.network.running_statistics import OWN as STATISTICS
-from fl_ddp.protocol import Indices, Info, Tensors, Total, Upload
+from fl_ddp.protocol import OF_STATISTICS, Indices, Info, Tensors, Total, Upload
 from fl_ddp.ranks.cohort import padded_lanes
 from fl_ddp.ranks.collectives import Ranks
 from fl_ddp.ranks.exchange import Exchange, Kept, Made, Summed, Work, finite
@@ -208,7 +207,7 @@ class Simulation:
         work = replace(self._lineup.workplace, largest=max(map(len, proxy)), kept={})
 
         def measure(pieces: Indices) -> tuple[Group, Upload]:
-            group = self._lineup.group(work, pieces, index, plan, proxy, lanes)
+            group = self._lineup.group(work, pieces, index, plan, [proxy[i] for i in pieces], lanes)
             with self._hooks.read_only("measure", self.server):
                 sums = self._hooks.sums("measure", method.measure(group, self.server), group.lanes)
                 return group, Upload(sums, self.server["theta"])
@@ -230,12 +229,10 @@ class Simulation:
         method = self._federation.method
         server = {name: t.clone() for name, t in server.items()} if early else server
         group = self._lineup.in_training(clients, index)
-        group.ends_task = self._federation.turnout.ends_task(index)
-        group.previous = self._federation.turnout.previous(index)
         sent = self._hooks.sent(method.sent(index), method.broadcast)
         received = {name: (server if name in sent else self._initial)[name] for name in method.broadcast}
         memory = self._memory.take(group.client)
-        group.carried = Carried(memory.pop(STATISTICS, None), taken_state(memory))
+        group.carried = Carried(memory.pop(OF_STATISTICS, None), taken_state(memory))
         with self._hooks.read_only("client_update", received):
             given = method.client_update(group, received, memory)
         upload = self._hooks.upload(given, self._remembered, group.lanes)
@@ -349,8 +346,8 @@ class Simulation:
         method = self._federation.method
         if not method.trains_on_server:
             return state
-        ids, nothing = np.array([self._config.clients]), [np.zeros(0, np.int64)]
-        group = Group(self._lineup.workplace, self._lineup.plan(index), ids, nothing, 1, self._config.seed, index)
+        lineup, ids, nothing = self._lineup, np.array([self._config.clients]), [np.zeros(0, np.int64)]
+        group = lineup.group(lineup.workplace, ids, index, lineup.plan(index), nothing, 1)
         train = partial(method.server_train, group)
         return finite(self._hooks.keyed_state("server_train", "group.keys", train, state, total, info), index, readings)
 

@@ -7,10 +7,7 @@ import torch
 from fl_ddp.engine.step import STEPS
 from fl_ddp.network.flat_model import FlatModel
 from fl_ddp.optimizers.rule import Optimizer
-from fl_ddp.protocol import Tensors
-
-_OWN = "optimizer_"
-"""Before its names in a client's memory."""
+from fl_ddp.protocol import OF_OPTIMIZER, Tensors
 
 
 def first_state(model: FlatModel, optimizer: Optimizer, *, momentum: bool) -> Tensors:
@@ -23,10 +20,10 @@ def first_state(model: FlatModel, optimizer: Optimizer, *, momentum: bool) -> Te
 
 def taken_state(memory: Tensors) -> Tensors | None:
     """What a group's clients remember of it, taken out of their memory; None where every round begins anew."""
-    found = {name.removeprefix(_OWN): memory.pop(name) for name in [*memory] if name.startswith(_OWN)}
+    found = {name.removeprefix(OF_OPTIMIZER): memory.pop(name) for name in [*memory] if name.startswith(OF_OPTIMIZER)}
     return found or None
 
 
 def kept_state(state: Tensors | None) -> Tensors:
     """The same as clients' memory has it."""
-    return {f"{_OWN}{name}": t for name, t in (state or {}).items()}
+    return {f"{OF_OPTIMIZER}{name}": t for name, t in (state or {}).items()}

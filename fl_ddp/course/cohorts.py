@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from fl_ddp.results.appended_csv import AppendedCsv, State, kept_of
+from fl_ddp.results.appended_csv import AppendedCsv, State
 
 _COLUMNS = ("round", "client")
 
@@ -20,7 +20,7 @@ class CohortTable:
             ConfigError: the file does not begin with what the checkpoint knows.
             RunError: it cannot be written.
         """
-        self.file = AppendedCsv(path, _COLUMNS, kept_of(path, _COLUMNS, state)[0] if state else b"")
+        self.file, _ = AppendedCsv.opened(path, _COLUMNS, state)
 
     def add(self, finished: int, clients: Iterable[int]) -> None:
         """Add a round's clients.

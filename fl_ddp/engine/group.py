@@ -37,7 +37,7 @@ from fl_ddp.engine.step import (
 from fl_ddp.engine.transfer import upload, upload_all
 from fl_ddp.guards.padding import is_unseen
 from fl_ddp.optimizers.rule import Rates
-from fl_ddp.protocol import Counts, Factors, Indices, Tensors, Trained
+from fl_ddp.protocol import Counts, Factors, Indices, Round, Tensors, Trained
 
 
 @dataclass(frozen=True)
@@ -106,11 +106,8 @@ class Group:
         real: [G] 1 for a client, 0 for a padded lane.
         steps: [G] local steps of the plan.
         plan: of local training in this round.
-        round: its index, from 0.
         keys: [G] of what a method draws for a client in this round, with uniform() or normal().
         carried: what the first training of a round begins with, beside the parameters.
-        ends_task: whether nobody trains in this task after this round, and another task follows.
-        previous: the last round before this one in which somebody trained; -1 if there was none.
     """
 
     def __init__(
@@ -121,24 +118,38 @@ class Group:
         samples: list[Indices],
         lanes: int,
         seed: int,
-        round_index: int,
+        in_round: Round,
     ) -> None:
         """Put clients [<= lanes] with their sample indices into lanes."""
         empty = lanes - len(clients)
         assert empty >= 0
-        self.workplace, self.plan, self.round, self._seed = workplace, plan, round_index, seed
+        self.workplace, self.plan, self._round, self._seed = workplace, plan, in_round, seed
         self.client = np.concatenate([clients, np.full(empty, -1, np.int64)])
         self._samples = [*samples, *[np.zeros(0, np.int64)] * empty]
-        self._keys = keys(seed, round_index, Purpose.ORDER, self.client)
+        self._keys = keys(seed, in_round.index, Purpose.ORDER, self.client)
         device = workplace.samples.x.device
         self._counts = np.array([len(own) for own in self._samples], np.int64)
-        own_keys = noise_key(seed, round_index, Purpose.METHOD, self.client)
+        own_keys = noise_key(seed, in_round.index, Purpose.METHOD, self.client)
         numbers = (self._counts, self.client >= 0, plan.num_steps(self._counts))
         own = [torch.from_numpy(each).to(workplace.dtype) for each in numbers]
         self.keys, self.n, self.real, self.steps = upload_all([own_keys, *own], device)
         self.carried = Carried()
         self._ready: tuple[Plan, Steps] | None = None
-        self.ends_task, self.previous = False, round_index - 1
+
+    @property
+    def round(self) -> int:
+        """Its index, from 0."""
+        return self._round.index
+
+    @property
+    def previous(self) -> int:
+        """The last round before this one in which somebody trained; -1 if there was none."""
+        return self._round.previous
+
+    @property
+    def ends_task(self) -> bool:
+        """Whether nobody trains in this task after this round, and another task follows."""
+        return self._round.ends_task
 
     @property
     def lanes(self) -> int:
@@ -267,9 +278,7 @@ class Group:
     def alone(self, lane: int) -> Group:
         """A group of one lane of these, for a look at its samples: what its training would carry stays here."""
         ids, own = self.client[lane : lane + 1], self._samples[lane : lane + 1]
-        group = Group(self.workplace, self.plan.of_lane(lane), ids, own, 1, self._seed, self.round)
-        group.ends_task, group.previous = self.ends_task, self.previous
-        return group
+        return Group(self.workplace, self.plan.of_lane(lane), ids, own, 1, self._seed, self._round)
 
     def over(self, x: Tensor, y: Tensor) -> Group:
         """The same clients on samples of their own making, which are the network's inputs as they are.
@@ -293,8 +302,8 @@ class Group:
         """The same lanes with other samples, of another place if one is given."""
         real = int((self.client >= 0).sum())
         ids, place = self.client[:real], workplace or self.workplace
-        group = Group(place, self.plan, ids, samples[:real], self.lanes, self._seed, self.round)
-        group.carried, group.ends_task, group.previous = self.carried, self.ends_task, self.previous
+        group = Group(place, self.plan, ids, samples[:real], self.lanes, self._seed, self._round)
+        group.carried = self.carried
         return group
 
     def _scalar(self, value: float) -> Tensor:

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from fl_ddp.errors import ConfigError, is_users, place_of, place_of_code
 from fl_ddp.guards.global_random import refuse_global_draws
-from fl_ddp.protocol import Indices, Tensors, Term, Upload, form_of, listed
+from fl_ddp.protocol import OF_OPTIMIZER, OF_STATISTICS, Indices, Tensors, Term, Upload, form_of, listed
 
 REPORTED = ("own_accuracy", "own_loss", "right", "tested", "trained")
 """Names of the engine's own sums and rows."""
@@ -71,10 +71,17 @@ class Hooks:
         """What a client remembers at first.
 
         Raises:
-            ConfigError: it is none.
+            ConfigError: it is none, or has a name of the engine's own.
         """
         if not isinstance(given, dict):
             raise self._refused("init_client", f"gives {type(given).__name__}", "tensors by name")
+        for name in map(str, given):
+            if name.startswith(OF_OPTIMIZER):
+                what = f"gives {name}, as the engine calls what a client's optimizer remembers"
+                raise self._refused("init_client", what, "another name")
+            if name == OF_STATISTICS:
+                what = f"gives {name}, as the engine calls a client's own of BatchNorm"
+                raise self._refused("init_client", what, "another name")
         return self._tensors("init_client", given)
 
     def _tensors(self, hook: str, given: Tensors) -> Tensors:

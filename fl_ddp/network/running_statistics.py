@@ -15,10 +15,7 @@ from torch import Tensor
 from fl_ddp.errors import ConfigError
 from fl_ddp.network.choices import RunningStatistics
 from fl_ddp.network.flat_model import FlatModel
-from fl_ddp.protocol import Tensors, Total, Upload
-
-OWN = "running_statistics"
-"""Name of a client's own ones in its memory."""
+from fl_ddp.protocol import OF_STATISTICS, Tensors, Total, Upload
 
 
 @dataclass(frozen=True)
@@ -59,7 +56,7 @@ class Statistics:
         if not self.are_local:
             return theta
         of_model, beside = theta[..., : self.model.num_params], theta[..., self.model.num_params :]
-        return torch.cat([self.model.put(of_model, self.model.running, memory[OWN]), beside], -1)
+        return torch.cat([self.model.put(of_model, self.model.running, memory[OF_STATISTICS]), beside], -1)
 
     def now(self, before: Tensors, total: Total, round_index: int) -> Tensor | None:
         """The statistics after a round, of the server's before it and of what its clients hand over; None if none.
@@ -91,4 +88,4 @@ class Statistics:
         return self.model.put(theta, self.model.running, mean)
 
     def _own(self, theta: Tensor) -> Tensors:
-        return {OWN: self.model.take(theta, self.model.running)} if self.are_local else {}
+        return {OF_STATISTICS: self.model.take(theta, self.model.running)} if self.are_local else {}

@@ -40,6 +40,27 @@ class AppendedCsv:
         if not kept:
             self.append([dict(zip(self._columns, self._columns, strict=True))])
 
+    @classmethod
+    def opened(
+        cls, path: Path, columns: Sequence[str], state: State | None
+    ) -> tuple[AppendedCsv, list[dict[str, str]]]:
+        """Start a file, or go on behind what a checkpoint knows of it; later rows are cut off.
+
+        Args:
+            path: of the file.
+            columns: as when the file was started.
+            state: of the checkpoint; None where there is none, or it knows nothing of the file.
+
+        Returns:
+            the file, and the rows in it.
+
+        Raises:
+            ConfigError: the file does not begin with what the checkpoint knows.
+            RunError: it cannot be written.
+        """
+        kept, rows = _kept(path, columns, state) if state else (b"", [])
+        return cls(path, columns, kept), rows
+
     def append(self, rows: Iterable[Mapping[str, object]]) -> None:
         """Add rows, by column, at once.
 
@@ -89,17 +110,8 @@ class AppendedCsv:
             self._file.close()
 
 
-def kept_of(path: Path, columns: Sequence[str], state: State) -> tuple[bytes, list[dict[str, str]]]:
-    """What of a file a checkpoint knows, and the rows in it.
-
-    Args:
-        path: of the file.
-        columns: as when the file was started.
-        state: of the checkpoint.
-
-    Raises:
-        ConfigError: the file does not begin with what the checkpoint knows.
-    """
+def _kept(path: Path, columns: Sequence[str], state: State) -> tuple[bytes, list[dict[str, str]]]:
+    """What of a file a checkpoint knows, and the rows in it; raises ConfigError as opened() does."""
     size = state["bytes"]
     assert isinstance(size, int)
     try:

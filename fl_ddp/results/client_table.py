@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from fl_ddp.results.appended_csv import AppendedCsv, State, kept_of
+from fl_ddp.results.appended_csv import AppendedCsv, State
 
 COLUMNS = (
     "round", "client", "samples", "test_samples", "received_accuracy", "own_accuracy", "received_loss", "own_loss",
@@ -82,8 +82,7 @@ class ClientTable:
             RunError: it cannot be written.
         """
         self._columns = tuple(name.replace("accuracy", score) for name in COLUMNS)
-        kept, rows = kept_of(path, self._columns, state) if state else (b"", [])
-        self.file = AppendedCsv(path, self._columns, kept)
+        self.file, rows = AppendedCsv.opened(path, self._columns, state)
         self.earlier: dict[int, list[ClientScores]] = {}
         for row in rows:
             self.earlier.setdefault(int(row["round"]), []).append(_read(tuple(row[name] for name in self._columns)))

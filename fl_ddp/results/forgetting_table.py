@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from math import nan
 from pathlib import Path
 
-from fl_ddp.results.appended_csv import AppendedCsv, State, kept_of
+from fl_ddp.results.appended_csv import AppendedCsv, State
 from fl_ddp.results.forgetting import degree, mean_degree
 from fl_ddp.results.metrics import Record
 
@@ -53,7 +53,11 @@ def with_degrees(record: Record, changes: Sequence[ClassChange], num_classes: in
 
 
 class ForgettingTable:
-    """The open forgetting.csv of a run."""
+    """The open forgetting.csv of a run.
+
+    Attributes:
+        newest: what a resumed run's file holds of the last round in it; empty where there is nothing.
+    """
 
     def __init__(self, path: Path, classes: Sequence[str], state: State | None) -> None:
         """Start the file, or go on behind what a checkpoint knows; later rows are cut off.
@@ -63,7 +67,19 @@ class ForgettingTable:
             RunError: it cannot be written.
         """
         self._classes = classes
-        self.file = AppendedCsv(path, COLUMNS, kept_of(path, COLUMNS, state)[0] if state else b"")
+        self.file, rows = AppendedCsv.opened(path, COLUMNS, state)
+        label = {name: number for number, name in enumerate(classes)}
+        self.newest = [
+            ClassChange(
+                int(row["client"]),
+                label[row["class"]],
+                int(row["samples"]),
+                float(row["received_accuracy"]),
+                float(row["own_accuracy"]),
+            )
+            for row in rows
+            if row["round"] == rows[-1]["round"]
+        ]
 
     def add(self, finished: int, changes: Sequence[ClassChange]) -> None:
         """Add the clients of a round.

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from fl_ddp.results.appended_csv import AppendedCsv, State, kept_of
+from fl_ddp.results.appended_csv import AppendedCsv, State
 
 _PADDED, _WALL = "time_padded_lanes", "time_wall"
 _LARGEST_LOSS = 700.0
@@ -124,34 +124,19 @@ class Metrics:
 
     Attributes:
         file: that the rows go to.
+        earlier: what a resumed run's file holds.
     """
 
-    def __init__(self, path: Path, columns: Columns, kept: bytes = b"") -> None:
-        """Start a file, or cut an existing one back to what is kept of it.
-
-        Raises:
-            RunError: it cannot be written.
-        """
-        self._columns, self.file = columns, AppendedCsv(path, columns.names, kept)
-
-    @classmethod
-    def resume(cls, path: Path, columns: Columns, state: State) -> tuple[Metrics, list[Record]]:
-        """Go on behind what a checkpoint knows; later rows are cut off.
-
-        Args:
-            path: of the file.
-            columns: as when the file was started.
-            state: of the checkpoint.
-
-        Returns:
-            the open file, the records it holds.
+    def __init__(self, path: Path, columns: Columns, state: State | None) -> None:
+        """Start the file, or go on behind what a checkpoint knows; later rows are cut off.
 
         Raises:
             ConfigError: the file does not begin with what the checkpoint knows.
             RunError: it cannot be written.
         """
-        kept, rows = kept_of(path, columns.names, state)
-        return cls(path, columns, kept), [_record(row, columns) for row in rows]
+        self._columns = columns
+        self.file, rows = AppendedCsv.opened(path, columns.names, state)
+        self.earlier = [_record(row, columns) for row in rows]
 
     def append(self, record: Record, running_mean: float | None, forgetting: float | None) -> None:
         """Add the row of a round.

@@ -144,12 +144,8 @@ class Tracker:
             ConfigError: metrics.csv does not begin with what the checkpoint knows.
             RunError: the folder cannot be written.
         """
-        path = folder / "metrics.csv"
-        records: list[Record] = []
-        if state is None:
-            self._metrics = Metrics(path, columns)
-        else:
-            self._metrics, records = Metrics.resume(path, columns, state)
+        self._metrics = Metrics(folder / "metrics.csv", columns, state)
+        records = self._metrics.earlier
         self._classes, self._score, self._measures = columns.classes, columns.score, columns.measures
         self.history = History(columns.renewed)
         self._events = EventFile(folder, columns, settings, records[0].wall if records else time.time())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -119,13 +119,11 @@ class Lineup:
             if np.array_equal(group.client, padded):
                 return ready.pop(place)
         plan = self._pace.of(self.plan(index), index, padded)
-        return self.group(self.workplace, ids, index, plan, self.world.clients, self._lanes)
+        return self.group(self.workplace, ids, index, plan, [self.world.clients[i] for i in ids], self._lanes)
 
-    def group(
-        self, work: Workplace, ids: Indices, index: int, plan: Plan, parts: Sequence[Indices], lanes: int
-    ) -> Group:
-        """Clients, or whatever has these parts of the samples, side by side."""
-        return Group(work, plan, ids, [parts[i] for i in ids], lanes, self._config.seed, index)
+    def group(self, work: Workplace, ids: Indices, index: int, plan: Plan, samples: list[Indices], lanes: int) -> Group:
+        """Clients, or whatever has these samples, side by side."""
+        return Group(work, plan, ids, samples, lanes, self._config.seed, self._turnout.round(index))
 
 
 def put_up(

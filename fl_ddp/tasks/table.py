@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from fl_ddp.results.appended_csv import AppendedCsv, State, kept_of
+from fl_ddp.results.appended_csv import AppendedCsv, State
 
 COLUMNS = ("round", "task_trained", "task_tested", "accuracy")
 
@@ -25,8 +25,7 @@ class TaskTable:
             ConfigError: the file does not begin with what the checkpoint knows.
             RunError: it cannot be written.
         """
-        kept, rows = kept_of(path, COLUMNS, state) if state else (b"", [])
-        self.file = AppendedCsv(path, COLUMNS, kept)
+        self.file, rows = AppendedCsv.opened(path, COLUMNS, state)
         self.matrix: dict[int, tuple[float, ...]] = {}
         self.rounds: dict[int, tuple[float, ...]] = {}
         for row in rows:

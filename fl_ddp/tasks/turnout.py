@@ -8,7 +8,7 @@ import numpy as np
 
 from fl_ddp.config.settings import Config
 from fl_ddp.engine.seeds import Purpose, keys, unit
-from fl_ddp.protocol import Indices
+from fl_ddp.protocol import Indices, Round
 from fl_ddp.ranks.cohort import cohort
 from fl_ddp.streams.stream import Stream
 from fl_ddp.tasks.availability import Availability, read_availability
@@ -53,6 +53,10 @@ class Turnout:
     def stragglers(self, index: int) -> Indices:
         """Ids of those of the cohort that do not do all of their work."""
         return self._called(index).late
+
+    def round(self, index: int) -> Round:
+        """What groups know of a round."""
+        return Round(index, self.previous(index), self.ends_task(index))
 
     def previous(self, index: int) -> int:
         """The last round before this one in which somebody took part; -1 if there was none."""

@@ -33,6 +33,22 @@ RESULTS: Mapping[str, tuple[str, str]] = {
         """,
         r"{file}:13: client_update of Mine: gives a sum or row named trained, which is the engine's own; give it",
     ),
+    "the_optimizers_memory": (
+        """
+        def init_client(self):
+            return {"optimizer_m": torch.zeros(3)}
+        """,
+        r"{file}:13: init_client of Mine: gives optimizer_m, as the engine calls what a client's optimizer remembers; "
+        r"accepted: another name",
+    ),
+    "the_statistics_memory": (
+        """
+        def init_client(self):
+            return {"running_statistics": torch.zeros(3)}
+        """,
+        r"{file}:13: init_client of Mine: gives running_statistics, as the engine calls a client's own of BatchNorm; "
+        r"accepted: another name",
+    ),
     "no_upload": (
         """
         def client_update(self, group, server, memory):

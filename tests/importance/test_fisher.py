@@ -18,6 +18,7 @@ from fl_ddp.importance import fisher as importance_pass
 from fl_ddp.importance.coverage import coverage
 from fl_ddp.importance.fisher import fisher, importance_sum, mean_gradient_norm
 from fl_ddp.importance.sensitivity import Label, Sensitivity
+from fl_ddp.protocol import Round
 from fl_ddp.ranks.threads import workers_on
 
 SHAPE = (1, 6, 6)
@@ -104,7 +105,8 @@ def test_monte_carlo_draws_a_class_for_each_sample_by_its_probability_and_key() 
     g, p = gradients(b.model, theta, b.inputs(0)[0])
 
     def counts(round_index: int) -> tuple[Tensor, Tensor]:
-        group = Group(b.work, PLAN, np.array([0]), [np.zeros(n, np.int64)], 1, 7, round_index)
+        own = [np.zeros(n, np.int64)]
+        group = Group(b.work, PLAN, np.array([0]), own, 1, 7, Round.of_one_task(round_index))
         found = fisher(group, theta, b.model, kind="mc")[0]
         share: Tensor = torch.linalg.lstsq(g[0].square().T, found).solution
         check_close(g[0].square().T @ share, found)
@@ -257,7 +259,7 @@ def test_mas_and_gradient_norms_equal_a_loop(make: Callable[[], nn.Module]) -> N
 
 def test_copies_of_the_data_change_nothing(ragged: Bench) -> None:
     theta, index = ragged.model.init(), ragged.clients[3]
-    group = Group(ragged.work, PLAN, np.array([3]), [np.tile(index, 9)], 1, 7, 0)
+    group = Group(ragged.work, PLAN, np.array([3]), [np.tile(index, 9)], 1, 7, Round.of_one_task(0))
     for kind in ("empirical", "exact"):
         label: Label = "exact" if kind == "exact" else "empirical"
         once = fisher(ragged.group([3]), theta, ragged.model, kind=label)

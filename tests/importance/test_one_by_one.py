@@ -17,6 +17,7 @@ from fl_ddp.compiler.compilation import layout
 from fl_ddp.engine.group import Group
 from fl_ddp.importance import fisher as importance_pass
 from fl_ddp.importance.fisher import fisher
+from fl_ddp.protocol import Round
 from fl_ddp.ranks.threads import workers_on
 
 SHAPE = (1, 6, 6)
@@ -73,8 +74,7 @@ def test_a_client_alone_has_what_it_has_in_company() -> None:
     own = [ragged.clients[i] for i in ids]
     of_each = (replace(PLAN, epochs=numbers, lr_factor=numbers), replace(PLAN, epochs=None, steps=np.array([4, 2, 1])))
     for plan in (PLAN, *of_each):
-        group = Group(ragged.work, plan, ids, own, 3, 7, 2)
-        group.ends_task, group.previous = True, 0
+        group = Group(ragged.work, plan, ids, own, 3, 7, Round(2, 0, True))
         for lane in range(3):
             alone = group.alone(lane)
             for name in ("n", "real", "steps", "lr_factor", "keys", "task_keys", "client"):

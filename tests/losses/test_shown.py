@@ -29,13 +29,13 @@ RECORD = Record(
 
 def test_the_measures_of_a_record_come_back_from_columns_of_their_own(tmp_path: Path) -> None:
     bare = Record(3, 11, 1001, 2001, 0.5, wall=1e9)
-    file = Metrics(tmp_path / "metrics.csv", REGRESSION)
+    file = Metrics(tmp_path / "metrics.csv", REGRESSION, None)
     for record in (RECORD, bare):
         file.append(record, None, None)
     file.file.close()
-    again, records = Metrics.resume(tmp_path / "metrics.csv", REGRESSION, file.file.state())
+    again = Metrics(tmp_path / "metrics.csv", REGRESSION, file.file.state())
     again.file.close()
-    assert records == [RECORD, bare]
+    assert again.earlier == [RECORD, bare]
 
 
 def test_models_are_compared_by_their_loss_where_there_is_no_accuracy() -> None:

@@ -142,6 +142,17 @@ def test_a_resumed_run_s_table_is_that_of_one_that_never_stopped(tmp_path: Path)
     assert (part / "forgetting.csv").read_bytes() == (whole / "forgetting.csv").read_bytes()
 
 
+def test_a_run_resumed_when_no_round_is_left_has_its_figure_again(tmp_path: Path) -> None:
+    """A kill may come between the last checkpoint and the figures; TensorBoard's are gone with its older file."""
+    run = simulated({**LOOKED, "rounds": 3}, tmp_path)
+    drawn = (run / "forgetting.png").read_bytes()
+    (run / "forgetting.png").unlink()
+    (run / "summary.json").unlink()
+    resumed(run)
+    assert (run / "forgetting.png").read_bytes() == drawn
+    assert "forgetting_degree" in EventAccumulator(str(run)).Reload().Tags()["images"]
+
+
 def test_local_statistics_leave_nothing_to_compare_with() -> None:
     with pytest.raises(ConfigError, match="--forgetting_every: 2, but with --running_statistics local") as error:
         from_mapping({"forgetting_every": 2, "running_statistics": "local", "local_test": 0.2})

@@ -24,7 +24,8 @@ from fl_ddp.config.registry import build
 from fl_ddp.config.settings import Choice
 from fl_ddp.errors import ConfigError
 from fl_ddp.federation import build_federation
-from fl_ddp.network.running_statistics import OWN, Statistics
+from fl_ddp.network.running_statistics import Statistics
+from fl_ddp.protocol import OF_STATISTICS
 
 NORMED = f"{own_models.__file__}:Normed"
 TINY = {
@@ -106,7 +107,7 @@ def test_what_stands_beside_a_model_stays() -> None:
     model = build_federation(from_mapping({**TINY, "running_statistics": "local"}), SOLO).model
     width, running = model.num_params, sum(model.shapes[i].numel() for i in model.running)
     theta, kept = torch.arange(2.0 * (width + 3)).reshape(2, -1), -1 - torch.arange(2.0 * running).reshape(2, -1)
-    own = Statistics(model, "local").own(theta, {OWN: kept})
+    own = Statistics(model, "local").own(theta, {OF_STATISTICS: kept})
     assert torch.equal(model.take(own[:, :width], model.running), kept)
     assert torch.equal(own[:, width:], theta[:, width:]) and (own != theta).sum() == kept.numel()
     assert Statistics(model, "average").own(theta, {}) is theta

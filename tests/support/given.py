@@ -16,7 +16,7 @@ from fl_ddp.engine.samples import Samples
 from fl_ddp.engine.step import Objective
 from fl_ddp.methods.fedavg import FedAvg
 from fl_ddp.network.flat_model import FlatModel
-from fl_ddp.protocol import Info, Tensors, Total, Trained, Upload
+from fl_ddp.protocol import Info, Round, Tensors, Total, Trained, Upload
 from fl_ddp.ranks.exact_sum import CohortSum
 from fl_ddp.ranks.memory import ClientMemory
 
@@ -83,7 +83,8 @@ class GivenRounds:
         ids = np.arange(len(theta)) if clients is None else np.array(clients)
         samples = Samples(torch.zeros(100, 1), torch.zeros(100, dtype=torch.int64))
         work = Workplace(samples, torch.float64, False, False, lambda: None, 100)
-        group = GivenGroup(work, PLAN, ids, [np.arange(10 * (i + 1)) for i in ids], len(ids), 0, self._index)
+        when = Round.of_one_task(self._index)
+        group = GivenGroup(work, PLAN, ids, [np.arange(10 * (i + 1)) for i in ids], len(ids), 0, when)
         group.theta = torch.tensor(theta, dtype=torch.float64)
         group.trace = {k: torch.tensor(t, dtype=torch.float64) for k, t in (trace or {}).items()}
         self._monkeypatch.setattr(

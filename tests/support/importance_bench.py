@@ -16,7 +16,7 @@ from fl_ddp.engine.seeds import torch_seed
 from fl_ddp.importance.coverage import coverage
 from fl_ddp.importance.fisher import fisher
 from fl_ddp.network.flat_model import FlatModel
-from fl_ddp.protocol import Indices
+from fl_ddp.protocol import Indices, Round
 
 PLAN = Plan(10, 1.0, None, 0.1)
 
@@ -30,7 +30,8 @@ class Bench(NamedTuple):
 
     def group(self, ids: Sequence[int], lanes: int = 0, round_index: int = 0) -> Group:
         samples = [self.clients[i] for i in ids]
-        return Group(self.work, PLAN, np.array(ids, np.int64), samples, lanes or len(ids), 7, round_index)
+        when = Round.of_one_task(round_index)
+        return Group(self.work, PLAN, np.array(ids, np.int64), samples, lanes or len(ids), 7, when)
 
     def theta(self, lanes: int) -> Tensor:
         """Parameters [lanes, P], other ones in each lane."""

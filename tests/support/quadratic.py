@@ -22,7 +22,7 @@ from fl_ddp.engine.samples import Samples
 from fl_ddp.engine.seeds import torch_seed
 from fl_ddp.methods.fedavg import FedAvg
 from fl_ddp.network.flat_model import FlatModel
-from fl_ddp.protocol import Batch, Counts, Indices, Info, Leaves, Tensors, Total
+from fl_ddp.protocol import Batch, Counts, Indices, Info, Leaves, Round, Tensors, Total
 from fl_ddp.ranks.cohort_rows import CohortRows
 from fl_ddp.ranks.exact_sum import CohortSum
 from fl_ddp.ranks.memory import ClientMemory
@@ -161,7 +161,8 @@ class Rounds:
         work = Workplace(self.clients.samples, self.method.model.dtype, False, False, lambda: None, most)
         for i in range(0, len(cohort), self.lanes):
             ids = cohort[i : i + self.lanes]
-            yield Group(work, self.plan, ids, [self.clients.parts[k] for k in ids], self.lanes, 0, self.finished)
+            own = [self.clients.parts[k] for k in ids]
+            yield Group(work, self.plan, ids, own, self.lanes, 0, Round.of_one_task(self.finished))
 
     def play(self, cohort: Sequence[int] | None = None) -> Tensors:
         """One round of a cohort, of all clients if none is given; the server's state after it."""

@@ -23,7 +23,7 @@ from fl_ddp.optimizers.adam import Adam
 from fl_ddp.optimizers.adamw import AdamW
 from fl_ddp.optimizers.rmsprop import RMSprop
 from fl_ddp.optimizers.sgd import SGD
-from fl_ddp.protocol import Indices, Tensors, Trained
+from fl_ddp.protocol import Indices, Round, Tensors, Trained
 
 SEED, ROUND, CLASSES = 5, 2, 3
 SIZES = (13, 1, 4, 7, 22)
@@ -65,7 +65,8 @@ class Bench(NamedTuple):
 
     def group(self, plan: Plan, ids: list[int], lanes: int | None = None, round_index: int = ROUND) -> Group:
         samples = [self.clients[i] for i in ids]
-        return Group(self.work, plan, np.array(ids, np.int64), samples, lanes or len(ids), SEED, round_index)
+        when = Round.of_one_task(round_index)
+        return Group(self.work, plan, np.array(ids, np.int64), samples, lanes or len(ids), SEED, when)
 
     def train(self, plan: Plan, ids: list[int], lanes: int | None = None, round_index: int = ROUND) -> Trained:
         group = self.group(plan, ids, lanes, round_index)

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from launching import SMALL, simulated
+from users_method import written
 
 from fl_ddp.check.candidate import Case
 from fl_ddp.check.judge import Judge
@@ -88,3 +89,33 @@ def test_bits_are_the_same_in_any_groups_on_any_ranks_and_after_a_kill(method: s
     with Judge() as judge:
         found = list(judge.findings(Case(method, given, tmp_path), CONFORMANCE))
     assert [each for each in found if each.verdict != "holds"] == []
+
+
+def test_whoever_trains_in_a_round_knows_the_same_of_it(tmp_path: Path) -> None:
+    """Clients, the server that trains, and those who measure before: also where a round between has nobody."""
+    (tmp_path / "who.csv").write_text("client,from,to\n" + "".join(f"{i},1,1\n{i},3,\n" for i in range(12)))
+    body = """
+        trains_on_server = True
+        proxy = 0.1
+
+        def measures(self, round_index):
+            return True
+        def measure(self, group, server):
+            return seen("measure", group) or {"n": group.n}
+        def measured(self, server, total):
+            return server
+        def client_update(self, group, server, memory):
+            return seen("client", group) or super().client_update(group, server, memory)
+        def server_train(self, group, server, total, info):
+            return seen("server", group) or server
+    """
+    told = "print(hook, group.round, group.previous, group.ends_task, file=file)"
+    tell = f"def seen(hook, group):\n    with open({str(tmp_path / 'seen')!r}, 'a') as file:\n        {told}\n"
+    settings = written(body, tmp_path / "told.py")
+    (tmp_path / "told.py").write_text(tell + (tmp_path / "told.py").read_text())
+    tasks = {"stream": "ClassGroups", "stream.tasks": 2, "stream.task_rounds": 2, "rounds": 4}
+    simulated({**settings, **tasks, "availability": str(tmp_path / "who.csv")}, tmp_path)
+    found = {tuple(line.split()) for line in (tmp_path / "seen").read_text().splitlines()}
+    rounds = [("0", "-1", "True"), ("2", "0", "False"), ("3", "2", "False")]
+    measured = {("measure", "1", "0", "True")}  # without clients there is still a measurement
+    assert found == measured | {(hook, *each) for each in rounds for hook in ("measure", "client", "server")}

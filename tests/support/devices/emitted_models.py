@@ -41,6 +41,7 @@ from fl_ddp.models.mlp import MLP
 from fl_ddp.models.resnet import ResNet18
 from fl_ddp.network import recurrence
 from fl_ddp.network.flat_model import FlatModel
+from fl_ddp.protocol import Round
 
 FILE = Path(__file__).parents[2] / "cuda_code" / "emitted.json"
 BATCH, FISHER, CLASSES, TOKENS = 10, 50, 10, 80
@@ -157,7 +158,7 @@ def _federation(shipped: Shipped, samples: int) -> tuple[FlatModel, Group]:
     work = Workplace(data, torch.float32, False, True, lambda: None, samples)
     own = np.split(np.arange(size), shipped.lanes)
     plan = Plan(BATCH, 1.0, None, 0.1)
-    return model, Group(work, plan, np.arange(shipped.lanes), own, shipped.lanes, 0, 0)
+    return model, Group(work, plan, np.arange(shipped.lanes), own, shipped.lanes, 0, Round.of_one_task(0))
 
 
 class Seen(NamedTuple):
