@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from itertools import product
+from typing import Any, Literal, get_args
 
 import numpy as np
 import pytest
@@ -29,6 +30,7 @@ from quadratic import (
 from torch import Tensor, nn
 
 from fl_ddp.engine.samples import Samples
+from fl_ddp.importance.fedcl_omega import Reading
 from fl_ddp.methods.fedavg import FedAvg
 from fl_ddp.methods.fedcl import FedCL
 from fl_ddp.methods.fedprox import FedProx
@@ -192,11 +194,14 @@ def test_local_measures_on_the_clients_own_samples() -> None:
     assert (thetas[0] - Rounds(FedAvg(SoftmaxRegression()), clients, steps(3)).play()["theta"]).abs().max() > 1e-4
 
 
-@pytest.mark.parametrize("step", ["explicit", "proximal"])
-def test_lam_0_is_fedavg_bit_for_bit(step: str) -> None:
-    method = FedCL(small_network(), lam=0.0, penalty_step=step)  # type: ignore[arg-type]
-    theta = networks_after(method, COHORTS)["theta"]
-    assert theta.equal(networks_after(FedAvg(small_network()), COHORTS)["theta"])
+@pytest.mark.parametrize("omega", get_args(Reading))
+def test_lam_0_is_fedavg_bit_for_bit(omega: Reading) -> None:
+    theta = networks_after(FedAvg(small_network()), COHORTS)["theta"]
+    ways: tuple[Literal["identity", "local", "skip", "last"], ...] = ("identity", "local", "skip", "last")
+    steps: tuple[Literal["explicit", "proximal"], ...] = ("explicit", "proximal")
+    for missing, step in product(ways, steps):
+        method = FedCL(small_network(), lam=0.0, omega=omega, missing=missing, penalty_step=step)
+        assert theta.equal(networks_after(method, COHORTS)["theta"]), (missing, step)
 
 
 def test_constant_gradients_pull_against_the_penalty() -> None:

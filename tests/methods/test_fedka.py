@@ -37,9 +37,11 @@ def anchored(real: tuple[float, float]) -> Tensors:
     }
 
 
-def added(beta: float, reduction: str = "sum", real: tuple[float, float] = (1.0, 1.0)) -> tuple[float, Tensor]:
+def added(
+    beta: float, reduction: str = "sum", real: tuple[float, float] = (1.0, 1.0), own: list[list[float]] = OWN
+) -> tuple[float, Tensor]:
     """The loss of a batch without samples, which is the anchors' alone, and its gradient in the logits."""
-    model = table(OWN)
+    model = table(own)
     method = FedKA(model, beta=beta, reduction=reduction)  # type: ignore[arg-type]
     server: Tensors = {}
     given = (model.leaves(model.init()), reading([0], 2, [0.0]), server, anchored(real))
@@ -51,6 +53,11 @@ def test_value_and_gradient() -> None:
     value, slope = added(1.0)
     assert value == approx(1.125)
     torch.testing.assert_close(slope, torch.tensor([[0, 0.5, 0, -1], [0, 0, 1, 0]], dtype=torch.float64))
+
+
+def test_at_the_received_model_there_is_nothing_to_descend() -> None:
+    value, slope = added(1.0, own=RECEIVED)
+    assert value == 0 and not slope.any()
 
 
 def test_the_mean_is_over_the_kept_logits() -> None:

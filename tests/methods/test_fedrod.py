@@ -30,6 +30,17 @@ def test_balanced_softmax(gamma: float, generic: float) -> None:
     assert g[-1].tolist() == approx([0.5, -0.5])
 
 
+@pytest.mark.parametrize("gamma", [0.0, 1.0, 2.5])
+def test_of_classes_alike_in_number_the_generic_loss_is_cross_entropy(gamma: float) -> None:
+    model = table([[1.0, -2.0]])
+    method = FedRoD(model, gamma=gamma)
+    start = method.leaves(torch.cat([model.init(), method.init_client()["phi"]]))
+    server: Tensors = {}
+    given = (reading([1], 1), server, {"log_counts": torch.tensor([5.0, 5.0], dtype=torch.float64).log()})
+    # the personal head is zero, and adds to the generic logits, whose gradient it does not see
+    assert method.loss(start, *given).item() == approx(2 * math.log(1 + math.exp(3)))
+
+
 def test_the_personal_loss_reaches_neither_body_nor_generic_head() -> None:
     model = table([[1.0, -2.0]])
     method = FedRoD(model)

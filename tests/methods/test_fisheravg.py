@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from itertools import product
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -179,10 +180,18 @@ def test_the_proximal_step_is_stable_where_the_explicit_one_is_not() -> None:
 
 
 def test_without_penalty_and_weights_it_is_fedavg_bit_for_bit() -> None:
-    for step in ("explicit", "proximal"):
-        method = FisherAvg(small_network(), lam=0.0, weighted=False, penalty_step=step)
-        theta = networks_after(method, COHORTS)["theta"]
-        assert theta.equal(networks_after(FedAvg(small_network(), weights="uniform"), COHORTS)["theta"])
+    theta = networks_after(FedAvg(small_network(), weights="uniform"), COHORTS)["theta"]
+    kinds: tuple[Literal["fisher", "rwalk"], ...] = ("fisher", "rwalk")
+    steps: tuple[Literal["explicit", "proximal"], ...] = ("explicit", "proximal")
+    for importance, step in product(kinds, steps):
+        method = FisherAvg(small_network(), lam=0.0, weighted=False, importance=importance, penalty_step=step)
+        assert theta.equal(networks_after(method, COHORTS)["theta"]), (importance, step)
+
+
+def test_clients_that_end_at_the_same_model_leave_it_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where no client knows anything."""
+    same = averaged(monkeypatch, [[1.0, -2.0, 0.3]] * 3, [[3.0, 0.0, 0.0], [0.1, 0.0, 0.0], [7.0, 1e-3, 0.0]])
+    assert same.tolist() == approx([1.0, -2.0, 0.3])
 
 
 def test_score_of_one_window_is_the_path_integral_over_the_change() -> None:

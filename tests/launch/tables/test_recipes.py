@@ -248,20 +248,39 @@ def test_readme_is_what_the_program_lists() -> None:
     )
 
 
-def test_what_fedka_tunes_is_a_sweep_of_its_configuration() -> None:
-    grids: dict[str, set[object]] = {}
-    for point in read_points(CONFIGS / "fedka" / "tuning.points.yaml").points:
-        given = [f"--{key}={value}" for key, value in point.items()]
-        arguments = parse([f"--config={CONFIGS}/fedka/cifar10_tcnn.yaml", *given]).method.init_args
-        (option,) = point.keys() - {"method"}
-        grids.setdefault(f"{point['method']}.{option}", set()).add(arguments[option.removeprefix("method.")])
-    assert grids == {
+GRIDS: dict[str, dict[str, set[object]]] = {
+    "fedka/cifar10_tcnn.yaml": {
         "FedProx.method.mu": {0.001, 0.01, 0.1, 1.0},
         "MOON.method.mu": {0.1, 1.0, 5.0, 10.0},
         "FedDyn.method.alpha": {0.001, 0.01, 0.1, 1.0},
         "FedKA.method.beta": {0.001, 0.01, 0.1, 0.5},
         "FedKA.method.gamma": {0.025, 0.1, 0.2},
-    }
+    },
+    "fedcurv/mnist_cnn.yaml": {
+        "FedCurv.method.lam": {0.01, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 10.0},
+        "FedProx.method.mu": {2.5e-6, 5e-6, 1e-5, 2e-5, 4e-5, 1e-4, 2.5e-4, 5e-4, 1e-3, 1e-2},
+    },
+    "fil_ver/emnist.yaml": {"FilVer.method.beta": {1e-4, 1e-3, 1e-2, 1e-1}},
+}
+"""By the configuration that is tuned."""
+
+
+@pytest.mark.parametrize("base", GRIDS)
+def test_what_is_tuned_is_a_sweep_of_its_configuration(base: str) -> None:
+    file = (CONFIGS / base).with_name("tuning.points.yaml")
+    named = file.relative_to(CONFIGS)
+    assert f"python -m launch.sweep --config configs/{base} --points configs/{named}\n" in file.read_text()
+    grids: dict[str, set[object]] = {}
+    for point in read_points(file).points:
+        given = [f"--{key}={value}" for key, value in point.items()]
+        method = parse([f"--config={CONFIGS / base}", *given]).method
+        (option,) = point.keys() - {"method"}
+        grids.setdefault(f"{method.name}.{option}", set()).add(method.init_args[option.removeprefix("method.")])
+    assert grids == GRIDS[base]
+
+
+def test_every_list_of_points_is_looked_at() -> None:
+    assert {path.parent.name for path in CONFIGS.glob("*/*.points.yaml")} == {base.split("/")[0] for base in GRIDS}
 
 
 def test_fedkas_clients_are_those_that_are_published_and_the_twins_a_tenth() -> None:
