@@ -32,6 +32,8 @@ class FedCurv(FedAvg):
         partial: clients whose curvature counts: the latest of every client that ever took part, or last_round's cohort.
         top_q: share of the coordinates a client sends of its Fisher, the largest ones, where that is less than all; the
             server then keeps each client's last ones, which new ones replace.
+        upload: theta_I_v, the model, its Fisher and their product, or theta_I: a server that keeps each client's last
+            ones makes the product itself. Nothing but the traffic is less.
         sparse_delta: whether the change of its model, too, is sent in these coordinates alone.
         kind: labels of the Fisher: empirical (the data's), exact (expectation over the model's) or mc (one draw).
         reduction: per_sample_mean, or batch_mean_sq as public code has it.
@@ -43,6 +45,7 @@ class FedCurv(FedAvg):
     lam: NonNegative = 1.0
     partial: Literal["latest", "last_round"] = "latest"
     top_q: Share = 1.0
+    upload: Literal["theta_I_v", "theta_I"] = "theta_I_v"
     sparse_delta: bool = False
     kind: Label = "empirical"
     reduction: Reduction = "per_sample_mean"
@@ -84,12 +87,13 @@ class FedCurv(FedAvg):
         u = fisher(group, trained.theta, self.model, kind=self.kind, reduction=self.reduction,
                    batch_size=self.fisher_batch, max_samples=self.fisher_samples)  # fmt: skip
         average = self.average(group, server, trained)
-        sent: dict[str, Tensor | Term] | None = None
+        curvature = ("u", "v") if self.upload == "theta_I_v" else ("u",)
+        sent: dict[str, Tensor | Term] | None = None if self.upload == "theta_I_v" else average | {"u": u}
         if self.top_q < 1:
             num_sent = ceil(round(self.top_q * self.model.num_params, 6))
             values, index = u.topk(num_sent)
             u = torch.zeros_like(u).scatter(1, index, values)
-            sparse = ("u", "v", "delta") if self.sparse_delta else ("u", "v")
+            sparse = (*curvature, "delta") if self.sparse_delta else curvature
             if self.sparse_delta:
                 theta = server["theta"].expand_as(u).scatter(1, index, trained.theta.gather(1, index))
                 average = self.average(group, server, trained._replace(theta=theta))

@@ -4,6 +4,7 @@ arXiv 1805.06370, on EWC (Kirkpatrick et al. 2017, arXiv 1612.00796, Eq. 3), in 
 so far, whose centre is the server's model at the end of the last one, and whose curvature is the sum of the Fisher
 informations that the clients measured in the last rounds of tasks, at the model that they received: what comes of that
 round is known when the task's samples are gone, and at a client's own model, which fits them, there is little left.
+EWC itself has a term for each task, around the model which that one ended with (`centre: each`).
 """
 
 from __future__ import annotations
@@ -29,6 +30,8 @@ class OnlineEWC(FedAvg):
 
     Attributes:
         lam: strength of the penalty, lam / 2 sum F (theta - theta*)^2; nothing in the first task.
+        centre: of the penalty: last, the model that the last task ended with; or each, where a task's Fisher is around
+            the model that this task ended with.
         decay: of the earlier tasks' Fisher information with every task, the paper's gamma; 1 keeps it.
         kind: labels of the Fisher: empirical (the data's), exact (expectation over the model's) or mc (one draw).
         fisher_samples: of a client that its Fisher is measured on, 0 for all.
@@ -36,6 +39,7 @@ class OnlineEWC(FedAvg):
     """
 
     lam: NonNegative = 100.0
+    centre: Literal["last", "each"] = "last"
     decay: UnitInterval = 1.0
     kind: Label = "empirical"
     fisher_samples: CountOrZero = 0
@@ -71,10 +75,14 @@ class OnlineEWC(FedAvg):
         """FedAvg; the mean of the clients' Fishers joins that of earlier tasks."""
         new = super().server_update(server, total, info)
         if "fisher" in total.sums:
-            fresh = total.sums["fisher"] / total.sums["weight"]
-            new["fisher"] = (self.decay * server["fisher"] + fresh).to(server["fisher"].dtype)
+            old, fresh = self.decay * server["fisher"], total.sums["fisher"] / total.sums["weight"]
+            both = old + fresh
+            new["fisher"] = both.to(server["fisher"].dtype)
+            if self.centre == "each":  # the sum of two quadratics is one around the mean of their centres
+                mean = (old * server["anchor"] + fresh * new["theta"]) / both
+                new["anchor"] = torch.where(both > 0, mean.to(server["anchor"].dtype), server["anchor"])
         return new
 
     def end_of_task(self, server: Tensors, task: int) -> Tensors:
-        """The model is what the next tasks are held to."""
-        return server | {"anchor": server["theta"].clone()}
+        """The model is what the next tasks are held to, unless each task's is."""
+        return server | {"anchor": server["theta"].clone()} if self.centre == "last" else server

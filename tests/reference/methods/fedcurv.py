@@ -27,6 +27,7 @@ class FedCurv(FedAvg):
         lam: the paper's lambda.
         partial: the clients j: the latest of every one that ever took part, or last_round's cohort.
         top_q: share of the coordinates of which a client sends I_s and I_s theta_s, those where I_s is largest.
+        upload: whether it sends I_s theta_s, too (theta_I_v), or the server makes it of the two (theta_I).
         sparse_delta: whether of the change of its model, too, it sends only these.
         kind: see importance.FisherOptions.
         reduction: likewise.
@@ -38,6 +39,7 @@ class FedCurv(FedAvg):
     lam: float = 1.0
     partial: str = "latest"
     top_q: float = 1.0
+    upload: str = "theta_I_v"
     sparse_delta: bool = False
     kind: str = "empirical"
     reduction: str = "per_sample_mean"
@@ -84,11 +86,12 @@ class FedCurv(FedAvg):
         return 3 * theta.count() * width
 
     def bytes_up(self, theta: Parameters, width: int, *, ends_task: bool = False) -> int:
-        """The model, I_s and I_s theta_s, 3 P, and two numbers; where it is less, only q P of them and their places."""
+        """The model, I_s, maybe I_s theta_s, and two numbers; where it is less, only q P of them and their places."""
         dense, chosen = theta.count(), ceil(self.top_q * theta.count())
-        if chosen * (2 * width + PLACE) >= 2 * dense * width:
-            return (3 * dense + 2) * width
-        return ((chosen if self.sparse_delta else dense) + 2 * chosen + 2) * width + chosen * PLACE
+        beside = 2 if self.upload == "theta_I_v" else 1
+        if chosen * (beside * width + PLACE) >= beside * dense * width:
+            return ((1 + beside) * dense + 2) * width
+        return ((chosen if self.sparse_delta else dense) + beside * chosen + 2) * width + chosen * PLACE
 
 
 def curvatures(server: State) -> list[tuple[int, Parameters, Parameters]]:

@@ -18,6 +18,8 @@ from torch import Tensor
 class FisherAvg(FedAvg):
     """theta <- sum_k g^k theta^k / sum_k g^k (Eq. 2), g^k the clients' Fisher information, normalised by tensor.
 
+    With weights data, g^k is n_k times that.
+
     Clients minimise L_k(theta) + lam / 2 sum_j F_j (theta_j - theta_t,j)^2 (Eq. 3); the first round knows no F.
 
     Attributes:
@@ -112,7 +114,8 @@ class FisherAvg(FedAvg):
         """g^k, each tensor divided by its norm; a tensor of zeros says nothing."""
         f = update.sent["fisher" if self.agg_fisher == "ema" else "fresh"]
         g = f + update.sent["score"] if self.importance == "rwalk" else f
-        return g.each(lambda own: own / norm(own, self.layer_norm) if own.any() else own)
+        samples = update.client.n if self.weights == "data" else 1
+        return samples * g.each(lambda own: own / norm(own, self.layer_norm) if own.any() else own)
 
     def bytes_down(self, theta: Parameters, width: int, t: int) -> int:
         """The model, F and with rwalk S: 2 P or 3 P; in the first round the model alone."""

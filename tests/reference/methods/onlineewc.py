@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import torch
 from fedavg import FedAvg, Update
 from importance import FisherOptions, fisher
 from local_training import Client, State, local_sgd
@@ -17,6 +18,8 @@ class OnlineEWC(FedAvg):
 
     Attributes:
         lam: strength of the penalty.
+        centre: theta* is the model at the end of the last task; or, with each, the penalty is
+            lam / 2 sum_t sum_j F^t_j (theta_j - theta^t_j)^2 over the tasks so far, theta^t the model at the end of t.
         decay: of F when a task is over.
         kind: see importance.FisherOptions.
         fisher_samples: likewise.
@@ -24,6 +27,7 @@ class OnlineEWC(FedAvg):
     """
 
     lam: float = 100.0
+    centre: str = "last"
     decay: float = 1.0
     kind: str = "empirical"
     fisher_samples: int = 0
@@ -35,7 +39,7 @@ class OnlineEWC(FedAvg):
 
     def client_update(self, client: Client, server: State, memory: State, t: int) -> Update:
         """Train near the anchor; in a task's last round, measure Fisher information at the received model."""
-        theta_t, star, held = server["theta"], server["anchor"], self.lam * server["fisher"]
+        theta_t, (held, star) = server["theta"], self.penalty(server)
         if self.penalty_step == "explicit":
             trained = local_sgd(client, theta_t, pull=lambda theta: held * (theta - star))
         else:
@@ -44,6 +48,16 @@ class OnlineEWC(FedAvg):
         sent = {"fisher": fisher(client, theta_t, options)} if client.ends_task else {}
         return Update(client, trained.theta, trained.loss, sent=sent)
 
+    def penalty(self, server: State) -> tuple[Parameters, Parameters]:
+        """Curvature and centre of the penalty's terms together."""
+        if self.centre == "last":
+            return self.lam * server["fisher"], server["anchor"]
+        ends = [name.removeprefix("F of ") for name in server if name.startswith("F of ")]
+        f = summed([server["fisher"].filled(0), *(server[f"F of {end}"] for end in ends)])
+        top = summed([f.filled(0), *(server[f"F of {end}"] * server[f"theta of {end}"] for end in ends)])
+        centre = (top / f).each(lambda mean, own: torch.where(mean.isnan(), own, mean), server["anchor"])
+        return self.lam * f, centre
+
     def server_update(self, server: State, updates: Sequence[Update], clients: int, t: int) -> State:
         """FedAvg, and F."""
         new = super().server_update(server, updates, clients, t)
@@ -51,11 +65,18 @@ class OnlineEWC(FedAvg):
             return new
         shares = zip(self.shares(updates), updates, strict=True)
         fresh = summed(p_k * update.sent["fisher"] for p_k, update in shares)
+        if self.centre == "each":
+            earlier = {name: self.decay * of for name, of in server.items() if name.startswith("F of ")}
+            new |= earlier | {f"F of {t}": fresh, f"theta of {t}": new["theta"]}
         return new | {"fisher": self.decay * server["fisher"] + fresh}
 
     def task_ended(self, server: State, task: int) -> State:
         """theta* is theta."""
-        return server | {"anchor": server["theta"]}
+        return server | {"anchor": server["theta"]} if self.centre == "last" else server
+
+    def stored(self, server: State) -> State:
+        """Of all tasks' terms, curvature and centre."""
+        return {"theta": server["theta"], "fisher": server["fisher"], "anchor": self.penalty(server)[1]}
 
     def bytes_down(self, theta: Parameters, width: int, t: int) -> int:
         """The model, theta* and F."""

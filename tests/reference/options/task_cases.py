@@ -65,6 +65,14 @@ ONLINEEWC: Mapping[str, Options] = {
         "OnlineEWC", {**GROUPS, "stream.tasks": 3, "stream.size": 1, "stream.task_rounds": 1, "rounds": 4}, lam=20.0,
         decay=0.5,
     ),
+    "each task": of(
+        "OnlineEWC", {**GROUPS, "stream.tasks": 3, "stream.size": 1, "stream.task_rounds": 1, "rounds": 4}, lam=20.0,
+        decay=0.5, centre="each",
+    ),
+    "each task, explicit": of(
+        "OnlineEWC", {**GROUPS, **SGD, "stream.tasks": 3, "stream.size": 1, "stream.task_rounds": 1, "rounds": 4},
+        lam=2.0, penalty_step="explicit", centre="each",
+    ),
     "explicit": of("OnlineEWC", {**GROUPS, **SGD}, lam=2.0, penalty_step="explicit", weights="uniform", server_lr=0.7),
     "exact": of("OnlineEWC", GROUPS, lam=20.0, kind="exact", fisher_samples=5),
     "mc": of("OnlineEWC", {**GROUPS, "stream.enrolment": "increasing"}, lam=20.0, kind="mc"),
