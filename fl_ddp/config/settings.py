@@ -57,7 +57,7 @@ class Config:
         method: the federated method.
         optimizer: of the clients' local steps, with torch's names and defaults.
         clients: number of simulated clients.
-        participation: share of the clients in a round, rounded; 1.0 if cohort is not given.
+        participation: share of the clients in a round, rounded; 1.0 without cohort.
         cohort: number of clients in a round, instead of participation.
         dropout_rate: probability that a client of a round's cohort fails after it has received the model: it sends
             nothing, and the round goes on without it.
