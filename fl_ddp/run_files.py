@@ -14,6 +14,7 @@ from matplotlib.figure import Figure
 from safetensors.torch import save
 from torch import Tensor
 
+from fl_ddp.building.idle_clients import num_idle
 from fl_ddp.config.absolute_paths import with_absolute_paths
 from fl_ddp.config.command_line import fixed
 from fl_ddp.config.settings import Config, flat
@@ -23,7 +24,7 @@ from fl_ddp.course.cohorts import CohortTable
 from fl_ddp.course.progress import Progress, result_table
 from fl_ddp.errors import ConfigError, RunError
 from fl_ddp.evaluation import Scores
-from fl_ddp.federation import Federation, num_idle
+from fl_ddp.federation import Federation
 from fl_ddp.host.atomic_file import write_bytes, write_text
 from fl_ddp.host.background import Background
 from fl_ddp.host.stdout import say

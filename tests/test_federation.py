@@ -11,10 +11,11 @@ import pytest
 import torch
 
 from fl_ddp import simulate
+from fl_ddp.building.idle_clients import num_idle
 from fl_ddp.check.runs import differences, play
 from fl_ddp.config.command_line import from_mapping
 from fl_ddp.errors import ConfigError
-from fl_ddp.federation import Federation, build_federation, num_idle
+from fl_ddp.federation import Federation, build_federation
 from fl_ddp.partitions.saved import SavedPartition, write_partition
 from fl_ddp.protocol import Indices
 from fl_ddp.ranks.collectives import Ranks

@@ -7,12 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from fl_ddp.building.idle_clients import num_idle
 from fl_ddp.check.candidate import Case
 from fl_ddp.check.judge import Judge
 from fl_ddp.check.runs import SOLO, play
 from fl_ddp.config.command_line import from_mapping
 from fl_ddp.engine.plan import Plan
-from fl_ddp.federation import Federation, build_federation, num_idle
+from fl_ddp.federation import Federation, build_federation
 from fl_ddp.tasks.pace import factors_of
 
 CONFORMANCE = ("lanes", "padding", "order", "again", "shapes", "intact", "ranks", "resume")
