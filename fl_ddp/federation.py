@@ -177,7 +177,7 @@ def build_federation(config: Config, ranks: Ranks, module: torch.nn.Module | Non
         remembered=remembered,
         method=method,
         lanes=lanes,
-        remarks=(*_remarks(config, data), *misspelt(type(stream), Stream), *uncalled(method, FedAvg)),
+        remarks=(*_remarks(config, data), *misspelt(type(stream), Stream), *uncalled(method, FedAvg, stream.num_tasks)),
     )
 
 

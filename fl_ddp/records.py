@@ -291,10 +291,16 @@ class Records:
         """What summary.json holds, if the run has all its rounds and its results.
 
         Raises:
-            ConfigError: there are results and no checkpoint to go on from: they would be lost.
+            ConfigError: it has more rounds than are asked for; or there are results and no checkpoint to go on from:
+                they would be lost.
         """
-        file = self.path / "summary.json"
-        if not self._config.resume or not file.is_file():
+        file, asked = self.path / "summary.json", self._config.rounds
+        if not self._config.resume:
+            return None
+        if not file.is_file():
+            if self.start and self.start.finished > asked:
+                what = f"{asked}, but {self.path} has finished {self.start.finished}, which count, too"
+                raise ConfigError("--rounds", what, "the number of all its rounds, or none to go on as it was started")
             return None
         content = read_summary(file)
         if self.start:

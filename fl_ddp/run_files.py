@@ -43,7 +43,13 @@ from fl_ddp.results.summary import Summary, rounds_to_target, write_summary
 from fl_ddp.results.tracking import Tracker
 from fl_ddp.tasks.figure import task_figure
 from fl_ddp.tasks.kept_files import KeptFiles
-from fl_ddp.tasks.matrix import average_accuracy, average_forgetting, backward_transfer, forward_transfer
+from fl_ddp.tasks.matrix import (
+    average_accuracy,
+    average_forgetting,
+    backward_transfer,
+    forward_transfer,
+    incremental_accuracy,
+)
 from fl_ddp.tasks.recorded import recorded, refuse_others
 from fl_ddp.tasks.table import TaskTable
 
@@ -313,6 +319,7 @@ class RunFiles:
                 "running_mean": rounds_to_target(rounds, means, self._config.targets),
             },
             average_accuracy=average_accuracy(matrix),
+            incremental_accuracy=incremental_accuracy(matrix),
             average_forgetting=average_forgetting(matrix),
             backward_transfer=backward_transfer(matrix),
             forward_transfer=forward_transfer(matrix),

@@ -166,6 +166,7 @@ def load(kind: str, path: str, where: str = "") -> Maker:
         has = f"; it has {', '.join(nearest_first(name, classes))}" if classes else ""
         if module.__name__ == "__main__":
             has = "; it was one of a script's or a notebook's: go on there, with simulate(resume=...), or give a file"
+            has += "; fl_ddp.load(folder, model=...) takes an object of it" if kind == "model" else ""
         raise ConfigError(where, f"{path} is unknown; {module.__name__} has no class {name}{has}")
     if not issubclass(found, base(kind)):
         raise ConfigError(where, f"{path} is no subclass of {_BASES[kind]}")

@@ -38,7 +38,8 @@ def callbacks_in(given: object) -> list[Callback]:
             signature.bind(None, **{"weights": None} if _wants_weights(each) else {})
         except TypeError:
             what = f"{getattr(each, '__name__', type(each).__name__)}{signature} cannot be called so"
-            raise ConfigError("callbacks", what, "functions (record) or (record, weights)") from None
+            accepted = "functions (record) or (record, weights), by that name"
+            raise ConfigError("callbacks", what, accepted) from None
     return callbacks
 
 

@@ -105,6 +105,7 @@ def result_table(summary: Summary) -> str:
                 (f"personalised {summary.score}", summary.personalised_accuracy),
                 (f"personalised, all {summary.score}", summary.personalised_accuracy_all),
                 ("average accuracy", summary.average_accuracy),
+                ("incremental accuracy", summary.incremental_accuracy),
                 ("average forgetting", summary.average_forgetting),
                 ("backward transfer", summary.backward_transfer),
                 ("forward transfer", summary.forward_transfer),

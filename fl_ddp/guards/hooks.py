@@ -323,8 +323,8 @@ def refuse_unusable(method: object, base: type) -> None:
         raise ConfigError("--method: trains_on_server", what, f"false, or a {hook} beside it")
 
 
-def uncalled(method: object, base: type) -> Iterator[str]:
-    """What to say of functions of a user's method that nobody calls: misspelt, or without what they belong to."""
+def uncalled(method: object, base: type, num_tasks: int) -> Iterator[str]:
+    """What to say of a method's functions that nobody calls: misspelt, or without what they belong to."""
     owner = type(method)
     yield from misspelt(owner, base)
     for name, switch in (("server_train", "trains_on_server"), ("measure", "proxy"), ("measured", "proxy")):
@@ -333,6 +333,9 @@ def uncalled(method: object, base: type) -> Iterator[str]:
         if alike and each is not getattr(base, name):
             where = place_of_code(each.__code__)
             yield f"warning: {where}: {name} is never called: {owner.__name__} has no {switch} of its own"
+    ending = "end_of_task"
+    if num_tasks == 1 and getattr(owner, ending) is not getattr(base, ending):
+        yield f"warning: {owner.__name__} does something when a task ends, and no --stream of tasks is given"
 
 
 def _bare(summand: Tensor | Term) -> Tensor | Term:

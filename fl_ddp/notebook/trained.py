@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Mapping
 from copy import deepcopy
@@ -16,7 +17,7 @@ from torch import Tensor, nn
 
 from fl_ddp.config import registry
 from fl_ddp.config.command_line import from_layers, mapping_layer
-from fl_ddp.config.layers import layer
+from fl_ddp.config.layers import Layer, layer
 from fl_ddp.config.settings import Config
 from fl_ddp.config.users_code import users_code
 from fl_ddp.config.yaml_file import read_yaml
@@ -24,7 +25,7 @@ from fl_ddp.engine.samples import Samples
 from fl_ddp.engine.seeds import Purpose, torch_seed
 from fl_ddp.errors import ConfigError, one_line
 from fl_ddp.federation import Federation, build_federation
-from fl_ddp.notebook.given_model import fingerprint
+from fl_ddp.notebook.given_model import fingerprint, given_model
 from fl_ddp.notebook.tables import last_round
 from fl_ddp.partitions.saved import SavedPartition, refuse_other_division
 from fl_ddp.protocol import Tensors, form_of
@@ -49,7 +50,7 @@ class Trained:
 
         Args:
             folder: of the run.
-            given: a module such as a notebook gave it, if it did.
+            given: a module such as the run's, where it was a notebook's or of a class that is not here.
             places: data.root or data.path, where the data lie now.
         """
         self._folder, self._given, self._places = folder, given, dict(places or {})
@@ -183,8 +184,18 @@ class Trained:
         places = mapping_layer(self._places)
         for key in places.keys() - set(_PLACES):
             raise ConfigError(key, "does not say where data lie", " or ".join(_PLACES))
-        config = from_layers([layer(read_yaml(self._folder / "config.yaml")), places])
+        stored = layer(read_yaml(self._folder / "config.yaml"))
+        if self._given is not None and not any(key == "model.sha256" for key in stored):
+            stored = self._with_given_model(stored)
+        config = from_layers([stored, places])
         return replace(config, compile=False, device="cpu", precision="float32", convolution="auto")
+
+    def _with_given_model(self, stored: Layer) -> Layer:
+        """A run's options with the given module in place of the class that it made its model of."""
+        others = {key: each for key, each in stored.items() if key.partition(".")[0] != "model"}
+        kind = re.split("[.:]", str(stored["model"].value))[-1]
+        path = f"{given_model.__module__}.{given_model.__name__}"
+        return {**others, **mapping_layer({"model": path, "model.kind": kind})}
 
     @property
     def _begins_alike(self) -> bool:
@@ -197,10 +208,8 @@ class Trained:
         known = self._config.model.init_args
         if (self._given is None) == ("sha256" not in known):
             return self._as_left(self._given) if self._given is not None and not self._begins_alike else self._given
-        if self._given is None:
-            accepted = "fl_ddp.load(folder, model=...) with one of its kind"
-            raise ConfigError("model", f"was a {known['kind']} of a notebook, which alone has it", accepted)
-        raise ConfigError("model", f"is given, and the run's own is {self._config.model.name}", "none")
+        accepted = "fl_ddp.load(folder, model=...) with one of its kind"
+        raise ConfigError("model", f"was a {known['kind']} of a notebook, which alone has it", accepted)
 
     def _as_left(self, given: nn.Module) -> nn.Module:
         module, file, kind = deepcopy(given), self._folder / "model.safetensors", self._config.model.init_args["kind"]

@@ -48,8 +48,9 @@ class Summary:
         parameters_sha256: of the final parameters.
         numerics: what decides the bits beside data, method and seed: lanes, compile, device, cpu, torch ...
         environment: command, date, commit, versions and hardware of the last part of the run.
-        average_accuracy: on the tasks so far, mean; this and the next three are None where tasks have no test sets of
+        average_accuracy: on the tasks so far, mean; this and the next four are None where tasks have no test sets of
             their own, see tasks.matrix.
+        incremental_accuracy: mean of the average accuracies after each of these tasks.
         average_forgetting: of the tasks before the last one, since each one's best.
         backward_transfer: what they have gained since the end of their own training.
         forward_transfer: what tasks have gained from those before them, beside the initial model.
@@ -85,6 +86,7 @@ class Summary:
     numerics: Mapping[str, object]
     environment: Mapping[str, object]
     average_accuracy: float | None = None
+    incremental_accuracy: float | None = None
     average_forgetting: float | None = None
     backward_transfer: float | None = None
     forward_transfer: float | None = None

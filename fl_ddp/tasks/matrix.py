@@ -36,6 +36,12 @@ def average_accuracy(matrix: Matrix) -> float | None:
     return _mean([_accuracy(matrix, k, j) for j in range(1, k + 1)])
 
 
+def incremental_accuracy(matrix: Matrix) -> float | None:
+    """Mean over the tasks so far of the average accuracy after each. Source: Rebuffi et al. 2017 (iCaRL), section 4."""
+    after = [[_accuracy(matrix, k, j) for j in range(1, k + 1)] for k in range(1, _last(matrix) + 1)]
+    return _mean([fmean(row) for row in after])
+
+
 def average_forgetting(matrix: Matrix) -> float | None:
     """Mean over the tasks before k of max over l < k of R_lj, less R_kj. Source: Chaudhry et al. 2018 (RWalk), Eq. 3.
 

@@ -32,6 +32,7 @@ QUANTITIES = {
     "forgetting": "forgetting",
     "forgetting_degree": "forgetting_degree",
     "average_accuracy": "average_accuracy",
+    "incremental_accuracy": "incremental_accuracy",
     "average_forgetting": "average_forgetting",
     "backward_transfer": "backward_transfer",
     "forward_transfer": "forward_transfer",
@@ -47,8 +48,9 @@ FORMS = (
     "of own_accuracy/<client>/<class> or forgetting_degree/<client>/<class>, "
     "of loss, perplexity, mae, r2, initial_mae or personalised_mae, exact_match, f1 or auc, "
     "of worst_initial_mae, deviation_initial_mae, worst_personalised_mae or deviation_personalised_mae, "
-    "or, of runs with tasks, of average_accuracy, average_forgetting, backward_transfer or forward_transfer, "
-    "or of task_accuracy/<task>, or, of those that launch.reconstruct has read, of psnr/<task> or psnr_of_mean/<task>"
+    "or, of runs with tasks, of average_accuracy, incremental_accuracy, average_forgetting, backward_transfer, "
+    "forward_transfer or task_accuracy/<task>, "
+    "or, of those that launch.reconstruct has read, of psnr/<task> or psnr_of_mean/<task>"
 )
 
 Curve = Sequence[tuple[int, float]]

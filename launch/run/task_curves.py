@@ -6,12 +6,20 @@ import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from fl_ddp.tasks.matrix import Matrix, average_accuracy, average_forgetting, backward_transfer, forward_transfer
+from fl_ddp.tasks.matrix import (
+    Matrix,
+    average_accuracy,
+    average_forgetting,
+    backward_transfer,
+    forward_transfer,
+    incremental_accuracy,
+)
 from launch.numbers.metric import Curve
 from launch.run.written_rows import written_rows
 
 MEASURES: Mapping[str, Callable[[Matrix], float | None]] = {
     "average_accuracy": average_accuracy,
+    "incremental_accuracy": incremental_accuracy,
     "average_forgetting": average_forgetting,
     "backward_transfer": backward_transfer,
     "forward_transfer": forward_transfer,

@@ -80,7 +80,11 @@ class Trial:
         different = _differences(from_file(self.folder / "config.yaml"), self.config)
         if different:
             change = "; ".join(f"{key} is {before}, not {after}" for key, before, after in different)
-            raise ConfigError(self.folder, f"holds another run ({change}); remove it, or choose another --out")
+            raise ConfigError(
+                self.folder,
+                f"holds another run ({change}); choose another --out or --name, or, in a sweep, let --grid or --points "
+                "name what differs",
+            )
         rounds = self.config.rounds  # a run that went on longer is read as if it had not
         curves = {name: [(r, value) for r, value in curve if r <= rounds] for name, curve in run.curves.items()}
         ended_by = {key: run.config.get(key) for key in _ENDING}

@@ -11,6 +11,7 @@ from fl_ddp.config import registry
 from fl_ddp.errors import ConfigError
 from fl_ddp.guards.hooks import misspelt, refuse_unusable, uncalled
 from fl_ddp.methods.fedavg import FedAvg
+from fl_ddp.methods.onlineewc import OnlineEWC
 
 
 @pytest.mark.parametrize(("name", "meant"), [("penalti", "penalty"), ("client_updates", "client_update")])
@@ -35,15 +36,22 @@ def test_a_hook_without_what_calls_it_is_told(hook: str, switch: str) -> None:
     def mine(self: FedAvg) -> None:
         pass
 
-    told = list(uncalled(type("Mine", (FedAvg,), {hook: mine})(), FedAvg))
+    told = list(uncalled(type("Mine", (FedAvg,), {hook: mine})(), FedAvg, 2))
     place = r"warning: \S*test_misspelt\.py:\d+: "
     assert len(told) == 1 and re.fullmatch(place + rf"{hook} is never called: Mine has no {switch} of its own", told[0])
-    assert not list(uncalled(type("Mine", (FedAvg,), {hook: mine, switch: True})(), FedAvg))
+    assert not list(uncalled(type("Mine", (FedAvg,), {hook: mine, switch: True})(), FedAvg, 2))
+
+
+def test_an_end_of_a_task_that_never_comes_is_told() -> None:
+    assert list(uncalled(OnlineEWC(), FedAvg, 1)) == [
+        "warning: OnlineEWC does something when a task ends, and no --stream of tasks is given"
+    ]
+    assert list(uncalled(FedAvg(), FedAvg, 1)) == []
 
 
 def test_all_hooks_of_our_methods_are_called() -> None:
     for owner in registry.known("method").values():
-        assert list(uncalled(owner(), FedAvg)) == []
+        assert list(uncalled(owner(), FedAvg, 2)) == []
 
 
 @pytest.mark.parametrize(

@@ -145,7 +145,7 @@ def test_a_table_is_run_skipped_resumed_and_judged(table: str, capfd: pytest.Cap
     # another run than the row's is never counted as the row's
     capfd.readouterr()
     code, out, err = reproduce(capfd, [table, "--row", "slow", "--seeds", "0", "--lr", "0.5", "--report"])
-    assert code == 1 and "digits-slow-seed0: holds another run (lr is 0.0001, not 0.5); remove it" in err
+    assert code == 1 and "digits-slow-seed0: holds another run (lr is 0.0001, not 0.5); choose another" in err
 
 
 @pytest.mark.slow

@@ -207,8 +207,26 @@ def test_another_module_than_the_runs_is_refused(tmp_path: Path) -> None:
         fl_ddp.load(run["folder"], model=other()).tests  # noqa: B018
     with pytest.raises(ConfigError, match="model: is type; accepted: a module, an object"):
         fl_ddp.load(run["folder"], model=Shifted)  # type: ignore[arg-type]
-    with pytest.raises(ConfigError, match="model: is given, and the run's own is MLP; accepted: none"):
+    with pytest.raises(ConfigError, match=r"model: is another module than .* began with \(a Shifted, no MLP\)"):
         fl_ddp.load(on_file(tmp_path)["folder"], model=Shifted()).tests  # noqa: B018
+
+
+def test_a_model_whose_class_is_gone_is_read_with_an_object_of_it(tmp_path: Path) -> None:
+    file = tmp_path / "nets.py"
+    lines = "def Net(*, in_shape, num_classes):", "    return nn.Sequential(nn.Linear(64, num_classes))"
+    file.write_text("\n".join(("from torch import nn", *lines)))
+    run = on_file(tmp_path, model=f"{file}:Net")
+    before = fl_ddp.load(run["folder"])
+    x, y = before.tests[0]
+    logits, own = before.model(x), before.own_samples(0)
+    file.unlink()
+    with pytest.raises(ConfigError, match=r"nets\.py"):
+        fl_ddp.load(run["folder"]).tests  # noqa: B018
+    later = fl_ddp.load(run["folder"], model=type("Net", (nn.Sequential,), {})(nn.Linear(64, 10)))
+    assert torch.equal(later.model(x), logits) and torch.equal(later.tests[0][1], y)
+    assert all(torch.equal(a, b) for a, b in zip(later.own_samples(0), own, strict=True))
+    with pytest.raises(ConfigError, match="round: 0 is before the notebook's module was trained"):
+        later.weights_after(0)
 
 
 def test_damaged_checkpoints_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -311,7 +311,8 @@ def test_callbacks_that_cannot_be_called_so_are_refused(tmp_path: Path) -> None:
     def wanting(record: Record, theta: Tensor) -> None:
         raise AssertionError
 
-    message = r"wanting\(record: .*\) -> .* cannot be called so; accepted: functions \(record\) or \(record, weights\)"
+    said = r"wanting\(record: .*\) -> .* cannot be called so"
+    message = rf"{said}; accepted: functions \(record\) or \(record, weights\), by that name"
     with pytest.raises(ConfigError, match=f"^callbacks: {message}$"):
         fl_ddp.simulate(SMALL, out=str(tmp_path / "a"), callbacks=[wanting])
     assert not (tmp_path / "a").exists()

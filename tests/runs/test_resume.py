@@ -232,6 +232,16 @@ def test_finished_run_of_no_rounds_says_so_and_goes_on_with_more(
     assert numbers(resumed(run, rounds=3)) == numbers(short)
 
 
+def test_no_fewer_rounds_than_there_are_may_be_asked_for(tmp_path: Path, short: Path) -> None:
+    run = copied(short, tmp_path)
+    (run / "summary.json").unlink()
+    before = content(run)
+    said = "--rounds: 2, but .* has finished 3, which count, too; accepted: the number of all its rounds, or none"
+    with pytest.raises(ConfigError, match=said):
+        resumed(run, rounds=2)
+    assert content(run) == before
+
+
 def test_kill_between_the_last_checkpoint_and_the_results_loses_nothing(tmp_path: Path, short: Path) -> None:
     run = copied(short, tmp_path)
     for file in ("summary.json", "model.safetensors"):

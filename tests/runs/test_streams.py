@@ -105,6 +105,8 @@ def test_the_summary_tells_what_was_forgotten(run: Path) -> None:
     a = summary["task_accuracy"]
     assert len(a) == 4 and all(len(row) == 3 for row in a)
     assert summary["average_accuracy"] == pytest.approx(np.mean(a[3]))
+    after = [np.mean(a[task][:task]) for task in (1, 2, 3)]
+    assert summary["incremental_accuracy"] == pytest.approx(np.mean(after))
     lost = [max(a[1][0], a[2][0]) - a[3][0], a[2][1] - a[3][1]]
     assert summary["average_forgetting"] == pytest.approx(np.mean(lost))
     assert summary["backward_transfer"] == pytest.approx(np.mean([a[3][0] - a[1][0], a[3][1] - a[2][1]]))

@@ -29,6 +29,7 @@ def test_curves_of_tasks_begin_when_they_are_trained(tmp_path: Path) -> None:
     assert found["task_accuracy/1"] == [(1, 0.5), (2, 0.9), (3, 0.4), (4, 0.7)]
     assert found["task_accuracy/2"] == [(3, 0.6), (4, 0.8)], "a row that is being written is left out"
     assert dict(found["average_accuracy"]) == pytest.approx({1: 0.5, 2: 0.9, 3: 0.5, 4: 0.75})
+    assert dict(found["incremental_accuracy"]) == pytest.approx({1: 0.5, 2: 0.9, 3: 0.7, 4: 0.825})
     assert dict(found["average_forgetting"]) == pytest.approx({3: 0.5, 4: 0.2})
     assert dict(found["backward_transfer"]) == pytest.approx({3: -0.5, 4: -0.2})
     assert dict(found["forward_transfer"]) == pytest.approx({3: 0.1, 4: 0.1})
