@@ -160,19 +160,22 @@ def _have_tasks(finds: Finds) -> bool:
 def _beside(finds: Finds) -> list[Metric]:
     """Metrics beside the one that was asked for: best accuracy and forgetting if there are such, rounds to targets.
 
-    Of runs with tasks those of tasks: how well they are known on average, and what is lost of them.
+    Of runs with tasks those of tasks: how well they are known on average, and what is lost of them. Their own best
+    accuracy and first round above a target say nothing, as the first tasks are easiest.
     """
+    if _have_tasks(finds):
+        usual = ["final of average_accuracy", "final of average_forgetting", "final of backward_transfer"]
+        return [parse_metric(text) for text in usual]
+    curves = [each.run.curves for each in finds.runs]
+    forgetting = ["final of forgetting"] if any("forgetting" in each for each in curves) else []
+    if any("average_accuracy" in each for each in curves):
+        return [parse_metric(text) for text in forgetting]
+    best = [] if any("mae" in each for each in curves) else ["best"]
     targets: dict[float, None] = {}
     for each in finds.runs:
         listed = each.run.config.get("targets")
         targets |= dict.fromkeys(listed if isinstance(listed, list) else [])
-    if _have_tasks(finds):
-        usual = ["final of average_accuracy", "final of average_forgetting", "final of backward_transfer"]
-    else:
-        forgetting = ["final of forgetting"] if any("forgetting" in each.run.curves for each in finds.runs) else []
-        best = [] if any("mae" in each.run.curves for each in finds.runs) else ["best"]
-        usual = [*best, *forgetting]
-    return [parse_metric(text) for text in (*usual, *(f"rounds_to {each}" for each in sorted(targets)))]
+    return [parse_metric(text) for text in (*best, *forgetting, *(f"rounds_to {each}" for each in sorted(targets)))]
 
 
 if __name__ == "__main__":

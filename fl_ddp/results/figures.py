@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator, PercentFormatter, StrMethodFormatter
@@ -17,7 +18,7 @@ from fl_ddp.results.forgetting_table import ClassChange
 
 CLIENTS_SHOWN = 50
 LARGEST_HEIGHT, NAME_HEIGHT = 8.0, 0.13  # inches
-INK, PALE, FAINT = "#2b5c8a", "#a9c0d6", "#e4e4e4"
+INK, PALE, FAINT, GREY = "#2b5c8a", "#a9c0d6", "#e4e4e4", "#c8c8c8"
 _MOST_NUMBERS = 20
 """Classes up to which the cells of a confusion matrix are labelled."""
 
@@ -85,16 +86,20 @@ def confusion_figure(confusion: Sequence[Sequence[int]], classes: Sequence[str])
 def forgetting_figure(changes: Sequence[ClassChange], classes: Sequence[str]) -> Figure:
     """What each client has of each class, as bubbles, beside what its local training has lost of it.
 
+    Classes of which the received model knew nothing are grey: there was nothing to lose, whatever was learned.
+
     Args:
         changes: of all clients of a round, of which the first 50 are drawn, and classes; degrees are cut off at -1.
         classes: names of the labels.
     """
     clients = sorted({each.client for each in changes})[:CLIENTS_SHOWN]
     counts, degrees = (np.full((len(clients), len(classes)), fill) for fill in (0.0, np.nan))
+    unknown = np.zeros(counts.shape, bool)
     for each in changes:
         if each.client in clients:
             at = clients.index(each.client), each.label
             counts[at], degrees[at] = each.samples, max(each.degree, -1.0)
+            unknown[at] = each.received == 0
     row, column = min(0.28, LARGEST_HEIGHT / len(classes)), min(max(6.2 / len(clients), 0.17), 0.3)
     width, height = max(column * len(clients), 2.5), max(row * len(classes), 1.2)
     figure = Figure(figsize=(2 * width + 3.4, height + 1.0), dpi=150, layout="constrained")
@@ -102,9 +107,10 @@ def forgetting_figure(changes: Sequence[ClassChange], classes: Sequence[str]) ->
     bubbles, heat = figure.subplots(1, 2)
     every = math.ceil(NAME_HEIGHT / row)
     _draw_bubbles(bubbles, counts.astype(np.int64), classes, (0.95 * 72 * min(column, row)) ** 2, every=every)
-    image = heat.imshow(degrees.T, vmin=-1, vmax=1, cmap="RdBu_r", aspect="auto")
+    image = heat.imshow(np.where(unknown, np.nan, degrees).T, vmin=-1, vmax=1, cmap="RdBu_r", aspect="auto")
+    heat.imshow(np.where(unknown, 0.0, np.nan).T, cmap=ListedColormap([GREY]), aspect="auto")
     bar = figure.colorbar(image, ax=heat)
-    bar.set_label("forgetting degree", fontsize=9)
+    bar.set_label("forgetting degree, cut off at -1 (grey: unknown before)", fontsize=7)
     bar.outline.set_visible(False)
     bar.ax.tick_params(labelsize=8, length=0)
     heat.set_yticks(range(0, len(classes), every), classes[::every])

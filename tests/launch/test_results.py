@@ -148,8 +148,9 @@ def test_runs_with_tasks_are_compared_by_what_they_know_of_all_tasks(show: Showi
     lines = {line.split()[0]: line.split() for line in out.splitlines() if line.startswith("0.")}
     assert [word for word in lines["0.1"] if "." in word][1:4] == ["50.00", "70.00", "-70.00"]
     assert "*" in lines["0.2"] and "*" not in lines["0.1"]
-    Written({"lr": 0.3}, [0.9, 0.5]).at(Path("runs/c"))
-    assert "best %" in show("runs")[1]  # one has no tasks
+    Written({"lr": 0.3, "targets": [0.8]}, [0.9, 0.5], forgetting=[0.0, 0.1]).at(Path("runs/c"))
+    mixed = show("runs")[1]  # one has no tasks, the others still have
+    assert "final of forgetting %" in mixed and "best %" not in mixed and "rounds_to" not in mixed
 
 
 def test_no_setting_is_best_where_none_reaches_the_target(show: Showing) -> None:

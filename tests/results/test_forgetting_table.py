@@ -170,7 +170,10 @@ def test_the_figure_shows_each_client_s_classes_and_what_they_lost() -> None:
     assert [label.get_text() for label in heat.get_xticklabels()] == ["0", "3", "6"]
 
 
-def test_degrees_in_the_figure_are_cut_off_where_their_means_are() -> None:
-    changes = [ClassChange(0, 0, 1, 0.1, 0.9), ClassChange(0, 1, 1, 0.4, 0.6), ClassChange(0, 2, 1, 0.0, 1.0)]
-    shown = np.asarray(forgetting_figure(changes, ["a", "b", "c"]).axes[1].images[0].get_array())
-    assert shown[:, 0].tolist() == pytest.approx([-1.0, -0.5, -1.0], abs=1e-4)
+def test_degrees_in_the_figure_are_cut_off_where_their_means_are_and_grey_where_nothing_was_known() -> None:
+    own = [(0.1, 0.9), (0.4, 0.6), (0.0, 1.0), (0.0, 0.0), (math.nan, math.nan)]
+    changes = [ClassChange(0, label, 1, *accuracies) for label, accuracies in enumerate(own)]
+    images = forgetting_figure(changes, ["a", "b", "c", "d", "e"]).axes[1].images
+    degrees, grey = (np.ma.MaskedArray(each.get_array()).filled(np.nan)[:, 0].tolist() for each in images)
+    assert degrees == pytest.approx([-1.0, -0.5, *[math.nan] * 3], abs=1e-4, nan_ok=True)
+    assert np.isfinite(grey).tolist() == [False, False, True, True, False]
