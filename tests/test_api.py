@@ -106,6 +106,22 @@ def test_a_users_file_runs_outside_the_checkout_against_the_face_alone(tmp_path:
     assert division["local_test"][1] == list(np.arange(1, 60, 12))
 
 
+def test_the_world_of_contributing_is_run_as_it_stands_there(tmp_path: Path) -> None:
+    page = (Path(fl_ddp.__file__).parents[1] / "CONTRIBUTING.md").read_text()
+    example = next(block for block in page.split("```python\n")[1:] if "(Dataset)" in block).partition("```")[0]
+    (tmp_path / "world.py").write_text(example)
+    names = {"data": "Moons", "partition": "Halves", "stream": "Drifting"}
+    chosen = {kind: f"{tmp_path / 'world.py'}:{name}" for kind, name in names.items()}
+    run = simulated({**SMALL, **chosen, "stream.by": 2.0, "stream.task_rounds": 2, "rounds": 6}, tmp_path)
+    summary = json.loads((run / "summary.json").read_text())
+    assert len(summary["task_accuracy"]) == 4 and summary["class_accuracy"].keys() == {"upper", "lower"}
+    (first, _), (second, _), _ = fl_ddp.load(run).tests
+    moved = second - first
+    assert moved[0].norm().item() == pytest.approx(2, rel=1e-5) and (moved - moved[0]).abs().max() < 1e-5
+    parts = json.loads((run / "partition.json").read_text())["counts"]
+    assert all(max(each, key=each.__getitem__) == ("upper" if i < 6 else "lower") for i, each in enumerate(parts))
+
+
 @pytest.mark.slow
 def test_the_example_of_contributing_is_fedprox(tmp_path: Path) -> None:
     """The code that CONTRIBUTING.md shows is run as it stands there, and ends with FedProx's bits."""
