@@ -41,15 +41,9 @@ from fl_ddp.results.provenance import numerics, provenance
 from fl_ddp.results.run_folder import FAILURE
 from fl_ddp.results.summary import Summary, rounds_to_target, write_summary
 from fl_ddp.results.tracking import Tracker
+from fl_ddp.tasks import matrix as of_tasks
 from fl_ddp.tasks.figure import task_figure
 from fl_ddp.tasks.kept_files import KeptFiles
-from fl_ddp.tasks.matrix import (
-    average_accuracy,
-    average_forgetting,
-    backward_transfer,
-    forward_transfer,
-    incremental_accuracy,
-)
 from fl_ddp.tasks.recorded import recorded, refuse_others
 from fl_ddp.tasks.table import TaskTable
 
@@ -318,11 +312,11 @@ class RunFiles:
                 "accuracy": rounds_to_target(rounds, history.accuracies, self._config.targets),
                 "running_mean": rounds_to_target(rounds, means, self._config.targets),
             },
-            average_accuracy=average_accuracy(matrix),
-            incremental_accuracy=incremental_accuracy(matrix),
-            average_forgetting=average_forgetting(matrix),
-            backward_transfer=backward_transfer(matrix),
-            forward_transfer=forward_transfer(matrix),
+            average_accuracy=of_tasks.average_accuracy(matrix),
+            incremental_accuracy=of_tasks.incremental_accuracy(matrix),
+            average_forgetting=of_tasks.average_forgetting(matrix),
+            backward_transfer=of_tasks.backward_transfer(matrix),
+            forward_transfer=of_tasks.forward_transfer(matrix),
             task_accuracy=[matrix[task] for task in sorted(matrix)],
             traffic_up_bytes=history.traffic_up_bytes,
             traffic_down_bytes=history.traffic_down_bytes,

@@ -35,7 +35,7 @@ class Ditto(FedAvg):
         return {"v": self.model.init()}
 
     def client_update(self, group: Group, server: Tensors, memory: Tensors) -> Upload:
-        """The global model as in FedAvg, then the client's own; both from the model received."""
+        """The global model as in FedAvg, then the client's own, held near the model received."""
         trained = group.train(server["theta"], self, server, {})
         own = group.train(memory["v"], _Held(self.model, lam=self.lam), server, {}, draw=1)
         return Upload(self.average(group, server, trained), own.theta, memory={"v": own.theta})
