@@ -22,6 +22,7 @@ from launch.run.trial import Trial
 from launch.slurm.folders import array_folder
 from launch.slurm.options import SlurmOptions
 from launch.slurm.submitted import unfinished
+from launch.sweeps.fitting import fitting
 from launch.sweeps.folder import Sweep, over, read_sweep
 from launch.sweeps.options import SweepOptions
 from launch.sweeps.points import combined
@@ -35,8 +36,9 @@ numbers.
 
 {options}
 
---grid, --points and --random are combined: --random 20 ... --grid seed=0..2 are 60 points. Without any of them the
-sweep's points so far are meant, and its options: --name NAME goes on, --name NAME --retry tries again.
+--grid, --points and --random are combined: --random 20 ... --grid seed=0..2 are 60 points. Of --grid
+method=FedAvg,FedProx --grid method.mu=0.1,1 FedAvg, which has no mu, is one. Without any of them the sweep's points so
+far are meant, and its options: --name NAME goes on, --name NAME --retry tries again.
 All other options go to every run; python -m fl_ddp.main --help lists them.
 Ctrl-C stops all runs after their current round; the same command goes on. A second Ctrl-C quits at once.
 Exit codes: 0 done, 1 a run failed or was stopped, 2 the input cannot be run."""
@@ -67,7 +69,7 @@ def _sweep(options: SweepOptions, base: tuple[str, ...], executor: Executor) -> 
     sweep = read_sweep(options.folder(base))
     before = sweep.base
     if axes:
-        chosen = sweep.add(combined(axes))
+        chosen = sweep.add(fitting(combined(axes), axes))
         sweep.base = base
     else:
         chosen = list(sweep.entries)
