@@ -51,7 +51,8 @@ def load(folder: str | PathLike[str], *, model: Module | None = None, **options:
 
     Args:
         folder: of a run, which may still go on.
-        model: a module of the kind that it was given, if it was given one as an object: no file has that.
+        model: a module of the kind that it was given, if it was given one as an object: no file has that; or of the
+            kind that its own class made, where that is no longer there.
         options: where the data lie now, if no longer where they were: data={"root": "data"}, or {"path": ...}.
 
     Raises:

@@ -65,7 +65,8 @@ class Round:
     Attributes:
         index: of it, from 0.
         previous: the last round before it in which somebody trained; -1 if there was none.
-        ends_task: whether nobody trains in its task after it, and another task follows.
+        ends_task: whether nobody trains in its task after it, and another task follows; so it may be told again in
+            rounds without clients, in which a method only measures.
     """
 
     index: int

@@ -297,17 +297,15 @@ class Records:
         file, asked = self.path / "summary.json", self._config.rounds
         if not self._config.resume:
             return None
-        if not file.is_file():
-            if self.start and self.start.finished > asked:
+        content = read_summary(file) if file.is_file() else {}
+        if self.start:
+            whole = self.start.finished >= asked and content.get("rounds") == self.start.finished
+            if self.start.finished > asked and not whole:
                 what = f"{asked}, but {self.path} has finished {self.start.finished}, which count, too"
                 raise ConfigError("--rounds", what, "the number of all its rounds, or none to go on as it was started")
-            return None
-        content = read_summary(file)
-        if self.start:
-            whole = self.start.finished >= self._config.rounds and content.get("rounds") == self.start.finished
         else:
-            whole = content.get("rounds") == self._config.rounds
-            if not whole and content.get("rounds") != 0:
+            whole = bool(content) and content.get("rounds") == asked
+            if content and not whole and content.get("rounds") != 0:
                 what = f"{self.path} has the results of a run, {file.name}, and no usable checkpoint to go on from"
                 raise ConfigError("--resume", what, "a run with checkpoints; or start another one")
         return content if whole else None

@@ -335,7 +335,7 @@ def uncalled(method: object, base: type, num_tasks: int) -> Iterator[str]:
             yield f"warning: {where}: {name} is never called: {owner.__name__} has no {switch} of its own"
     ending = "end_of_task"
     if num_tasks == 1 and getattr(owner, ending) is not getattr(base, ending):
-        yield f"warning: {owner.__name__} does something when a task ends, and no --stream of tasks is given"
+        yield f"warning: {owner.__name__} does something when a task ends, and the run has one task, without an end"
 
 
 def _bare(summand: Tensor | Term) -> Tensor | Term:

@@ -36,7 +36,8 @@ class FisherAvg(FedAvg):
     """Average each coordinate by what the clients' Fisher information says of it, and hold on to it locally.
 
     Attributes:
-        weights: of the clients: uniform, as the paper's, or data, which multiplies what a Fisher says by the samples.
+        weights: of the clients in the average: uniform, as the paper's, or data, where what a client's Fisher says
+            counts by its samples, as a share of the largest client's; the Fisher that is kept stays a plain mean.
         lam: strength of the penalty lam / 2 sum importance (theta - theta_t)^2; 0 leaves the weighted average alone.
         gamma: weight of the old global Fisher in a client's new one, Eq. 4; 0 keeps nothing of it (the code's `own`).
         weighted: average by Fisher information; false takes the plain mean.
@@ -119,7 +120,7 @@ class FisherAvg(FedAvg):
             weight = weight + score
         known = by_tensor_norm(self.model, weight, self.layer_norm)
         if self.weights == "data":
-            known = known * group.n[:, None]
+            known = known * (group.n / group.workplace.largest)[:, None]  # at most 1, as exact sums want it
         sent = self.average(group, server, trained) | own  # the weight follows from the client's Fisher
         known_delta = Term(trained.theta, minus=theta, weight=known)
         return Upload(sent | {"known": known, "known_delta": known_delta}, trained.theta, sent=sent)

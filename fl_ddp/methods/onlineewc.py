@@ -75,7 +75,7 @@ class OnlineEWC(FedAvg):
         """FedAvg; the mean of the clients' Fishers joins that of earlier tasks."""
         new = super().server_update(server, total, info)
         if "fisher" in total.sums:
-            old, fresh = self.decay * server["fisher"], total.sums["fisher"] / total.sums["weight"]
+            old, fresh = self.decay * server["fisher"].double(), total.sums["fisher"] / total.sums["weight"]
             both = old + fresh
             new["fisher"] = both.to(server["fisher"].dtype)
             if self.centre == "each":  # the sum of two quadratics is one around the mean of their centres

@@ -50,7 +50,7 @@ class Trained:
 
         Args:
             folder: of the run.
-            given: a module such as the run's, where it was a notebook's or of a class that is not here.
+            given: a module such as the run's, where it was a notebook's, or of a class or function that is not here.
             places: data.root or data.path, where the data lie now.
         """
         self._folder, self._given, self._places = folder, given, dict(places or {})
@@ -76,8 +76,7 @@ class Trained:
         """
         if round == 0:
             if not self._begins_alike:
-                accepted = "fl_ddp.load(folder, model=...) with the module as it was"
-                raise ConfigError("round", "0 is before the notebook's module was trained", accepted)
+                raise ConfigError("round", "0 is before the given module was trained", self._as_it_was)
             return self._federation.model.state_dict(self._federation.method.init()["theta"])
         return self._federation.model.state_dict(self._server(self._checkpoint(round))["theta"])
 
@@ -106,8 +105,8 @@ class Trained:
         first = self._federation.first_memory(of_method)
         memory = saved.memory(lambda each: each == client, first).get(client)
         if memory is None and not self._begins_alike:
-            what = f"{client} has not taken part yet, and begins with what the notebook's module was"
-            raise ConfigError("client", what, "fl_ddp.load(folder, model=...) with the module as it was")
+            what = f"{client} has not taken part yet, and begins with what the given module was"
+            raise ConfigError("client", what, self._as_it_was)
         server = self._server(saved)
         remembered = first if memory is None else memory
         own = method.own_model(server, {name: remembered[name] for name in of_method}, client)
@@ -185,9 +184,12 @@ class Trained:
         for key in places.keys() - set(_PLACES):
             raise ConfigError(key, "does not say where data lie", " or ".join(_PLACES))
         stored = layer(read_yaml(self._folder / "config.yaml"))
-        if self._given is not None and not any(key == "model.sha256" for key in stored):
-            stored = self._with_given_model(stored)
-        config = from_layers([stored, places])
+        try:
+            config = from_layers([stored, places])
+        except ConfigError:  # perhaps of the model's class, which is not here
+            if self._given is None:
+                raise
+            config = from_layers([self._with_given_model(stored), places])
         return replace(config, compile=False, device="cpu", precision="float32", convolution="auto")
 
     def _with_given_model(self, stored: Layer) -> Layer:
@@ -202,21 +204,32 @@ class Trained:
         """Whether the run's first model is known, not only one of its kind."""
         return self._given is None or fingerprint(self._given) == self._config.model.init_args.get("sha256")
 
+    @property
+    def _as_it_was(self) -> str:
+        """What is accepted where a module of the run's kind will not do."""
+        known = self._config.model.init_args
+        if known["sha256"]:
+            return "fl_ddp.load(folder, model=...) with the module as it was"
+        return f"{known['kind']} itself"
+
     @cached_property
     def _module(self) -> nn.Module | None:
         """A module of a notebook's as the run has left it, but where it is as the run began with it."""
         known = self._config.model.init_args
         if (self._given is None) == ("sha256" not in known):
             return self._as_left(self._given) if self._given is not None and not self._begins_alike else self._given
-        accepted = "fl_ddp.load(folder, model=...) with one of its kind"
-        raise ConfigError("model", f"was a {known['kind']} of a notebook, which alone has it", accepted)
+        if self._given is None:
+            accepted = "fl_ddp.load(folder, model=...) with one of its kind"
+            raise ConfigError("model", f"was a {known['kind']} of a notebook, which alone has it", accepted)
+        raise ConfigError("model", f"is given, and the run's own is {self._config.model.name}", "none")
 
     def _as_left(self, given: nn.Module) -> nn.Module:
         module, file, kind = deepcopy(given), self._folder / "model.safetensors", self._config.model.init_args["kind"]
         if not file.is_file():
             what = f"is not as {self._folder} began with it, and no other will do before the run is over"
-            raise ConfigError("model", what, "the module as it was")
-        why = f"a {type(given).__name__}, no {kind}" if type(given).__name__ != kind else ""
+            raise ConfigError("model", what, self._as_it_was)
+        of_class = not self._config.model.init_args["sha256"]  # or a function's, whose name is no class's
+        why = f"a {type(given).__name__}, no {kind}" if not of_class and type(given).__name__ != kind else ""
         try:
             module.load_state_dict(load_file(file))
         except RuntimeError as error:

@@ -44,7 +44,7 @@ def test_a_hook_without_what_calls_it_is_told(hook: str, switch: str) -> None:
 
 def test_an_end_of_a_task_that_never_comes_is_told() -> None:
     assert list(uncalled(OnlineEWC(), FedAvg, 1)) == [
-        "warning: OnlineEWC does something when a task ends, and no --stream of tasks is given"
+        "warning: OnlineEWC does something when a task ends, and the run has one task, without an end"
     ]
     assert list(uncalled(FedAvg(), FedAvg, 1)) == []
 

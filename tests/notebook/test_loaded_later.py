@@ -187,9 +187,9 @@ def test_a_module_may_be_used_after_the_run_and_one_of_its_kind_in_its_place(tmp
             assert same(later.own_weights(client), run.own_weights(client))
         except ConfigError as error:
             never.append(client)
-            assert f"client: {client} has not taken part yet, and begins with what the notebook's" in str(error)
+            assert f"client: {client} has not taken part yet, and begins with what the given module was" in str(error)
     assert 0 < len(never) < 12
-    with pytest.raises(ConfigError, match=r"round: 0 is before the notebook's module was trained; accepted: fl_ddp"):
+    with pytest.raises(ConfigError, match=r"round: 0 is before the given module was trained; accepted: fl_ddp"):
         later.weights_after(0)
     as_it_was = fl_ddp.load(run["folder"], model=before)
     assert torch.equal(as_it_was.weights_after(0)["head.weight"], before.head.weight)
@@ -207,26 +207,28 @@ def test_another_module_than_the_runs_is_refused(tmp_path: Path) -> None:
         fl_ddp.load(run["folder"], model=other()).tests  # noqa: B018
     with pytest.raises(ConfigError, match="model: is type; accepted: a module, an object"):
         fl_ddp.load(run["folder"], model=Shifted)  # type: ignore[arg-type]
-    with pytest.raises(ConfigError, match=r"model: is another module than .* began with \(a Shifted, no MLP\)"):
+    with pytest.raises(ConfigError, match="model: is given, and the run's own is MLP; accepted: none"):
         fl_ddp.load(on_file(tmp_path)["folder"], model=Shifted()).tests  # noqa: B018
 
 
-def test_a_model_whose_class_is_gone_is_read_with_an_object_of_it(tmp_path: Path) -> None:
+def test_a_model_whose_class_or_function_is_gone_is_read_with_an_object_of_its_kind(tmp_path: Path) -> None:
     file = tmp_path / "nets.py"
-    lines = "def Net(*, in_shape, num_classes):", "    return nn.Sequential(nn.Linear(64, num_classes))"
+    lines = "def small(*, in_shape, num_classes):", "    return nn.Sequential(nn.Linear(64, num_classes))"
     file.write_text("\n".join(("from torch import nn", *lines)))
-    run = on_file(tmp_path, model=f"{file}:Net")
+    run = on_file(tmp_path, model=f"{file}:small")
     before = fl_ddp.load(run["folder"])
     x, y = before.tests[0]
     logits, own = before.model(x), before.own_samples(0)
     file.unlink()
     with pytest.raises(ConfigError, match=r"nets\.py"):
         fl_ddp.load(run["folder"]).tests  # noqa: B018
-    later = fl_ddp.load(run["folder"], model=type("Net", (nn.Sequential,), {})(nn.Linear(64, 10)))
+    later = fl_ddp.load(run["folder"], model=nn.Sequential(nn.Linear(64, 10)))
     assert torch.equal(later.model(x), logits) and torch.equal(later.tests[0][1], y)
     assert all(torch.equal(a, b) for a, b in zip(later.own_samples(0), own, strict=True))
-    with pytest.raises(ConfigError, match="round: 0 is before the notebook's module was trained"):
+    with pytest.raises(ConfigError, match="round: 0 is before the given module was trained; accepted: small itself"):
         later.weights_after(0)
+    with pytest.raises(ConfigError, match=r"model: is another module than .* began with \("):
+        fl_ddp.load(run["folder"], model=nn.Sequential(nn.Linear(64, 7))).tests  # noqa: B018
 
 
 def test_damaged_checkpoints_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

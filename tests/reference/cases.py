@@ -169,7 +169,6 @@ FISHERAVG: Mapping[str, Options] = {
     "plain mean": of("FisherAvg", lam=3.0, weighted=False, weights="data", server_lr=0.7),
     "unknown coordinates": of("FisherAvg", {**SGD, "cohort": 2, "seed": 4}, lam=3.0, gamma=0.3, weights="data"),
     "by samples": of("FisherAvg", lam=3.0, weights="data", server_lr=0.7),
-    "eps by samples": of("FisherAvg", lam=3.0, compat_eps=0.02, weights="data"),
     "l1": of("FisherAvg", IDLE, lam=3.0, layer_norm="l1"),
     "max": of("FisherAvg", lam=3.0, layer_norm="max", server_lr=0.7),
     "no norm": of("FisherAvg", lam=3.0, layer_norm="none"),

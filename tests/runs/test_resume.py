@@ -232,9 +232,14 @@ def test_finished_run_of_no_rounds_says_so_and_goes_on_with_more(
     assert numbers(resumed(run, rounds=3)) == numbers(short)
 
 
-def test_no_fewer_rounds_than_there_are_may_be_asked_for(tmp_path: Path, short: Path) -> None:
+@pytest.mark.parametrize("older", [False, True])
+def test_no_fewer_rounds_than_there_are_may_be_asked_for(tmp_path: Path, short: Path, older: bool) -> None:
     run = copied(short, tmp_path)
-    (run / "summary.json").unlink()
+    if older:  # of a run that was over after fewer rounds, and then went on
+        summary = json.loads((run / "summary.json").read_text())
+        (run / "summary.json").write_text(json.dumps(summary | {"rounds": 1}))
+    else:
+        (run / "summary.json").unlink()
     before = content(run)
     said = "--rounds: 2, but .* has finished 3, which count, too; accepted: the number of all its rounds, or none"
     with pytest.raises(ConfigError, match=said):
