@@ -52,23 +52,32 @@ class Mistake(NamedTuple):
         places = [number for number, line in enumerate(lines) if line.strip() == self.right]
         if len(places) != 1:
             raise ValueError(f"{self.file} has the line of {self.what!r} {len(places)} times, not once: {self.right}")
-        before = lines[places[0]]
-        lines[places[0]] = before.replace(self.right, self.wrong)
-        planted = "\n".join(lines) + "\n"
+        place = places[0]
+        first, end = next((span for span in _parts(source) if span[0] <= place < span[1]), (0, len(lines)))
+        as_it_is = _tree("\n".join(lines[first:end]))
+        lines[place] = lines[place].replace(self.right, self.wrong)
         try:
-            tree = ast.parse(planted)
-            compile(tree, self.file, "exec")
+            changed = ast.parse("\n".join(lines[first:end]))
+            compile(changed, self.file, "exec")
         except SyntaxError as error:
             raise ValueError(f"{self.file} is no program with {self.what!r}: {error}") from error
-        if ast.dump(tree) == _dumped(source):
+        if ast.dump(changed) == as_it_is:
             raise ValueError(f"{self.file} is the same program with {self.what!r}")
-        return planted
+        return "\n".join(lines) + "\n"
 
 
 @cache
-def _dumped(source: str) -> str:
-    """A program without its layout."""
-    return ast.dump(ast.parse(source))
+def _parts(source: str) -> list[tuple[int, int]]:
+    """First line, from 0, and end of each class, function or other part of a program: a mistake changes one of them."""
+    parts = ast.parse(source).body
+    starts = [min([each.lineno, *(line.lineno for line in getattr(each, "decorator_list", []))]) - 1 for each in parts]
+    return [(start, each.end_lineno or start + 1) for start, each in zip(starts, parts, strict=True)]
+
+
+@cache
+def _tree(text: str) -> str:
+    """A part of a program without its layout."""
+    return ast.dump(ast.parse(text))
 
 
 def known_mistakes(folder: Path) -> list[Mistake]:
