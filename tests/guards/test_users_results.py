@@ -320,7 +320,9 @@ def matches(case: str, lines: list[str], prefix: str = "") -> bool:
     )
 
 
-@pytest.mark.parametrize("case", RESULTS)
+@pytest.mark.parametrize(
+    "case", [pytest.param(case, marks=[pytest.mark.slow] * (i % 2)) for i, case in enumerate(RESULTS)]
+)
 def test_it_is_refused_with_its_place(tmp_path: Path, capfd: pytest.CaptureFixture[str], case: str) -> None:
     code, lines = said(of(case, tmp_path), capfd)
     assert matches(case, lines) and code == 2, lines

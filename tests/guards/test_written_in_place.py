@@ -18,7 +18,14 @@ def hash_of(settings: dict[str, object], out: Path) -> object:
     return json.loads((simulated(settings, out) / "summary.json").read_text())["parameters_sha256"]
 
 
-@pytest.mark.parametrize("looked", [{"eval_every": 1}, {"eval_every": 1, "local_test": 0.3}, {"forgetting_every": 1}])
+@pytest.mark.parametrize(
+    "looked",
+    [
+        pytest.param({"eval_every": 1}, marks=pytest.mark.slow),
+        {"eval_every": 1, "local_test": 0.3},
+        pytest.param({"forgetting_every": 1}, marks=pytest.mark.slow),
+    ],
+)
 def test_a_model_that_limits_its_weights_is_the_same_however_often_it_is_looked_at(
     looked: dict[str, object], tmp_path: Path
 ) -> None:

@@ -37,9 +37,13 @@ SHIPPED: list[tuple[Model, tuple[int, ...], dict[str, object]]] = [
     (FilVerNet, SMALL, {"embedding": "ebr", "embedding_size": 6, "hidden": (7,)}),
     (ResNet18, SMALL, {"groups": 2}),
 ]
+AT_ONCE = [
+    pytest.param(model, *rest, marks=[pytest.mark.slow] * (model is ResNet18 or "embedding" in rest[1]))
+    for model, *rest in SHIPPED
+]
 
 
-@pytest.mark.parametrize(("model", "in_shape", "options"), SHIPPED)
+@pytest.mark.parametrize(("model", "in_shape", "options"), AT_ONCE)
 def test_every_shipped_model_is_covered_and_equals_a_loop(
     model: Model, in_shape: tuple[int, ...], options: dict[str, object], monkeypatch: pytest.MonkeyPatch
 ) -> None:

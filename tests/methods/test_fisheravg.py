@@ -58,6 +58,9 @@ def averaged(
         ({"layer_norm": "max"}, [(0.75 * 1 + 3) / 1.75, 2.0]),
         ({"compat_eps": 1e-8}, [2.2499999859375, 1.99999997500000031]),
         ({"weighted": False}, [2.0, 4.0]),
+        # ten and twenty samples
+        ({"weights": "data"}, [(0.6 * 1 + 2 * 3) / 2.6, 2.0]),
+        ({"weights": "data", "weighted": False}, [(1 + 2 * 3) / 3, (2 + 2 * 6) / 3]),
     ],
 )
 def test_the_average_of_two_clients(

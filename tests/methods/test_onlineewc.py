@@ -24,7 +24,7 @@ def played(**options: object) -> Unwritten:
     return play({**THREE, **{f"method.{name}": value for name, value in options.items()}})
 
 
-def method(**options: float) -> OnlineEWC:
+def method(**options: object) -> OnlineEWC:
     built = build_federation(from_mapping({**SETTINGS, "method": "OnlineEWC"}), SOLO)
     return OnlineEWC(built.model, **options)  # type: ignore[arg-type]
 
@@ -78,6 +78,30 @@ def test_the_next_fisher_is_the_decayed_one_and_the_clients_mean(decay: float, e
     assert ewc.server_update(server, Total(sums), info)["fisher"][:2].tolist() == expected
     del sums["fisher"]
     assert torch.equal(ewc.server_update(server, Total(sums), info)["fisher"], old)
+
+
+def test_the_terms_of_all_tasks_are_one_around_the_mean_of_their_centres() -> None:
+    """f_1 (x - a)^2 + f_2 (x - b)^2 is (f_1 + f_2) (x - m)^2 and a constant, m = (f_1 a + f_2 b) / (f_1 + f_2)."""
+    ewc = method(centre="each", decay=0.5)
+    size = ewc.model.num_params
+    server = ewc.init() | {"anchor": torch.full((size,), 3.0), "fisher": torch.zeros(size)}
+    server["fisher"][:2] = torch.tensor([2.0, 6.0])
+    fresh = torch.ones(size)
+    fresh[2] = 0.0
+    sums = {"weight": torch.tensor(8.0), "delta": torch.zeros(size), "fisher": 8 * fresh}
+    after = ewc.server_update(server, Total(sums), Info(0, torch.arange(8), 8, torch.tensor(0)))
+    theta = server["theta"]
+    expected = torch.cat([(torch.tensor([1.0, 3.0, 0.0]) * 3 + fresh[:3] * theta[:3]), theta[3:]])
+    expected[:3] /= torch.tensor([2.0, 4.0, 1.0])
+    expected[2] = 3.0  # of which nothing is known
+    torch.testing.assert_close(after["anchor"], expected)
+    assert after["fisher"][:4].tolist() == [2.0, 4.0, 0.0, 1.0]
+    assert ewc.end_of_task(after, 0) is after
+    del sums["fisher"]
+    assert (
+        ewc.server_update(server, Total(sums), Info(1, torch.arange(8), 8, torch.tensor(0)))["anchor"]
+        is server["anchor"]
+    )
 
 
 def test_the_penalty_is_a_quadratic_around_the_centre() -> None:

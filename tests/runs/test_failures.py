@@ -110,9 +110,9 @@ def test_loss_that_is_not_finite_names_client_and_round(
         ("FedCurv", 1.0, "explicit", True),
         ("FedCurv", 0.0, "explicit", False),
         ("FisherAvg", 1.0, "explicit", True),
-        ("FisherAvg", 1.0, "proximal", False),
-        ("FedCL", 1.0, "proximal", False),
-        ("OnlineEWC", 1.0, "explicit", True),
+        pytest.param("FisherAvg", 1.0, "proximal", False, marks=pytest.mark.slow),
+        pytest.param("FedCL", 1.0, "proximal", False, marks=pytest.mark.slow),
+        pytest.param("OnlineEWC", 1.0, "explicit", True, marks=pytest.mark.slow),
     ],
 )
 def test_the_proximal_step_is_advised_where_a_penalty_can_diverge(

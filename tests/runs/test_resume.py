@@ -175,7 +175,7 @@ class Mine(FedAvg):
 """
 
 
-@pytest.mark.parametrize("error", [RuntimeError("no"), InterruptedRunError()])
+@pytest.mark.parametrize("error", [RuntimeError("no"), pytest.param(InterruptedRunError(), marks=pytest.mark.slow)])
 @pytest.mark.parametrize("writes", ["", 'server["theta"].copy_(after["theta"])', 'server["theta"] = after["theta"]'])
 def test_a_round_that_cannot_be_evaluated_is_not_over(
     tmp_path: Path, short: Path, monkeypatch: pytest.MonkeyPatch, error: Exception, writes: str

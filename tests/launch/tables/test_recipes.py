@@ -78,7 +78,15 @@ def short(path: Path) -> str:
 OWN_ROWS = [row for table in TABLES.values() for row in table.rows if row.table == table.name]
 
 
-@pytest.mark.parametrize("row", OWN_ROWS, ids=[f"{row.table}/{row.full_name}" for row in OWN_ROWS])
+FIRST_ROWS = {(row.table, row.group): row for row in reversed(OWN_ROWS)}
+"""Of each group of each table."""
+
+
+@pytest.mark.parametrize(
+    "row",
+    [pytest.param(row, marks=[pytest.mark.slow] * (row is not FIRST_ROWS[row.table, row.group])) for row in OWN_ROWS],
+    ids=[f"{row.table}/{row.full_name}" for row in OWN_ROWS],
+)
 def test_rows_and_their_twins_are_understood(row: Row) -> None:
     for small in (False, True):
         (asked,) = seeded_rows([row], [3], small=small, out=Path("out"), extra=[])
@@ -229,6 +237,7 @@ def test_fedcls_rows_cover_the_readings_of_its_text() -> None:
             assert (arguments["omega"], arguments["missing"], arguments["every"]) == (reading, missing, 10)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "row", [row for row in OWN_ROWS if row.table.startswith("fedcl/")], ids=lambda row: row.full_name
 )
