@@ -320,6 +320,7 @@ def matches(case: str, lines: list[str], prefix: str = "") -> bool:
     )
 
 
+# each is a run of its own: half of them do for the default suite, CI makes all
 @pytest.mark.parametrize(
     "case", [pytest.param(case, marks=[pytest.mark.slow] * (i % 2)) for i, case in enumerate(RESULTS)]
 )

@@ -37,7 +37,7 @@ SHIPPED: list[tuple[Model, tuple[int, ...], dict[str, object]]] = [
     (FilVerNet, SMALL, {"embedding": "ebr", "embedding_size": 6, "hidden": (7,)}),
     (ResNet18, SMALL, {"groups": 2}),
 ]
-AT_ONCE = [
+AT_ONCE = [  # the others take ten times as long
     pytest.param(model, *rest, marks=[pytest.mark.slow] * (model is ResNet18 or "embedding" in rest[1]))
     for model, *rest in SHIPPED
 ]
