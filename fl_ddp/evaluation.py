@@ -106,23 +106,32 @@ class Evaluation:
         criterion = federation.model.criterion
         self._by_output = criterion if isinstance(criterion, ByOutput) else None
 
-    def of_server(self, theta: Tensor, of_all_tasks: bool = False) -> Scores:
-        """The server's model [P] on the test sets of the tasks so far together; of each task, or of all to come too."""
+    def of_server(self, theta: Tensor, of_all_tasks: bool = False) -> Callable[[], Scores]:
+        """The server's model [P] on the test sets of the tasks so far together; of each task, or of all to come too.
+
+        Gives what waits for the scores: a GPU may be given more to do before.
+        """
         model, tests = self._federation.model, self._world.tests
 
-        def score(test: TaskTest) -> Scores:
+        def score(test: TaskTest) -> Callable[[], Scores]:
             def predict(x: Tensor) -> Tensor:
                 return among(model.logits(theta.clone(), x), test.allowed)
 
             if self._by_output:
                 rows = np.arange(len(test.samples.y))
                 found = self._by_output.tested(*gathered(predict, test.samples, rows, self._passes, self._ranks))
-                return Scores(found.accuracy, found.loss, found.of_outputs, measures=found.measures)
+                scores = Scores(found.accuracy, found.loss, found.of_outputs, measures=found.measures)
+                return lambda: scores
             return evaluate(predict, test.samples, model.num_classes, self._passes, self._ranks)
 
-        each = [score(test) for test in (self._federation.worlds.all_tests() if of_all_tasks else tests)]
-        of_tasks = tuple(scores.accuracy for scores in each if scores.accuracy is not None)
-        return pooled(each[: len(tests)])._replace(of_tasks=of_tasks)
+        coming = [score(test) for test in (self._federation.worlds.all_tests() if of_all_tasks else tests)]
+
+        def of_all() -> Scores:
+            each = [scores() for scores in coming]
+            of_tasks = tuple(scores.accuracy for scores in each if scores.accuracy is not None)
+            return pooled(each[: len(tests)])._replace(of_tasks=of_tasks)
+
+        return of_all
 
     def received(self, theta: Tensor, cohort: Indices) -> Received:
         """How the model [P] that clients receive does on their own test samples, all clients' and the cohort's."""
@@ -294,8 +303,8 @@ class Evaluation:
 
 def evaluate(
     predict: Callable[[Tensor], Tensor], samples: Samples, num_classes: int, passes: Passes, ranks: Ranks
-) -> Scores:
-    """Score a model; every rank takes every so-many-th batch and all get the result.
+) -> Callable[[], Scores]:
+    """Score a model; every rank takes every so-many-th batch and all get the result, by what waits for it.
 
     Args:
         predict: logits [B, C] of inputs [B, ...].
@@ -318,15 +327,20 @@ def evaluate(
         counts.index_add_(0, samples.y[places] * num_classes + predicted.long(), torch.ones_like(predicted))
         return torch.cat([counts, exact_total(nll.clamp(max=LIMIT / size))])
 
-    total = summed(look, score, num_classes**2 + 2, size, passes.size, ranks)
-    confusion = total[:-2].view(num_classes, num_classes)
-    per_class = confusion.diagonal() / confusion.sum(1)
-    return Scores(
-        float(confusion.diagonal().sum() / size),
-        float(total[-2:].sum() / size),
-        tuple(per_class.tolist()),
-        tuple(tuple(int(c) for c in row) for row in confusion.tolist()),
-    )
+    wait = summed(look, score, num_classes**2 + 2, size, passes.size, ranks)
+
+    def scores() -> Scores:
+        total = torch.tensor(wait(), dtype=torch.float64)
+        confusion = total[:-2].view(num_classes, num_classes)
+        per_class = confusion.diagonal() / confusion.sum(1)
+        return Scores(
+            float(confusion.diagonal().sum() / size),
+            float(total[-2:].sum() / size),
+            tuple(per_class.tolist()),
+            tuple(tuple(int(c) for c in row) for row in confusion.tolist()),
+        )
+
+    return scores
 
 
 def pooled(each: Sequence[Scores]) -> Scores:

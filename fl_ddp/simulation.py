@@ -111,10 +111,10 @@ class Simulation:
             done = self._exchange.sum(hands[self._ranks.index], work, server, readings)
             others = self._others_tested(index, ids, server, done.total, readings) if due else None
             # what local training then makes of its accuracy on each class
-            by_class = self._looked("forgetting", Evaluation.of_server, server["theta"]) if looks else None
+            by_class = self._looked("forgetting", Evaluation.of_server, server["theta"])() if looks else None
             traffic = self._traffic(index, server, len(ids) * done.kept[0].bytes_up)
             after = self._update(index, ids, server, done, readings, tested=due)
-            scores = self._evaluated(index + 1, after) if due else None
+            scores = self._evaluated(index + 1, after, readings) if due else None
             personal = self._evaluation.personal(ids, initial, done, others) if due else Personal()
             changes = self._evaluation.changes(ids, by_class, done.reported["right"]) if by_class else []
             self._finish(index, after, done.kept)
@@ -321,7 +321,8 @@ class Simulation:
             except Exception:
                 readings.hear()  # what is wrong with the sums counts before what comes of it
                 raise
-            readings.read()
+            # a test comes before the next round's training, behind which its scores would be heard late
+            readings.hear(at_leisure=not tested)
             return state
 
         try:
@@ -358,15 +359,22 @@ class Simulation:
         key, end = "info.key in server_update", self._federation.method.end_of_task
         return finite(self._hooks.keyed_state("end_of_task", key, end, state, self._lineup.world.task), index, readings)
 
-    def _evaluated(self, finished: int, server: Tensors) -> Scores | None:
-        """Of the global model after so many rounds; nothing where it has no running statistics that count."""
+    def _evaluated(self, finished: int, server: Tensors, readings: Readings | None = None) -> Scores | None:
+        """Of the global model after so many rounds; nothing where it has no running statistics that count.
+
+        Before the host waits for its scores, it does what can be done while it waits for the readings.
+        """
         theta, index = server["theta"], max(finished - 1, 0)
         if self._federation.statistics.are_local:
             if not self._config.estimate_statistics or not len(self._federation.turnout.of_round(index)):
                 return None
             theta = self._with_estimated_statistics(index, server)
         of_all = not finished or self._federation.stream.ends_task(index) or finished == self._config.rounds
-        return self._looked("evaluation", Evaluation.of_server, theta, of_all)
+        scores = self._looked("evaluation", Evaluation.of_server, theta, of_all)
+        if readings:
+            with self._watch.phase("server"):
+                readings.go_on()
+        return scores()
 
     def _with_estimated_statistics(self, index: int, server: Tensors) -> Tensor:
         """The global model with running statistics of its cohort's training samples."""

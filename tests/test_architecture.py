@@ -35,7 +35,7 @@ TREES = sources(PACKAGE)
 IMPORTS = imports(TREES)
 KEPT = {"datasets/dataset.py", "partitions/partition.py", "streams/stream.py"}
 """Files of base classes, which users' files of before api.py import."""
-KERNELS = {"compiler/dense_kernel.py", "importance/products_kernel.py"}
+KERNELS = {"compiler/dense_kernel.py"}
 """Files of Triton's kernels, which import Triton at once and are themselves imported where they are used."""
 FLOORS = (
     ("api", "main", "check"),

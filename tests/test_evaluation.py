@@ -55,7 +55,7 @@ def scores(samples: Samples, num_ranks: int = 1, num_classes: int = 4) -> list[S
     layer = linear(num_classes)
 
     def on(rank: Ranks) -> Scores:
-        return evaluate(layer, samples, num_classes, Passes(torch.float32, BATCH), rank)
+        return evaluate(layer, samples, num_classes, Passes(torch.float32, BATCH), rank)()
 
     if num_ranks == 1:
         return [on(Ranks(0, 1, CPU))]

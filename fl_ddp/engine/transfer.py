@@ -55,7 +55,7 @@ class Readings:
     """
 
     def __init__(self, device_type: str = "cpu", meanwhile: Callable[[], None] = lambda: None) -> None:
-        """Nothing is asked so far; meanwhile() is called once, in the first read() that waits for a device.
+        """Nothing is asked so far; meanwhile() is called once, in the first read() that waits for a device, or before.
 
         What it gives the device to do is not waited for.
         """
@@ -83,6 +83,12 @@ class Readings:
         """Hear all that was asked, and before the host waits, do what can be done meanwhile."""
         self.hear(at_leisure=True)
 
+    def go_on(self) -> None:
+        """Do what can be done meanwhile, before the host waits for something else of a device."""
+        if not self._at_once:
+            meanwhile, self._meanwhile = self._meanwhile, lambda: None
+            meanwhile()
+
     def hear(self, *, at_leisure: bool = False) -> None:
         """Wait for all that was asked, and hear it; at leisure, do before what can be done meanwhile."""
         asked, self._asked, self._held = self._asked, [], 0
@@ -90,8 +96,7 @@ class Readings:
             return
         wait = on_its_way(torch.cat([numbers.double() for numbers, _ in asked]))
         if at_leisure:
-            meanwhile, self._meanwhile = self._meanwhile, lambda: None
-            meanwhile()
+            self.go_on()
         found = wait()
         for numbers, hear in asked:
             own, found = found[: len(numbers)], found[len(numbers) :]

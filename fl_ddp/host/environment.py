@@ -32,7 +32,7 @@ def prepare() -> None:
     os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(cache_folder() / "compiled"))
     # the same bits on every call, at little cost: cuBLAS otherwise chooses by load
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
-    # of the Fisher's kernel, which is one and the same; Triton 3.10 changes what it does unasked
+    # of kernels of our own, which are one and the same; Triton 3.10 changes what it does unasked
     os.environ.setdefault("TRITON_DEFAULT_FP_FUSION", "1")
     # from 2.14 on torch otherwise takes those of CUDA's toolkit, where there is one
     if functions := _tritons_functions():

@@ -38,7 +38,14 @@ SumStep = Callable[[Leaves, Leaves, Chunk, Normaliser, Tensor, Tensor | None], N
 
 
 @made_once
-def sum_step(model: FlatModel, sensitivity: Sensitivity, covered: Coverage, compile: bool, shapes: Hashable) -> SumStep:
+def sum_step(
+    model: FlatModel,
+    sensitivity: Sensitivity,
+    covered: Coverage,
+    compile: bool,
+    products: bool | None,
+    shapes: Hashable,
+) -> SumStep:
     """One chunk's powers of gradients, added to total in place; shapes are part of the key as in local_step."""
 
     def of_lane(theta: Leaves, chunk: Chunk, classes: Tensor, allowed: Tensor | None) -> dict[int, Part]:
@@ -78,7 +85,7 @@ def sum_step(model: FlatModel, sensitivity: Sensitivity, covered: Coverage, comp
             sum_ = part if isinstance(part, Tensor) else part[0] @ part[1]
             total[leaf].add_(sum_.view_as(total[leaf]))
 
-    return compiled(step, "the importance step") if compile else step
+    return compiled(step, "the importance step", products=products) if compile else step
 
 
 def _vjp(function: Callable[[Leaves], Tensor], leaves: Leaves) -> tuple[Tensor, Callable[[Tensor], tuple[Leaves]]]:

@@ -80,7 +80,7 @@ def _sum(
     of_batches = batch_size is not None and not sensitivity.over_classes
     size = batch_size if of_batches and batch_size else chunk_size(covered, len(blocks[0]))
     leaves, total = _leaves(group, theta, model), _nothing(group, model)
-    steps = ByLayout(partial(sum_step, model, sensitivity, covered, group.workplace.compile))
+    steps = ByLayout(partial(sum_step, model, sensitivity, covered, group.workplace.compile, _products(group)))
     with torch.no_grad():
         for index, drawn in enumerate(group.once(size, max_samples)):
             weight = drawn.mask
@@ -168,6 +168,12 @@ def _by_clients(
     group.workplace.spread(one, range(group.lanes))
     first, second = zip(*(found[lane] for lane in range(group.lanes)), strict=True)
     return torch.cat(first), torch.cat(second)
+
+
+def _products(group: Group) -> bool | None:
+    """Whether a GPU convolves lanes by matrix products, as in local steps; on a CPU all is as torch does it."""
+    work = group.workplace
+    return None if work.samples.x.device.type == "cpu" else work.convolution == "auto"
 
 
 def _leaves(group: Group, theta: Tensor, model: FlatModel) -> Leaves:

@@ -15,7 +15,6 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from fl_ddp.importance.products import on_gpu, products
 from fl_ddp.network.flat_model import FlatModel
 from fl_ddp.network.recurrence import WatchesLayers, unwatched
 from fl_ddp.protocol import Leaves
@@ -213,9 +212,6 @@ def _parts(site: Site, x: Tensor, d: Tensor, power: Power) -> Iterator[tuple[int
         d: [K, B, ...] the gradients of K losses in its output.
         power: of every sample's and loss's gradient.
     """
-    if site.positions not in (None, 1) and on_gpu(d):
-        yield from _parts_on_gpu(site, x, d, power)
-        return
     if site.positions is None:
         d, x = d.reshape(*d.shape[:3], -1), x.reshape(*x.shape[:2], -1)
         if site.weight is not None:
@@ -236,19 +232,6 @@ def _parts(site: Site, x: Tensor, d: Tensor, power: Power) -> Iterator[tuple[int
         yield site.weight, (powered(d[..., 0], power).sum(0).mT, powered(x[:, 0], power))
     else:
         yield site.weight, powered(d @ x, power).sum((0, 1))
-
-
-def _parts_on_gpu(site: Site, x: Tensor, d: Tensor, power: Power) -> Iterator[tuple[int, Part]]:
-    """As _parts() of a layer with several positions; neither its patches nor a sample's products are stored."""
-    if not site.window:  # a window of one place over a row of positions
-        d = d.reshape(*d.shape[:2], -1, d.shape[-1]).mT.unsqueeze(3)
-        x = x.reshape(len(x), -1, x.shape[-1]).mT.unsqueeze(2)
-    if site.bias is not None:
-        yield site.bias, powered(d.sum((-2, -1)), power).sum((0, 1))
-    if site.weight is not None:
-        kernel, stride, dilation, padding = site.window or Window((1, 1), (1, 1), (1, 1), (0, 0, 0, 0))
-        geometry = (*stride, *dilation, padding[2], padding[0])
-        yield site.weight, products(d, x, kernel, geometry, power)
 
 
 def _patches(x: Tensor, window: Window) -> Tensor:

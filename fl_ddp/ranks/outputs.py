@@ -14,7 +14,7 @@ from torch import Tensor
 
 from fl_ddp.engine.lanes import Spread, by_lane
 from fl_ddp.engine.samples import Samples
-from fl_ddp.engine.transfer import upload
+from fl_ddp.engine.transfer import on_its_way, upload
 from fl_ddp.network.flat_model import FlatModel
 from fl_ddp.protocol import Indices
 from fl_ddp.ranks.collectives import Ranks
@@ -116,8 +116,8 @@ def summed(
     size: int,
     batch: int,
     ranks: Ranks,
-) -> Tensor:
-    """Sums over all samples, float64 on the host; every rank looks at every so-many-th batch, and sums once.
+) -> Callable[[], list[float]]:
+    """Sums over all samples in float64, on their way to the host; every rank looks at every so-many-th batch.
 
     Args:
         look: what is found of a batch's samples, [2, B] float64.
@@ -125,7 +125,10 @@ def summed(
         sums: how many they are.
         size: number of samples.
         batch: samples of a batch.
-        ranks: to deal batches to.
+        ranks: to deal batches to; they sum once.
+
+    Returns:
+        what waits for them.
     """
 
     def of_batch(start: int) -> Tensor:
@@ -140,7 +143,7 @@ def summed(
         return score(torch.cat(found, 1), upload(torch.from_numpy(places), ranks.device))
 
     mine = range(ranks.index * batch, size, ranks.size * batch)
-    return ranks.add_together(of_mine, sums).cpu()
+    return on_its_way(ranks.add_together(of_mine, sums))
 
 
 def _on_host(outputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:

@@ -22,7 +22,7 @@ from fl_ddp.engine.group import Group
 from fl_ddp.engine.samples import Samples
 from fl_ddp.engine.transfer import upload
 from fl_ddp.errors import ConfigError, DivergedError, RankLostError, RunError
-from fl_ddp.evaluation import Evaluation, Personal, Received, Scores, evaluate
+from fl_ddp.evaluation import Evaluation, Personal, Received, evaluate
 from fl_ddp.host.interrupt import StopRequest
 from fl_ddp.methods.fedavg import FedAvg
 from fl_ddp.network.flat_model import FlatModel
@@ -83,7 +83,6 @@ def test_nothing_goes_up_between_a_wait_and_the_next_rounds_training(
     every: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """So that the device always has something to do: what the host knows of a round lies ready before."""
-    test = "upload wait"
     told: list[str] = []
     note, train = Seen.note, FedAvg.client_update
 
@@ -100,9 +99,10 @@ def test_nothing_goes_up_between_a_wait_and_the_next_rounds_training(
     monkeypatch.setattr(FedAvg, "client_update", training)
     played({**device_cases.SHORT, "local_test": 0, "eval_every": every})
     in_turn = [what for what, _ in groupby(told)]
-    # it trains the next round's first group while the host hears of this one, and of its test
-    first, others, last = "trained upload trained wait", "trained upload trained wait", "trained upload wait"
-    expected = " ".join([first, *[test] * (every == 1), others, test, others, *[test] * (every == 1), last, test])
+    # it trains the next round's first group while the host hears of this one, or of its test
+    round_, tested = "trained upload trained wait", "trained upload wait upload trained wait"
+    first = tested if every == 1 else round_
+    expected = " ".join([first, tested, first, "trained upload wait upload wait"])
     assert " ".join(in_turn).endswith(expected), in_turn
 
 
@@ -125,16 +125,17 @@ def test_a_method_is_asked_of_a_round_before_its_clients_train_in_the_next_one(m
 
 
 def test_a_test_without_room_beside_the_next_round_is_done_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    settings: Settings = {**device_cases.SHORT, "local_test": 0, "eval_every": 2}
-    right, tries, test = played(settings), [], Evaluation.of_server
+    """The test of what clients receive, which comes when they are in training."""
+    settings: Settings = {**device_cases.SHORT, "eval_every": 2}
+    right, tries, test = played(settings), [], Evaluation.received
 
-    def full(self: Evaluation, theta: torch.Tensor, of_all_tasks: bool = False) -> Scores:
+    def full(self: Evaluation, theta: torch.Tensor, cohort: Indices) -> Received:
         tries.append(theta)
         if len(tries) == 1:
             raise torch.OutOfMemoryError("no room")
-        return test(self, theta, of_all_tasks)
+        return test(self, theta, cohort)
 
-    monkeypatch.setattr(Evaluation, "of_server", full)
+    monkeypatch.setattr(Evaluation, "received", full)
     assert played(settings).unlike(right) == [] and len(tries) == 1 + 2
 
 
@@ -162,7 +163,7 @@ def test_a_batch_of_an_evaluation_is_few_launches() -> None:
         layer, found, launches = torch.nn.Linear(6, 4).to(DEVICE), [], []
         for size in (100, 10):
             seen.clear()
-            found.append(evaluate(layer, samples, 4, Passes(torch.float32, size), Ranks(0, 1, DEVICE)))
+            found.append(evaluate(layer, samples, 4, Passes(torch.float32, size), Ranks(0, 1, DEVICE))())
             launches.append(sum(seen.launches.values()))
             assert seen.waits() == 1
     assert (launches[1] - launches[0]) / 9 <= 10

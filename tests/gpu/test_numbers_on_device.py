@@ -62,6 +62,7 @@ def test_a_row_is_summed_in_one_order_wherever_it_lies(length: int, device: str)
 @pytest.mark.parametrize("device", [GPU])
 def test_numbers_reach_the_host_before_what_the_device_was_given_behind_them_is_done(device: str) -> None:
     numbers = torch.arange(3.0, device=device)
+    on_its_way(numbers.clone().zero_())()  # CUDA waits for the device where it loads a kernel for the first time
     wait = on_its_way(numbers)
     torch.cuda._sleep(2 * 10**9)  # type: ignore[no-untyped-call]
     later = torch.cuda.Event()  # type: ignore[no-untyped-call]

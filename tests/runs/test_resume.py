@@ -9,7 +9,7 @@ import os
 import shutil
 import signal
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -184,7 +184,7 @@ def test_a_round_that_cannot_be_evaluated_is_not_over(
     file.write_text(WRITES.format(writes=writes))
     evaluated, calls = Evaluation.of_server, itertools.count(1)
 
-    def fails(self: Evaluation, theta: Tensor, of_all_tasks: bool = False) -> Scores:
+    def fails(self: Evaluation, theta: Tensor, of_all_tasks: bool = False) -> Callable[[], Scores]:
         if next(calls) == 2:
             raise error
         return evaluated(self, theta, of_all_tasks)

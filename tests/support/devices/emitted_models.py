@@ -31,7 +31,6 @@ from fl_ddp.engine.plan import Plan
 from fl_ddp.engine.samples import Normaliser, Samples
 from fl_ddp.engine.seeds import torch_seed
 from fl_ddp.importance import fisher as importance_pass
-from fl_ddp.importance import taps
 from fl_ddp.importance.fisher import fisher
 from fl_ddp.methods.fedavg import FedAvg
 from fl_ddp.models.cnn import FedCLCIFAR, FedCLMNIST, FedCurvCNN, FedKACNN, ImportanceCNN, LeNet5, PflCNN
@@ -113,7 +112,7 @@ def of_step(
 def of_fisher(name: str) -> Emitted:
     """A chunk of the per-sample Fisher of a model."""
     model, group = _federation(MODELS[name], FISHER)
-    with _as_on_a_gpu(), mock.patch.object(taps, "on_gpu", lambda x: x.dtype == torch.float32):
+    with _as_on_a_gpu():
         return emitted(lambda: fisher(group, model.init(), model))
 
 
@@ -135,6 +134,7 @@ def _as_on_a_gpu() -> Iterator[None]:
         mock.patch.object(recurrence, "_is_onednns", lambda *_: False),
         mock.patch.object(stacks, "_scales_on", lambda _: False),
         mock.patch.object(importance_pass, "_ALONE", sys.maxsize),
+        mock.patch.object(importance_pass, "_products", lambda _: True),
     ):
         yield
 
