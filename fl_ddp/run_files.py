@@ -15,6 +15,7 @@ from safetensors.torch import save
 from torch import Tensor
 
 from fl_ddp.building.idle_clients import num_idle
+from fl_ddp.building.initial import MODEL, keep
 from fl_ddp.config.absolute_paths import with_absolute_paths
 from fl_ddp.config.command_line import fixed
 from fl_ddp.config.settings import Config, flat
@@ -120,6 +121,7 @@ class RunFiles:
         (path / FAILURE).unlink(missing_ok=True)
         write_text(path / "config.yaml", to_yaml(with_absolute_paths(replace(config, resume=None))))
         write_partition(path / "partition.json", saved)
+        keep(path, config, federation.model.state_dict(federation.model.init()))
         kept.write(path)
         tests, told = federation.worlds.num_tests, federation.told_apart
         loss, everybody = federation.model.criterion, config.personalise == "all"
@@ -272,7 +274,7 @@ class RunFiles:
         """
         history, classes = self.tracker.history, self._federation.told_apart
         tensors = {name: t.cpu() for name, t in self._federation.model.state_dict(theta).items()}
-        write_bytes(self._path / "model.safetensors", save(tensors))
+        write_bytes(self._path / MODEL, save(tensors))
         if scores and scores.confusion:
             self.tracker.figure("confusion", confusion_figure(scores.confusion, classes), finished)
         if self._changes:

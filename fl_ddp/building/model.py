@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import torch
 
+from fl_ddp.building.initial import begin_with
 from fl_ddp.config import registry
 from fl_ddp.config.settings import Config
 from fl_ddp.datasets.dataset import Arrays, Dataset
@@ -61,8 +62,8 @@ def build_model(
         module: the model, where a notebook has given it as an object.
 
     Raises:
-        ConfigError: it does not fit the data or the device, cannot be vectorised over clients, or draws random numbers
-            that no seed determines.
+        ConfigError: it does not fit the data, the device or --init, cannot be vectorised over clients, or draws random
+            numbers that no seed determines.
     """
     in_shape = data.x_train.shape[1:]
     if config.augment and len(in_shape) != 3:
@@ -77,6 +78,7 @@ def build_model(
     with _keyed(config, "constructor", "from torch's generator, which the run seeds for it", make):
         network = with_room(make, config.model.name, config.model.init_args, device)
     assert isinstance(network, torch.nn.Module)
+    begin_with(network, config)
     dtype = next((p.dtype for p in network.parameters()), torch.float32)
     train, test = _on_device(data, source, device, dtype)
     example = test.inputs(test.x[:1], dtype)

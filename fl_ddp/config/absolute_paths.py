@@ -7,7 +7,7 @@ from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
 
-from fl_ddp.config.beside_file import FILES, WORDS_OR_FILES, is_enrolment_file
+from fl_ddp.config.beside_file import FILES, PATHS, WORDS_OR_FILES, is_enrolment_file
 from fl_ddp.config.registry import KINDS
 from fl_ddp.config.settings import Choice, Config
 
@@ -30,8 +30,8 @@ def with_absolute_files(config: Config) -> Config:
 
 def _with_absolute(config: Config, names: Collection[str]) -> Config:
     choices = {kind: _anchored(getattr(config, kind), names) for kind in KINDS}
-    given = {name: getattr(config, name) for name in ("availability", *WORDS_OR_FILES)}
-    paths = {k: _absolute(v) for k, v in given.items() if v and (k == "availability" or v.endswith(".csv"))}
+    given = {name: getattr(config, name) for name in (*PATHS, *WORDS_OR_FILES)}
+    paths = {k: _absolute(v) for k, v in given.items() if v and (k in PATHS or v.endswith(".csv"))}
     return replace(config, **paths, **choices)  # type: ignore[arg-type]
 
 

@@ -9,6 +9,8 @@ FILES = ("path", "test_path")
 """Names of options of a choice that are files."""
 DATA_FILES: Mapping[str, str] = {".npz": "Npz", ".csv": "Csv"}
 """What reads the file that --data may name in place of a class, by how its name ends."""
+PATHS = ("availability", "init")
+"""Options that are files, or folders."""
 WORDS_OR_FILES = ("class_reduction", "client_lr", "client_work")
 """Options that name a CSV file, or say it in words."""
 
@@ -16,7 +18,7 @@ WORDS_OR_FILES = ("class_reduction", "client_lr", "client_work")
 def beside(file: Path, key: str, value: object) -> object:
     """The value of an option in a YAML file; one that names a file, from the root.
 
-    Those are data.path, partition.path and other choices' path, data.test_path, availability, class_reduction,
+    Those are data.path, partition.path and other choices' path, data.test_path, availability, init, class_reduction,
     client_lr, client_work, stream.enrolment, an .npz or .csv file as data, and a class in a file of the user's. Places
     of the machine (data.root, out, resume) start at the working folder, as on the command line, and so does whatever
     starts with ~.
@@ -34,7 +36,7 @@ def beside(file: Path, key: str, value: object) -> object:
 
 def _names_file(key: str, value: str) -> bool:
     head, _, option = key.rpartition(".")
-    if key == "availability":
+    if key in PATHS:
         return True
     if head and (option in FILES or is_enrolment_file(option, value)):
         return True

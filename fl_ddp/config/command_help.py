@@ -26,7 +26,7 @@ GROUPS = {
         "batch_size", "drop_last",
         "lr", "client_lr", "lr_schedule", "lr_schedule_over", "lr_decay", "lr_step", "lr_min", "lr_warmup",
         "momentum", "weight_decay", "clip_norm", "loss", "label_smoothing", "augment", "seed",
-        "running_statistics", "estimate_statistics",
+        "init", "running_statistics", "estimate_statistics",
     ),
     "speed and numbers": ("lanes", "compile", "precision", "convolution", "device", "rank_timeout", "reduction"),
     "results": (

@@ -76,13 +76,13 @@ class Config:
         client_work: what a client's local_epochs, or local_steps, are multiplied by, given in the same ways.
         stragglers: share of a round's cohort that does a part of its work: whole epochs, or steps, drawn evenly from 1
             to all (FedProx).
-        drop_stragglers: leave stragglers out of the round, like clients that fail, as FedAvg does in FedProx's paper.
+        drop_stragglers: leave stragglers out of the round, as clients that fail are, and as in FedProx's paper.
         batch_size: samples of a client in one local step.
         drop_last: leave out an epoch's last batch where it is not full.
         lr: learning rate of the clients in round 0; if not given, another --optimizer than SGD has torch's.
         lr_schedule: how it changes: constant; exponential, by lr_decay each time; step, by lr_decay every lr_step;
             cosine, from lr to lr_min; or warmup_cosine, the same after it has risen to lr lr_warmup times.
-        lr_schedule_over: what these times are: rounds, or the local steps of a client, in every round from the start.
+        lr_schedule_over: what these times are: rounds, or a client's local steps, in each round from the start.
         lr_decay: factor of the learning rate, of exponential and step.
         lr_step: rounds, or local steps, between two falls of step.
         lr_min: where the cosine ends, one round, or local step, after the last.
@@ -96,6 +96,7 @@ class Config:
         loss: of the clients, and what models are measured by: cross_entropy of classes, mse of numbers, or bce of
             labels of which a sample may have several.
         label_smoothing: share of a label's probability that all classes have alike in the clients' loss.
+        init: weights to begin with, a .safetensors file or the folder of a run that is over, in place of the seed's.
         running_statistics: of BatchNorm after a round: the mean of the cohort's (average), that of the first round for
             good (first), or each client's own (local), so that the clients' own models alone are tested.
         estimate_statistics: with local, test the global model too, on statistics of the cohort's training samples.
@@ -160,6 +161,7 @@ class Config:
     augment: tuple[Augmentation, ...] = ()
     loss: LossName = "cross_entropy"
     label_smoothing: BelowOne = 0.0
+    init: str | None = None
     running_statistics: RunningStatistics = "average"
     estimate_statistics: bool = False
     lanes: Count | Literal["auto"] = "auto"

@@ -15,6 +15,7 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
+from fl_ddp.building.initial import as_kept
 from fl_ddp.config import registry
 from fl_ddp.config.command_line import from_layers, mapping_layer
 from fl_ddp.config.layers import Layer, layer
@@ -190,6 +191,7 @@ class Trained:
             if self._given is None:
                 raise
             config = from_layers([self._with_given_model(stored), places])
+        config = as_kept(config, self._folder)
         return replace(config, compile=False, device="cpu", precision="float32", convolution="auto")
 
     def _with_given_model(self, stored: Layer) -> Layer:

@@ -33,6 +33,7 @@ from launch.tables.yaml_file import load_table
         ("client_work", "uniform(1,2)", "uniform(1,2)"),
         ("availability", "who", "/there/who"),
         ("availability", None, None),
+        ("init", "../other/run", "/other/run"),
         ("method", "own.py:Mine", "/there/own.py:Mine"),
         ("method", "package.module:Mine", "package.module:Mine"),
         ("method", "FedAvg", "FedAvg"),

@@ -1,0 +1,79 @@
+"""The weights that a run begins with, where they are not those that its seed draws."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save
+from torch import Tensor, nn
+
+from fl_ddp.config.settings import Config
+from fl_ddp.errors import ConfigError, first_line
+from fl_ddp.host.atomic_file import write_bytes
+
+MODEL = "model.safetensors"
+"""What a run that is over leaves of its model in its folder."""
+KEPT = "initial.safetensors"
+"""What it keeps of the weights of --init: whatever becomes of their file, it goes on as it began."""
+
+
+def keep(folder: Path, config: Config, weights: Mapping[str, Tensor]) -> None:
+    """Put the weights that a run with --init begins with into its folder, if they are not there yet.
+
+    Raises:
+        RunError: they cannot be written.
+    """
+    if config.init and not (folder / KEPT).is_file():
+        write_bytes(folder / KEPT, save({name: tensor.cpu() for name, tensor in weights.items()}))
+
+
+def as_kept(config: Config, folder: Path) -> Config:
+    """The same configuration with the weights that a run in a folder has kept."""
+    kept = folder / KEPT
+    return replace(config, init=str(kept)) if config.init and kept.is_file() else config
+
+
+def begin_with(network: nn.Module, config: Config) -> None:
+    """Give a model the weights of --init.
+
+    Args:
+        network: on the host; as it is where there are no such weights.
+        config: of the run.
+
+    Raises:
+        ConfigError: there is no such file, or it has other tensors than the model, or numbers that are not finite.
+    """
+    if config.resume:
+        config = as_kept(config, Path(config.resume))
+    if not config.init:
+        return
+    found, own = _read(Path(config.init).expanduser()), network.state_dict()
+    for name, tensor in own.items():
+        if (given := found.get(name)) is None or given.shape != tensor.shape:
+            there = "nothing" if given is None else str(list(given.shape))
+            raise _other(config, f"has {there} for {name}, where the model has {list(tensor.shape)}")
+    if more := [name for name in found if name not in own]:
+        raise _other(config, f"has {more[0]}, which the model has not")
+    for name, tensor in found.items():
+        if not tensor.isfinite().all():
+            raise _other(config, f"has numbers in {name} that are not finite")
+    network.load_state_dict(found)
+
+
+def _read(path: Path) -> dict[str, Tensor]:
+    file = path / MODEL if path.is_dir() else path
+    if not file.is_file():
+        lacks = f"has no {MODEL}, which a run leaves when it is over" if path.is_dir() else "is no file"
+        raise ConfigError("--init", f"{path} {lacks}", "a .safetensors file, or the folder of a run that is over")
+    try:
+        return load_file(file)
+    except SafetensorError as error:
+        what = f"{file} holds no safetensors ({first_line(error)})"
+        raise ConfigError("--init", what, "what safetensors.torch.save_file(net.state_dict(), file) writes") from error
+
+
+def _other(config: Config, what: str) -> ConfigError:
+    return ConfigError("--init", f"{config.init} {what}", f"weights of {config.model.name} as this run makes it")
