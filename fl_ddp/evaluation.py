@@ -118,10 +118,7 @@ class Evaluation:
                 return among(model.logits(theta.clone(), x), test.allowed)
 
             if self._by_output:
-                rows = np.arange(len(test.samples.y))
-                found = self._by_output.tested(*gathered(predict, test.samples, rows, self._passes, self._ranks))
-                scores = Scores(found.accuracy, found.loss, found.of_outputs, measures=found.measures)
-                return lambda: scores
+                return self._by_its_outputs(self._by_output, predict, test.samples)
             return evaluate(predict, test.samples, model.num_classes, self._passes, self._ranks)
 
         coming = [score(test) for test in (self._federation.worlds.all_tests() if of_all_tasks else tests)]
@@ -132,6 +129,18 @@ class Evaluation:
             return pooled(each[: len(tests)])._replace(of_tasks=of_tasks)
 
         return of_all
+
+    def _by_its_outputs(
+        self, loss: ByOutput, predict: Callable[[Tensor], Tensor], samples: Samples
+    ) -> Callable[[], Scores]:
+        """Scores of a model by a loss of outputs, and what waits for them."""
+        wait = gathered(predict, samples, np.arange(len(samples.y)), self._passes, self._ranks)
+
+        def scores() -> Scores:
+            found = loss.tested(*wait())
+            return Scores(found.accuracy, found.loss, found.of_outputs, measures=found.measures)
+
+        return scores
 
     def received(self, theta: Tensor, cohort: Indices) -> Received:
         """How the model [P] that clients receive does on their own test samples, all clients' and the cohort's."""
@@ -273,7 +282,7 @@ class Evaluation:
         ranks: Ranks,
     ) -> OfClients:
         """As evaluate_clients, what the loss measures clients by, and itself."""
-        outputs, y = gathered(predict, samples, np.concatenate(parts), passes, ranks)
+        outputs, y = gathered(predict, samples, np.concatenate(parts), passes, ranks)()
         sizes = [len(part) for part in parts]
         both = zip(torch.split(outputs, sizes), torch.split(y, sizes), strict=True)
         found = [self._score(*own) for own in both]
@@ -330,7 +339,7 @@ def evaluate(
     wait = summed(look, score, num_classes**2 + 2, size, passes.size, ranks)
 
     def scores() -> Scores:
-        total = torch.tensor(wait(), dtype=torch.float64)
+        total = wait()
         confusion = total[:-2].view(num_classes, num_classes)
         per_class = confusion.diagonal() / confusion.sum(1)
         return Scores(

@@ -362,7 +362,7 @@ class Simulation:
     def _evaluated(self, finished: int, server: Tensors, readings: Readings | None = None) -> Scores | None:
         """Of the global model after so many rounds; nothing where it has no running statistics that count.
 
-        Before the host waits for its scores, it does what can be done while it waits for the readings.
+        The host waits for its scores when it has done what it does while it waits for the device.
         """
         theta, index = server["theta"], max(finished - 1, 0)
         if self._federation.statistics.are_local:

@@ -18,7 +18,7 @@ _aten = torch.ops.aten
 FEW_FILTERS = 8
 """Below them a product has so few rows that its patches cost more than they bring; depthwise layers have one."""
 _MANY_PRODUCTS = 2**29
-"""Of a lane's numbers, beyond which none was measured; cuDNN's kernel of one group then fills a GPU by itself."""
+"""Multiplications of a lane, beyond which none was measured; cuDNN's kernel of one group then fills a GPU by itself."""
 _BLOCK = 64
 """Filters, and numbers that a filter meets, that one of cuBLAS's programs takes at a time."""
 _PROGRAMS = {"ieee": 10, "tf32": 5}

@@ -32,18 +32,17 @@ def upload_all(tensors: Sequence[Tensor], device: torch.device) -> list[Tensor]:
     return [place[: t.nbytes].view(t.dtype).view(t.shape) for t, place in zip(tensors, parts, strict=True)]
 
 
-def on_its_way(numbers: Tensor) -> Callable[[], list[float]]:
-    """Send numbers to the host, behind all that their device is to do so far; gives what waits for them alone."""
-    if not numbers.is_cuda:
-        return numbers.tolist
-    there = numbers.to("cpu", non_blocking=True)
+def on_its_way(t: Tensor) -> Callable[[], Tensor]:
+    """Send a tensor to the host, behind all that its device is to do so far; gives what waits for it alone."""
+    if not t.is_cuda:
+        return t.cpu
+    there = t.to("cpu", non_blocking=True)
     sent = torch.cuda.Event()  # type: ignore[no-untyped-call]
     sent.record()
 
-    def wait() -> list[float]:
+    def wait() -> Tensor:
         sent.synchronize()
-        found: list[float] = there.tolist()
-        return found
+        return there
 
     return wait
 
@@ -55,7 +54,7 @@ class Readings:
     """
 
     def __init__(self, device_type: str = "cpu", meanwhile: Callable[[], None] = lambda: None) -> None:
-        """Nothing is asked so far; meanwhile() is called once, in the first read() that waits for a device, or before.
+        """Nothing is asked so far; meanwhile() is called once, in the first read() that waits for a device, or go_on().
 
         What it gives the device to do is not waited for.
         """
@@ -84,7 +83,7 @@ class Readings:
         self.hear(at_leisure=True)
 
     def go_on(self) -> None:
-        """Do what can be done meanwhile, before the host waits for something else of a device."""
+        """Do what can be done while the host waits for a device, unless that is done; nothing on a CPU."""
         if not self._at_once:
             meanwhile, self._meanwhile = self._meanwhile, lambda: None
             meanwhile()
@@ -97,7 +96,7 @@ class Readings:
         wait = on_its_way(torch.cat([numbers.double() for numbers, _ in asked]))
         if at_leisure:
             self.go_on()
-        found = wait()
+        found: list[float] = wait().tolist()
         for numbers, hear in asked:
             own, found = found[: len(numbers)], found[len(numbers) :]
             hear(own)

@@ -34,7 +34,7 @@ Reduction = Literal["per_sample_mean", "batch_mean_sq"]
 _CHUNK = 50
 """Samples of a client at once, if memory allows; like the next three it orders sums, so it is part of the results."""
 _LARGEST = 2**24
-"""Numbers per lane in the largest temporary."""
+"""Numbers per lane in the largest temporary, patches of convolutions aside."""
 _ALONE = 2**18
 """Numbers of a model from which on its clients go one by one on a CPU: several at once would leave its caches."""
 _CLASSES = 10

@@ -47,7 +47,7 @@ def passes_of(model: FlatModel) -> Passes:
 
 def gathered(
     predict: Callable[[Tensor], Tensor], samples: Samples, rows: Indices, passes: Passes, ranks: Ranks
-) -> tuple[Tensor, Tensor]:
+) -> Callable[[], tuple[Tensor, Tensor]]:
     """Outputs of a model for some samples, and their targets, [M, C] each; every rank gives every so-many-th batch.
 
     Args:
@@ -56,6 +56,9 @@ def gathered(
         rows: [M] which of them.
         passes: over them.
         ranks: to deal batches to.
+
+    Returns:
+        what waits for both, which are on their way to the host.
     """
     index = upload(torch.from_numpy(rows), samples.y.device)
 
@@ -71,7 +74,7 @@ def gathered(
         return outputs.flatten()
 
     y = samples.y[index].double()
-    return _on_host(ranks.add_together(of_mine, y.numel()).view(y.shape), y)
+    return _to_host(ranks.add_together(of_mine, y.numel()).view(y.shape), y)
 
 
 def of_lanes(
@@ -95,7 +98,7 @@ def of_lanes(
     index = upload(in_widths(parts).clamp_min(0), samples.y.device)
     inputs = (samples.inputs(samples.x[at], dtype) for at in torch.split(index, WIDTH, 1))
     found = [by_lane(predict, theta, x, spread).double() for x in inputs]
-    outputs, targets = _on_host(torch.cat(found, 1), samples.y[index].double())
+    outputs, targets = _to_host(torch.cat(found, 1), samples.y[index].double())()
     for lane, part in enumerate(parts):
         yield outputs[lane, : len(part)], targets[lane, : len(part)]
 
@@ -116,7 +119,7 @@ def summed(
     size: int,
     batch: int,
     ranks: Ranks,
-) -> Callable[[], list[float]]:
+) -> Callable[[], Tensor]:
     """Sums over all samples in float64, on their way to the host; every rank looks at every so-many-th batch.
 
     Args:
@@ -146,9 +149,14 @@ def summed(
     return on_its_way(ranks.add_together(of_mine, sums))
 
 
-def _on_host(outputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+def _to_host(outputs: Tensor, targets: Tensor) -> Callable[[], tuple[Tensor, Tensor]]:
     """Both, of one shape, in one copy: each waits for the device."""
     if outputs.device.type == "cpu":
-        return outputs, targets
-    both = torch.stack([outputs, targets]).cpu()
-    return both[0], both[1]
+        return lambda: (outputs, targets)
+    both = on_its_way(torch.stack([outputs, targets]))
+
+    def wait() -> tuple[Tensor, Tensor]:
+        first, second = both()
+        return first, second
+
+    return wait

@@ -65,7 +65,7 @@ def evaluate_clients(
         return each.new_zeros(3, len(parts)).index_add_(1, client[places], each).flatten()
 
     wait = summed(look, score, 3 * len(parts), len(owner), passes.size, ranks)
-    right, *loss = np.array(wait()).reshape(3, -1)
+    right, *loss = wait().view(3, -1).numpy()
     sizes = np.array([len(part) for part in parts], np.float64)
     with np.errstate(invalid="ignore"):
         return OfClients(right / sizes, np.add(*loss) / sizes)

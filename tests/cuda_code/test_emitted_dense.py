@@ -33,7 +33,7 @@ BOTH = pytest.mark.parametrize("precision", ["ieee", "tf32"])
 @cache
 def errors() -> dict[str, float]:
     """Of the kernels in Triton's interpreter beside a CPU in float64, by case, and beside themselves."""
-    return interpreted("dense")
+    return interpreted()
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib.util import find_spec
 
 import pytest
-from emitted_models import CLASSES, CONVOLVED, FISHER, MODELS, MOST, RECORDED, VERSION, Seen, kept, seen_apart
+from emitted_models import CONVOLVED, MODELS, MOST, RECORDED, VERSION, Seen, kept, seen_apart
 
 KEPT = kept()
 pytestmark = [
@@ -29,8 +29,7 @@ def test_recorded_step_is_as_repeatable_and_finds_its_samples_in_few_launches(na
     check(name, "recorded", code)
 
 
-@pytest.mark.parametrize("what", ["step", "fisher"])
-@pytest.mark.parametrize("name", CONVOLVED)
+@pytest.mark.parametrize(("name", "what"), CONVOLVED)
 def test_convolutions_are_products_on_all_ways(name: str, what: str) -> None:
     assert seen_apart(name, what).convolutions == 0
 
@@ -42,11 +41,8 @@ def test_what_is_fixed_has_no_gradient_and_is_not_written() -> None:
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_fisher_pass_is_repeatable_and_stores_its_samples_gradients_layer_by_layer(name: str) -> None:
-    code, shipped = seen_apart(name, "fisher"), MODELS[name]
-    check(name, "fisher", code)
-    model = shipped.model(in_shape=shipped.in_shape, num_classes=CLASSES, **shipped.options)
-    assert code.numbers.largest < shipped.lanes * FISHER * sum(p.numel() for p in model.parameters())
+def test_fisher_pass_is_repeatable_and_moves_no_more_than_it_did(name: str) -> None:
+    check(name, "fisher", seen_apart(name, "fisher"))
 
 
 def check(name: str, what: str, code: Seen) -> None:

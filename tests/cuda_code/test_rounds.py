@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -22,13 +23,14 @@ from fl_ddp.engine.group import Group
 from fl_ddp.engine.samples import Samples
 from fl_ddp.engine.transfer import upload
 from fl_ddp.errors import ConfigError, DivergedError, RankLostError, RunError
-from fl_ddp.evaluation import Evaluation, Personal, Received, evaluate
+from fl_ddp.evaluation import Evaluation, Personal, Received, Scores, evaluate
 from fl_ddp.host.interrupt import StopRequest
+from fl_ddp.host.stopwatch import Stopwatch
 from fl_ddp.methods.fedavg import FedAvg
 from fl_ddp.network.flat_model import FlatModel
 from fl_ddp.protocol import Indices, Info, Tensors, Total, Trained, Upload
 from fl_ddp.ranks.collectives import Common, Ranks
-from fl_ddp.ranks.exchange import Exchange, Summed
+from fl_ddp.ranks.exchange import Exchange, Summed, Work
 from fl_ddp.ranks.outputs import Passes
 from fl_ddp.results import checkpoint
 from fl_ddp.results.metrics import Record
@@ -104,6 +106,44 @@ def test_nothing_goes_up_between_a_wait_and_the_next_rounds_training(
     first = tested if every == 1 else round_
     expected = " ".join([first, tested, first, "trained upload wait upload wait"])
     assert " ".join(in_turn).endswith(expected), in_turn
+
+
+@pytest.mark.parametrize("settings", [{}, {"data": "numbers", "loss": "mse", "partition": "Quantity"}])
+def test_scores_are_waited_for_when_the_next_round_has_begun(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And what that takes is taken from the phase that it is in."""
+    told: list[str] = []
+    test, begin, phase, note = Evaluation.of_server, Exchange.begin, Stopwatch.phase, Seen.note
+
+    def noting(self: Seen, kind: str, operator: str, number: int = 1, size: int = 0) -> None:
+        told.extend(["waited"] * kind.startswith("wait"))
+        note(self, kind, operator, number, size)
+
+    def testing(self: Evaluation, theta: torch.Tensor, of_all_tasks: bool = False) -> Callable[[], Scores]:
+        scores = test(self, theta, of_all_tasks)
+        told.append("tested")
+        return scores
+
+    def beginning(self: Exchange, hand: Indices, work: Work) -> None:
+        told.append("begun" + " in server" * (told.count("server") > told.count("no longer")))
+        begin(self, hand, work)
+
+    @contextmanager
+    def timed(self: Stopwatch, name: str) -> Iterator[None]:
+        with phase(self, name):
+            told.extend(["server"] * (name == "server"))
+            yield
+            told.extend(["no longer"] * (name == "server"))
+
+    monkeypatch.setattr(Seen, "note", noting)
+    monkeypatch.setattr(Evaluation, "of_server", testing)
+    monkeypatch.setattr(Exchange, "begin", beginning)
+    monkeypatch.setattr(Stopwatch, "phase", timed)
+    every = {**device_cases.SHORT, "local_test": 0, "eval_every": 1}
+    played(device_cases.with_data({**every, **settings}, tmp_path))
+    seen = [each for each in told[told.index("tested") :] if each not in ("server", "no longer")]
+    assert seen == [*["tested", "begun in server", "waited", "waited"] * 3, "tested", "waited"], "then for the round"
 
 
 def test_a_method_is_asked_of_a_round_before_its_clients_train_in_the_next_one(monkeypatch: pytest.MonkeyPatch) -> None:

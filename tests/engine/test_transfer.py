@@ -73,12 +73,31 @@ def test_what_can_be_done_meanwhile_is_done_once_before_the_host_waits(monkeypat
         told.clear()
 
 
+def test_it_is_done_before_something_else_is_waited_for_and_not_again() -> None:
+    told: list[str] = []
+    for device_type in ("cpu", "cuda"):
+        readings = Readings(device_type, lambda: told.append("meanwhile"))
+        asked(readings, torch.ones(1))
+        readings.hear()
+        assert told == []
+        for _ in range(2):
+            readings.go_on()
+            asked(readings, torch.ones(1))
+            readings.read()
+        assert told == ["meanwhile"] * (device_type == "cuda")
+
+
 def test_numbers_are_on_their_way_before_a_device_is_given_more_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[str] = []
 
-    def on_its_way(numbers: Tensor) -> Callable[[], list[float]]:
+    def on_its_way(numbers: Tensor) -> Callable[[], Tensor]:
         told.append("sent")
-        return lambda: [told.append("waited for"), *numbers.tolist()][1:]  # type: ignore[func-returns-value]
+
+        def wait() -> Tensor:
+            told.append("waited for")
+            return numbers
+
+        return wait
 
     monkeypatch.setattr(transfer, "on_its_way", on_its_way)
     heard = asked(readings := Readings("cuda", lambda: told.append("meanwhile")), torch.ones(1))

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import pytest
+import torch
 from device_runs import DEVICES, GPU, SLOW_DEVICES, alone_on, gaps, hash_with_cold_caches, run_two_ranks
 from device_runs import unlike_after_resume as unlike
+from importance_bench import bench
 from method_settings import FOR_METHODS
 
 from fl_ddp.check.candidate import Candidate, Case
 from fl_ddp.check.runs import unlike_runs
 from fl_ddp.config import registry
+from fl_ddp.importance.fisher import fisher
 from fl_ddp.methods.fedavg import FedAvg
+from fl_ddp.models.cnn import LeNet5
 
 METHODS = {name: owner for name, owner in registry.known("method").items() if issubclass(owner, FedAvg)}
 
@@ -48,6 +53,16 @@ def test_two_processes_with_cold_caches_end_with_the_same_bits(model: str, devic
         (tmp_path / name).mkdir()
         hashes.append(hash_with_cold_caches(given, device, tmp_path / name))
     assert hashes[0] == hashes[1]
+
+
+@pytest.mark.parametrize("device", SLOW_DEVICES)
+def test_a_clients_fisher_has_its_bits_in_any_company_of_as_many(device: str) -> None:
+    make = partial(LeNet5, in_shape=(3, 16, 16), num_classes=3)
+    b = bench(make, (3, 16, 16), (23, 7, 60), dtype=torch.float32, device=device, compile=True)
+    theta, found = b.theta(3), []
+    for others in ([1, 2], [2, 1], []):
+        found.append(fisher(b.group([0, *others], 3), theta, b.model)[0])
+    assert all(torch.equal(each, found[0]) for each in found)
 
 
 @pytest.mark.parametrize("device", SLOW_DEVICES)

@@ -68,7 +68,7 @@ def test_numbers_reach_the_host_before_what_the_device_was_given_behind_them_is_
     later = torch.cuda.Event()  # type: ignore[no-untyped-call]
     later.record()
     numbers.zero_()
-    assert wait() == [0, 1, 2]
+    assert wait().tolist() == [0, 1, 2]
     assert not later.query()  # type: ignore[no-untyped-call]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from importance_bench import PLAN, Bench, bench, check_close, gradients
 from torch import Tensor, nn
 from torch._dynamo.utils import counters
 
+from fl_ddp.engine.choices import Convolution
 from fl_ddp.engine.group import Group
 from fl_ddp.engine.samples import scaled
 from fl_ddp.importance import fisher as importance_pass
@@ -57,6 +59,19 @@ def alone(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> No
 @pytest.fixture(scope="module")
 def ragged() -> Bench:
     return bench(cnn, SHAPE, SIZES)
+
+
+@pytest.mark.parametrize(
+    ("device", "convolution", "products"),
+    [("cpu", "auto", None), ("cpu", "cudnn", None), ("meta", "auto", True), ("meta", "cudnn", False)],
+)
+def test_a_gpu_convolves_as_in_local_steps_and_a_cpu_as_torch_does(
+    ragged: Bench, device: str, convolution: Convolution, products: bool | None
+) -> None:
+    samples, group = ragged.work.samples, ragged.group([0])
+    there = samples._replace(x=samples.x.to(device))
+    group.workplace = replace(ragged.work, samples=there, convolution=convolution)
+    assert importance_pass._products(group) is products
 
 
 @BOTH_WAYS

@@ -289,7 +289,7 @@ def test_a_rank_that_fails_in_a_test_adds_as_many_zeros_as_others_have_numbers()
     classes = Samples(x, torch.randint(3, (12,), generator=draw))
     evaluate(layer, classes, 3, passes, alone)
     evaluate_clients(layer, classes, [np.arange(4), np.arange(4, 12)], passes, alone)
-    outputs, _ = gathered(layer, Samples(x, torch.randn(12, 3, generator=draw)), np.arange(7), passes, alone)
+    outputs, _ = gathered(layer, Samples(x, torch.randn(12, 3, generator=draw)), np.arange(7), passes, alone)()
     assert outputs.shape == (7, 3)
 
 

@@ -53,7 +53,8 @@ def test_every_rank_gives_its_batches_and_nothing_of_others(num_ranks: int, batc
     rows, theta = np.random.default_rng(0).permutation(SIZE), layers(1)[0]
     heard = [_Heard(i, num_ranks, CPU) for i in range(num_ranks)]
     targets = [
-        gathered(lambda x: predict(theta, x), samples(), rows, Passes(torch.float32, batch), rank)[1] for rank in heard
+        gathered(lambda x: predict(theta, x), samples(), rows, Passes(torch.float32, batch), rank)()[1]
+        for rank in heard
     ]
     total = torch.stack([rank.sent[0] for rank in heard]).sum(0)
     expected = torch.cat([predict(theta, x) for x in torch.split(samples().x[rows], batch)]).double()

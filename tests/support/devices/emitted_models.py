@@ -79,8 +79,8 @@ RECORDED = ("MLP", "PflCNN", "CharLSTM")
 """Of products, convolutions and a loop over time: models whose recorded step is looked at, which finds its samples."""
 
 
-CONVOLVED = ("PflCNN",)
-"""Models whose layers are all neither narrow nor large."""
+CONVOLVED = (("PflCNN", "step"), ("FedKACNN", "fisher"))
+"""Models all of whose layers are neither narrow nor large, in a step's batch or a chunk of the Fisher pass."""
 
 
 class Numbers(NamedTuple):
@@ -126,7 +126,7 @@ def _run(step: Callable[[], None]) -> Callable[[], object]:
 def _as_on_a_gpu() -> Iterator[None]:
     """Recurrent layers are cuDNN's, pixels come as stored, no client goes alone, and the compiler is told of a GPU.
 
-    It multiplies float32 numbers as IEEE has it.
+    It multiplies float32 numbers as IEEE has it, and the Fisher pass convolves as local steps do.
     """
     with (
         mock.patch.object(compilation, "holds_cuda", lambda _: True),
