@@ -15,7 +15,7 @@ from safetensors.torch import save
 from torch import Tensor
 
 from fl_ddp.building.idle_clients import num_idle
-from fl_ddp.building.initial import MODEL, keep
+from fl_ddp.building.initial import keep
 from fl_ddp.config.absolute_paths import with_absolute_paths
 from fl_ddp.config.command_line import fixed
 from fl_ddp.config.settings import Config, flat
@@ -39,7 +39,7 @@ from fl_ddp.results.figures import confusion_figure, forgetting_figure, partitio
 from fl_ddp.results.forgetting_table import ClassChange, ForgettingTable
 from fl_ddp.results.metrics import Columns, Record, perplexity
 from fl_ddp.results.provenance import numerics, provenance
-from fl_ddp.results.run_folder import FAILURE
+from fl_ddp.results.run_folder import FAILURE, MODEL
 from fl_ddp.results.summary import Summary, rounds_to_target, write_summary
 from fl_ddp.results.tracking import Tracker
 from fl_ddp.tasks import matrix as of_tasks

@@ -13,9 +13,8 @@ from torch import Tensor, nn
 from fl_ddp.config.settings import Config
 from fl_ddp.errors import ConfigError, first_line
 from fl_ddp.host.atomic_file import write_bytes
+from fl_ddp.results.run_folder import MODEL
 
-MODEL = "model.safetensors"
-"""What a run that is over leaves of its model in its folder."""
 KEPT = "initial.safetensors"
 """What it keeps of the weights of --init: whatever becomes of their file, it goes on as it began."""
 

@@ -123,11 +123,13 @@ def _spelled(kind: str, value: object) -> object:
         names = registry.options(kind, owner).by_name
         options = {each.name: _own_type(getattr(value, each.name)) for each in fields(value) if each.name in names}
         return Choice(_path(kind, owner), options)
-    return value
+    return _own_type(value)
 
 
 def _own_type(value: object) -> object:
-    """A number of numpy's as Python's, which YAML can hold."""
+    """A number of numpy's as Python's, and a path as a text, which YAML can hold."""
+    if isinstance(value, Path):
+        return str(value)
     return value.item() if isinstance(value, np.generic) else value
 
 

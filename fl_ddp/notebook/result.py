@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from fl_ddp.errors import ConfigError
 from fl_ddp.notebook.tables import as_frame, last_round, rows_of
+from fl_ddp.results.run_folder import MODEL
 from fl_ddp.results.summary import read_summary
 
 if TYPE_CHECKING:
@@ -90,7 +91,7 @@ class Result(dict[str, Any]):
 
         if self._place is None:
             return {}
-        file = self._file("model.safetensors")
+        file = self._file(MODEL)
         return load_file(file) if file and self._newest_summary else self._trained.weights()
 
     @property

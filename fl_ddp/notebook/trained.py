@@ -32,6 +32,7 @@ from fl_ddp.partitions.saved import SavedPartition, refuse_other_division
 from fl_ddp.protocol import Tensors, form_of
 from fl_ddp.ranks.collectives import Ranks
 from fl_ddp.results import checkpoint
+from fl_ddp.results.run_folder import MODEL
 from fl_ddp.tasks.recorded import recorded, refuse_others
 
 OwnSamples = tuple[Tensor, Tensor, Tensor, Tensor]
@@ -226,7 +227,7 @@ class Trained:
         raise ConfigError("model", f"is given, and the run's own is {self._config.model.name}", "none")
 
     def _as_left(self, given: nn.Module) -> nn.Module:
-        module, file, kind = deepcopy(given), self._folder / "model.safetensors", self._config.model.init_args["kind"]
+        module, file, kind = deepcopy(given), self._folder / MODEL, self._config.model.init_args["kind"]
         if not file.is_file():
             what = f"is not as {self._folder} began with it, and no other will do before the run is over"
             raise ConfigError("model", what, self._as_it_was)

@@ -20,6 +20,8 @@ from fl_ddp.errors import ConfigError
 
 _LONGER_THAN_A_LOOK = 1.0
 """Seconds after which another's lock counts as a writer's."""
+MODEL = "model.safetensors"
+"""The model of a run that is over, by the module's own names."""
 FAILURE = "failure.txt"
 """Says in one line why a run failed; it is not there while the run goes on, or once it is finished."""
 
