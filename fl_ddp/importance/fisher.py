@@ -29,7 +29,7 @@ from fl_ddp.importance.sensitivity import Label, Sensitivity
 from fl_ddp.network.flat_model import FlatModel
 from fl_ddp.protocol import Leaves
 
-Reduction = Literal["per_sample_mean", "batch_mean_sq"]
+Reduction = Literal["per_sample_mean", "batch_mean_sq", "sum"]
 
 _CHUNK = 50
 """Samples of a client at once, if memory allows; like the next three it orders sums, so it is part of the results."""
@@ -111,8 +111,9 @@ def fisher(
         theta: [P] or [G, P], where the gradients are taken.
         model: the network.
         kind: the label y: empirical takes the data's, exact the expectation over classes by p, mc one draw of p.
-        reduction: per_sample_mean is the mean over samples of g^2, batch_mean_sq the mean over batches of the square of
-            the batch's mean g, smaller by up to the batch size (see the top of this file).
+        reduction: per_sample_mean is the mean over samples of g^2, sum their sum, larger by the number of samples;
+            batch_mean_sq the mean over batches of the square of the batch's mean g, smaller by up to the batch size
+            (see the top of this file).
         batch_size: samples in a batch of batch_mean_sq; the last one may be smaller.
         max_samples: of a client, drawn by seed, round and client; 0 for all.
 
@@ -125,7 +126,7 @@ def fisher(
     sensitivity = Sensitivity(kind, batch_mean=of_batches)
     batch = batch_size if of_batches else None
     total, count = importance_sum(group, theta, model, sensitivity, batch_size=batch, max_samples=max_samples)
-    return total.div_(count.clamp_min(1)[:, None])
+    return total if reduction == "sum" else total.div_(count.clamp_min(1)[:, None])
 
 
 def mean_gradient_norm(group: Group, theta: Tensor, model: FlatModel) -> Tensor:

@@ -36,7 +36,8 @@ class FedCurv(FedAvg):
             ones makes the product itself. Nothing but the traffic is less.
         sparse_delta: whether the change of its model, too, is sent in these coordinates alone.
         kind: labels of the Fisher: empirical (the data's), exact (expectation over the model's) or mc (one draw).
-        reduction: per_sample_mean, or batch_mean_sq as public code has it.
+        reduction: of its squares: per_sample_mean; sum, with which a client counts by its samples; or batch_mean_sq as
+            public code has it.
         fisher_batch: samples of a batch in batch_mean_sq.
         fisher_samples: of a client that its Fisher is measured on, 0 for all.
         penalty_step: explicit, or proximal, which is stable for any lam.

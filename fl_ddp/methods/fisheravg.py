@@ -47,7 +47,8 @@ class FisherAvg(FedAvg):
         importance: in the penalty: fisher, or rwalk (Fisher and path score, each divided by its largest entry, so that
             it wants a lam of its own, far below EWC's).
         kind: labels of the Fisher: empirical (the data's), exact (expectation over the model's) or mc (one draw).
-        reduction: per_sample_mean, or batch_mean_sq, the code's.
+        reduction: of its squares: per_sample_mean; sum, with which a client counts by its samples where no norm says
+            otherwise; or batch_mean_sq, the code's.
         fisher_batch: samples of a batch in batch_mean_sq.
         fisher_samples: of a client that its Fisher is measured on, 0 for all.
         penalty_step: proximal, which is stable for any lam, or explicit.

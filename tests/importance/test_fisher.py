@@ -252,6 +252,17 @@ def test_as_many_samples_as_asked_for_are_counted(ragged: Bench) -> None:
     assert (few[[0, 2]].sum(1) < 0.9 * every[[0, 2]].sum(1)).all()
 
 
+@pytest.mark.parametrize("kind", ["empirical", "exact", "mc"])
+def test_a_sum_is_the_mean_of_as_many_samples_as_there_are(ragged: Bench, kind: Label) -> None:
+    theta, group = ragged.theta(LANES), ragged.group(range(4), LANES)
+    for most in (0, 20):
+        mean = fisher(group, theta, ragged.model, kind=kind, max_samples=most)
+        found = fisher(group, theta, ragged.model, kind=kind, max_samples=most, reduction="sum")
+        counted = torch.tensor([min(n, most or n) for n in SIZES])
+        check_close(found[:4], mean[:4] * counted[:, None])
+        assert not found[4].any()
+
+
 @BOTH_WAYS
 @MODELS
 def test_mas_and_gradient_norms_equal_a_loop(make: Callable[[], nn.Module]) -> None:

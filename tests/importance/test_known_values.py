@@ -41,6 +41,8 @@ def test_softmax_regression_with_zero_weights_is_known() -> None:
         check_close(found, torch.tensor([1.25, 0.625, 1.25, 0.625, 0.25, 0.25], dtype=torch.float64))
     mean = fisher(group, theta, b.model, reduction="batch_mean_sq", batch_size=2)[0]
     check_close(weights(b, mean), torch.tensor([[0.25, 0.5625]] * 2, dtype=torch.float64))
+    of_both = fisher(group, theta, b.model, reduction="sum")[0]
+    check_close(weights(b, of_both), torch.tensor([[2.5, 1.25]] * 2, dtype=torch.float64))
 
 
 def test_least_squares_has_the_fisher_of_its_own_gradients() -> None:

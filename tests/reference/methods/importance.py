@@ -20,8 +20,8 @@ class FisherOptions:
 
     Attributes:
         kind: of the labels: empirical (the data's), exact (the expectation over the model's own) or mc (one draw).
-        reduction: per_sample_mean, F = 1/n sum_i g_i^2, the definition (Kim et al. 2020, Eq. 1); or batch_mean_sq,
-            F = 1/#b sum_b (1/|b| sum_{i in b} g_i)^2, as public code has it.
+        reduction: per_sample_mean, F = 1/n sum_i g_i^2, the definition (Kim et al. 2020, Eq. 1); sum, F = sum_i g_i^2;
+            or batch_mean_sq, F = 1/#b sum_b (1/|b| sum_{i in b} g_i)^2, as public code has it.
         fisher_batch: samples of a batch in batch_mean_sq.
         fisher_samples: the first so many in the client's order, 0 for all.
     """
@@ -46,7 +46,7 @@ def fisher(client: Client, theta: Parameters, options: FisherOptions) -> Paramet
         labelled = [(i, [(None, 1.0)]) for i in chosen]
     if not by_batch:
         squares = [p * gradient(client, theta, i, y).squared() for i, known in labelled for y, p in known]
-        return summed(squares) / len(chosen)
+        return summed(squares) / (1 if options.reduction == "sum" else len(chosen))
     size = options.fisher_batch
     batches = [labelled[first : first + size] for first in range(0, len(chosen), size)]
     return summed(squared_mean(client, theta, batch) for batch in batches) / len(batches)
