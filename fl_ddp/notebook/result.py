@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from fl_ddp.errors import ConfigError
 from fl_ddp.notebook.tables import as_frame, last_round, rows_of
-from fl_ddp.results.run_folder import MODEL
 from fl_ddp.results.summary import read_summary
 
 if TYPE_CHECKING:
@@ -88,6 +87,8 @@ class Result(dict[str, Any]):
             ConfigError: there is no checkpoint yet.
         """
         from safetensors.torch import load_file
+
+        from fl_ddp.results.run_folder import MODEL
 
         if self._place is None:
             return {}

@@ -135,3 +135,9 @@ def test_what_holds_no_weights_is_refused(tmp_path: Path, name: str, said: str) 
 def test_weights_need_not_be_where_the_configuration_is_read(tmp_path: Path, trained: Path) -> None:
     net: nn.Module = fl_ddp.load(simulated({**UNTRAINED, "init": str(trained)}, tmp_path)).model
     assert same(dict(net.state_dict()), weights(trained))
+
+
+def test_paths_are_the_texts_that_they_stand_for(tmp_path: Path, trained: Path) -> None:
+    partition = {"name": "FromFile", "path": trained / "partition.json"}
+    result = fl_ddp.simulate({**UNTRAINED, "partition": partition}, out=tmp_path, init=trained, seed=5)
+    assert same(dict(result.weights), weights(trained))

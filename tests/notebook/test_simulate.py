@@ -333,18 +333,6 @@ def test_numbers_of_numpys_are_numbers(tmp_path: Path) -> None:
     assert numbers(folder(given)) == numbers(folder(plain))
 
 
-def test_paths_are_the_texts_that_they_stand_for(tmp_path: Path) -> None:
-    first = fl_ddp.simulate({**SHARED, "rounds": 0}, data="digits", out=tmp_path / "a")
-    own = folder(first) / "partition.json"
-    second = fl_ddp.simulate(
-        {**SHARED, "rounds": 0, "data": {"name": "digits"}, "partition": {"name": "FromFile", "path": own}},
-        out=tmp_path / "b",
-        init=folder(first),
-        seed=5,
-    )
-    assert json.loads((folder(second) / "summary.json").read_text())["parameters_sha256"] == first["parameters_sha256"]
-
-
 def test_a_function_makes_a_model_and_layers_without_sizes_are_refused(tmp_path: Path) -> None:
     done = fl_ddp.simulate(SHARED, data=digits(), model=made, rounds=0, out=str(tmp_path))
     assert done["parameters_sha256"]
