@@ -15,7 +15,7 @@ from safetensors.torch import save
 from torch import Tensor
 
 from fl_ddp.building.idle_clients import num_idle
-from fl_ddp.building.initial import keep
+from fl_ddp.building.initial import KEPT
 from fl_ddp.config.absolute_paths import with_absolute_paths
 from fl_ddp.config.command_line import fixed
 from fl_ddp.config.settings import Config, flat
@@ -121,7 +121,8 @@ class RunFiles:
         (path / FAILURE).unlink(missing_ok=True)
         write_text(path / "config.yaml", to_yaml(with_absolute_paths(replace(config, resume=None))))
         write_partition(path / "partition.json", saved)
-        keep(path, config, federation.model.state_dict(federation.model.init()))
+        if config.init and not (path / KEPT).is_file():
+            self._write_model(KEPT, federation.model.init())
         kept.write(path)
         tests, told = federation.worlds.num_tests, federation.told_apart
         loss, everybody = federation.model.criterion, config.personalise == "all"
@@ -273,8 +274,7 @@ class RunFiles:
             RunError: they cannot be written.
         """
         history, classes = self.tracker.history, self._federation.told_apart
-        tensors = {name: t.cpu() for name, t in self._federation.model.state_dict(theta).items()}
-        write_bytes(self._path / MODEL, save(tensors))
+        self._write_model(MODEL, theta)
         if scores and scores.confusion:
             self.tracker.figure("confusion", confusion_figure(scores.confusion, classes), finished)
         if self._changes:
@@ -341,6 +341,9 @@ class RunFiles:
             file.close()
         say(result_table(summary))
         return content
+
+    def _write_model(self, file: str, theta: Tensor) -> None:
+        write_bytes(self._path / file, save({k: t.cpu() for k, t in self._federation.model.state_dict(theta).items()}))
 
     def _save(self, figure: Figure, name: str) -> None:
         image = io.BytesIO()

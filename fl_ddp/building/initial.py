@@ -2,31 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save
+from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from fl_ddp.config.settings import Config
 from fl_ddp.errors import ConfigError, first_line
-from fl_ddp.host.atomic_file import write_bytes
 from fl_ddp.results.run_folder import MODEL
 
 KEPT = "initial.safetensors"
-"""What it keeps of the weights of --init: whatever becomes of their file, it goes on as it began."""
-
-
-def keep(folder: Path, config: Config, weights: Mapping[str, Tensor]) -> None:
-    """Put the weights that a run with --init begins with into its folder, if they are not there yet.
-
-    Raises:
-        RunError: they cannot be written.
-    """
-    if config.init and not (folder / KEPT).is_file():
-        write_bytes(folder / KEPT, save({name: tensor.cpu() for name, tensor in weights.items()}))
+"""What a run keeps of the weights of --init: whatever becomes of their file, it goes on as it began."""
 
 
 def as_kept(config: Config, folder: Path) -> Config:

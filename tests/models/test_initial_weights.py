@@ -132,7 +132,7 @@ def test_what_holds_no_weights_is_refused(tmp_path: Path, name: str, said: str) 
         simulated({**UNTRAINED, "init": str(tmp_path / name)}, tmp_path)
 
 
-def test_weights_need_not_be_where_the_configuration_is_read(tmp_path: Path, trained: Path) -> None:
+def test_a_loaded_run_of_no_rounds_has_the_weights_that_it_began_with(tmp_path: Path, trained: Path) -> None:
     net: nn.Module = fl_ddp.load(simulated({**UNTRAINED, "init": str(trained)}, tmp_path)).model
     assert same(dict(net.state_dict()), weights(trained))
 
