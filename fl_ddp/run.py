@@ -41,9 +41,9 @@ from fl_ddp.simulation import Simulation
 
 def simulate(config: object, callbacks: Sequence[Callback], options: Mapping[str, object]) -> Result:
     """Run a simulation in this process; see fl_ddp.simulate."""
+    prepare()  # before what is asked for, as a user's module may import the compiler
     given = asked(config, options)
     callbacks = callbacks_in(callbacks)
-    prepare()
     os.environ.update(rank_variables(os.environ))
     with listening(owns_process=False) as stop:
         ranks = join(given.config.device, given.config.rank_timeout)

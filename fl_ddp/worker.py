@@ -5,15 +5,17 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from fl_ddp.config.command_line import parse
-from fl_ddp.config.settings import Config
+from fl_ddp.config.settings import Config, Device
 from fl_ddp.errors import ConfigError, DeviceError, ElsewhereError, InterruptedRunError, RankLostError, RunError, Told
 from fl_ddp.host.environment import prepare
 from fl_ddp.host.failure_note import leave_note
 from fl_ddp.host.interrupt import StopRequest
-from fl_ddp.ranks.collectives import Ranks, join
-from fl_ddp.run import run
+
+if TYPE_CHECKING:
+    from fl_ddp.ranks.collectives import Ranks
 
 
 def work(argv: Sequence[str], stop: StopRequest) -> int:
@@ -31,6 +33,8 @@ def work(argv: Sequence[str], stop: StopRequest) -> int:
     try:
         ranks.agree(error)
         assert config is not None
+        from fl_ddp.run import run  # after the options, which are answered without
+
         with suppress(InterruptedRunError):
             run(config, ranks, stop)
     except RankLostError as lost:
@@ -57,9 +61,16 @@ def _read(argv: Sequence[str]) -> tuple[Config | None, Ranks, Exception | None]:
     """Parse the command line and join the other ranks, over gloo if only to agree on an error."""
     try:
         config = parse(argv)
-        return config, join(config.device, config.rank_timeout), None
+        return config, _join(config.device, config.rank_timeout), None
     except ConfigError as error:
-        return None, join("cpu"), error
+        return None, _join("cpu", Config.rank_timeout), error
+
+
+def _join(device: Device, rank_timeout: float) -> Ranks:
+    # torch takes a second to import, which --version and the like need not wait for
+    from fl_ddp.ranks.collectives import join
+
+    return join(device, rank_timeout)
 
 
 def _say(failure: Exception) -> int:

@@ -26,6 +26,8 @@ def cache_folder() -> Path:
 def prepare() -> None:
     """Make local steps fast and repeatable: buffers are kept, and all runs of a user share their compiled steps.
 
+    That is before the compiler is imported, by torchvision, too: it looks then where to keep what it makes.
+
     glibc otherwise returns every multi-megabyte buffer to the kernel, and the page faults of getting it back cost more
     than the arithmetic.
     """

@@ -54,11 +54,16 @@ def recurrence(
     return watching.recurrence(mode, *given) if isinstance(watching, WatchesLayers) else unwatched(mode, *given)
 
 
-@torch.compiler.allow_in_graph  # type: ignore[untyped-decorator]
 def unwatched(mode: str, *given: Tensor) -> tuple[Tensor, Tensor]:
     """As recurrence(), whatever mode there is."""
     h, c, _ = _Recurrence.apply(mode, *(t[None] for t in given))
     return h[0], c[0]
+
+
+@cache
+def keep_compiler_out() -> None:
+    """Tell the compiler to take layers as they are; that imports it, which takes a second: for who has such layers."""
+    torch.compiler.allow_in_graph(unwatched)  # type: ignore[no-untyped-call]
 
 
 class _Recurrence(torch.autograd.Function):

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from fl_ddp.errors import ConfigError
 from fl_ddp.network.layers import replace_layer
-from fl_ddp.network.recurrence import recurrence
+from fl_ddp.network.recurrence import keep_compiler_out, recurrence
 
 _SUPPORTED = (nn.RNN, nn.LSTM, nn.GRU)
 State = Tensor | tuple[Tensor, Tensor]
@@ -83,4 +83,5 @@ def make_recurrence_batched(module: nn.Module) -> None:
         if layer.proj_size:
             what = f"LSTM at {name!r} has proj_size {layer.proj_size}, which lanes have not"
             raise ConfigError("--model", what, "proj_size 0, and a torch.nn.Linear behind it")
+        keep_compiler_out()
         replace_layer(module, layer, Recurrent(layer))

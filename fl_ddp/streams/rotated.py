@@ -6,8 +6,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from torch import Tensor
-from torchvision.transforms.v2 import InterpolationMode
-from torchvision.transforms.v2.functional import rotate_image
 
 from fl_ddp.bounds import Count, Positive
 from fl_ddp.errors import ConfigError
@@ -37,5 +35,10 @@ class Rotated(Stream):
         """Images [n, channels, height, width]."""
         if x.ndim != 4:
             raise ConfigError("--stream", f"Rotated turns images, and samples have the shape {list(x.shape[1:])}")
+        from torchvision.transforms.v2 import (
+            InterpolationMode,
+        )  # takes a second to import, which --help need not wait for
+        from torchvision.transforms.v2.functional import rotate_image
+
         turn = task * self.angle
         return rotate_image(x, turn, interpolation=InterpolationMode.BILINEAR) if turn % 360 else x

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib
 import os
+import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
@@ -24,6 +26,44 @@ def test_caches_are_where_users_have_theirs_and_else_among_temporary_files(monke
 
     monkeypatch.setattr(Path, "home", nowhere)
     assert cache_folder() == Path(tempfile.gettempdir(), f"fl_ddp_{os.getuid()}")
+
+
+_HOW = {
+    "command": "from fl_ddp.main import main; main(['--rounds', '0', '--out', '{out}'])",
+    "notebook": "import fl_ddp; fl_ddp.simulate(rounds=0, out='{out}', stream='Rotated')",
+    "users": "import fl_ddp; fl_ddp.simulate(rounds=0, out='{out}', model='{out}/own.py:net')",
+    "check": "import fl_ddp.check.preloaded",
+}
+
+
+@pytest.mark.parametrize("how", _HOW)
+def test_compiled_steps_are_kept_in_the_cache_of_the_user(tmp_path: Path, how: str) -> None:
+    net = "def net(): return nn.Sequential(nn.Flatten(), nn.Linear(64, 10))"
+    (tmp_path / "own.py").write_text(f"import torch._dynamo\nfrom torch import nn\n{net}\n")
+    asks = "from torch._inductor.runtime.cache_dir_utils import cache_dir; print(cache_dir())"
+    code = f"{_HOW[how].format(out=tmp_path)}; {asks}"
+    variables = {name: value for name, value in os.environ.items() if name != "TORCHINDUCTOR_CACHE_DIR"}
+    told = subprocess.run(
+        [sys.executable, "-c", code],
+        env=variables | {"XDG_CACHE_HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert told.stdout.splitlines()[-1] == f"{tmp_path}/fl_ddp/compiled"
+
+
+@pytest.mark.parametrize(
+    ("words", "imported"),
+    [(["--version"], "set()"), (["--help"], "{'torch'}"), (["--rounds", "x"], "{'torch'}")],
+)
+def test_a_question_is_answered_before_what_only_runs_need_is_imported(words: list[str], imported: str) -> None:
+    code = (
+        "import atexit, sys; atexit.register(lambda: print({'torch', 'torch._dynamo', 'matplotlib'} & {*sys.modules}));"
+        f"from fl_ddp.main import main; main({words})"
+    )
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert told.stdout.splitlines()[-1] == imported
 
 
 def test_powers_are_tritons_whatever_else_is_installed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
