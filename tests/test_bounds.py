@@ -120,12 +120,16 @@ JUST_OUT: Mapping[str, Mapping[str, tuple[float, float]]] = {
     "FedNova": {"mu": (-5e-324, 0.0)},
     "Scaffold": {},
     "FedDyn": {"alpha": (0.0, 5e-324)},
-    "FedCurv": {"lam": (-5e-324, 0.0), "top_q": (0.0, 1.0), "fisher_batch": (0, 1), "fisher_samples": (-1, 0)},
+    "FedCurv": {
+        "lam": (-5e-324, 0.0), "top_q": (0.0, 1.0),
+        "fisher_batch": (0, 1), "fisher_samples": (-1, 0), "fisher_draws": (0, 1),
+    },
     "FisherAvg": {
         "lam": (-5e-324, 0.0), "gamma": (1.1, 1.0), "compat_eps": (-5e-324, 0.0), "alpha": (-5e-324, 0.0),
-        "eps": (0.0, 5e-324), "interval": (0, 1), "fisher_batch": (0, 1), "fisher_samples": (-1, 0),
+        "eps": (0.0, 5e-324), "interval": (0, 1),
+        "fisher_batch": (0, 1), "fisher_samples": (-1, 0), "fisher_draws": (0, 1),
     },
-    "OnlineEWC": {"lam": (-5e-324, 0.0), "decay": (1.1, 1.0), "fisher_samples": (-1, 0)},
+    "OnlineEWC": {"lam": (-5e-324, 0.0), "decay": (1.1, 1.0), "fisher_samples": (-1, 0), "fisher_draws": (0, 1)},
     "FedCL": {"lam": (-5e-324, 0.0), "proxy": (0.0, 1.0), "xi": (0.0, 5e-324), "every": (-1, 0), "proxy_batch": (0, 1)},
     "FedRoD": {"gamma": (-5e-324, 0.0)},
     "FedALA": {

@@ -122,12 +122,12 @@ def noise_key(*words: int | npt.NDArray[np.integer]) -> Tensor:
     return torch.from_numpy((keys(*words) >> np.uint64(33)).astype(np.int64))
 
 
-def uniform(key: Tensor, stream: int, shape: Sequence[int]) -> Tensor:
+def uniform(key: Tensor, stream: int | Tensor, shape: Sequence[int]) -> Tensor:
     """Uniform noise in [0, 1) that depends on the key, the stream and the position in the shape alone.
 
     Args:
         key: [] or [G] int64 in [0, 2**31).
-        stream: number of the consumer, such as a layer; other streams of a key have nothing to do with each other.
+        stream: number [] of the consumer, such as a layer; other streams of a key have nothing to do with each other.
         shape: of the noise of one key.
 
     Returns:

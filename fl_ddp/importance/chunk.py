@@ -46,7 +46,10 @@ def sum_step(
     products: bool | None,
     shapes: Hashable,
 ) -> SumStep:
-    """One chunk's powers of gradients, added to total in place; shapes are part of the key as in local_step."""
+    """One chunk's powers of gradients, added to total in place; shapes are part of the key as in local_step.
+
+    It is given the numbers of the classes that are to count, or of the one draw of a class that it is.
+    """
 
     def of_lane(theta: Leaves, chunk: Chunk, classes: Tensor, allowed: Tensor | None) -> dict[int, Part]:
         def cotangents(logits: Tensor, y: Tensor, weight: Tensor, u: Tensor) -> Tensor:
@@ -54,7 +57,7 @@ def sum_step(
             found = sensitivity.cotangents(model.criterion, z, y, u, classes) * weight[:, None]
             return found if allowed is None else torch.where(allowed, found, 0)
 
-        given = (chunk.y, chunk.weight, uniform(chunk.key, 0, chunk.weight.shape))
+        given = (chunk.y, chunk.weight, uniform(chunk.key, classes[0], chunk.weight.shape))
         if sensitivity.batch_mean and not sensitivity.over_classes:
             logits, pull = _vjp(lambda leaves: model.logits(leaves, chunk.x), theta)
             (mean,) = pull(cotangents(logits, *given)[0])

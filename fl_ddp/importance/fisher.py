@@ -76,7 +76,7 @@ def _sum(
     n = group.n.clamp(max=max_samples) if max_samples else group.n
     batch_size = min(batch_size, group.workplace.largest) if batch_size else None
     count = n if batch_size is None else (n / batch_size).ceil()
-    blocks = _class_blocks(model, sensitivity)
+    blocks = _blocks(model, sensitivity)
     of_batches = batch_size is not None and not sensitivity.over_classes
     size = batch_size if of_batches and batch_size else chunk_size(covered, len(blocks[0]))
     leaves, total = _leaves(group, theta, model), _nothing(group, model)
@@ -91,7 +91,8 @@ def _sum(
                 group.workplace.check()
                 given = (total, leaves, chunk, group.workplace.samples.normaliser, classes, group.workplace.allowed)
                 steps.of(given)(*given)
-    return torch.cat([t.reshape(len(t), -1) for t in total], 1), count
+    found = torch.cat([t.reshape(len(t), -1) for t in total], 1)
+    return found.div_(sensitivity.draws) if sensitivity.draws > 1 else found, count
 
 
 def fisher(
@@ -103,6 +104,7 @@ def fisher(
     reduction: Reduction = "per_sample_mean",
     batch_size: int = 100,
     max_samples: int = 0,
+    draws: int = 1,
 ) -> Tensor:
     """Diagonal Fisher information of each client's data, from gradients of -log p(y | x).
 
@@ -110,12 +112,13 @@ def fisher(
         group: the clients.
         theta: [P] or [G, P], where the gradients are taken.
         model: the network.
-        kind: the label y: empirical takes the data's, exact the expectation over classes by p, mc one draw of p.
+        kind: the label y: empirical takes the data's, exact the expectation over classes by p, mc draws of p.
         reduction: per_sample_mean is the mean over samples of g^2, sum their sum, larger by the number of samples;
             batch_mean_sq the mean over batches of the square of the batch's mean g, smaller by up to the batch size
             (see the top of this file).
         batch_size: samples in a batch of batch_mean_sq; the last one may be smaller.
         max_samples: of a client, drawn by seed, round and client; 0 for all.
+        draws: of mc, for each sample.
 
     Returns:
         [G, P], not negative, in the model's type; zero for padded lanes.
@@ -123,7 +126,7 @@ def fisher(
     Source: Kirkpatrick et al. 2017, eq. 3; Kunstner et al. 2019 for the three kinds.
     """
     of_batches = reduction == "batch_mean_sq"
-    sensitivity = Sensitivity(kind, batch_mean=of_batches)
+    sensitivity = Sensitivity(kind, batch_mean=of_batches, draws=draws if kind == "mc" else 1)
     batch = batch_size if of_batches else None
     total, count = importance_sum(group, theta, model, sensitivity, batch_size=batch, max_samples=max_samples)
     return total if reduction == "sum" else total.div_(count.clamp_min(1)[:, None])
@@ -186,10 +189,10 @@ def _nothing(group: Group, model: FlatModel) -> Leaves:
     return tuple(torch.zeros(group.lanes, *s, dtype=model.dtype, device=model.device) for s in model.shapes)
 
 
-def _class_blocks(model: FlatModel, sensitivity: Sensitivity) -> list[Tensor]:
-    """All classes in blocks of equal size, filled up with numbers from C up; any one if they do not matter."""
+def _blocks(model: FlatModel, sensitivity: Sensitivity) -> list[Tensor]:
+    """All classes in blocks of equal size, filled up with numbers from C up; or the number of each draw."""
     if not sensitivity.over_classes:
-        return [torch.zeros(1, dtype=torch.int64, device=model.device)]
+        return [torch.tensor([draw], device=model.device) for draw in range(sensitivity.draws)]
     blocks = -(-model.num_classes // _CLASSES)
     size = -(-model.num_classes // blocks)
     return [torch.arange(i * size, (i + 1) * size, device=model.device) for i in range(blocks)]

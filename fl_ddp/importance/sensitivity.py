@@ -20,8 +20,9 @@ class Sensitivity:
 
     Attributes:
         label: of the negative log-likelihood: empirical takes the data's, exact the expectation over all classes by the
-            model's probabilities, mc one class drawn by them.
+            model's probabilities, mc the mean over classes drawn by them.
         of: nll, or norm for the logits' squared 2-norm, which needs no label (MAS).
+        draws: of mc, for each sample.
         power: of every sample's gradient.
         batch_mean: take the power of the mean gradient of each batch. With exact it is the expectation of that square
             over labels drawn for each sample: as such gradients have mean 0, the sum of all squares over B^2.
@@ -36,6 +37,7 @@ class Sensitivity:
     of: Literal["nll", "norm"] = "nll"
     power: Power = "square"
     batch_mean: bool = False
+    draws: int = 1
 
     def __post_init__(self) -> None:
         if self.of == "nll" and self.label == "exact" and self.batch_mean and self.power == "absolute":

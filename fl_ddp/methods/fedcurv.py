@@ -35,11 +35,12 @@ class FedCurv(FedAvg):
         upload: theta_I_v, the model, its Fisher and their product, or theta_I: a server that keeps each client's last
             ones makes the product itself. Nothing but the traffic is less.
         sparse_delta: whether the change of its model, too, is sent in these coordinates alone.
-        kind: labels of the Fisher: empirical (the data's), exact (expectation over the model's) or mc (one draw).
+        kind: labels of the Fisher: empirical (the data's), exact (expectation over the model's) or mc (draws of them).
         reduction: of its squares: per_sample_mean; sum, with which a client counts by its samples; or batch_mean_sq as
             public code has it.
         fisher_batch: samples of a batch in batch_mean_sq.
         fisher_samples: of a client that its Fisher is measured on, 0 for all.
+        fisher_draws: labels that mc draws for each sample, at the price of as many passes.
         penalty_step: explicit, or proximal, which is stable for any lam.
     """
 
@@ -52,6 +53,7 @@ class FedCurv(FedAvg):
     reduction: Reduction = "per_sample_mean"
     fisher_batch: Count = 100
     fisher_samples: CountOrZero = 0
+    fisher_draws: Count = 1
     penalty_step: Literal["explicit", "proximal"] = "explicit"
 
     broadcast: ClassVar[tuple[str, ...]] = ("theta", "u", "v")
@@ -86,7 +88,8 @@ class FedCurv(FedAvg):
         own = {name: memory[name] * counted[:, None] for name in ("u", "v")}
         trained = group.train(server["theta"], self, server, own)
         u = fisher(group, trained.theta, self.model, kind=self.kind, reduction=self.reduction,
-                   batch_size=self.fisher_batch, max_samples=self.fisher_samples)  # fmt: skip
+                   batch_size=self.fisher_batch, max_samples=self.fisher_samples,
+                   draws=self.fisher_draws)  # fmt: skip
         average = self.average(group, server, trained)
         curvature = ("u", "v") if self.upload == "theta_I_v" else ("u",)
         sent: dict[str, Tensor | Term] | None = None if self.upload == "theta_I_v" else average | {"u": u}

@@ -46,11 +46,12 @@ class FisherAvg(FedAvg):
         fisher_update: a client's new Fisher: ema (Eq. 4), or sum (old + fresh, the code's `summation`).
         importance: in the penalty: fisher, or rwalk (Fisher and path score, each divided by its largest entry, so that
             it wants a lam of its own, far below EWC's).
-        kind: labels of the Fisher: empirical (the data's), exact (expectation over the model's) or mc (one draw).
+        kind: labels of the Fisher: empirical (the data's), exact (expectation over the model's) or mc (draws of them).
         reduction: of its squares: per_sample_mean; sum, with which a client counts by its samples where no norm says
             otherwise; or batch_mean_sq, the code's.
         fisher_batch: samples of a batch in batch_mean_sq.
         fisher_samples: of a client that its Fisher is measured on, 0 for all.
+        fisher_draws: labels that mc draws for each sample, at the price of as many passes.
         penalty_step: proximal, which is stable for any lam, or explicit.
         compat_eps: above 0, the code's average sum(g theta) / (sum(g) + eps), in which unknown coordinates become 0.
         interval: local steps of a window of RWalk.
@@ -70,6 +71,7 @@ class FisherAvg(FedAvg):
     reduction: Reduction = "per_sample_mean"
     fisher_batch: Count = 100
     fisher_samples: CountOrZero = 0
+    fisher_draws: Count = 1
     penalty_step: Literal["explicit", "proximal"] = "proximal"
     compat_eps: NonNegative = 0.0
     interval: Count = 10
@@ -109,7 +111,8 @@ class FisherAvg(FedAvg):
         trace = {"start": theta} | dict.fromkeys(("w", "score", "f"), torch.zeros_like(theta)) if rwalk else None
         trained = group.train(theta, self, {"theta": theta, "omega": omega}, {}, trace)
         fresh = fisher(group, trained.theta, self.model, kind=self.kind, reduction=self.reduction,
-                       batch_size=self.fisher_batch, max_samples=self.fisher_samples)  # fmt: skip
+                       batch_size=self.fisher_batch, max_samples=self.fisher_samples,
+                       draws=self.fisher_draws)  # fmt: skip
         old, new = (1.0, 1.0) if self.fisher_update == "sum" else (self.gamma, 1 - self.gamma)
         first = group.previous < 0
         mixed = fresh if first else old * server["fisher"] + new * fresh

@@ -16,7 +16,7 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor
 
-from fl_ddp.bounds import CountOrZero, NonNegative, UnitInterval
+from fl_ddp.bounds import Count, CountOrZero, NonNegative, UnitInterval
 from fl_ddp.engine.group import Group
 from fl_ddp.importance.fisher import fisher
 from fl_ddp.importance.sensitivity import Label
@@ -33,8 +33,9 @@ class OnlineEWC(FedAvg):
         centre: of the penalty: last, the model that the last task ended with; or each, where a task's Fisher is around
             the model that this task ended with.
         decay: of the earlier tasks' Fisher information with every task, the paper's gamma; 1 keeps it.
-        kind: labels of the Fisher: empirical (the data's), exact (expectation over the model's) or mc (one draw).
+        kind: labels of the Fisher: empirical (the data's), exact (expectation over the model's) or mc (draws of them).
         fisher_samples: of a client that its Fisher is measured on, 0 for all.
+        fisher_draws: labels that mc draws for each sample, at the price of as many passes.
         penalty_step: proximal, which is stable for any lam, or explicit.
     """
 
@@ -43,6 +44,7 @@ class OnlineEWC(FedAvg):
     decay: UnitInterval = 1.0
     kind: Label = "empirical"
     fisher_samples: CountOrZero = 0
+    fisher_draws: Count = 1
     penalty_step: Literal["explicit", "proximal"] = "proximal"
 
     broadcast: ClassVar[tuple[str, ...]] = ("theta", "anchor", "fisher")
@@ -67,7 +69,8 @@ class OnlineEWC(FedAvg):
         trained = group.train(server["theta"], self, server, memory)
         sums: dict[str, Tensor | Term] = self.average(group, server, trained)
         if group.ends_task:
-            own = fisher(group, server["theta"], self.model, kind=self.kind, max_samples=self.fisher_samples)
+            own = fisher(group, server["theta"], self.model, kind=self.kind, max_samples=self.fisher_samples,
+                         draws=self.fisher_draws)  # fmt: skip
             sums["fisher"] = Term(own, weight=sums["weight"])  # type: ignore[arg-type]
         return Upload(sums, trained.theta)
 

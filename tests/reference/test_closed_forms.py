@@ -66,7 +66,7 @@ def played(method: FedAvg, rounds: int, steps: Sequence[int] = STEPS, momentum: 
     return states
 
 
-def without_noise(batch_size: int | None) -> Tensor:
+def without_noise(batch_size: int | None, draw: int) -> Tensor:
     """Of clients that draw no labels."""
     return torch.zeros(0)
 

@@ -33,6 +33,7 @@ class FedCurv(FedAvg):
         reduction: likewise.
         fisher_batch: likewise.
         fisher_samples: likewise.
+        fisher_draws: likewise.
         penalty_step: explicit, along the penalty's gradient, or proximal.
     """
 
@@ -45,6 +46,7 @@ class FedCurv(FedAvg):
     reduction: str = "per_sample_mean"
     fisher_batch: int = 100
     fisher_samples: int = 0
+    fisher_draws: int = 1
     penalty_step: str = "explicit"
 
     def client_update(self, client: Client, server: State, memory: State, t: int) -> Update:
@@ -56,7 +58,8 @@ class FedCurv(FedAvg):
         else:
             trained = local_sgd(client, theta_t, solve=lambda x, far: (x + 2 * far * lam * v) / (1 + 2 * far * lam * u))
         theta = trained.theta
-        i_s = fisher(client, theta, FisherOptions(self.kind, self.reduction, self.fisher_batch, self.fisher_samples))
+        how = FisherOptions(self.kind, self.reduction, self.fisher_batch, self.fisher_samples, self.fisher_draws)
+        i_s = fisher(client, theta, how)
         chosen = chosen_coordinates(i_s, self.top_q)
         change = theta - theta_t
         return Update(

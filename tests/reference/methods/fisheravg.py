@@ -34,6 +34,7 @@ class FisherAvg(FedAvg):
         reduction: likewise.
         fisher_batch: likewise.
         fisher_samples: likewise.
+        fisher_draws: likewise.
         penalty_step: proximal, or explicit, along the penalty's gradient.
         compat_eps: above 0, the official code's sum(g theta) / (sum(g) + eps).
         interval: see path_integral.rwalk().
@@ -53,6 +54,7 @@ class FisherAvg(FedAvg):
     reduction: str = "per_sample_mean"
     fisher_batch: int = 100
     fisher_samples: int = 0
+    fisher_draws: int = 1
     penalty_step: str = "proximal"
     compat_eps: float = 0.0
     interval: int = 10
@@ -70,7 +72,7 @@ class FisherAvg(FedAvg):
             trained = local_sgd(client, theta_t, pull=lambda theta: held * (theta - theta_t))
         else:
             trained = local_sgd(client, theta_t, solve=lambda x, far: (x + far * held * theta_t) / (1 + far * held))
-        options = FisherOptions(self.kind, self.reduction, self.fisher_batch, self.fisher_samples)
+        options = FisherOptions(self.kind, self.reduction, self.fisher_batch, self.fisher_samples, self.fisher_draws)
         fresh = fisher(client, trained.theta, options)
         sent = {"fresh": fresh, "fisher": self.mixed(server["fisher"], fresh, t)}
         if self.importance == "rwalk":

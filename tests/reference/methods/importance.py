@@ -19,26 +19,34 @@ class FisherOptions:
     """How Fisher information is measured.
 
     Attributes:
-        kind: of the labels: empirical (the data's), exact (the expectation over the model's own) or mc (one draw).
+        kind: of the labels: empirical (the data's), exact (the expectation over the model's own) or mc (draws of them).
         reduction: per_sample_mean, F = 1/n sum_i g_i^2, the definition (Kim et al. 2020, Eq. 1); sum, F = sum_i g_i^2;
             or batch_mean_sq, F = 1/#b sum_b (1/|b| sum_{i in b} g_i)^2, as public code has it.
         fisher_batch: samples of a batch in batch_mean_sq.
         fisher_samples: the first so many in the client's order, 0 for all.
+        fisher_draws: of mc, for each sample: the mean of what each draw gives.
     """
 
     kind: str
     reduction: str
     fisher_batch: int
     fisher_samples: int
+    fisher_draws: int = 1
 
 
 def fisher(client: Client, theta: Parameters, options: FisherOptions) -> Parameters:
     """Diagonal Fisher information of a client's samples; gradients are taken at theta."""
+    draws = options.fisher_draws if options.kind == "mc" else 1
+    return summed(fisher_of_draw(client, theta, options, draw) for draw in range(draws)) / draws
+
+
+def fisher_of_draw(client: Client, theta: Parameters, options: FisherOptions, draw: int) -> Parameters:
+    """The same, where labels are drawn of one draw alone."""
     chosen = client.once[: options.fisher_samples or None]
     labelled: list[tuple[int, Labels]]
     by_batch = options.reduction == "batch_mean_sq"
     if options.kind == "mc":
-        noise = client.noise(options.fisher_batch if by_batch else None)
+        noise = client.noise(options.fisher_batch if by_batch else None, draw)
         labelled = [(i, [(drawn_label(client, theta, i, float(u)), 1.0)]) for i, u in zip(chosen, noise, strict=False)]
     elif options.kind == "exact":
         labelled = [(i, list(enumerate(probabilities(client, theta, i).tolist()))) for i in chosen]

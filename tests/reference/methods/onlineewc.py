@@ -23,6 +23,7 @@ class OnlineEWC(FedAvg):
         decay: of F when a task is over.
         kind: see importance.FisherOptions.
         fisher_samples: likewise.
+        fisher_draws: likewise.
         penalty_step: proximal, or explicit, along the penalty's gradient.
     """
 
@@ -31,6 +32,7 @@ class OnlineEWC(FedAvg):
     decay: float = 1.0
     kind: str = "empirical"
     fisher_samples: int = 0
+    fisher_draws: int = 1
     penalty_step: str = "proximal"
 
     def server_start(self, theta: Parameters, clients: int) -> State:
@@ -44,7 +46,7 @@ class OnlineEWC(FedAvg):
             trained = local_sgd(client, theta_t, pull=lambda theta: held * (theta - star))
         else:
             trained = local_sgd(client, theta_t, solve=lambda x, far: (x + far * held * star) / (1 + far * held))
-        options = FisherOptions(self.kind, "per_sample_mean", 100, self.fisher_samples)
+        options = FisherOptions(self.kind, "per_sample_mean", 100, self.fisher_samples, self.fisher_draws)
         sent = {"fisher": fisher(client, theta_t, options)} if client.ends_task else {}
         return Update(client, trained.theta, trained.loss, sent=sent)
 

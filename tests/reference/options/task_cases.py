@@ -75,6 +75,7 @@ ONLINEEWC: Mapping[str, Options] = {
     ),
     "explicit": of("OnlineEWC", {**GROUPS, **SGD}, lam=2.0, penalty_step="explicit", weights="uniform", server_lr=0.7),
     "exact": of("OnlineEWC", GROUPS, lam=20.0, kind="exact", fisher_samples=5),
+    "mc draws": of("OnlineEWC", GROUPS, lam=20.0, kind="mc", fisher_draws=2),
     "mc": of("OnlineEWC", {**GROUPS, "stream.enrolment": "increasing"}, lam=20.0, kind="mc"),
     "one task": of("OnlineEWC"),
 }  # fmt: skip

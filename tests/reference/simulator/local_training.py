@@ -126,7 +126,8 @@ class Client:
         y: their labels.
         batches: positions in its samples, for each local step of the round.
         once: positions of all its samples, in the order in which importance passes of the round take them.
-        noise: [n] uniform random numbers of such a pass; takes the samples of a batch, None where there are no batches.
+        noise: [n] uniform random numbers of such a pass; takes the samples of a batch, None where there are none, and
+            the number of the draw.
         lr: learning rate of the round.
         momentum: of its SGD.
         lr_factor: what any learning rate of its own training is multiplied by; lr has it already.
@@ -159,7 +160,7 @@ class Client:
     y: Tensor
     batches: Sequence[Sequence[int]]
     once: Sequence[int]
-    noise: Callable[[int | None], Tensor]
+    noise: Callable[[int | None, int], Tensor]
     lr: float
     momentum: float
     weight_decay: float

@@ -108,11 +108,11 @@ class Schedule:
         """All positions in a client's n samples, in the order in which importance passes of round t take them."""
         return [int(i) for i in shuffled(self._importance_key(t, client), np.array([n]), 0)[0]]
 
-    def noise(self, t: int, client: int, n: int, batch_size: int | None) -> Tensor:
-        """[n] uniform random numbers of a pass over a client's n samples, by batches or by the pass's own chunks."""
+    def noise(self, t: int, client: int, n: int, batch_size: int | None, draw: int) -> Tensor:
+        """[n] uniform random numbers of a draw for a client's n samples, by batches or by the pass's own chunks."""
         size = batch_size or self._chunk
         drawn = keys(self._importance_key(t, client), Purpose.NOISE, np.arange(-(-n // size))) >> np.uint64(33)
-        return torch.cat([uniform(torch.tensor(int(key)), 0, torch.Size([size])) for key in drawn])[:n]
+        return torch.cat([uniform(torch.tensor(int(key)), draw, torch.Size([size])) for key in drawn])[:n]
 
     def draws(self, t: int, client: int, stream: int, n: int) -> Tensor:
         """[n] uniform random numbers that a method draws for a client in round t."""
