@@ -44,8 +44,9 @@ class FisherAvg(FedAvg):
         layer_norm: norm that each tensor of a client's Fisher is divided by before it weighs.
         agg_fisher: what weighs in the average, the one mixed with the global Fisher (ema, the code's) or the fresh one.
         fisher_update: a client's new Fisher: ema (Eq. 4), or sum (old + fresh, the code's `summation`).
-        importance: in the penalty: fisher, or rwalk (Fisher and path score, each divided by its largest entry, so that
-            it wants a lam of its own, far below EWC's).
+        importance: in the penalty: fisher, or rwalk, Fisher and path score together, which wants a lam of its own.
+        scale: of the two in rwalk: largest divides each by its largest entry, so that lam is far below EWC's; none
+            takes them as they are, as Chaudhry et al. do.
         kind: labels of the Fisher: empirical (the data's), exact (expectation over the model's) or mc (draws of them).
         reduction: of its squares: per_sample_mean; sum, with which a client counts by its samples where no norm says
             otherwise; or batch_mean_sq, the code's.
@@ -67,6 +68,7 @@ class FisherAvg(FedAvg):
     agg_fisher: Literal["ema", "fresh"] = "ema"
     fisher_update: Literal["ema", "sum"] = "ema"
     importance: Literal["fisher", "rwalk"] = "fisher"
+    scale: Literal["largest", "none"] = "largest"
     kind: Label = "empirical"
     reduction: Reduction = "per_sample_mean"
     fisher_batch: Count = 100
@@ -104,10 +106,17 @@ class FisherAvg(FedAvg):
         """RWalk's windows."""
         return rwalk_window(trace, old, new, g, step, self.interval, self.alpha, self.eps)
 
+    def _omega(self, server: Tensors) -> Tensor:
+        """What the penalty weighs each coordinate by."""
+        f, score = server["fisher"], server["score"]
+        if self.importance == "fisher":
+            return f
+        return of_largest(f) + of_largest(score) if self.scale == "largest" else f + score
+
     def client_update(self, group: Group, server: Tensors, memory: Tensors) -> Upload:
         """Local training with the penalty, then the client's Fisher and its weight in the average."""
         rwalk, theta = self.importance == "rwalk", server["theta"]
-        omega = of_largest(server["fisher"]) + of_largest(server["score"]) if rwalk else server["fisher"]
+        omega = self._omega(server)
         trace = {"start": theta} | dict.fromkeys(("w", "score", "f"), torch.zeros_like(theta)) if rwalk else None
         trained = group.train(theta, self, {"theta": theta, "omega": omega}, {}, trace)
         fresh = fisher(group, trained.theta, self.model, kind=self.kind, reduction=self.reduction,

@@ -184,6 +184,7 @@ FISHERAVG: Mapping[str, Options] = {
     "summed": of("FisherAvg", lam=0.5, reduction="sum", layer_norm="none"),
     "rectified": of("FisherAvg", {"network": "Rectified", "weight_decay": 0.1}, lam=3.0),
     "rwalk": of("FisherAvg", lam=2.0, importance="rwalk", interval=2),
+    "rwalk unscaled": of("FisherAvg", lam=0.5, importance="rwalk", interval=2, scale="none"),
     "rwalk explicit": of("FisherAvg", SGD, lam=1.0, importance="rwalk", interval=2, penalty_step="explicit"),
     "rwalk windows": of("FisherAvg", IDLE, lam=2.0, importance="rwalk", interval=3, alpha=0.4),
     "rwalk fresh": of("FisherAvg", lam=2.0, importance="rwalk", agg_fisher="fresh", gamma=0.6, eps=0.1),

@@ -29,7 +29,8 @@ class FisherAvg(FedAvg):
         layer_norm: norm by which each tensor of a client's F is divided before it weighs.
         agg_fisher: whether the F that weighs is Eq. 4's (ema) or the fresh one.
         fisher_update: ema, Eq. 4, or sum, old + fresh.
-        importance: fisher, or rwalk: Fisher and path score; in the penalty each is divided by its largest entry.
+        importance: fisher, or rwalk: Fisher and path score.
+        scale: of the two in the penalty: largest, each divided by its largest entry, or none.
         kind: see importance.FisherOptions.
         reduction: likewise.
         fisher_batch: likewise.
@@ -50,6 +51,7 @@ class FisherAvg(FedAvg):
     agg_fisher: str = "ema"
     fisher_update: str = "ema"
     importance: str = "fisher"
+    scale: str = "largest"
     kind: str = "empirical"
     reduction: str = "per_sample_mean"
     fisher_batch: int = 100
@@ -81,11 +83,13 @@ class FisherAvg(FedAvg):
         return Update(client, trained.theta, trained.loss, sent=sent)
 
     def curvature(self, server: State, t: int) -> Parameters:
-        """What the penalty weighs each coordinate by in round t: lam F, or lam (F / max F + S / max S)."""
+        """What the penalty weighs each coordinate by: lam F, or lam (F / max F + S / max S), or lam (F + S)."""
         f, s = server["fisher"], server["score"]
         if t == 0:
             return f.filled(0)
-        return self.lam * (of_largest(f) + of_largest(s) if self.importance == "rwalk" else f)
+        if self.importance == "rwalk":
+            return self.lam * (of_largest(f) + of_largest(s) if self.scale == "largest" else f + s)
+        return self.lam * f
 
     def mixed(self, old: Parameters, fresh: Parameters, t: int) -> Parameters:
         """F^k <- gamma F_t + (1 - gamma) F^k, Eq. 4."""
