@@ -30,7 +30,8 @@ def simulate(config: object = None, *, callbacks: Sequence[Callable[..., object]
             which one returns True. simulate({"resume": folder}) goes on with it.
         options: over config: rounds=20, say. data may also be a Dataset, or arrays, (x, y, x_test, y_test), or torch's
             data sets, (train, test), both of which are kept as arrays in the folder of runs; model a class, or a
-            module, with a copy of which the run begins; method, partition, stream and optimizer a class or an object.
+            module, with a copy of which the run begins; partition the sample indices of each client, which are kept
+            likewise; method, partition, stream and optimizer a class or an object.
 
     Returns:
         what summary.json holds, `folder` among it; its `history` has the rows of metrics.csv, its `weights` what

@@ -20,8 +20,11 @@ from fl_ddp.config.settings import Choice, Config
 from fl_ddp.config.yaml_file import read_yaml
 from fl_ddp.errors import ConfigError
 from fl_ddp.losses.named import loss_named
-from fl_ddp.notebook.given_arrays import ACCEPTED, FOLDER, GivenArrays, InMemory, as_arrays, file_name, keep
+from fl_ddp.notebook.given_arrays import ACCEPTED, GivenArrays, InMemory, arrays_file, as_arrays
+from fl_ddp.notebook.given_division import as_division, division_file
+from fl_ddp.notebook.given_file import FOLDER, GivenFile, keep
 from fl_ddp.notebook.given_model import fingerprint, given_model
+from fl_ddp.protocol import Indices
 
 
 class Asked(NamedTuple):
@@ -37,8 +40,11 @@ class Asked(NamedTuple):
 
     @property
     def of_rank(self) -> str:
-        """What arrays and module are, which must be the same on all ranks."""
-        return f"{self.config.data.init_args.get('path')} {self.config.model.init_args.get('sha256')}"
+        """What arrays, division and module are, which must be the same on all ranks."""
+        data, partition, model = (
+            each.init_args for each in (self.config.data, self.config.partition, self.config.model)
+        )
+        return f"{data.get('path')} {partition.get('path')} {model.get('sha256')}"
 
 
 class _Given(NamedTuple):
@@ -47,6 +53,15 @@ class _Given(NamedTuple):
     content: Mapping[str, object]
     module: nn.Module | None = None
     arrays: GivenArrays | None = None
+    division: list[Indices] | None = None
+
+    @property
+    def files(self) -> Mapping[str, GivenFile]:
+        """What is kept of them, by the choice that reads it."""
+        return {
+            **({} if self.arrays is None else {"data": arrays_file(self.arrays)}),
+            **({} if self.division is None else {"partition": division_file(self.division)}),
+        }
 
 
 def asked(config: object, options: Mapping[str, object]) -> Asked:
@@ -66,31 +81,44 @@ def asked(config: object, options: Mapping[str, object]) -> Asked:
         layers.append(layer(read_yaml(Path(str(config)))))
     given = _taken_apart({**config, **options} if isinstance(config, Mapping) else options)
     layers.append(mapping_layer(given.content))
-    if given.arrays is None:
-        return Asked(from_layers(layers), given.module)
+    files = given.files
     if any("resume" in each for each in layers):
-        layers = [{key: each for key, each in one.items() if key != "data"} for one in layers]
-    return Asked(_with_arrays(from_layers(layers), given.arrays), given.module)
+        layers = [{key: each for key, each in one.items() if key not in files} for one in layers]
+    elif given.division is not None:
+        layers.insert(0, mapping_layer({"clients": len(given.division)}))
+    config = from_layers(layers)
+    if config.resume is None:
+        _look_at(given, config)
+    for kind, file in files.items():
+        config = _with_file(config, kind, file)
+    return Asked(config, given.module)
 
 
-def _with_arrays(config: Config, arrays: GivenArrays) -> Config:
-    """The configuration with the file that the arrays are kept in.
+def _look_at(given: _Given, config: Config) -> None:
+    """Refuse arrays that are no data, and a division among others than the clients, before they are kept."""
+    if given.arrays is not None:
+        options: dict[str, Any] = {key: value for key, value in config.data.init_args.items() if key != "path"}
+        InMemory(given=given.arrays, **options).load(loss_named(config.loss, config.label_smoothing).targets)
+    if given.division is not None and len(given.division) != config.clients:
+        raise ConfigError("clients", f"{config.clients}, and partition has {len(given.division)}", "as many, or none")
+
+
+def _with_file(config: Config, kind: str, file: GivenFile) -> Config:
+    """The configuration with a file that is kept with it.
 
     Raises:
-        ConfigError: they are no data, a run is to go on with other arrays than it began with, or the file cannot be
-            written.
+        ConfigError: a run is to go on with another than it began with, or it cannot be written.
     """
-    name = file_name(arrays)
+    choice: Choice = getattr(config, kind)
     if config.resume is None:
-        options: dict[str, Any] = {key: value for key, value in config.data.init_args.items() if key != "path"}
-        InMemory(given=arrays, **options).load(loss_named(config.loss, config.label_smoothing).targets)
-        path = Path(config.out).expanduser() / FOLDER / name
-        config = config.with_changes(data=replace(config.data, init_args={**config.data.init_args, "path": str(path)}))
+        path = Path(config.out).expanduser() / FOLDER / file.name
+        choice = replace(choice, init_args={**choice.init_args, "path": str(path)})
+        config = config.with_changes(**{kind: choice})
     else:
-        path = Path(str(config.data.init_args.get("path")))
-        if path.name != name:
-            raise ConfigError("data", f"are other arrays than {config.resume} began with", "the same, or none")
-    keep(arrays, path)
+        path = Path(str(choice.init_args.get("path")))
+        if path.name != file.name:
+            raise ConfigError(kind, f"is not what {config.resume} began with", "the same, or none")
+    keep(file, path)
     return config
 
 
@@ -98,11 +126,16 @@ def _taken_apart(content: Mapping[str, object]) -> _Given:
     data, model = content.get("data"), content.get("model")
     if data is not None and not isinstance(data, (str, type, Path, Choice, Mapping, Sequence, registry.base("data"))):
         raise ConfigError("data", type(data).__name__, ACCEPTED)
+    division = content.get("partition")
     arrays = as_arrays(data) if isinstance(data, Sequence) and not isinstance(data, str) else None
+    division = list(division) if isinstance(division, np.ndarray) else division
+    parts = as_division(division) if isinstance(division, Sequence) and not isinstance(division, str) else None
     spelled = {key: _spelled(key, value) if key in KINDS else _own_type(value) for key, value in content.items()}
     if arrays is not None:
         spelled["data"] = "Npz"
-    return _Given(spelled, model if isinstance(model, nn.Module) else None, arrays)
+    if parts is not None:
+        spelled["partition"] = "FromFile"
+    return _Given(spelled, model if isinstance(model, nn.Module) else None, arrays, parts)
 
 
 def _spelled(kind: str, value: object) -> object:

@@ -5,25 +5,21 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-from filelock import FileLock
 from torch import Tensor
 
 from fl_ddp.datasets.kinds import array_of
 from fl_ddp.datasets.npz import KEYS, NamedArrays
 from fl_ddp.errors import ConfigError
-from fl_ddp.host.atomic_file import replacing
 from fl_ddp.notebook.given_datasets import are_datasets, arrays_from
+from fl_ddp.notebook.given_file import GivenFile
 
 GivenArrays = Mapping[str, npt.NDArray[np.generic]]
 """Arrays by their keys in a .npz file."""
 
 ACCEPTED = "(x, y, x_test, y_test), torch's data sets (train, test), a Dataset of fl_ddp.api, or a name"
-FOLDER = "arrays"
-"""Of the folder of runs: where the arrays are kept, so that all runs of it that have them find them."""
 
 
 def as_arrays(given: Sequence[object]) -> GivenArrays:
@@ -73,26 +69,10 @@ class InMemory(NamedArrays):
         return self.given
 
 
-def file_name(arrays: GivenArrays) -> str:
-    """A name that is a function of what the arrays hold."""
+def arrays_file(arrays: GivenArrays) -> GivenFile:
+    """What Npz reads."""
     found = hashlib.sha256()
     for key, array in arrays.items():
         found.update(f"{key} {array.dtype.str} {list(array.shape)}".encode())
         found.update(array.reshape(-1).view(np.uint8).data)
-    return f"{found.hexdigest()[:16]}.npz"
-
-
-def keep(arrays: GivenArrays, path: Path) -> None:
-    """Write arrays into their file, which may be there already.
-
-    Raises:
-        ConfigError: it cannot be written.
-    """
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with FileLock(path.with_suffix(".lock")):  # several ranks may have the same arrays
-            if not path.exists():
-                with replacing(path) as file:
-                    np.savez(file, allow_pickle=False, **arrays)
-    except OSError as error:
-        raise ConfigError(path, f"cannot be written ({error.strerror or error})") from None
+    return GivenFile(f"{found.hexdigest()[:16]}.npz", lambda file: np.savez(file, allow_pickle=False, **arrays))

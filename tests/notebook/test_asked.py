@@ -25,5 +25,5 @@ def test_a_run_goes_on_with_its_own_arrays_alone(tmp_path: Path) -> None:
     (tmp_path / "run" / "config.yaml").write_text(to_yaml(begun))
     on = {"resume": str(tmp_path / "run")}
     assert asked(on, {"data": (X, Y, X, Y)}).config.data == begun.data
-    with pytest.raises(ConfigError, match=r"data: are other arrays than .*run began with; accepted: the same, or none"):
+    with pytest.raises(ConfigError, match=r"data: is not what .*run began with; accepted: the same, or none"):
         asked(on, {"data": (X + 1, Y, X, Y)})

@@ -1,0 +1,51 @@
+"""A division of samples that a notebook has, as the JSON file that the partition FromFile reads."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+
+import numpy as np
+from torch import Tensor
+
+from fl_ddp.errors import ConfigError
+from fl_ddp.notebook.given_file import GivenFile
+from fl_ddp.partitions.partition import overlapping
+from fl_ddp.protocol import Indices
+
+_ACCEPTED = "whole numbers from 0 up, each once"
+
+
+def as_division(given: Sequence[object]) -> list[Indices]:
+    """The sample indices of each client, ascending; several clients may have the same ones.
+
+    Args:
+        given: of each client an array of numpy's, a tensor, or what numpy makes an array of.
+
+    Raises:
+        ConfigError: there are no clients, or a client's are not whole numbers from 0 up, each once.
+    """
+    if not len(given):
+        raise ConfigError("partition", "has no clients", "sample indices of each client")
+    return [_of_client(client, each) for client, each in enumerate(given)]
+
+
+def _of_client(client: int, given: object) -> Indices:
+    try:
+        array = given.cpu().numpy() if isinstance(given, Tensor) else np.asarray(given)
+    except (TypeError, ValueError):
+        array = np.array(None)
+    if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
+        raise ConfigError("partition", f"client {client} has {type(given).__name__} {given!r:.60}", _ACCEPTED)
+    indices, times = np.unique(array.astype(np.int64), return_counts=True)
+    if (wrong := indices[(indices < 0) | (times > 1)]).size:
+        raise ConfigError("partition", f"client {client} has {wrong[0]}{' twice' * bool(wrong[0] >= 0)}", _ACCEPTED)
+    return indices
+
+
+def division_file(division: Sequence[Indices]) -> GivenFile:
+    """What FromFile reads."""
+    parts = [part.tolist() for part in division]
+    content = json.dumps({"overlap": overlapping(division), "clients": parts}).encode()
+    return GivenFile(f"{hashlib.sha256(content).hexdigest()[:16]}.json", lambda file: file.write(content))
