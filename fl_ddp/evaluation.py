@@ -111,7 +111,10 @@ class Evaluation:
 
         Gives what waits for the scores: a GPU may be given more to do before.
         """
-        model, tests = self._federation.model, self._world.tests
+        model, worlds, tests = self._federation.model, self._federation.worlds, self._world.tests
+        # those of tasks to come are made, which may fail on one rank
+        more = of_all_tasks and len(tests) < worlds.num_tests
+        tested = self._ranks.together(worlds.all_tests) if more else tests
 
         def score(test: TaskTest) -> Callable[[], Scores]:
             def predict(x: Tensor) -> Tensor:
@@ -121,7 +124,7 @@ class Evaluation:
                 return self._by_its_outputs(self._by_output, predict, test.samples)
             return evaluate(predict, test.samples, model.num_classes, self._passes, self._ranks)
 
-        coming = [score(test) for test in (self._federation.worlds.all_tests() if of_all_tasks else tests)]
+        coming = [score(test) for test in tested]
 
         def of_all() -> Scores:
             each = [scores() for scores in coming]

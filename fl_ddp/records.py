@@ -58,6 +58,7 @@ class Records:
         done: what summary.json holds, if nothing is left to do.
         saved: number of finished rounds that the newest checkpoint is after; -1 if there is none.
         scores: of the newest evaluation.
+        scored: the round of that; -1 if there was none.
         stopped: why the run ends before its last round, once it does.
         may_end_early: whether that, or what callbacks see, depends on each round.
     """
@@ -80,6 +81,7 @@ class Records:
         self._config, self._ranks, self._federation = config, ranks, federation
         self.saved = self._begun = -1
         self.scores: Scores | None = None
+        self.scored = -1
         self.stopped: str | None = None
         self._callbacks = callbacks
         watched = ranks.share("yes" if callbacks else "")  # rank 0 alone may have been given callbacks
@@ -144,7 +146,8 @@ class Records:
             theta: [P] of the server after it.
         """
         self.write()
-        self.scores = scores or self.scores
+        if scores:
+            self.scores, self.scored = scores, record.round
         if self._files:
             of_tasks = scores.of_tasks if scores else ()
             self._unwritten = partial(self._write, self._files, record, clients, of_tasks, theta)
@@ -168,6 +171,12 @@ class Records:
             self._callbacks, record, partial(self._federation.model.state_dict, theta)
         )
         files.commits.hear()
+
+    def again(self, finished: int, scores: Scores) -> None:
+        """Take in how the last round's model does, where no round is left in whose record it could be."""
+        self.scores, self.scored = scores, finished
+        if self._files:
+            self._files.again(finished, scores)
 
     def ends_early(self) -> bool:
         """Whether the run ends before its last round; rank 0 decides for all."""

@@ -47,6 +47,7 @@ from fl_ddp.tasks.figure import task_figure
 from fl_ddp.tasks.kept_files import KeptFiles
 from fl_ddp.tasks.recorded import recorded, refuse_others
 from fl_ddp.tasks.table import TaskTable
+from fl_ddp.tasks.turnout import rounds_in_words
 
 
 class _Told(logging.Handler):
@@ -204,6 +205,13 @@ class RunFiles:
         self._progress.update(record)
         if failures:
             raise failures[0]
+
+    def again(self, finished: int, scores: Scores) -> None:
+        """Take in how the last round's model does, for the summary, unless its row in metrics.csv has it."""
+        if (newest := self.tracker.history.evaluated) is None or newest.round != finished:
+            self.tracker.history.evaluate(scores.told(Record(finished, 0, 0, 0, 0.0)))
+            if self._tasks and scores.of_tasks:
+                self._add_tasks(self._tasks, finished, scores.of_tasks)
 
     def _task(self, finished: int) -> int:
         """The task of the last of so many rounds, from 1; 0 before the first."""
@@ -374,7 +382,7 @@ class RunFiles:
             last = stream.task(config.rounds - 1) + 1
             self.tell(f"warning: {config.rounds} rounds end in task {last} of {stream.num_tasks}; give more --rounds")
         if deserted := self._federation.turnout.deserted(config.rounds):
-            self.tell(f"warning: nobody is available in {_in_words(deserted)}: nothing is trained then")
+            self.tell(f"warning: nobody is available in {rounds_in_words(deserted)}: nothing is trained then")
         idle: dict[int, int] = {}
         for task in range(stream.task(max(config.rounds - 1, 0)) + 1):
             if number := num_idle(config, self._federation.worlds.clients_in(task), self._federation.pace.work):
@@ -390,11 +398,3 @@ class RunFiles:
             f"warning: {who} have no full batch of {self._config.batch_size} and {what}; without --drop_last, or with "
             "a smaller --batch_size, they do"
         )
-
-
-def _in_words(rounds: Sequence[int]) -> str:
-    """Such as round 3, or rounds 3 to 5 and 2 more."""
-    first = rounds[0]
-    last = next(r for r, after in zip(rounds, [*rounds[1:], 0], strict=True) if after != r + 1)
-    more = len(rounds) - (last - first + 1)
-    return (f"round {first}" if first == last else f"rounds {first} to {last}") + (f" and {more} more" if more else "")

@@ -17,7 +17,6 @@ from fl_ddp.clients.own_samples import batch_statistics
 from fl_ddp.config.settings import Config
 from fl_ddp.course.tests_due import tests_due
 from fl_ddp.engine.group import Carried, Group
-from fl_ddp.engine.looped import loops_on
 from fl_ddp.engine.seeds import Purpose, noise_key
 from fl_ddp.engine.transfer import Readings, upload_all
 from fl_ddp.evaluation import Evaluation, Personal, Received, Scores
@@ -36,7 +35,7 @@ from fl_ddp.records import Records
 from fl_ddp.results.forgetting_table import with_degrees
 from fl_ddp.results.metrics import Record
 from fl_ddp.run_files import OfClients
-from fl_ddp.tasks.lineup import Lineup, put_up
+from fl_ddp.tasks.lineup import Lineup
 
 Result = TypeVar("Result")
 
@@ -68,21 +67,20 @@ class Simulation:
         own = len(range(ranks.index, config.clients, ranks.size))
         self._coming: Tensors | None = None
         self._memory = ClientMemory(memory, ranks.device, start.memory if start else None, own)
-        self._lineup = self._lined_up()
+        self._lineup = ranks.together(self._lined_up)
         self._exchange = Exchange(config, ranks, stop, self._hooks, self._watch, records.lanes)
         self._evaluation = Evaluation(federation, self._lineup.world, ranks, self._hooks)
 
     def _lined_up(self) -> Lineup:
-        config, ranks, federation, lanes = self._config, self._ranks, self._federation, self._records.lanes
-        worlds, loops = federation.worlds, loops_on(ranks.device, compile=config.compile)
-        places = partial(put_up, config, worlds.largest_client, federation.model, self._stop.check, loops)
-        parts = worlds, federation.turnout, federation.pace, partial(federation.plan, config)
-        first, at_home = max(self.finished - 1, 0), bool(self._memory.initial)
-        return Lineup(config, ranks, *parts, places, lanes, first, at_home=at_home)
+        config, federation, lanes = self._config, self._federation, self._records.lanes
+        parts = federation.worlds, federation.turnout, federation.pace, partial(federation.plan, config)
+        places, first = (federation.model, self._stop.check), max(self.finished - 1, 0)
+        return Lineup(config, self._ranks, *parts, *places, lanes, first, at_home=bool(self._memory.initial))
 
     def _enter(self, index: int) -> None:
-        """Take the samples and the clients of a round."""
-        self._lineup.enter(index)
+        """Take the samples and the clients of a round; those of another task are made, which may fail on one rank."""
+        enter = partial(self._lineup.enter, index)
+        enter() if self._federation.stream.task(index) == self._lineup.world.task else self._ranks.together(enter)
         self._evaluation = Evaluation(self._federation, self._lineup.world, self._ranks, self._hooks)
 
     def rounds(self) -> Iterator[int]:
@@ -185,15 +183,16 @@ class Simulation:
 
     def _look_again(self) -> None:
         """Evaluate a model that no round is left for: the initial one, or that of a run without its results."""
+        scores = self._evaluated(self.finished, self.server)
         if self._config.rounds == 0:
-            self._record(Record(0, 0, 0, 0, 0.0), self._evaluated(0, self.server), OfClients())
-        else:
-            self._records.scores = self._evaluated(self.finished, self.server)
+            self._record(Record(0, 0, 0, 0, 0.0), scores, OfClients())
+        elif scores:
+            self._records.again(self.finished, scores)
 
     def _end_early(self) -> None:
         """Save the last finished round, and evaluate it if the newest evaluation is of another."""
         self.save()
-        if self._records.scores is None or not self._due(self.finished - 1)[0]:
+        if self._records.scored != self.finished:
             self._look_again()
 
     def _measured(self, index: int) -> Tensors:

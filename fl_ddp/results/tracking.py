@@ -91,6 +91,10 @@ class History:
         if record.round > 0:
             self._trained_rounds += 1
             self._padded_sum += record.padded_lanes
+        return self.evaluate(record)
+
+    def evaluate(self, record: Record) -> Standing:
+        """Take in what a record has of the test sets, and nothing else; likewise."""
         if record.loss is not None or record.personalised_accuracy is not None:
             self.evaluations.append(record)
         if record.accuracy is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -11,7 +12,7 @@ import torch
 from fl_ddp.config.settings import Config
 from fl_ddp.engine.graphed import recordings_on
 from fl_ddp.engine.group import Group, Workplace
-from fl_ddp.engine.looped import Loops
+from fl_ddp.engine.looped import Loops, loops_on
 from fl_ddp.engine.plan import Plan
 from fl_ddp.engine.transfer import upload
 from fl_ddp.network.flat_model import FlatModel
@@ -50,7 +51,8 @@ class Lineup:
         turnout: Turnout,
         pace: Pace,
         plan: Callable[[int], Plan],
-        places: Callable[[World], Workplace],
+        model: FlatModel,
+        check: Callable[[], None],
         lanes: int,
         first: int,
         *,
@@ -65,16 +67,19 @@ class Lineup:
             turnout: who takes part.
             pace: what is of each client in its plan.
             plan: of a round, from 0.
-            places: makes the workplace of a world.
+            model: that is trained, on its device.
+            check: is called between steps; it raises if the run is asked to stop.
             lanes: clients side by side.
             first: the round whose world comes first, from 0.
             at_home: whether clients train where their memory is, and are not dealt evenly.
         """
         self._config, self._ranks, self._worlds, self._turnout, self._pace = config, ranks, worlds, turnout, pace
-        self.plan, self._places, self._lanes, self._at_home = plan, places, lanes, at_home
+        self.plan, self._lanes, self._at_home = plan, lanes, at_home
+        loops = loops_on(ranks.device, compile=config.compile)
+        self._places = partial(put_up, config, worlds.largest_client, model, check, loops)
         self._ahead: Ahead | None = None
         self.world = worlds.at(first)
-        self.workplace = places(self.world)
+        self.workplace = self._places(self.world)
 
     def enter(self, index: int) -> None:
         """Take the samples and the clients of a round."""

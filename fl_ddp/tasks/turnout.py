@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -112,3 +113,11 @@ class Turnout:
         if not number:
             return ids[:0]
         return ids[np.argsort(keys(self._config.seed, index, Purpose.STRAGGLER, ids))[:number]]
+
+
+def rounds_in_words(rounds: Sequence[int]) -> str:
+    """Such as round 3, or rounds 3 to 5 and 2 more."""
+    first = rounds[0]
+    last = next(r for r, after in zip(rounds, [*rounds[1:], 0], strict=True) if after != r + 1)
+    more = len(rounds) - (last - first + 1)
+    return (f"round {first}" if first == last else f"rounds {first} to {last}") + (f" and {more} more" if more else "")

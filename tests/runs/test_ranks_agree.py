@@ -106,3 +106,46 @@ def test_samples_that_differ_between_ranks_are_refused(tmp_path: Path, option: s
         f"fl_ddp: error: {words} on another rank; accepted: the same on each, by generators with seeds"
     ]
     assert not (tmp_path / "run").exists()
+
+
+LATE = """
+import os
+from dataclasses import dataclass
+
+from fl_ddp.streams.permuted import Permuted
+
+
+@dataclass(frozen=True, kw_only=True)
+class Late(Permuted):
+    \"\"\"Cannot make so many inputs of its second task on one rank.\"\"\"
+
+    fails: int = 1
+    samples: int = 0
+
+    def inputs(self, task, x, rng):
+        if task == 1 and len(x) == self.samples and os.environ.get("RANK") == str(self.fails):
+            raise OSError("no such file on this node")
+        return super().inputs(task, x, rng)
+"""
+
+
+@pytest.mark.parametrize(
+    ("fails", "samples", "kept"),
+    [
+        (1, 1437, ["round_000002"]),
+        pytest.param(0, 1437, ["round_000002"], marks=pytest.mark.slow),
+        pytest.param(1, 360, [], marks=pytest.mark.slow),
+    ],
+)
+def test_a_task_that_one_rank_cannot_make_is_told_and_nothing_is_lost(
+    tmp_path: Path, fails: int, samples: int, kept: list[str]
+) -> None:
+    """Its training samples when it begins, its test samples before the first round."""
+    file = tmp_path / "late.py"
+    file.write_text(LATE)
+    stream = {"stream": f"{file}:Late", "stream.tasks": 2, "stream.task_rounds": 2}
+    settings = {**SMALL, **stream, "stream.fails": fails, "stream.samples": samples, "rounds": 4}
+    ended = failed({**settings, "checkpoint_every": 9, "out": tmp_path}, 2, tmp_path)
+    assert len(ended.ours) == 1 and "OSError: no such file on this node" in ended.ours[0]
+    assert (tmp_path / "run" / "failure.txt").is_file()
+    assert checkpoints(tmp_path / "run") == kept
