@@ -25,6 +25,7 @@ from fl_ddp.errors import ConfigError
 from fl_ddp.guards.hooks import misspelt, refuse_unusable, uncalled
 from fl_ddp.guards.room import lanes_with_room, memory_of, need
 from fl_ddp.host.arithmetic import require_precision
+from fl_ddp.host.stopwatch import PHASES
 from fl_ddp.losses.criterion import ByOutput, Criterion
 from fl_ddp.losses.named import loss_named
 from fl_ddp.methods.fedavg import FedAvg
@@ -36,6 +37,7 @@ from fl_ddp.protocol import Indices, Origin, Owners, Tensors
 from fl_ddp.ranks.cohort import auto_lanes
 from fl_ddp.ranks.collectives import Ranks
 from fl_ddp.ranks.memory import room_on
+from fl_ddp.results.metrics import Columns
 from fl_ddp.streams.static import Static
 from fl_ddp.streams.stream import Stream
 from fl_ddp.tasks.of_stream import classes_in, refuse_other_tasks
@@ -100,6 +102,22 @@ class Federation:
     def told_apart(self) -> tuple[str, ...]:
         """Names of the classes whose accuracies are told one by one; none where there are no accuracies."""
         return self.classes if self.model.criterion.score == "accuracy" else ()
+
+    def columns(self, config: Config) -> Columns:
+        """Of a run's metrics.csv."""
+        told, loss, tests = self.told_apart, self.model.criterion, self.worlds.num_tests
+        renewed = self.worlds.renewed(config.rounds, len(told) if told != self.classes else None)
+        return Columns(
+            told,
+            PHASES,
+            everybody=config.personalise == "all",
+            degree=config.forgetting_every > 0,
+            tasks=tests,
+            score=loss.score,
+            measures=loss.measures,
+            renewed=renewed,
+            knows=bool(config.init),
+        )
 
     def plan(self, config: Config, index: int) -> Plan:
         """The clients' local training in a round, from 0."""

@@ -248,6 +248,8 @@ class Records:
         """
         self.write()
         files = self._files
+        if files and finished and not files.tracker.history.anybody:
+            self.tell("warning: nobody has trained in any round")
         stopped, scores = self.stopped, self.scores
         return self._ranks.together(lambda: files.finish(finished, theta, scores, seconds, stopped) if files else {})
 

@@ -140,7 +140,8 @@ def _refuse_unlike(federation: Federation, ranks: Ranks) -> None:
 
     def digests() -> tuple[int, int]:
         """Of the samples, and of what is made of them: whole numbers below 2^48."""
-        told = "|".join((federation.worlds.sha256, *federation.classes)).encode()
+        there = federation.turnout.availability
+        told = "|".join((federation.worlds.sha256, there.text if there else "", *federation.classes)).encode()
         pieces = checksum(federation.worlds.samples).tolist()
         of_samples = sum(piece << 16 * i for i, piece in enumerate(pieces[:3]))
         return of_samples, int.from_bytes(hashlib.sha256(told).digest()[:6], "little")

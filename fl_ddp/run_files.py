@@ -37,7 +37,7 @@ from fl_ddp.results.appended_csv import AppendedCsv
 from fl_ddp.results.client_table import ClientScores, ClientTable, spread
 from fl_ddp.results.figures import confusion_figure, forgetting_figure, partition_figure
 from fl_ddp.results.forgetting_table import ClassChange, ForgettingTable
-from fl_ddp.results.metrics import Columns, Record, perplexity
+from fl_ddp.results.metrics import Record, perplexity
 from fl_ddp.results.provenance import numerics, provenance
 from fl_ddp.results.run_folder import FAILURE, MODEL
 from fl_ddp.results.summary import Summary, rounds_to_target, write_summary
@@ -101,7 +101,8 @@ class RunFiles:
         self._path, self._config, self._federation = path, config, federation
         self.commits, self.newest = Background("the checkpoint"), -1 if finished is None else finished
         self._numerics = numerics(config, federation.lanes, ranks)
-        self._recorded, self._fixed, self._code = recorded(federation.worlds), fixed(config), users_code(config)
+        self._recorded = recorded(federation.worlds, federation.model.init() if config.init else None)
+        self._fixed, self._code = fixed(config), users_code(config)
         kept = KeptFiles(config, federation.worlds, federation.turnout, federation.pace)
         known: Mapping[str, Mapping[str, object]] = {}
         saved = SavedPartition(
@@ -125,15 +126,10 @@ class RunFiles:
         if config.init and not (path / KEPT).is_file():
             self._write_model(KEPT, federation.model.init())
         kept.write(path)
-        tests, told = federation.worlds.num_tests, federation.told_apart
-        loss, everybody = federation.model.criterion, config.personalise == "all"
-        renewed = federation.worlds.renewed(config.rounds, len(told) if told != federation.classes else None)
-        columns = Columns(
-            told, PHASES, everybody, config.forgetting_every > 0, tests, loss.score, loss.measures, renewed
-        )
+        tests, loss = federation.worlds.num_tests, federation.model.criterion
         # a checkpoint without its metrics is broken, and must not have metrics.csv begin anew; clients.csv is younger
         metrics = known["metrics"] if finished is not None else None
-        self.tracker = Tracker(path, columns, flat(config), metrics)
+        self.tracker = Tracker(path, federation.columns(config), flat(config), metrics)
         self._cohorts = CohortTable(path / "cohorts.csv", known.get("cohorts"))
         self._clients = (
             ClientTable(path / "clients.csv", known.get("clients"), loss.score) if config.local_test else None
@@ -394,7 +390,5 @@ class RunFiles:
             self._tell_who_idles(f"of the {config.clients} clients {each}", "do not train in it")
 
     def _tell_who_idles(self, who: str, what: str) -> None:
-        self.tell(
-            f"warning: {who} have no full batch of {self._config.batch_size} and {what}; without --drop_last, or with "
-            "a smaller --batch_size, they do"
-        )
+        so_do = "without --drop_last, or with a smaller --batch_size, they do"
+        self.tell(f"warning: {who} have no full batch of {self._config.batch_size} and {what}; {so_do}")

@@ -88,7 +88,7 @@ class Simulation:
         config = self._config
         if self.finished >= config.rounds:
             self._look_again()
-        elif not self.finished and self._federation.worlds.num_tests > 1:
+        elif not self.finished and (config.init or self._federation.worlds.num_tests > 1):
             self._record(Record(0, 0, 0, 0, 0.0), self._evaluated(0, self.server), OfClients())
         for index in range(self.finished, config.rounds):
             if self._records.ends_early():

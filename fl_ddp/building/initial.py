@@ -11,7 +11,8 @@ from torch import Tensor, nn
 
 from fl_ddp.config.settings import Config
 from fl_ddp.errors import ConfigError, first_line
-from fl_ddp.results.run_folder import MODEL
+from fl_ddp.results.run_folder import MODEL, last_round
+from fl_ddp.results.summary import read_summary
 
 KEPT = "initial.safetensors"
 """What a run keeps of the weights of --init: whatever becomes of their file, it goes on as it began."""
@@ -42,19 +43,26 @@ def begin_with(network: nn.Module, config: Config) -> None:
         if (given := found.get(name)) is None or given.shape != tensor.shape:
             there = "nothing" if given is None else str(list(given.shape))
             raise _other(config, f"has {there} for {name}, where the model has {list(tensor.shape)}")
+        if given.is_complex() or (tensor.is_floating_point() and not given.is_floating_point()):
+            raise _other(config, f"has {given.dtype} for {name}, where the model has {tensor.dtype}")
     if more := [name for name in found if name not in own]:
         raise _other(config, f"has {more[0]}, which the model has not")
     for name, tensor in found.items():
-        if not tensor.isfinite().all():
+        if not tensor.to(own[name].dtype).isfinite().all():
             raise _other(config, f"has numbers in {name} that are not finite")
     network.load_state_dict(found)
 
 
 def _read(path: Path) -> dict[str, Tensor]:
     file = path / MODEL if path.is_dir() else path
+    accepted = "a .safetensors file, or the folder of a run that is over"
     if not file.is_file():
         lacks = f"has no {MODEL}, which a run leaves when it is over" if path.is_dir() else "is no file"
-        raise ConfigError("--init", f"{path} {lacks}", "a .safetensors file, or the folder of a run that is over")
+        raise ConfigError("--init", f"{path} {lacks}", accepted)
+    summary = path / "summary.json"
+    rounds = read_summary(summary).get("rounds") if summary.is_file() else None
+    if isinstance(rounds, int) and rounds < last_round(path):
+        raise ConfigError("--init", f"{path} has gone on since it left its {MODEL}", accepted)
     try:
         return load_file(file)
     except SafetensorError as error:

@@ -16,7 +16,10 @@ from typing import Annotated, Literal, Union, get_args, get_origin
 from jsonargparse import ArgumentError, ArgumentParser
 
 from fl_ddp.config.clear_numbers import ACCEPTED, unclear
-from fl_ddp.errors import ConfigError, is_users
+from fl_ddp.errors import ConfigError, is_users, one_line
+
+_SHOWN = 200
+"""Characters of a value that a message shows at most."""
 
 
 @dataclass(frozen=True)
@@ -107,7 +110,9 @@ class Options:
             if str(shown).lower().lstrip("+-") in ("nan", "inf", "infinity"):
                 raise ConfigError(given.where, f"{shown} is not a finite number") from error
             what = "is unknown" if get_origin(hint) is Literal else "has the wrong type"
-            raise ConfigError(given.where, f"{shown} {what}", accepted) from error
+            told = one_line(shown)
+            told = told if len(told) <= _SHOWN else f"{told[:_SHOWN]}..."
+            raise ConfigError(given.where, f"{told} {what}", accepted) from error
         if not finite(value):
             raise ConfigError(given.where, f"{given.value} is not a finite number")
         return value

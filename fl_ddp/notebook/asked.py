@@ -10,7 +10,7 @@ from types import FunctionType
 from typing import Any, NamedTuple
 
 import numpy as np
-from torch import nn
+from torch import Tensor, nn
 
 from fl_ddp.config import registry
 from fl_ddp.config.command_line import from_layers, mapping_layer
@@ -160,10 +160,12 @@ def _spelled(kind: str, value: object) -> object:
 
 
 def _own_type(value: object) -> object:
-    """A number of numpy's as Python's, and a path as a text, which YAML can hold."""
+    """Numbers and arrays of numpy's and torch's as Python's, and a path as a text, which YAML can hold."""
     if isinstance(value, Path):
         return str(value)
-    return value.item() if isinstance(value, np.generic) else value
+    if isinstance(value, list | tuple):
+        return type(value)(map(_own_type, value))
+    return value.tolist() if isinstance(value, np.generic | np.ndarray | Tensor) else value
 
 
 def _path(kind: str, owner: type | FunctionType) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fl_ddp.errors import ConfigError
-from fl_ddp.notebook.tables import as_frame, last_round, rows_of
+from fl_ddp.notebook.tables import as_frame, rows_of
 from fl_ddp.results.summary import read_summary
 
 if TYPE_CHECKING:
@@ -170,6 +170,8 @@ class Result(dict[str, Any]):
     @property
     def _newest_summary(self) -> dict[str, Any]:
         """What summary.json holds; nothing where the run has gone on since."""
+        from fl_ddp.results.run_folder import last_round
+
         file = self._file("summary.json")
         content: dict[str, Any] = read_summary(file) if file else {}
         return content if self._place and content.get("rounds", 0) >= last_round(self._place) else {}

@@ -26,14 +26,6 @@ def as_frame(rows: list[dict[str, Cell]]) -> object:
     return DataFrame(rows).apply(lambda column: column if column.name == _WORDS else to_numeric(column))
 
 
-def last_round(folder: Path) -> int:
-    """The last round that a run's metrics.csv has whole; 0 if none."""
-    file = folder / "metrics.csv"
-    lines = file.read_text(encoding="utf-8").splitlines(keepends=True)[1:] if file.is_file() else []
-    whole = [line for line in lines if line.endswith("\n")]
-    return int(whole[-1].partition(",")[0]) if whole else 0
-
-
 def _cell(name: str, text: str) -> Cell:
     if not text or name == _WORDS:
         return text or None

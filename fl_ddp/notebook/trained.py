@@ -27,12 +27,11 @@ from fl_ddp.engine.seeds import Purpose, torch_seed
 from fl_ddp.errors import ConfigError, one_line
 from fl_ddp.federation import Federation, build_federation
 from fl_ddp.notebook.given_model import fingerprint, given_model
-from fl_ddp.notebook.tables import last_round
 from fl_ddp.partitions.saved import SavedPartition, refuse_other_division
 from fl_ddp.protocol import Tensors, form_of
 from fl_ddp.ranks.collectives import Ranks
 from fl_ddp.results import checkpoint
-from fl_ddp.results.run_folder import MODEL
+from fl_ddp.results.run_folder import MODEL, last_round
 from fl_ddp.tasks.recorded import recorded, refuse_others
 
 OwnSamples = tuple[Tensor, Tensor, Tensor, Tensor]
@@ -224,7 +223,8 @@ class Trained:
         if self._given is None:
             accepted = "fl_ddp.load(folder, model=...) with one of its kind"
             raise ConfigError("model", f"was a {known['kind']} of a notebook, which alone has it", accepted)
-        raise ConfigError("model", f"is given, and the run's own is {self._config.model.name}", "none")
+        what = f"is given, and the run's own is {self._config.model.name}"
+        raise ConfigError("model", what, "none, as the weights are read without it")
 
     def _as_left(self, given: nn.Module) -> nn.Module:
         module, file, kind = deepcopy(given), self._folder / MODEL, self._config.model.init_args["kind"]

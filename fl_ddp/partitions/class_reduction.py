@@ -61,6 +61,11 @@ class ClassReduction:
             if not len(self._left[-1][client]):
                 raise ConfigError(WHERE, f"leaves client {client} no samples")
 
+    @property
+    def text(self) -> str:
+        """All reductions, in one order."""
+        return ";".join(",".join(map(str, each)) for each in sorted(self._reductions))
+
     def of_round(self, index: int) -> list[Indices]:
         """Each client's training samples in a round, from 0, in their order."""
         stage = sum(first <= index + 1 for first in self._stages)

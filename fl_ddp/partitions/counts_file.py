@@ -12,7 +12,7 @@ from fl_ddp.errors import ConfigError, one_line
 def read_rows(path: Path, refused: Callable[[str], ConfigError]) -> tuple[list[str], list[list[str]]]:
     """The head and the rows of a CSV file, empty ones left out; what is refused, an error says with these words."""
     try:
-        with path.open(newline="", encoding="utf-8") as file:
+        with path.open(newline="", encoding="utf-8-sig") as file:
             head, *rows = [row for row in csv.reader(file) if row]
     except (OSError, ValueError, csv.Error) as error:
         raise refused(f"cannot be read as a table ({one_line(error)})") from None

@@ -85,7 +85,7 @@ def read_partition(path: Path) -> SavedPartition:
             "overlap": true in the file; with it, twice in one client, or for training here and for testing there).
     """
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(path.read_text(encoding="utf-8-sig"))
     except (OSError, ValueError, RecursionError) as error:
         reason = one_line(error)
         raise ConfigError(path, f"cannot be read as JSON ({reason})", FORM) from None

@@ -33,7 +33,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 
 from fl_ddp.errors import ConfigError, RunError
-from fl_ddp.host.atomic_file import sync_file, sync_folder, write_synced, writing
+from fl_ddp.host.atomic_file import replacing, sync_file, sync_folder, write_synced, writing
 from fl_ddp.protocol import Tensors
 
 FORMAT = 1
@@ -318,7 +318,8 @@ def _point(pointer: Path, folder: Path | None) -> None:
     if folder is None:
         pointer.unlink(missing_ok=True)
     elif not pointer.exists() or pointer.read_text() != f"{folder.name}\n":
-        pointer.write_text(f"{folder.name}\n")
+        with replacing(pointer) as file:
+            file.write(f"{folder.name}\n".encode())
 
 
 def _round(folder: Path) -> int:

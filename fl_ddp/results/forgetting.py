@@ -15,8 +15,8 @@ def forgetting(best: Sequence[float], accuracy: Sequence[float]) -> tuple[float,
     nothing: 0.
 
     Args:
-        best: [C] highest accuracy of each class in any evaluated round from 1 to t, of those in which it had the test
-            samples that it has in t; nan for one without.
+        best: [C] highest accuracy of each class in any evaluated round from 1 to t, from 0 where the initial model was
+            trained before, of those in which it had the test samples that it has in t; nan for one without.
         accuracy: [C] in round t.
     """
     return tuple(highest - now for highest, now in zip(best, accuracy, strict=True))

@@ -100,6 +100,7 @@ class Columns:
         score: what clients are measured by on their own test samples; where it is accuracy, so is the global model.
         measures: what else the loss tells of the test set.
         renewed: classes that have other test samples than before from a round on, by the round.
+        knows: whether the model of round 0 was trained before, so that what it knows can be forgotten.
     """
 
     classes: tuple[str, ...]
@@ -110,6 +111,7 @@ class Columns:
     score: str = "accuracy"
     measures: tuple[str, ...] = ()
     renewed: Mapping[int, Iterable[int]] = field(default_factory=dict)
+    knows: bool = False
 
     @cached_property
     def names(self) -> tuple[str, ...]:

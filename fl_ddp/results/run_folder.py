@@ -35,6 +35,14 @@ def default_name(config: Config, now: datetime) -> str:
     return f"{config.data.name.lower()}-{config.method.name}-seed{config.seed}-{now:%Y%m%d-%H%M%S}"
 
 
+def last_round(folder: Path) -> int:
+    """The last round that a run's metrics.csv has whole; 0 if none."""
+    file = folder / "metrics.csv"
+    lines = file.read_text(encoding="utf-8").splitlines(keepends=True)[1:] if file.is_file() else []
+    whole = [line for line in lines if line.endswith("\n")]
+    return int(whole[-1].partition(",")[0]) if whole else 0
+
+
 def new_folders(config: Config, now: datetime) -> Iterator[Path]:
     """Folders that a new run may have, the best first: that of --name alone, or of a default name and numbers after it.
 

@@ -44,14 +44,15 @@ class History:
         since: the first of these rounds with the test samples that there are now; those before it compare with none.
         evaluations: records of evaluations, of the global or of the clients' own models.
         standing: of that record.
+        anybody: whether a client has trained so far.
         traffic_up_bytes: sent by all clients so far.
         traffic_down_bytes: received by all clients so far.
         seconds: by phase, so far.
     """
 
-    def __init__(self, renewed: Mapping[int, Iterable[int]] | None = None) -> None:
-        """Begin; classes have other test samples from some rounds on, see Columns.renewed."""
-        self._renewed = renewed or {}
+    def __init__(self, renewed: Mapping[int, Iterable[int]] | None = None, *, knows: bool = False) -> None:
+        """Begin; see Columns for both."""
+        self._renewed, self._knows = renewed or {}, knows
         self.rounds: list[int] = []
         self.accuracies: list[float] = []
         self.running_means: list[float] = []
@@ -61,6 +62,7 @@ class History:
         self.seconds: dict[str, float] = {}
         self._accuracy_sum = self._padded_sum = 0.0
         self.since = 0
+        self.anybody = False
         self._best_of_class: tuple[float, ...] = ()
         self._trained_rounds = 0
 
@@ -84,6 +86,7 @@ class History:
 
     def add(self, record: Record) -> Standing:
         """Take in the next record; an empty standing, if it was not evaluated."""
+        self.anybody = self.anybody or record.cohort > 0
         self.traffic_up_bytes += record.traffic_up_bytes
         self.traffic_down_bytes += record.traffic_down_bytes
         for phase, seconds in record.seconds.items():
@@ -100,6 +103,7 @@ class History:
         if record.accuracy is None:
             return Standing()
         if record.round == 0:
+            self._best_of_class = record.class_accuracy or () if self._knows else ()
             return self.standing
         before = self.rounds[-1] if self.rounds else 0
         self._accuracy_sum += record.accuracy
@@ -151,7 +155,7 @@ class Tracker:
         self._metrics = Metrics(folder / "metrics.csv", columns, state)
         records = self._metrics.earlier
         self._classes, self._score, self._measures = columns.classes, columns.score, columns.measures
-        self.history = History(columns.renewed)
+        self.history = History(columns.renewed, knows=columns.knows)
         self._events = EventFile(folder, columns, settings, records[0].wall if records else time.time())
         for record in records:
             self._draw(record, self.history.add(record))

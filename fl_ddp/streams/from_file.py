@@ -53,7 +53,7 @@ class FromFile(Stream):
             raise ConfigError("--stream.path", "no file is named", f"a JSON file {FORM}")
         path = Path(self.path)
         try:
-            read = json.loads(path.expanduser().read_text(encoding="utf-8"))
+            read = json.loads(path.expanduser().read_text(encoding="utf-8-sig"))
         except (OSError, ValueError, RuntimeError) as error:  # nesting too deep, a home that is none
             raise ConfigError(path, f"cannot be read as JSON ({one_line(error)})", FORM) from None
         if not isinstance(read, dict) or read.keys() != {"train", "test"}:

@@ -64,7 +64,7 @@ def _random(stream: Stream, num_clients: int, rng: np.random.Generator) -> Enrol
 
 def _read(path: Path, num_clients: int, num_tasks: int) -> Enrolment:
     try:
-        lines = path.expanduser().read_text(encoding="utf-8").splitlines()
+        lines = path.expanduser().read_text(encoding="utf-8-sig").splitlines()
     except (OSError, ValueError, RuntimeError) as error:
         raise ConfigError(WHERE, f"{path} cannot be read ({one_line(error)})", _ACCEPTED) from None
     rows = [[word.strip() for word in line.split(",")] for line in lines if line.strip()]

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import torch
+from torch import Tensor
 
 from fl_ddp.errors import ConfigError
 from fl_ddp.tasks.world import Worlds
@@ -15,14 +16,15 @@ _AT_ONCE = 10_000
 """Samples that are copied from the device in one piece."""
 
 
-def recorded(worlds: Worlds) -> dict[str, str]:
-    """The sha256 of all samples as the data have them, and of what tasks make of them."""
+def recorded(worlds: Worlds, init: Tensor | None = None) -> dict[str, str]:
+    """The sha256 of all samples as the data have them, of what tasks make of them, and of weights that were given."""
     digest = hashlib.sha256()
     for name, tensor in sorted(worlds.samples.items()):
         digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
         for piece in torch.split(tensor, _AT_ONCE):
             digest.update(piece.cpu().contiguous().numpy().data)
-    return {"data_sha256": digest.hexdigest(), "tasks_sha256": worlds.sha256}
+    given = {} if init is None else {"init_sha256": hashlib.sha256(init.cpu().numpy().data).hexdigest()}
+    return {"data_sha256": digest.hexdigest(), "tasks_sha256": worlds.sha256, **given}
 
 
 def refuse_others(folder: Path, known: Mapping[str, object], now: Mapping[str, str]) -> None:
@@ -37,5 +39,5 @@ def refuse_others(folder: Path, known: Mapping[str, object], now: Mapping[str, s
         ConfigError: there are others.
     """
     if any(known.get(name, digest) != digest for name, digest in now.items()):
-        what = "the run was made with other samples, inputs or labels in its tasks; restore its files"
-        raise ConfigError(folder, what)
+        what = "the run was made with other samples, inputs or labels in its tasks, or began with other weights"
+        raise ConfigError(folder, f"{what}; restore its files")

@@ -157,6 +157,7 @@ class Worlds:
     def sha256(self) -> str:
         """Of the tasks: who has which samples in each, all targets in it, what is allowed, how a few inputs look."""
         digest, some = hashlib.sha256(), self._data.train.x[:_LOOKED_AT]
+        digest.update(self._reduction.text.encode() if self._reduction else b"")
         for task in range(self._stream.num_tasks):
             allowed = self._allowed_labels(task)
             allowed = np.zeros(0, np.int64) if allowed is None else allowed

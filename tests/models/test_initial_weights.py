@@ -141,3 +141,58 @@ def test_paths_are_the_texts_that_they_stand_for(tmp_path: Path, trained: Path) 
     partition = {"name": "FromFile", "path": trained / "partition.json"}
     result = fl_ddp.simulate({**UNTRAINED, "partition": partition}, out=tmp_path, init=trained, seed=5)
     assert same(dict(result.weights), weights(trained))
+
+
+def test_a_run_that_went_on_since_it_left_its_model_is_refused(tmp_path: Path, trained: Path) -> None:
+    on = tmp_path / "on"
+    shutil.copytree(trained, on)
+    table = on / "metrics.csv"
+    newest = table.read_text().splitlines()[-1].partition(",")
+    table.write_text(f"{table.read_text()}{int(newest[0]) + 1},{newest[2]}\n")
+    with pytest.raises(ConfigError, match=r"--init: .*on has gone on since it left its model.safetensors; accepted: "):
+        fl_ddp.simulate({**UNTRAINED, "out": str(tmp_path), "init": str(on)})
+
+
+@pytest.mark.parametrize("type_", [torch.int8, torch.complex64])
+def test_numbers_that_are_no_weights_are_refused(tmp_path: Path, trained: Path, type_: torch.dtype) -> None:
+    file = tmp_path / "weights.safetensors"
+    save_file({name: t.to(type_) for name, t in weights(trained).items()}, file)
+    message = rf"--init: .* has {type_} for .*, where the model has torch.float32; accepted: weights of MLP"
+    with pytest.raises(ConfigError, match=message):
+        fl_ddp.simulate({**UNTRAINED, "out": str(tmp_path), "init": str(file)})
+
+
+def test_numbers_that_the_models_type_does_not_hold_are_refused(tmp_path: Path, trained: Path) -> None:
+    file = tmp_path / "weights.safetensors"
+    save_file({name: t.double().fill_(1e300) for name, t in weights(trained).items()}, file)
+    with pytest.raises(ConfigError, match=r"--init: .* has numbers in .* that are not finite"):
+        fl_ddp.simulate({**UNTRAINED, "out": str(tmp_path), "init": str(file)})
+
+
+def test_a_run_does_not_go_on_from_other_weights_than_it_began_with(tmp_path: Path, trained: Path) -> None:
+    run = simulated({**SMALL, "rounds": 1, "init": str(trained)}, tmp_path)
+    kept = run / "initial.safetensors"
+    save_file({name: -t for name, t in load_file(kept).items()}, kept)
+    with pytest.raises(ConfigError, match=r"or began with other weights; restore its files"):
+        fl_ddp.simulate(resume=str(run), rounds=2)
+
+
+def test_what_the_first_weights_knew_can_be_forgotten(tmp_path: Path) -> None:
+    """Clients that have the first five classes alone lose what the others' model knew of the rest."""
+    whole = fl_ddp.simulate({**SMALL, "rounds": 12, "lr": 0.3, "out": str(tmp_path), "name": "whole"})
+    few = {"name": "Shards", "shards_per_client": 1}
+    given = {**SMALL, "partition": few, "clients": 12, "cohort": 3, "rounds": 2, "local_epochs": 3, "lr": 0.1}
+    run = fl_ddp.simulate(given, init=whole["folder"], out=str(tmp_path), name="few")
+    known, now = whole["class_accuracy"], run["class_accuracy"]
+    first, *rounds = run.history if isinstance(run.history, list) else run.history.to_dict("records")
+    assert (first["round"], first["accuracy"]) == (0, whole["accuracy"]) and len(rounds) == 2
+    lost = run["class_forgetting"]
+    for name, before in known.items():
+        between = rounds[0][f"accuracy/{name}"]
+        assert lost[name] == max(before, between, now[name]) - now[name]
+    assert sum(lost.values()) > sum(max(rounds[0][f"accuracy/{name}"] - now[name], 0) for name in known) + 0.5
+    assert run["best_accuracy"] == max(each["accuracy"] for each in rounds), "of the run's own models"
+    on = fl_ddp.simulate(resume=run["folder"], rounds=3)
+    straight = fl_ddp.simulate({**given, "rounds": 3}, init=whole["folder"], out=str(tmp_path), name="straight")
+    assert numbers(Path(on["folder"])) == numbers(Path(straight["folder"]))
+    assert on["class_forgetting"] == straight["class_forgetting"]

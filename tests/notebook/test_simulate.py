@@ -254,25 +254,9 @@ def test_callbacks_see_each_rounds_record_and_may_stop(tmp_path: Path) -> None:
     assert part["rounds"] == 3 and part["stopped"] == "a callback returned True"
     third = fl_ddp.simulate(SMALL, rounds=3, out=str(tmp_path / "third"))
     assert part["accuracy"] == third["accuracy"] != seen[1].accuracy, "what it ends with is evaluated"
-    both = [float(str(each)) for each in (seen[1].accuracy, part["accuracy"])]
-    assert (part["best_accuracy"], part["running_mean_accuracy"]) == (max(both), sum(both) / 2), "and counts"
+    assert part["running_mean_accuracy"] == pytest.approx((seen[1].accuracy + part["accuracy"]) / 2), "and counts"
     gone_on = fl_ddp.simulate(resume=str(folder(part)))
     assert numbers(folder(gone_on)) == numbers(folder(whole))
-
-
-def test_tasks_are_told_of_the_model_that_a_callback_ends_with(tmp_path: Path) -> None:
-    tasks = {**SMALL, "stream": {"name": "Permuted", "tasks": 3, "task_rounds": 2}, "rounds": 6}
-    part = fl_ddp.simulate(tasks, eval_every=2, out=str(tmp_path / "a"), callbacks=[lambda record: record.round == 3])
-    third = fl_ddp.simulate({**tasks, "rounds": 3}, out=str(tmp_path / "b"))
-    own, whole = (list(each["task_accuracy"])[-1][:2] for each in (part, third))
-    assert own == whole and part["average_accuracy"] == third["average_accuracy"] == pytest.approx(sum(own) / 2)
-    assert part["average_forgetting"] == third["average_forgetting"] is not None
-    table = folder(part) / "tasks.csv"
-    assert table.read_text().splitlines()[-1].startswith("3,2,2,")
-    again, plain = (fl_ddp.simulate(resume=str(folder(each)), rounds=6) for each in (part, part))
-    assert again["average_accuracy"] == plain["average_accuracy"]
-    straight = fl_ddp.simulate(tasks, eval_every=2, out=str(tmp_path / "c"))
-    assert (folder(again) / "tasks.csv").read_text() == (folder(straight) / "tasks.csv").read_text()
 
 
 def test_numpys_true_stops_and_one_callback_needs_no_list(tmp_path: Path) -> None:

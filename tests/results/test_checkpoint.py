@@ -117,6 +117,22 @@ def test_newest_ones_and_the_best_are_kept(tmp_path: Path) -> None:
     assert (tmp_path / "checkpoints/latest").read_text() == "round_000006\n"
 
 
+def test_what_is_best_stays_known_where_it_cannot_be_written_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save(tmp_path, 1, keep=2, accuracy=0.5)
+
+    @contextmanager
+    def full(path: Path) -> Iterator[None]:
+        raise OSError(28, "No space left on device")
+        yield
+
+    monkeypatch.setattr(checkpoint, "replacing", full)
+    with pytest.raises(RunError, match="No space left on device"):
+        save(tmp_path, 2, keep=2, accuracy=0.9)
+    assert checkpoint.best(tmp_path) == 1 and checkpoint.rounds(tmp_path) == [1, 2]
+
+
 def test_the_best_is_of_the_rounds_that_compare_with_the_last(tmp_path: Path) -> None:
     for round, accuracy, since in ((1, 0.9, 0), (2, 0.3, 2), (3, 0.4, 2), (4, 0.4, 2), (5, None, 2)):
         save(tmp_path, round, keep=1, accuracy=accuracy, since=since)

@@ -53,8 +53,8 @@ def numbers(folder: Path) -> Numbers:
     """The numbers of a finished run."""
     with (folder / "metrics.csv").open(newline="") as file:
         rows = [{k: v for k, v in row.items() if not k.startswith("time")} for row in csv.DictReader(file)]
-    tasks = folder / "tasks.csv"
-    first = 0 if tasks.exists() or rows[0]["round"] == rows[-1]["round"] == "0" else 1
+    tasks, given = folder / "tasks.csv", folder / "initial.safetensors"
+    first = 0 if tasks.exists() or given.exists() or rows[0]["round"] == rows[-1]["round"] == "0" else 1
     assert [int(row["round"]) for row in rows] == list(range(first, first + len(rows)))
     text = io.StringIO()
     csv.DictWriter(text, rows[0]).writerows(rows)

@@ -26,7 +26,7 @@ FORM = "; accepted: a CSV file client,from,to of rounds counted from 1, both inc
 
 
 def test_intervals_hold_both_of_their_ends(tmp_path: Path) -> None:
-    (tmp_path / "who.csv").write_text(HEAD + "0,2,3\n\n 2 , 3 ,\n0,5,5\n")
+    (tmp_path / "who.csv").write_text("\ufeff" + HEAD + "0,2,3\n\n 2 , 3 ,\n0,5,5\n")  # as a spreadsheet writes it
     it = read_availability(str(tmp_path / "who.csv"), 4)
     found = [it.among(np.arange(4), index).tolist() for index in (*range(6), 10**6)]
     assert found == [[1, 3], [0, 1, 3], [0, 1, 2, 3], [1, 2, 3], [0, 1, 2, 3], [1, 2, 3], [1, 2, 3]]

@@ -119,3 +119,11 @@ def test_whoever_trains_in_a_round_knows_the_same_of_it(tmp_path: Path) -> None:
     rounds = [("0", "-1", "True"), ("2", "0", "False"), ("3", "2", "False")]
     measured = {("measure", "1", "0", "True")}  # without clients there is still a measurement
     assert found == measured | {(hook, *each) for each in rounds for hook in ("measure", "client", "server")}
+
+
+@pytest.mark.parametrize(("stragglers", "told"), [(1, 1), (0.5, 0)])
+def test_a_run_in_which_nobody_trains_says_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], stragglers: float, told: int
+) -> None:
+    simulated({**SMALL, "rounds": 2, "local_epochs": 2, "stragglers": stragglers, "drop_stragglers": True}, tmp_path)
+    assert capsys.readouterr().out.count("fl_ddp: warning: nobody has trained in any round\n") == told
