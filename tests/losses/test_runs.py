@@ -190,12 +190,12 @@ def test_targets_that_are_no_numbers_are_refused_with_their_place(tmp_path: Path
 def test_a_resumed_run_refuses_other_targets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An older run's, whose checkpoint knows the tasks alone."""
     y = load_digits().target.astype(np.float32)
-    monkeypatch.setattr("fl_ddp.run_files.recorded", lambda worlds: {"tasks_sha256": worlds.sha256})
+    monkeypatch.setattr("fl_ddp.run_files.recorded", lambda worlds, _: {"tasks_sha256": worlds.sha256})
     run = simulated({**REGRESSION, "data": write(tmp_path, y), "rounds": 1}, tmp_path)
     assert "data_sha256" not in next(run.rglob("state.json")).read_text()
     monkeypatch.undo()
     write(tmp_path, y + 1)
-    message = "the run was made with other samples, inputs or labels in its tasks; restore its files"
+    message = "the run was made with other samples, inputs or labels in its tasks, or began with other weights; restore its files"
     assert refused({"resume": str(run), "rounds": 2}, tmp_path) == f"{run}: {message}"
 
 
