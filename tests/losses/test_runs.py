@@ -195,7 +195,8 @@ def test_a_resumed_run_refuses_other_targets(tmp_path: Path, monkeypatch: pytest
     assert "data_sha256" not in next(run.rglob("state.json")).read_text()
     monkeypatch.undo()
     write(tmp_path, y + 1)
-    message = "the run was made with other samples, inputs or labels in its tasks, or began with other weights; restore its files"
+    made = "the run was made with other samples, inputs or labels in its tasks, or began with other weights"
+    message = f"{made}; restore its files"
     assert refused({"resume": str(run), "rounds": 2}, tmp_path) == f"{run}: {message}"
 
 

@@ -112,7 +112,7 @@ def test_a_single_other_input_is_refused_wherever_it_is(tmp_path: Path) -> None:
         other = arrays()
         other[name][place, 63] += 1
         np.savez(tmp_path / "own.npz", **other)  # type: ignore[arg-type]
-        message = r"run: the run was made with other samples, inputs or labels in its tasks, or began with other weights; restore its files"
+        message = r"run: the run was made with other samples, .* or began with other weights; restore its files"
         with pytest.raises(ConfigError, match=message):
             fl_ddp.load(run["folder"]).tests  # noqa: B018
         with pytest.raises(ConfigError, match=message):
