@@ -173,10 +173,14 @@ class Records:
         files.commits.hear()
 
     def again(self, finished: int, scores: Scores) -> None:
-        """Take in how the last round's model does, where no round is left in whose record it could be."""
+        """Take in how the last round's model does, where no round is left in whose record it could be; all ranks do.
+
+        Raises:
+            RunError: it cannot be written.
+        """
         self.scores, self.scored = scores, finished
-        if self._files:
-            self._files.again(finished, scores)
+        files = self._files
+        self._ranks.together(lambda: files.again(finished, scores) if files else None)
 
     def ends_early(self) -> bool:
         """Whether the run ends before its last round; rank 0 decides for all."""

@@ -41,7 +41,7 @@ from fl_ddp.simulation import Simulation
 
 def simulate(config: object, callbacks: Sequence[Callback], options: Mapping[str, object]) -> Result:
     """Run a simulation in this process; see fl_ddp.simulate."""
-    prepare()  # before what is asked for, as a user's module may import the compiler
+    prepare()
     given = asked(config, options)
     callbacks = callbacks_in(callbacks)
     os.environ.update(rank_variables(os.environ))
@@ -63,7 +63,9 @@ def simulate(config: object, callbacks: Sequence[Callback], options: Mapping[str
 def _refuse_others(of_first: str, of_rank: str) -> None:
     """Refuse a notebook's arrays or module that are not those of rank 0."""
     if of_rank != of_first:
-        raise ConfigError("data and model", "are not the same on all ranks", "draws with the same seed on each")
+        raise ConfigError(
+            "data, partition and model", "are not the same on all ranks", "draws with the same seed on each"
+        )
 
 
 def run(
@@ -141,7 +143,8 @@ def _refuse_unlike(federation: Federation, ranks: Ranks) -> None:
     def digests() -> tuple[int, int]:
         """Of the samples, and of what is made of them: whole numbers below 2^48."""
         there = federation.turnout.availability
-        told = "|".join((federation.worlds.sha256, there.text if there else "", *federation.classes)).encode()
+        dealt = federation.worlds.sha256, federation.worlds.reductions, there.text if there else ""
+        told = "|".join((*dealt, *federation.classes)).encode()
         pieces = checksum(federation.worlds.samples).tolist()
         of_samples = sum(piece << 16 * i for i, piece in enumerate(pieces[:3]))
         return of_samples, int.from_bytes(hashlib.sha256(told).digest()[:6], "little")

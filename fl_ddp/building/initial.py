@@ -48,7 +48,7 @@ def begin_with(network: nn.Module, config: Config) -> None:
     if more := [name for name in found if name not in own]:
         raise _other(config, f"has {more[0]}, which the model has not")
     for name, tensor in found.items():
-        if not tensor.to(own[name].dtype).isfinite().all():
+        if not (tensor.isfinite() & tensor.to(own[name].dtype).isfinite()).all():
             raise _other(config, f"has numbers in {name} that are not finite")
     network.load_state_dict(found)
 

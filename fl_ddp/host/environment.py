@@ -11,6 +11,7 @@ import warnings
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
+_CACHE, _TORCHS_OWN = "TORCHINDUCTOR_CACHE_DIR", str(Path(tempfile.gettempdir(), "torchinductor_"))
 _M_TRIM_THRESHOLD, _M_MMAP_MAX, _M_ARENA_MAX = -1, -4, -8
 
 
@@ -26,12 +27,12 @@ def cache_folder() -> Path:
 def prepare() -> None:
     """Make local steps fast and repeatable: buffers are kept, and all runs of a user share their compiled steps.
 
-    That is before the compiler is imported, by torchvision, too: it looks then where to keep what it makes.
-
     glibc otherwise returns every multi-megabyte buffer to the kernel, and the page faults of getting it back cost more
     than the arithmetic.
     """
-    os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(cache_folder() / "compiled"))
+    # the compiler sets its own place when it is imported, as by torchvision before this in a notebook
+    if os.environ.get(_CACHE, _TORCHS_OWN).startswith(_TORCHS_OWN):
+        os.environ[_CACHE] = str(cache_folder() / "compiled")
     # the same bits on every call, at little cost: cuBLAS otherwise chooses by load
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     # of kernels of our own, which are one and the same; Triton 3.10 changes what it does unasked

@@ -192,7 +192,7 @@ def _nothing(group: Group, model: FlatModel) -> Leaves:
 def _blocks(model: FlatModel, sensitivity: Sensitivity) -> list[Tensor]:
     """All classes in blocks of equal size, filled up with numbers from C up; or the number of each draw."""
     if not sensitivity.over_classes:
-        return [torch.tensor([draw], device=model.device) for draw in range(sensitivity.draws)]
+        return [torch.full((1,), draw, device=model.device) for draw in range(sensitivity.draws)]
     blocks = -(-model.num_classes // _CLASSES)
     size = -(-model.num_classes // blocks)
     return [torch.arange(i * size, (i + 1) * size, device=model.device) for i in range(blocks)]

@@ -82,7 +82,7 @@ def asked(config: object, options: Mapping[str, object]) -> Asked:
     given = _taken_apart({**config, **options} if isinstance(config, Mapping) else options)
     layers.append(mapping_layer(given.content))
     files = given.files
-    if any("resume" in each for each in layers):
+    if any("resume" in each and each["resume"].value is not None for each in layers):
         layers = [{key: each for key, each in one.items() if key not in files} for one in layers]
     elif given.division is not None:
         layers.insert(0, mapping_layer({"clients": len(given.division)}))
@@ -128,7 +128,7 @@ def _taken_apart(content: Mapping[str, object]) -> _Given:
         raise ConfigError("data", type(data).__name__, ACCEPTED)
     division = content.get("partition")
     arrays = as_arrays(data) if isinstance(data, Sequence) and not isinstance(data, str) else None
-    division = list(division) if isinstance(division, np.ndarray) else division
+    division = list(division) if isinstance(division, np.ndarray | Tensor) and division.ndim else division
     parts = as_division(division) if isinstance(division, Sequence) and not isinstance(division, str) else None
     spelled = {key: _spelled(key, value) if key in KINDS else _own_type(value) for key, value in content.items()}
     if arrays is not None:
@@ -164,7 +164,7 @@ def _own_type(value: object) -> object:
     if isinstance(value, Path):
         return str(value)
     if isinstance(value, list | tuple):
-        return type(value)(map(_own_type, value))
+        return [_own_type(each) for each in value]
     return value.tolist() if isinstance(value, np.generic | np.ndarray | Tensor) else value
 
 

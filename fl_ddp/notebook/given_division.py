@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 from torch import Tensor
 
-from fl_ddp.errors import ConfigError
+from fl_ddp.errors import ConfigError, one_line
 from fl_ddp.notebook.given_file import GivenFile
 from fl_ddp.partitions.partition import overlapping
 from fl_ddp.protocol import Indices
@@ -33,11 +33,13 @@ def as_division(given: Sequence[object]) -> list[Indices]:
 
 def _of_client(client: int, given: object) -> Indices:
     try:
-        array = given.cpu().numpy() if isinstance(given, Tensor) else np.asarray(given)
+        array = given.detach().cpu().numpy() if isinstance(given, Tensor) else np.asarray(given)
     except (TypeError, ValueError):
         array = np.array(None)
     if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
-        raise ConfigError("partition", f"client {client} has {type(given).__name__} {given!r:.60}", _ACCEPTED)
+        raise ConfigError(
+            "partition", f"client {client} has {type(given).__name__} {one_line(repr(given)):.60}", _ACCEPTED
+        )
     indices, times = np.unique(array.astype(np.int64), return_counts=True)
     if (wrong := indices[(indices < 0) | (times > 1)]).size:
         raise ConfigError("partition", f"client {client} has {wrong[0]}{' twice' * bool(wrong[0] >= 0)}", _ACCEPTED)

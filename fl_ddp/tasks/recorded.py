@@ -17,13 +17,15 @@ _AT_ONCE = 10_000
 
 
 def recorded(worlds: Worlds, init: Tensor | None = None) -> dict[str, str]:
-    """The sha256 of all samples as the data have them, of what tasks make of them, and of weights that were given."""
+    """The sha256 of all samples as the data have them, of what tasks and reductions make of them, and of weights."""
     digest = hashlib.sha256()
     for name, tensor in sorted(worlds.samples.items()):
         digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
         for piece in torch.split(tensor, _AT_ONCE):
             digest.update(piece.cpu().contiguous().numpy().data)
     given = {} if init is None else {"init_sha256": hashlib.sha256(init.cpu().numpy().data).hexdigest()}
+    if worlds.reductions:
+        given["reductions_sha256"] = hashlib.sha256(worlds.reductions.encode()).hexdigest()
     return {"data_sha256": digest.hexdigest(), "tasks_sha256": worlds.sha256, **given}
 
 

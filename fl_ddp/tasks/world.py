@@ -99,6 +99,7 @@ class Worlds:
 
     Attributes:
         largest_client: the most samples that any client has in any task.
+        reductions: what clients lose of their classes from round to round; empty where they lose nothing.
     """
 
     def __init__(
@@ -122,7 +123,7 @@ class Worlds:
             ConfigError: a task has no test samples, or nobody has samples of it.
         """
         self._data, self._stream, self._method = data, stream, method
-        self._seed, self._reduction = seed, reduction
+        self._seed, self._reduction, self.reductions = seed, reduction, reduction.text if reduction else ""
         self._of_run = enrolment(stream, len(data.clients), self._rng(Purpose.ENROLMENT))
         self._present: World | None = None
         self._known_labels: dict[tuple[int, Origin], Indices] = {}
@@ -157,10 +158,8 @@ class Worlds:
     def sha256(self) -> str:
         """Of the tasks: who has which samples in each, all targets in it, what is allowed, how a few inputs look."""
         digest, some = hashlib.sha256(), self._data.train.x[:_LOOKED_AT]
-        digest.update(self._reduction.text.encode() if self._reduction else b"")
         for task in range(self._stream.num_tasks):
-            allowed = self._allowed_labels(task)
-            allowed = np.zeros(0, np.int64) if allowed is None else allowed
+            allowed = np.zeros(0, np.int64) if (among := self._allowed_labels(task)) is None else among
             for part in (*self._parts(task), self._labels(task, "train"), self._labels(task, "test"), allowed):
                 digest.update(len(part).to_bytes(8, "little") + np.ascontiguousarray(part, np.int64).tobytes())
             digest.update(self._inputs(task, some).cpu().numpy().tobytes())

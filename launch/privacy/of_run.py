@@ -13,6 +13,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save
 from torch import Tensor, nn
 
+from fl_ddp.building.initial import as_kept
 from fl_ddp.config import registry
 from fl_ddp.config.command_line import from_file
 from fl_ddp.config.settings import Config
@@ -66,7 +67,8 @@ def attack(folder: Path, epochs: int) -> None:
     """
     refuse_others(folder)
     prepare()
-    config = replace(from_file(folder / "config.yaml"), compile=False, device="auto", precision="float32")
+    stored = as_kept(from_file(folder / "config.yaml"), folder)
+    config = replace(stored, compile=False, device="auto", precision="float32")
     place = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     federation = build_federation(config, Ranks(0, 1, place))
     method = federation.method

@@ -115,19 +115,24 @@ def read_run(folder: Path) -> Run | None:
         curves["perplexity"] = [(number, perplexity(loss)) for number, loss in curves.get("loss", ())]
     beside = {**task_curves(folder), **reconstruction_curves(folder)}
     curves |= {name: tuple(each for each in of if each[0] <= rounds) for name, of in beside.items()}
-    curves |= _class_forgetting(curves, current, rounds)
+    counts_anew = bool(config.get("init")) or any(name.startswith(ON_TASK) for name in curves)
+    curves |= _forgotten_at_end(current, rounds) if counts_anew else _class_forgetting(curves)
     return Run(folder, config, rounds, wanted, curves, seconds, current, _failure(folder / FAILURE), stopped, classes)
 
 
-def _class_forgetting(curves: Mapping[str, Curve], summary: Mapping[str, object], rounds: int) -> dict[str, Curve]:
-    """What each class has lost since its best round, as forgetting/<class>; of runs with tasks at their end alone.
+def _forgotten_at_end(summary: Mapping[str, object], rounds: int) -> dict[str, Curve]:
+    """As _class_forgetting(), at a run's end alone, as the summary has it.
 
-    With tasks a class may have other test samples from one of them on, and then counts anew, as the run alone knows.
+    With tasks a class may have other test samples from one of them on, and then counts anew; and first weights that
+    were given count, too.
     """
-    if any(name.startswith(ON_TASK) for name in curves):
-        told = summary.get("class_forgetting")
-        known = told if isinstance(told, Mapping) else {}
-        return {f"forgetting/{label}": ((rounds, lost),) for label, lost in known.items() if lost is not None}
+    told = summary.get("class_forgetting")
+    known = told if isinstance(told, Mapping) else {}
+    return {f"forgetting/{label}": ((rounds, lost),) for label, lost in known.items() if lost is not None}
+
+
+def _class_forgetting(curves: Mapping[str, Curve]) -> dict[str, Curve]:
+    """What each class has lost since its best round, as forgetting/<class>."""
     found: dict[str, Curve] = {}
     for name, curve in curves.items():
         if name.startswith(_OF_CLASS):

@@ -240,8 +240,9 @@ def test_two_ranks_wait_for_their_sums_and_verdicts_alone(local_test: float, mod
     _, plain, evaluated, _ = played(settings, ranks=ranks).rounds
     assert plain.waits <= 3, plain.told  # verdicts of training, the sum, and all that comes of it
     assert evaluated.waits <= 3 + 2 * models, evaluated.told  # of each of the models, the sum and its copy
-    # on four rounds' training, the server's steps of the two without a test, twice on each model's test and on saving
-    assert ranks.verdicts == 4 + 2 + 2 * models * 2 + 2
+    # on the samples that there are, on four rounds' training, the server's steps of the two without a test, twice on
+    # each model's test, and on saving
+    assert ranks.verdicts == 1 + 4 + 2 + 2 * models * 2 + 2
 
 
 def test_what_is_wrong_with_a_client_is_told_though_it_is_heard_after_the_servers_step(

@@ -32,6 +32,7 @@ _HOW = {
     "command": "from fl_ddp.main import main; main(['--rounds', '0', '--out', '{out}'])",
     "notebook": "import fl_ddp; fl_ddp.simulate(rounds=0, out='{out}', stream='Rotated')",
     "users": "import fl_ddp; fl_ddp.simulate(rounds=0, out='{out}', model='{out}/own.py:net')",
+    "torchvision": "import torchvision, fl_ddp; fl_ddp.simulate(rounds=0, out='{out}')",
     "check": "import fl_ddp.check.preloaded",
 }
 

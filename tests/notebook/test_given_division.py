@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -31,8 +31,16 @@ def test_a_division_is_the_file_that_from_file_reads(given: Sequence[object], tm
     assert stored(given, tmp_path) == {"overlap": False, "clients": SORTED}
 
 
-def test_rows_of_an_array_are_clients_and_may_have_the_same_samples(tmp_path: Path) -> None:
-    assert stored(np.array([[1, 2], [2, 3]]), tmp_path) == {"overlap": True, "clients": [[1, 2], [2, 3]]}
+@pytest.mark.parametrize("make", [np.array, torch.tensor])
+def test_rows_of_an_array_are_clients_and_may_have_the_same_samples(
+    make: Callable[[object], object], tmp_path: Path
+) -> None:
+    assert stored(make([[1, 2], [2, 3]]), tmp_path) == {"overlap": True, "clients": [[1, 2], [2, 3]]}
+
+
+def test_no_run_to_go_on_with_is_a_new_run(tmp_path: Path) -> None:
+    config = asked({"out": str(tmp_path), "resume": None}, {"partition": OWN}).config
+    assert config.clients == 5 and Path(str(config.partition.init_args["path"])).is_file()
 
 
 def test_a_run_has_these_clients(tmp_path: Path) -> None:
@@ -69,6 +77,8 @@ def test_a_run_goes_on_with_its_own_division_alone(tmp_path: Path) -> None:
         ([[[0]]], r"partition: client 0 has list \[\[0\]\]; accepted: whole numbers"),
         ([[0, [1]]], r"partition: client 0 has list \[0, \[1\]\]; accepted: whole numbers"),
         (["ab"], "partition: client 0 has str 'ab'; accepted: whole numbers"),
+        ([np.zeros((2, 2), int)], r"partition: client 0 has ndarray array\(\[\[0, 0\], \[0, 0\]\]\); accepted: whole"),
+        ([torch.zeros(2, requires_grad=True)], r"partition: client 0 has Tensor tensor"),
         ([{0}], r"partition: client 0 has set \{0\}; accepted: whole numbers"),
     ],
 )

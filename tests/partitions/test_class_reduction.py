@@ -140,10 +140,10 @@ def test_a_file_means_the_same_from_any_folder(tmp_path: Path, monkeypatch: pyte
 
 def test_a_run_does_not_go_on_with_other_reductions(tmp_path: Path) -> None:
     file = tmp_path / "less.csv"
-    file.write_text("client,class,round,count\n0,3,2,0\n")
+    file.write_text("client,class,round,count\n0,3,2,0\n1,2,2,0\n")
     run = simulated({**SMALL, "rounds": 1, "class_reduction": str(file)}, tmp_path)
-    file.write_text("client,class,round,count\n0,3,2,0\n1,3,1,0\n")
+    file.write_text("client,class,round,count\n0,3,2,0\n1,2,2,0\n1,3,1,0\n")
     with pytest.raises(ConfigError, match="made with other samples, inputs or labels in its tasks"):
         resumed(run, rounds=2)
-    file.write_text("client,class,round,count\n\n0,3,2,0\n")
+    file.write_text("client,class,round,count\n\n1,2,2,0\n0,3,2,0\n")
     resumed(run, rounds=2)
