@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,10 +14,12 @@ from launching import SMALL, checkpoints, failed, one_thread
 from torch import Tensor
 
 from fl_ddp.config.command_line import from_mapping
+from fl_ddp.errors import RunError
 from fl_ddp.federation import build_federation
 from fl_ddp.host.interrupt import StopRequest
 from fl_ddp.ranks.collectives import Common, Ranks
 from fl_ddp.records import Records
+from fl_ddp.run_files import RunFiles
 from fl_ddp.simulation import Simulation
 
 
@@ -71,6 +74,32 @@ def test_clients_that_remember_cost_two_more_as_a_checkpoint_is_written(tmp_path
     given = {"rounds": 4, "eval_every": 4, "checkpoint_every": 2}
     plain, scaffold = (sums_of_rounds(tmp_path / name, {**given, "method": name}) for name in ("FedAvg", "Scaffold"))
     assert [more - less for less, more in zip(plain[:3], scaffold[:3], strict=True)] == [0, 2, 0]
+
+
+def test_a_last_evaluation_that_cannot_be_written_is_told_to_all_ranks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[Exception | None] = []
+
+    class Telling(FirstOfTwo):
+        def agree(self, error: Exception | None, form: int = 0) -> bool:
+            told.append(error)
+            return super().agree(error, form)
+
+    def full(*_: object) -> None:
+        raise RunError("the disk is full")
+
+    monkeypatch.setattr(RunFiles, "again", full)
+    config, ranks = from_mapping({**SMALL, "eval_every": 9, "out": str(tmp_path)}), Telling(0, 2, torch.device("cpu"))
+    with one_thread():
+        federation = build_federation(config, ranks)
+        records = Records(config, ranks, federation, [lambda record: record.round == 2])
+        try:
+            with pytest.raises(RunError, match="the disk is full"):
+                deque(Simulation(config, ranks, StopRequest(), federation, records).rounds())
+        finally:
+            records.release()
+    assert isinstance(told[-1], RunError)
 
 
 FAILS = """
