@@ -130,11 +130,9 @@ def _taken_apart(content: Mapping[str, object]) -> _Given:
     arrays = as_arrays(data) if isinstance(data, Sequence) and not isinstance(data, str) else None
     division = list(division) if isinstance(division, np.ndarray | Tensor) and division.ndim else division
     parts = as_division(division) if isinstance(division, Sequence) and not isinstance(division, str) else None
-    spelled = {key: _spelled(key, value) if key in KINDS else _own_type(value) for key, value in content.items()}
-    if arrays is not None:
-        spelled["data"] = "Npz"
-    if parts is not None:
-        spelled["partition"] = "FromFile"
+    kept = ({} if arrays is None else {"data": "Npz"}) | ({} if parts is None else {"partition": "FromFile"})
+    others = {key: value for key, value in content.items() if key not in kept}
+    spelled = {key: _spelled(key, value) if key in KINDS else _own_type(value) for key, value in others.items()} | kept
     return _Given(spelled, model if isinstance(model, nn.Module) else None, arrays, parts)
 
 

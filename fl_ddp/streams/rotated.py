@@ -35,9 +35,8 @@ class Rotated(Stream):
         """Images [n, channels, height, width]."""
         if x.ndim != 4:
             raise ConfigError("--stream", f"Rotated turns images, and samples have the shape {list(x.shape[1:])}")
-        from torchvision.transforms.v2 import (
-            InterpolationMode,
-        )  # takes a second to import, which --help need not wait for
+        # they take a second to import, which --help need not wait for
+        from torchvision.transforms.v2 import InterpolationMode
         from torchvision.transforms.v2.functional import rotate_image
 
         turn = task * self.angle

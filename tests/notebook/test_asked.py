@@ -43,3 +43,15 @@ def test_what_is_no_value_is_told_in_one_line(tmp_path: Path) -> None:
         asked({"out": str(tmp_path)}, {"init": weights})
     assert "\n" not in str(told.value) and len(str(told.value)) < 300
     assert asked({"out": str(tmp_path)}, {"lr": torch.tensor(0.5)}).config.lr == 0.5
+
+
+class Large(np.ndarray):
+    """An array that takes long to be spelled."""
+
+    def tolist(self) -> object:  # type: ignore[override]
+        raise AssertionError("data are kept in a file")
+
+
+def test_arrays_and_divisions_are_not_spelled(tmp_path: Path) -> None:
+    given = {"data": (X.view(Large), Y.view(Large), X, Y), "partition": [np.arange(3).view(Large), np.arange(3, 6)]}
+    assert asked({"out": str(tmp_path)}, given).config.clients == 2
