@@ -147,20 +147,23 @@ class Launch:
         launcher: torchrun, or the only rank.
     """
 
-    def __init__(self, program: Sequence[str], ranks: int, folder: Path, environment: Mapping[str, str]) -> None:
+    def __init__(
+        self, program: Sequence[str], ranks: int, folder: Path, environment: Mapping[str, str], meet: Sequence[str] = ()
+    ) -> None:
         mark = str(uuid.uuid4())
-        self._alone, self._folder = ranks == 1, folder
+        self._alone, self._folder = ranks == 1 and not meet, folder
         self._mark = f"FL_DDP_TEST_LAUNCH={mark}"
-        torchrun = ["-m", "torch.distributed.run", f"--nproc_per_node={ranks}", f"--master_port={_free_port()}"]
+        meet = meet or [f"--master_port={free_port()}"]
+        torchrun = ["-m", "torch.distributed.run", f"--nproc_per_node={ranks}", *meet]
         own = ("OMP_NUM_THREADS", "TORCHINDUCTOR_COMPILE_THREADS")  # the tests' own share of the machine
         kept = {key: value for key, value in os.environ.items() if key not in own}
-        if ranks == 1:
+        if self._alone:
             kept["OMP_NUM_THREADS"] = "1"  # torchrun does so for several
         package = str(Path(fl_ddp.__file__).parents[1])
         self._out, self._err = folder / f"{mark}.out", folder / f"{mark}.err"
         with self._out.open("wb") as out, self._err.open("wb") as err:
             self.launcher = subprocess.Popen(
-                [sys.executable, *(torchrun if ranks > 1 else []), *program],
+                [sys.executable, *([] if self._alone else torchrun), *program],
                 stdout=out,
                 stderr=err,
                 cwd=folder,
@@ -225,6 +228,7 @@ def launched(
     ranks: int,
     folder: Path,
     environment: Mapping[str, str] | None = None,
+    meet: Sequence[str] = (),
 ) -> Iterator[Launch]:
     """Start a run under torchrun, or as plain python for one rank; nothing of it is left afterwards.
 
@@ -233,10 +237,11 @@ def launched(
         ranks: number of processes.
         folder: where they work and leave what they print.
         environment: added to this process's.
+        meet: torchrun's options by which its ranks meet those of other launches.
     """
     if isinstance(program, Mapping):
         program = ["-m", "fl_ddp.main", *options(program)]
-    launch = Launch(program, ranks, folder, environment or {})
+    launch = Launch(program, ranks, folder, environment or {}, meet)
     try:
         yield launch
     finally:
@@ -261,7 +266,8 @@ def failed(settings: Mapping[str, object], ranks: int, folder: Path) -> Ended:
     return ended
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """One of this machine's on which nobody listens."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
