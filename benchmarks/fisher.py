@@ -200,8 +200,10 @@ def measure_times(name: str, rounds: int, loop_samples: int, device: str) -> Num
 
 
 def measure_memory(name: str, scale: int, device: str) -> Numbers:
-    """Peak memory of a process that makes one pass, without the images."""
+    """Peak memory of a pass, without the images: of a process that makes no other, or on a GPU."""
     workload = WORKLOADS[name]
+    if device == "cuda":
+        torch.cuda.reset_peak_memory_stats()
     _, model, groups = federation(workload, scale * workload.samples, device)
     with one_torch_thread(device) as workers:
         workers.map(lambda group: fisher(group, model.init(), model), groups)
@@ -231,27 +233,29 @@ def main() -> None:
     parser.add_argument("--loop-samples", type=int, default=20, help="samples of each block of the loop")
     parser.add_argument("--smoke", action="store_true", help="two passes of the MLP: does it run?")
     parser.add_argument("--out", type=Path, help="JSON file for the results")
-    parser.add_argument("--scale", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--scales", type=int, nargs="+", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.smoke:
         options.workloads, options.rounds = ["mlp"], 2
-    if options.scale is not None:
+    if options.scales:
         prepare()
         name = options.workloads[0]
-        rounds = options.rounds or WORKLOADS[name].rounds
+        rounds, numbers = options.rounds or WORKLOADS[name].rounds, Numbers()
         with repeatable(options.device, tf32=False):
-            numbers = (
-                measure_memory(name, options.scale, options.device)
-                if options.scale
-                else measure_times(name, rounds, options.loop_samples, options.device)
-            )
+            for scale in options.scales:
+                numbers |= (
+                    measure_memory(name, scale, options.device)
+                    if scale
+                    else measure_times(name, rounds, options.loop_samples, options.device)
+                )
         print(json.dumps(numbers))
         return
 
     results: dict[str, Numbers] = {}
     for name in options.workloads:
-        for scale in (0, 1, 4):  # 0: times
-            given = ["--workloads", name, "--scale", str(scale), "--device", options.device]
+        # 0: times; a GPU's memory can be told of each pass, a CPU's of a whole process alone
+        for scales in [["1", "4", "0"]] if options.device == "cuda" else [["0"], ["1"], ["4"]]:
+            given = ["--workloads", name, "--device", options.device, "--scales", *scales]
             given += ["--loop-samples", str(options.loop_samples), "--rounds", str(options.rounds or 0)]
             done = subprocess.run([sys.executable, __file__, *given], check=True, stdout=subprocess.PIPE)
             results.setdefault(name, {}).update(json.loads(done.stdout))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import NamedTuple, Protocol, Self
 
@@ -55,13 +55,13 @@ class _OnGpu:
 
 
 class _Span(NamedTuple):
-    """Work between two moments, its share that counts, its phase, and the phase around it that it is taken from."""
+    """Work between two moments, its phase, its share that counts there, and the first lap in which it may."""
 
     start: Mark
     end: Mark
-    share: float
     name: str
-    outer: str | None = None
+    share: float
+    lap: int
 
 
 class Stopwatch:
@@ -77,7 +77,8 @@ class Stopwatch:
         self._mark: Callable[[], Mark] = mark or (_OnGpu if device_type == "cuda" else _OnHost)
         self._spans: list[_Span] = []
         self._owed: dict[str, float] = {}
-        self._lap = time.perf_counter()
+        self._laps, self._ahead = 0, 0
+        self._began = time.perf_counter()
         self._alone = threading.Lock()
 
     @contextmanager
@@ -87,7 +88,7 @@ class Stopwatch:
         try:
             yield
         finally:
-            self._add(_Span(start, self._mark(), 1.0, name))
+            self._add(start, self._mark(), {name: 1.0}, self._ahead)
 
     @contextmanager
     def part_of(self, outer: str, name: str, at_once: int) -> Iterator[None]:
@@ -96,29 +97,37 @@ class Stopwatch:
         try:
             yield
         finally:
-            self._add(_Span(start, self._mark(), 1 / at_once, name, outer))
+            self._add(start, self._mark(), {name: 1 / at_once, outer: -1 / at_once}, self._ahead)
+
+    @contextmanager
+    def ahead(self, outer: str, name: str) -> Iterator[None]:
+        """Count the time of a block, which does the next lap's work, under a phase there; not under one around it."""
+        start, self._ahead = self._mark(), 1
+        try:
+            yield
+        finally:
+            end, self._ahead = self._mark(), 0
+            self._add(start, end, {name: 1.0}, ahead=1)
+            self._add(start, end, {outer: -1.0}, ahead=0)
 
     def lap(self) -> dict[str, float]:
         """Seconds of each phase since the last lap; starts the next, which has what a GPU has not come to yet."""
         now = time.perf_counter()
         with self._alone:
-            spans = self._spans
-            reached = [span.end.reached() for span in spans]
-            self._spans = [span for span, over in zip(spans, reached, strict=True) if not over]
+            over = [span.lap <= self._laps and span.end.reached() for span in self._spans]
+            spans = [span for span, its in zip(self._spans, over, strict=True) if its]
+            self._spans = [span for span, its in zip(self._spans, over, strict=True) if not its]
+            self._laps += 1
         seconds = dict.fromkeys(PHASES, 0.0) | self._owed
-        for span, over in zip(spans, reached, strict=True):
-            if over:
-                took = span.start.seconds_to(span.end) * span.share
-                seconds[span.name] += took
-                if span.outer is not None:
-                    seconds[span.outer] -= took
+        for span in spans:
+            seconds[span.name] += span.start.seconds_to(span.end) * span.share
         # a part may seem longer than the phase around it, or that may end in the next lap, which pays
         self._owed = {name: each for name, each in seconds.items() if each < 0}
         seconds |= dict.fromkeys(self._owed, 0.0)
-        seconds["other"] = max(now - self._lap - sum(seconds.values()), 0.0)
-        self._lap = now
+        seconds["other"] = max(now - self._began - sum(seconds.values()), 0.0)
+        self._began = now
         return seconds
 
-    def _add(self, span: _Span) -> None:
+    def _add(self, start: Mark, end: Mark, shares: Mapping[str, float], ahead: int) -> None:
         with self._alone:
-            self._spans.append(span)
+            self._spans += [_Span(start, end, name, share, self._laps + ahead) for name, share in shares.items()]

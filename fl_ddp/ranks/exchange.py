@@ -130,7 +130,7 @@ class Exchange:
         if self._ranks.size > 1 or not self._begins:
             return
         groups, spoilt = next(self.parts(hand)), self._hooks.spoilt
-        with self._watch.part_of("server", work.phase, 1):
+        with self._watch.ahead("server", work.phase):
             try:
                 with self._watched(work, groups):
                     self._begun = _Begun(work.name, self._workers.map(work.of, groups))

@@ -109,6 +109,30 @@ def test_what_a_lap_cannot_take_from_a_phase_the_next_one_takes() -> None:
     assert (second["server"], second["training"]) == (1.5, 0.0)
 
 
+@pytest.mark.parametrize("over", [True, False])
+def test_what_is_done_ahead_counts_in_the_next_lap_with_its_parts(over: bool) -> None:
+    """A round's row has its own training, whether the GPU has come there before the row is written or not."""
+    queue = Queue()
+    watch = Stopwatch(mark=queue.mark)
+    with watch.phase("training"):
+        queue.put += 5.0
+    with watch.phase("server"):
+        queue.put += 1.0
+        with watch.ahead("server", "training"):
+            queue.put += 3.0
+            with watch.part_of("training", "forgetting", 1):
+                queue.put += 0.5
+        queue.put += 0.25
+    queue.done = queue.put if over else 6.0
+    first = watch.lap()
+    queue.done = queue.put
+    second = watch.lap()
+    third = watch.lap()
+    assert (first["training"], first["forgetting"], first["server"]) == (5.0, 0.0, 1.25 if over else 0.0)
+    assert (second["training"], second["forgetting"], second["server"]) == (3.0, 0.5, 0.0 if over else 1.25)
+    assert third["training"] == third["forgetting"] == third["server"] == 0.0
+
+
 def test_on_a_cpu_phases_and_the_rest_are_all_the_time_there_was(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = iter([0.0, 1.0, 4.0, 6.0, 7.0, 10.0])
     monkeypatch.setattr(time, "perf_counter", lambda: next(clock))

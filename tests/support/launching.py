@@ -159,7 +159,8 @@ class Launch:
         kept = {key: value for key, value in os.environ.items() if key not in own}
         if self._alone:
             kept["OMP_NUM_THREADS"] = "1"  # torchrun does so for several
-        package = str(Path(fl_ddp.__file__).parents[1])
+        paths = [str(Path(fl_ddp.__file__).parents[1]), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
+        found = {"PYTHONPATH": os.pathsep.join(filter(None, paths)), "FL_DDP_TEST_LAUNCH": mark}
         self._out, self._err = folder / f"{mark}.out", folder / f"{mark}.err"
         with self._out.open("wb") as out, self._err.open("wb") as err:
             self.launcher = subprocess.Popen(
@@ -167,7 +168,7 @@ class Launch:
                 stdout=out,
                 stderr=err,
                 cwd=folder,
-                env={**kept, "PYTHONPATH": package, "FL_DDP_TEST_LAUNCH": mark, **environment},
+                env={**kept, **found, **environment},
                 start_new_session=True,
             )
 
