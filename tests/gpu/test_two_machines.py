@@ -9,7 +9,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
-from device_runs import SLOW_DEVICES
+from device_runs import GPU, SLOW_DEVICES
 from launching import GONE, SMALL, Ended, Launch, checkpoints, finished, free_port, launched, numbers, rounds_done
 
 ENDLESS: Mapping[str, object] = {**SMALL, "method": "Scaffold", "rounds": 10**6, "forgetting_every": 0}
@@ -45,8 +45,13 @@ def errors(ended: Ended) -> list[str]:
     return [line for line in ended.ours if "warning" not in line]
 
 
-@pytest.mark.parametrize("device", SLOW_DEVICES)
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize(
+    ("method", "device"),
+    [
+        pytest.param("FedCurv", "cpu", marks=pytest.mark.slow),
+        *(pytest.param(m, "cuda", marks=GPU.marks) for m in METHODS),
+    ],
+)
 def test_they_end_with_the_bits_of_one_rank(method: str, device: str, tmp_path: Path) -> None:
     settings = {**SMALL, "method": method, **METHODS[method], "device": device, "out": tmp_path}
     with two_machines(settings, tmp_path) as launches:
