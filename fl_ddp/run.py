@@ -96,7 +96,7 @@ def run(
     """
     with repeatable(ranks.device.type, tf32=config.precision == "tf32"):
         federation = ranks.together(partial(_built, config, ranks, module))
-        _refuse_unlike(federation, ranks)
+        _refuse_unlike(federation, config, ranks)
         records = Records(config, ranks, federation, callbacks)
         try:
             if records.done:
@@ -135,31 +135,39 @@ def _built(config: Config, ranks: Ranks, module: torch.nn.Module | None) -> Fede
         raise
 
 
-def _refuse_unlike(federation: Federation, ranks: Ranks) -> None:
-    """Refuse samples, or a division of them, that are not the same on all ranks; they are drawn by seeds alone."""
+def _refuse_unlike(federation: Federation, config: Config, ranks: Ranks) -> None:
+    """Refuse what is read or drawn, by seeds alone, and not the same on all ranks."""
     if ranks.size == 1:
         return
+    there, worlds, reduced = federation.turnout.availability, federation.worlds, config.class_reduction is not None
 
-    def digests() -> tuple[int, int]:
-        """Of the samples, and of what is made of them: whole numbers below 2^48."""
-        there = federation.turnout.availability
-        dealt = federation.worlds.sha256, federation.worlds.reductions, there.text if there else ""
-        told = "|".join((*dealt, *federation.classes)).encode()
-        pieces = checksum(federation.worlds.samples).tolist()
+    def digests() -> tuple[int, int, int]:
+        """Of the samples, what is made of them, and who can be reached: whole numbers below 2^48."""
+        dealt = "|".join((worlds.sha256, worlds.reductions, *federation.classes))
+        pieces = checksum(worlds.samples).tolist()
         of_samples = sum(piece << 16 * i for i, piece in enumerate(pieces[:3]))
-        return of_samples, int.from_bytes(hashlib.sha256(told).digest()[:6], "little")
+        return of_samples, _digest(dealt), _digest(there.text if there else "")
 
-    of_samples, of_parts = ranks.together(digests)
-    samples, divided = ranks.agree(None, of_samples), ranks.agree(None, of_parts)
+    told = {
+        "--data": "gives other samples on another rank",
+        "--partition, --stream or --class_reduction" if reduced else "--partition or --stream": (
+            "deals the samples out otherwise on another rank"
+        ),
+        "--availability": "has other intervals on another rank",
+    }
+    alike = [ranks.agree(None, digest) for digest in ranks.together(digests)]
 
     def refuse() -> None:
-        accepted = "the same on each, by generators with seeds"
-        if not samples:
-            raise ConfigError("--data", "gives other samples on another rank", accepted)
-        if not divided:
-            raise ConfigError("--partition or --stream", "deals the samples out otherwise on another rank", accepted)
+        for option, same in zip(told, alike, strict=True):
+            if not same:
+                by_seeds = "" if option == "--availability" else ", by generators with seeds"
+                raise ConfigError(option, told[option], f"the same on each{by_seeds}")
 
     ranks.together(refuse)
+
+
+def _digest(text: str) -> int:
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:6], "little")
 
 
 @contextmanager

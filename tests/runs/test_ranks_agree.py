@@ -71,6 +71,16 @@ class Data(Digits):
         return replace(arrays, x_train=arrays.x_train + np.uint8(OWN))
 
 
+@dataclass(frozen=True)
+class Elsewhere(Digits):
+    \"\"\"Is read in another folder on rank 1, where other files are.\"\"\"
+
+    def read(self):
+        if OWN:
+            os.chdir("other")
+        return super().read()
+
+
 @dataclass(frozen=True, kw_only=True)
 class Division(IID):
     \"\"\"Deals otherwise on rank 1.\"\"\"
@@ -106,6 +116,40 @@ def test_samples_that_differ_between_ranks_are_refused(tmp_path: Path, option: s
         f"fl_ddp: error: {words} on another rank; accepted: the same on each, by generators with seeds"
     ]
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("option", "here", "there", "words"),
+    [
+        (
+            "availability", "client,from,to\n0,2,3\n", "client,from,to\n0,2,2\n",
+            "--availability: has other intervals on another rank; accepted: the same on each",
+        ),
+        pytest.param(
+            "class_reduction", "client,class,round,count\n0,1,2,1\n", "client,class,round,count\n0,1,2,2\n",
+            "--partition, --stream or --class_reduction: deals the samples out otherwise on another rank; accepted: "
+            "the same on each, by generators with seeds",
+            marks=pytest.mark.slow,
+        ),
+    ],
+)  # fmt: skip
+def test_files_that_differ_between_ranks_are_named(
+    tmp_path: Path, option: str, here: str, there: str, words: str
+) -> None:
+    unlike, other = tmp_path / "unlike.py", tmp_path / "other"
+    other.mkdir()
+    unlike.write_text(UNLIKE)
+    (tmp_path / "file.csv").write_text(here)
+    (other / "file.csv").write_text(there)
+    # by its link to the folder that a process is in, a path is another one on each rank
+    settings = {
+        **SMALL,
+        "partition": "IID",
+        "data": f"{unlike}:Elsewhere",
+        option: "/proc/self/cwd/file.csv",
+        "out": tmp_path,
+    }
+    assert failed(settings, 2, tmp_path).ours == [f"fl_ddp: error: {words}"]
 
 
 LATE = """
