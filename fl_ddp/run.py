@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -33,6 +32,7 @@ from fl_ddp.notebook.asked import asked
 from fl_ddp.notebook.result import Result
 from fl_ddp.ranks.checksum import checksum
 from fl_ddp.ranks.collectives import Ranks, join
+from fl_ddp.ranks.same_options import digest, refuse_other_options
 from fl_ddp.ranks.slurm import rank_variables
 from fl_ddp.ranks.threads import one_torch_thread
 from fl_ddp.records import Records
@@ -42,12 +42,17 @@ from fl_ddp.simulation import Simulation
 def simulate(config: object, callbacks: Sequence[Callback], options: Mapping[str, object]) -> Result:
     """Run a simulation in this process; see fl_ddp.simulate."""
     prepare()
-    given = asked(config, options)
-    callbacks = callbacks_in(callbacks)
     os.environ.update(rank_variables(os.environ))
+    given, error = None, None
+    try:
+        given, callbacks = asked(config, options), callbacks_in(callbacks)
+    except ConfigError as wrong:
+        error = wrong
     with listening(owns_process=False) as stop:
-        ranks = join(given.config.device, given.config.rank_timeout)
+        ranks = join(given.config.device, given.config.rank_timeout) if given else join("cpu")
         try:
+            ranks.agree(error)
+            assert given is not None
             ranks.together(partial(_refuse_others, ranks.share(given.of_rank), given.of_rank))
             refuse_forked()
             result = Result(run(given.config, ranks, stop, callbacks, given.module), given.module)
@@ -95,6 +100,7 @@ def run(
         InterruptedRunError: a stop was asked for; what was finished is saved.
     """
     with repeatable(ranks.device.type, tf32=config.precision == "tf32"):
+        refuse_other_options(config, ranks)
         federation = ranks.together(partial(_built, config, ranks, module))
         _refuse_unlike(federation, config, ranks)
         records = Records(config, ranks, federation, callbacks)
@@ -146,7 +152,7 @@ def _refuse_unlike(federation: Federation, config: Config, ranks: Ranks) -> None
         dealt = "|".join((worlds.sha256, worlds.reductions, *federation.classes))
         pieces = checksum(worlds.samples).tolist()
         of_samples = sum(piece << 16 * i for i, piece in enumerate(pieces[:3]))
-        return of_samples, _digest(dealt), _digest(there.text if there else "")
+        return of_samples, digest(dealt), digest(there.text if there else "")
 
     told = {
         "--data": "gives other samples on another rank",
@@ -155,7 +161,7 @@ def _refuse_unlike(federation: Federation, config: Config, ranks: Ranks) -> None
         ),
         "--availability": "has other intervals on another rank",
     }
-    alike = [ranks.agree(None, digest) for digest in ranks.together(digests)]
+    alike = [ranks.agree(None, each) for each in ranks.together(digests)]
 
     def refuse() -> None:
         for option, same in zip(told, alike, strict=True):
@@ -164,10 +170,6 @@ def _refuse_unlike(federation: Federation, config: Config, ranks: Ranks) -> None
                 raise ConfigError(option, told[option], f"the same on each{by_seeds}")
 
     ranks.together(refuse)
-
-
-def _digest(text: str) -> int:
-    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:6], "little")
 
 
 @contextmanager

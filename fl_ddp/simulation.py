@@ -240,7 +240,8 @@ class Simulation:
         upload = self._tested(group, upload) if due else upload
         upload = self._looked_at(upload) if looks else upload
         if isinstance(weight := upload.sums.get("weight"), Tensor):
-            trained = {"trained": torch.where(group.steps > 0, weight, 0)}
+            steps = group.steps if group.carried.steps is None else group.carried.steps
+            trained = {"trained": torch.where(steps > 0, weight, 0)}
             upload = replace(upload, sums={**upload.sums, **trained}, sent=upload.on_the_wire)
         return group, upload
 

@@ -91,10 +91,12 @@ class Carried:
             ones count.
         optimizer: [G, P] what the clients' optimizers remember, and the number of their steps [G], which the first
             training of a round leaves anew; None where every round begins without.
+        steps: [G] of the round's own plan that the clients have done, on whatever samples; None before they train.
     """
 
     statistics: Tensor | None = None
     optimizer: Tensors | None = None
+    steps: Tensor | None = None
 
 
 class Group:
@@ -216,6 +218,8 @@ class Group:
         earlier, statistics = (None, None) if draw else (self.carried.optimizer, self.carried.statistics)
         kind = _kind(plan, work, fixed, goes_on=earlier is not None)
         number = self.steps if plan is self.plan else self._up(plan.num_steps(self._counts))
+        if plan is self.plan:
+            self.carried.steps = number
         state = first_state(objective, kind, self.lanes, start, trace or {}, earlier, statistics)
         if not (leaves := set(range(len(state.walk.theta)))) > set(fixed):
             raise ValueError(f"fixed is {tuple(fixed)}; accepted: some of the leaves 0 to {max(leaves)}, not all")

@@ -31,7 +31,7 @@ def omega_sum(
 
     Args:
         group: of clients.
-        theta: [P], where the gradients are taken.
+        theta: [P] or [G, P], where the gradients are taken.
         model: the network.
         reading: per_param_sq sums squared gradients, per_param_abs their magnitudes, global the norms of samples' whole
             gradients, mas the magnitudes of the gradients of ||logits||^2 (Aljundi et al. 2018); per_tensor sums the

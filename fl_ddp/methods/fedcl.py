@@ -106,7 +106,7 @@ class FedCL(FedAvg):
         if self.missing in ("local", "last") and self.measures(group.round):
             mine = {"omega": server["omega"].expand(group.lanes, -1)}
         elif self.missing == "local":
-            omega, count = self._sum(group, server["theta"])
+            omega, count = self._sum(group, self.received(group, server["theta"]))
             mine = {"omega": omega / count.clamp_min(1)[:, None]}
         trained = group.train(server["theta"], self, server, mine)
         return Upload(self.average(group, server, trained), trained.theta, mine if self.missing == "last" else {})

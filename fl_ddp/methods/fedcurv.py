@@ -34,7 +34,8 @@ class FedCurv(FedAvg):
             server then keeps each client's last ones, which new ones replace.
         upload: theta_I_v, the model, its Fisher and their product, or theta_I: a server that keeps each client's last
             ones makes the product itself. Nothing but the traffic is less.
-        sparse_delta: whether the change of its model, too, is sent in these coordinates alone.
+        sparse_delta: whether the change of its model, too, is sent in these coordinates alone, and of BatchNorm's
+            running statistics, which have no Fisher.
         kind: labels of the Fisher: empirical (the data's), exact (expectation over the model's) or mc (draws of them).
         reduction: of its squares: per_sample_mean; sum, with which a client counts by its samples; or batch_mean_sq as
             public code has it.
@@ -98,11 +99,15 @@ class FedCurv(FedAvg):
             values, index = u.topk(num_sent)
             u = torch.zeros_like(u).scatter(1, index, values)
             sparse = (*curvature, "delta") if self.sparse_delta else curvature
+            beside = dict[str, Tensor]()
             if self.sparse_delta:
                 theta = server["theta"].expand_as(u).scatter(1, index, trained.theta.gather(1, index))
+                if running := self.model.running:
+                    beside["running"] = self.model.take(trained.theta, running)
+                    theta = self.model.put(theta, running, beside["running"])
                 average = self.average(group, server, trained._replace(theta=theta))
             if (len(sparse) + 1) * num_sent < len(sparse) * self.model.num_params:
-                sent = average | dict.fromkeys(sparse, values) | {"index": index.int()}
+                sent = average | dict.fromkeys(sparse, values) | {"index": index.int()} | beside
         new = {"u": u, "v": u * trained.theta}
         sums = average | {name: Term(t, minus=memory[name] if latest else None) for name, t in new.items()}
         return Upload(sums, trained.theta, new | {"round": torch.full_like(memory["round"], group.round)}, sent)

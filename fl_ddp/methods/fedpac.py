@@ -71,7 +71,7 @@ class FedPAC(FedAvg):
     def client_update(self, group: Group, server: Tensors, memory: Tensors) -> Upload:
         """Statistics at the received body; then the head, then the body is trained."""
         theta, head, n = server["theta"], self.model.head, group.n.clamp_min(1)
-        seen = sum_over(group, self.features_by_class, theta)
+        seen = sum_over(group, self.features_by_class, self.received(group, theta))
         h = seen["z"] / n[:, None, None]
         variance = (seen["square"] / n - h.square().sum((1, 2))) / n
         own = seen["z"] / seen["count"].clamp_min(1)[..., None]

@@ -66,10 +66,11 @@ class OnlineEWC(FedAvg):
 
     def client_update(self, group: Group, server: Tensors, memory: Tensors) -> Upload:
         """Local training with the penalty; in a task's last round the Fisher at the received model, too."""
+        received = self.received(group, server["theta"])
         trained = group.train(server["theta"], self, server, memory)
         sums: dict[str, Tensor | Term] = self.average(group, server, trained)
         if group.ends_task:
-            own = fisher(group, server["theta"], self.model, kind=self.kind, max_samples=self.fisher_samples,
+            own = fisher(group, received, self.model, kind=self.kind, max_samples=self.fisher_samples,
                          draws=self.fisher_draws)  # fmt: skip
             sums["fisher"] = Term(own, weight=sums["weight"])  # type: ignore[arg-type]
         return Upload(sums, trained.theta)

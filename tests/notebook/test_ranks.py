@@ -18,9 +18,10 @@ x = random.normal(size=(60, 5)).astype(np.float32)
 y = (x[:, 0] > 0).astype(np.int64)
 seen = []
 callbacks = [lambda record: seen.append(record.round) or record.round == 2] if rank == 0 else []
+wrong = {"lrr": 1} if what == "option" and rank == 1 else {}
 try:
     done = fl_ddp.simulate(data=(x, y, x, y), callbacks=callbacks, clients=4, partition="IID", rounds=4, compile=False,
-                           device="cpu", name="run", out="runs")
+                           device="cpu", name="run", out="runs", **wrong)
 except (fl_ddp.errors.ConfigError, fl_ddp.errors.ElsewhereError) as error:
     print(error)
 else:
@@ -42,6 +43,13 @@ def outcome(what: str, folder: Path) -> str:
 def test_arrays_must_be_the_same_on_all_ranks(tmp_path: Path) -> None:
     told = "data, partition and model: are not the same on all ranks; accepted: draws with the same seed on each"
     assert told in outcome("arrays", tmp_path)
+    assert not (tmp_path / "runs" / "run").exists()
+
+
+@pytest.mark.slow
+def test_a_wrong_option_on_one_rank_ends_the_call_on_all(tmp_path: Path) -> None:
+    told = outcome("option", tmp_path)
+    assert "lrr: unknown option" in told and "rank 1" in told
     assert not (tmp_path / "runs" / "run").exists()
 
 

@@ -145,6 +145,7 @@ FEDCURV: Mapping[str, Options] = {
     "idle": of("FedCurv", IDLE, weights="uniform", server_lr=0.7),
     "sparse": of("FedCurv", top_q=0.3),
     "sparse change": of("FedCurv", {"weight_decay": 0.1}, top_q=0.3, sparse_delta=True),
+    "sparse change with batch norm": of("FedCurv", NORMED, top_q=0.3, sparse_delta=True),
     "sparse last round": of("FedCurv", top_q=0.3, partial="last_round", penalty_step="proximal"),
     "hardly sparse": of("FedCurv", top_q=0.8),
     "two vectors": of("FedCurv", lam=0.4, upload="theta_I"),
@@ -212,6 +213,10 @@ FEDCL: Mapping[str, Options] = {
     "si local": of("FedCL", IDLE, lam=0.5, omega="si", every=2, missing="local", xi=0.1, proxy=0.3),
     "single precision": of("FedCL", {"network": "Network32"}, lam=2.0, proxy=0.2),
     "batch norm": of("FedCL", NORMED, lam=1.0),
+    "own statistics": of("FedCL", LOCAL, lam=2.0, every=2, missing="local", proxy=0.2),
+    "tensors, own statistics": of("FedCL", LOCAL, lam=0.5, omega="per_tensor", every=0, missing="local", proxy_batch=4),
+    "global, own statistics": of("FedCL", LOCAL, lam=0.2, omega="global", every=0, missing="local"),
+    "si, own statistics": of("FedCL", LOCAL, lam=0.5, omega="si", every=0, missing="local", xi=0.1),
     "kept momentum": of("FedCL", KEPT, lam=0.5, every=2, missing="last", proxy=0.2),
 }
 
@@ -327,6 +332,7 @@ FEDFOMO: Mapping[str, Options] = {
     "explores": of("FedFomo", {"rounds": 5, "cohort": None}, models=2, epsilon=1.0, decay=0.3),
     "all": of("FedFomo", {"personalise": "all", "network": "Rectified"}, models=6),
     "idle": of("FedFomo", {**IDLE, "rounds": 4, "cohort": 5}, models=4),
+    "idle beside what is held out": of("FedFomo", IDLE, held_out=0.6),
     "single precision": of("FedFomo", {"network": "Network32"}),
     "batch norm": of("FedFomo", {**NORMED, "rounds": 4}),
     "fallback": of("FedFomo", {"rounds": 5, "lr": 1.0}, fallback="before"),

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
-from launching import SMALL, checkpoints, failed, simulated
+from launching import SMALL, checkpoints, failed, launched, simulated
 
 DRIFTS = """
 import os
@@ -150,6 +151,66 @@ def test_files_that_differ_between_ranks_are_named(
         "out": tmp_path,
     }
     assert failed(settings, 2, tmp_path).ours == [f"fl_ddp: error: {words}"]
+
+
+OTHER = """
+import json, os, sys
+from fl_ddp.main import command
+
+options = json.loads(sys.argv[1])
+sys.argv[1:] = [f"--{key}={values[int(os.environ['RANK'])]}" for key, values in options.items()]
+command()
+"""
+
+
+def with_options(given: dict[str, tuple[object, object]], folder: Path) -> tuple[list[str], Path]:
+    """A program of two ranks whose options are of a value each."""
+    script = folder / "script.py"
+    script.write_text(OTHER)
+    same = {**SMALL, "compile": "false", "rounds": 2, "out": folder}
+    options = {**{key: (str(value), str(value)) for key, value in same.items()}, **given}
+    return [str(script), json.dumps(options, default=str)], folder / "run"
+
+
+@pytest.mark.parametrize(
+    ("key", "values", "words"),
+    [
+        ("lr", (0.5, 0.1), "--lr: 0.1 on rank 1, 0.5 on rank 0"),
+        pytest.param("rounds", (2, 3), "--rounds: 3 on rank 1, 2 on rank 0", marks=pytest.mark.slow),
+        pytest.param(
+            "method.weights", ("data", "uniform"), "--method.weights: uniform on rank 1, data on rank 0",
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(
+            "method", ("FedAvg", "Ditto"),
+            "--method: fl_ddp.methods.ditto.Ditto on rank 1, fl_ddp.methods.fedavg.FedAvg on rank 0",
+            marks=pytest.mark.slow,
+        ),
+    ],
+)  # fmt: skip
+def test_options_that_differ_between_ranks_are_named(
+    tmp_path: Path, key: str, values: tuple[object, object], words: str
+) -> None:
+    """As those of two machines, of which each is given a command line of its own."""
+    program, run = with_options({key: values}, tmp_path)
+    with launched(program, 2, tmp_path) as launch:
+        ended = launch.ended()
+    assert ended.ours == [f"fl_ddp: error: {words}; accepted: the same on all ranks"]
+    assert not run.exists()
+
+
+@pytest.mark.slow
+def test_ranks_may_have_their_files_in_folders_of_their_own(tmp_path: Path) -> None:
+    files = []
+    for rank in range(2):
+        files.append(tmp_path / str(rank) / "there.csv")
+        files[-1].parent.mkdir()
+        files[-1].write_text("client,from,to\n0,2,3\n")
+    own = {"availability": (files[0], files[1]), "out": (tmp_path, "nowhere"), "name": ("run", "other")}
+    program, run = with_options(own, tmp_path)
+    with launched(program, 2, tmp_path) as launch:
+        ended = launch.ended()
+    assert ended.code == 0 and (run / "summary.json").exists(), ended.err[-3000:]
 
 
 LATE = """

@@ -65,7 +65,7 @@ class FedCL(FedAvg):
         elif self.missing == "last":
             omega = memory["omega"]
         elif self.missing == "local":
-            omega = self.measured(client, theta_t)
+            omega = self.measured(client, theta_t.having(client.statistics))
         else:
             omega = theta_t.filled(1 if self.missing == "identity" else 0)
         held = 2 * self.lam * omega

@@ -9,7 +9,7 @@ from math import ceil
 import torch
 from fedavg import FedAvg, Update
 from importance import FisherOptions, fisher
-from local_training import Client, State, local_sgd
+from local_training import RUNNING, Client, State, local_sgd
 from parameters import Parameters, summed
 
 PLACE = 4
@@ -94,7 +94,9 @@ class FedCurv(FedAvg):
         beside = 2 if self.upload == "theta_I_v" else 1
         if chosen * (beside * width + PLACE) >= beside * dense * width:
             return ((1 + beside) * dense + 2) * width
-        return ((chosen if self.sparse_delta else dense) + beside * chosen + 2) * width + chosen * PLACE
+        statistics = theta.only([name for name in theta if name.endswith(RUNNING)])  # without Fisher, never chosen
+        change = chosen + statistics.count() if self.sparse_delta else dense
+        return (change + beside * chosen + 2) * width + chosen * PLACE
 
 
 def curvatures(server: State) -> list[tuple[int, Parameters, Parameters]]:

@@ -49,7 +49,7 @@ class FedPAC(FedAvg):
     def client_update(self, client: Client, server: State, memory: State, t: int) -> Update:
         """Measure features, then train the head, then the body."""
         model, theta_t = client.model, server["theta"]
-        count, sums, squares = features_of(client, theta_t)
+        count, sums, squares = features_of(client, theta_t.having(client.statistics))
         h = sums / client.n
         v = (squares / client.n - float(h.square().sum())) / client.n
         own = sums / count.clamp(min=1)[:, None]

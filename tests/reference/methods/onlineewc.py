@@ -47,7 +47,7 @@ class OnlineEWC(FedAvg):
         else:
             trained = local_sgd(client, theta_t, solve=lambda x, far: (x + far * held * star) / (1 + far * held))
         options = FisherOptions(self.kind, "per_sample_mean", 100, self.fisher_samples, self.fisher_draws)
-        sent = {"fisher": fisher(client, theta_t, options)} if client.ends_task else {}
+        sent = {"fisher": fisher(client, theta_t.having(client.statistics), options)} if client.ends_task else {}
         return Update(client, trained.theta, trained.loss, sent=sent)
 
     def penalty(self, server: State) -> tuple[Parameters, Parameters]:

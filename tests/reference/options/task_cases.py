@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from shared_options import SGD, Options, of
+from shared_options import LOCAL, SGD, Options, of
 
 GROUPS: Options = {"stream": "ClassGroups", "stream.tasks": 2, "stream.task_rounds": 2, "rounds": 4, "cohort": None}
 """Of the second task's classes the second has no test samples, and some clients have none of a task."""
@@ -73,6 +73,7 @@ ONLINEEWC: Mapping[str, Options] = {
         "OnlineEWC", {**GROUPS, **SGD, "stream.tasks": 3, "stream.size": 1, "stream.task_rounds": 1, "rounds": 4},
         lam=2.0, penalty_step="explicit", centre="each",
     ),
+    "own statistics": of("OnlineEWC", {**GROUPS, **LOCAL}, lam=20.0),
     "explicit": of("OnlineEWC", {**GROUPS, **SGD}, lam=2.0, penalty_step="explicit", weights="uniform", server_lr=0.7),
     "exact": of("OnlineEWC", GROUPS, lam=20.0, kind="exact", fisher_samples=5),
     "mc draws": of("OnlineEWC", GROUPS, lam=20.0, kind="mc", fisher_draws=2),
