@@ -9,6 +9,7 @@ from functools import partial
 
 import torch
 
+from fl_ddp.building.same_options import digest, refuse_other_options
 from fl_ddp.config.settings import Config
 from fl_ddp.course.callbacks import Callback, callbacks_in
 from fl_ddp.errors import (
@@ -32,7 +33,6 @@ from fl_ddp.notebook.asked import asked
 from fl_ddp.notebook.result import Result
 from fl_ddp.ranks.checksum import checksum
 from fl_ddp.ranks.collectives import Ranks, join
-from fl_ddp.ranks.same_options import digest, refuse_other_options
 from fl_ddp.ranks.slurm import rank_variables
 from fl_ddp.ranks.threads import one_torch_thread
 from fl_ddp.records import Records
@@ -43,15 +43,15 @@ def simulate(config: object, callbacks: Sequence[Callback], options: Mapping[str
     """Run a simulation in this process; see fl_ddp.simulate."""
     prepare()
     os.environ.update(rank_variables(os.environ))
-    given, error = None, None
+    given, refused = None, None
     try:
         given, callbacks = asked(config, options), callbacks_in(callbacks)
-    except ConfigError as wrong:
-        error = wrong
+    except ConfigError as error:
+        refused = error
     with listening(owns_process=False) as stop:
         ranks = join(given.config.device, given.config.rank_timeout) if given else join("cpu")
         try:
-            ranks.agree(error)
+            ranks.agree(refused)
             assert given is not None
             ranks.together(partial(_refuse_others, ranks.share(given.of_rank), given.of_rank))
             refuse_forked()
