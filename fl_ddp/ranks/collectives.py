@@ -22,7 +22,7 @@ from fl_ddp.config.settings import Config, Device
 from fl_ddp.errors import ConfigError, ElsewhereError, InterruptedRunError, RankLostError, RunError, first_line
 from fl_ddp.host.device_errors import gpu_failure
 from fl_ddp.host.yielding_threads import yielding_threads
-from fl_ddp.ranks.waiting import GONE, Done, on_gpu, on_host, wait
+from fl_ddp.ranks.waiting import GONE, Done, keep_newest, on_gpu, on_host, wait
 
 Result = TypeVar("Result")
 
@@ -254,6 +254,7 @@ class Ranks:
         """Leave the process group."""
         if self.lifeline is not None:
             self.lifeline.let_go()
+        keep_newest()
         if self.size > 1:
             dist.destroy_process_group()
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
 import time
+from collections import deque
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Protocol
@@ -38,8 +40,12 @@ Done = Callable[[float], bool]
 """Whether a sum is over: at once if so, else after about so many seconds."""
 
 
+_newest: deque[Work] = deque(maxlen=2)
+
+
 def on_host(work: Work) -> Done:
     """When a sum of gloo's is over."""
+    _newest.append(work)
 
     def done(seconds: float) -> bool:
         if not work.is_completed():
@@ -52,6 +58,16 @@ def on_host(work: Work) -> Done:
         return True
 
     return done
+
+
+def keep_newest() -> None:
+    """Never free the newest sums of gloo's, so that this process may end at once.
+
+    The thread that has made them may let go of their tensors last, and asks Python for that: where Python is ending by
+    then, C++ aborts.
+    """
+    while _newest:
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(_newest.pop()))
 
 
 def on_gpu(work: Work, event: Event) -> Done:

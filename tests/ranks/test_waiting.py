@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import subprocess
 import sys
 import time
+import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
@@ -15,10 +17,12 @@ from typing import NamedTuple
 
 import pytest
 import torch
+import torch.distributed as dist  # noqa: TID251
 from launching import PATIENCE, SUPPORT
 
 from fl_ddp.errors import RankLostError
 from fl_ddp.ranks import waiting
+from fl_ddp.ranks.collectives import Ranks
 from fl_ddp.ranks.waiting import on_gpu, on_host, wait
 
 SOON = 20.0
@@ -140,6 +144,19 @@ class Place:
             raise self.error
         self.looks -= 1
         return self.looks < 0
+
+
+def test_the_newest_sums_of_gloo_outlive_their_ranks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thread of gloo's would ask Python for their tensors while it ends, as it did in one of ten scripts."""
+    sums = [Sum() for _ in range(4)]
+    left = [weakref.ref(each) for each in sums]
+    monkeypatch.setattr(dist, "all_reduce", lambda _, **__: sums.pop(0))
+    while sums:
+        Ranks(0, 2, torch.device("cpu")).add(torch.zeros(1))
+    monkeypatch.setattr(dist, "destroy_process_group", lambda: None)
+    Ranks(0, 2, torch.device("cpu")).close()
+    gc.collect()
+    assert [each() is not None for each in left] == [False, False, True, True]
 
 
 def test_a_sum_of_gloo_that_is_over_is_told_at_once_and_a_failed_one_raises() -> None:
