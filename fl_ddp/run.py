@@ -145,29 +145,30 @@ def _refuse_unlike(federation: Federation, config: Config, ranks: Ranks) -> None
     """Refuse what is read or drawn, by seeds alone, and not the same on all ranks."""
     if ranks.size == 1:
         return
-    there, worlds, reduced = federation.turnout.availability, federation.worlds, config.class_reduction is not None
+    there, worlds, pace = federation.turnout.availability, federation.worlds, federation.pace
+    dealt = "--partition, --stream or --class_reduction" if config.class_reduction else "--partition or --stream"
+    by_seeds = "the same on each, by generators with seeds"
+    told = {
+        "--data": ("gives other samples on another rank", by_seeds),
+        dealt: ("deals the samples out otherwise on another rank", by_seeds),
+        "--availability": ("has other intervals on another rank", "the same on each"),
+        "--client_lr": ("gives other factors on another rank", "the same on each"),
+        "--client_work": ("gives other factors on another rank", "the same on each"),
+    }
 
-    def digests() -> tuple[int, int, int]:
-        """Of the samples, what is made of them, and who can be reached: whole numbers below 2^48."""
-        dealt = "|".join((worlds.sha256, worlds.reductions, *federation.classes))
+    def digests() -> list[int]:
+        """Of the samples, what is made of them, who can be reached and how much each does: below 2^48."""
+        texts = ["|".join((worlds.sha256, worlds.reductions, *federation.classes)), there.text if there else ""]
         pieces = checksum(worlds.samples).tolist()
         of_samples = sum(piece << 16 * i for i, piece in enumerate(pieces[:3]))
-        return of_samples, digest(dealt), digest(there.text if there else "")
+        return [of_samples, *map(digest, [*texts, pace.texts["client_lr"], pace.texts["client_work"]])]
 
-    told = {
-        "--data": "gives other samples on another rank",
-        "--partition, --stream or --class_reduction" if reduced else "--partition or --stream": (
-            "deals the samples out otherwise on another rank"
-        ),
-        "--availability": "has other intervals on another rank",
-    }
     alike = [ranks.agree(None, each) for each in ranks.together(digests)]
 
     def refuse() -> None:
-        for option, same in zip(told, alike, strict=True):
+        for (option, (what, accepted)), same in zip(told.items(), alike, strict=True):
             if not same:
-                by_seeds = "" if option == "--availability" else ", by generators with seeds"
-                raise ConfigError(option, told[option], f"the same on each{by_seeds}")
+                raise ConfigError(option, what, accepted)
 
     ranks.together(refuse)
 

@@ -1,44 +1,48 @@
-"""That all ranks have the same options: launchers of several machines take each one's own command line."""
+"""That all ranks have the same options and code: launchers of several machines take each one's own command line."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Mapping
 from dataclasses import fields
+from pathlib import Path
 
 import yaml
 
+from fl_ddp.config.absolute_paths import with_absolute_paths
+from fl_ddp.config.command_line import PLACE
 from fl_ddp.config.settings import Config
-from fl_ddp.config.yaml_file import to_yaml
+from fl_ddp.config.users_code import users_code
+from fl_ddp.config.yaml_file import flatten, to_yaml, written
 from fl_ddp.errors import ConfigError
 from fl_ddp.ranks.collectives import Ranks
 
-_OF_A_MACHINE = ("out", "name", "rank_timeout")
-_FOLDER = "root"
-_MOST = 4096
-"""Bytes that a rank can tell the others."""
+_OF_MACHINE = (*PLACE, "out", "name", "resume", "rank_timeout")
+_MOST = 200
+"""Letters of a value that is told as it is."""
 
 
 def refuse_other_options(config: Config, ranks: Ranks) -> None:
-    """Refuse options that are not those of rank 0, but for the folders in which a machine has its files.
+    """Refuse options and own code that are not those of rank 0, but for the folders in which a machine has its files.
 
     Raises:
-        ConfigError: one is another, on the lowest rank where it is; ElsewhereError on the others.
+        ConfigError: something is another, on the lowest rank where it is; ElsewhereError on the others.
     """
     if ranks.size == 1:
         return
-    content = yaml.safe_load(to_yaml(config))
-    keys = [field.name for field in fields(Config) if field.name not in _OF_A_MACHINE]
-    mine = {key: json.dumps(_anywhere(content.get(key)), sort_keys=True) for key in keys}
-    if ranks.agree(None, digest(json.dumps(mine))):
+    options, code = ranks.together(lambda: (_options(config, ranks.device.type), _code(config)))
+    parts = {
+        field.name: {k: v for k, v in options.items() if k.split(".")[0] == field.name} for field in fields(Config)
+    }
+    if all([ranks.agree(None, digest(json.dumps(each))) for each in (parts, code)]):
         return
-    for key, own in mine.items():
-        if not ranks.agree(None, digest(own)):
-            first = ranks.share(own if len(own.encode()) <= _MOST else "{}")
-            option, here, there = _unlike(key, json.loads(own), json.loads(first))
-            what = f"{here} on rank {ranks.index}, {there} on rank 0"
-            ranks.agree(ConfigError(f"--{option}", what, "the same on all ranks") if own != first else None)
+    for part in [*parts.values(), code]:
+        if ranks.agree(None, digest(json.dumps(part))):
+            continue
+        first = json.loads(ranks.share(json.dumps(part)))
+        key = next((key for key in [*part, *first] if part.get(key) != first.get(key)), None)
+        ranks.agree(_unlike(key, part.get(key), first.get(key), ranks.index, is_code=part is code) if key else None)
 
 
 def digest(text: str) -> int:
@@ -46,28 +50,28 @@ def digest(text: str) -> int:
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:6], "little")
 
 
-def _unlike(key: str, own: object, first: object) -> tuple[str, object, object]:
-    """The first option, of one and of its own ones, that has two values; and both."""
-    ours, theirs = (dict(_options(key, each)) for each in (own, first))
-    for option in [*ours, *theirs]:
-        if ours.get(option) != theirs.get(option):
-            return option, ours.get(option), theirs.get(option)
-    return key, own, first
+def _options(config: Config, device_type: str) -> dict[str, str]:
+    """As written, by key; files by their names, as each machine may have them elsewhere."""
+    content = yaml.safe_load(to_yaml(with_absolute_paths(config))) | {"device": device_type}
+    given = {each.key: written(each.value) for each in flatten(content, "")}
+    return {key: _short(_name(text)) for key, text in given.items() if key not in _OF_MACHINE}
 
 
-def _options(key: str, value: object) -> Iterator[tuple[str, object]]:
-    if isinstance(value, dict) and "class_path" in value:
-        yield key, value["class_path"]
-        for name, each in value.get("init_args", {}).items():
-            yield from _options(f"{key}.{name}", each)
-    else:
-        yield key, value
+def _code(config: Config) -> Mapping[str, str]:
+    return {Path(place).name: sha256[:12] for place, sha256 in users_code(config).items()}
 
 
-def _anywhere(value: object) -> object:
-    """A value without the folders in it; what the files hold is compared where it is read."""
-    if isinstance(value, dict):
-        return {str(key): _anywhere(each) for key, each in value.items() if key != _FOLDER}
-    if isinstance(value, list):
-        return [_anywhere(each) for each in value]
-    return value.rpartition("/")[2] if isinstance(value, str) else value
+def _name(text: str) -> str:
+    return Path(text).name if Path(text).is_absolute() else text
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _MOST else f"{text[: _MOST // 4]}... ({len(text)} letters, {digest(text):x})"
+
+
+def _unlike(key: str, own: str | None, first: str | None, index: int, *, is_code: bool) -> ConfigError:
+    accepted = "the same on all ranks"
+    if is_code:
+        return ConfigError(key, f"is not on rank {index} what it is on rank 0", accepted)
+    here, there = ("not given" if each is None else each for each in (own, first))
+    return ConfigError(f"--{key}", f"{here} on rank {index}, {there} on rank 0", accepted)

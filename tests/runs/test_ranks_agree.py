@@ -127,6 +127,11 @@ def test_samples_that_differ_between_ranks_are_refused(tmp_path: Path, option: s
             "--availability: has other intervals on another rank; accepted: the same on each",
         ),
         pytest.param(
+            "client_lr", "client,factor\n0,0.5\n", "client,factor\n0,0.1\n",
+            "--client_lr: gives other factors on another rank; accepted: the same on each",
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(
             "class_reduction", "client,class,round,count\n0,1,2,1\n", "client,class,round,count\n0,1,2,2\n",
             "--partition, --stream or --class_reduction: deals the samples out otherwise on another rank; accepted: "
             "the same on each, by generators with seeds",
@@ -153,6 +158,14 @@ def test_files_that_differ_between_ranks_are_named(
     assert failed(settings, 2, tmp_path).ours == [f"fl_ddp: error: {words}"]
 
 
+OWN = """
+from fl_ddp.api import FedAvg
+
+
+class Mine(FedAvg):
+    def correct(self, g, *given):
+        return {sign}g
+"""
 OTHER = """
 import json, os, sys
 from fl_ddp.main import command
@@ -211,6 +224,33 @@ def test_ranks_may_have_their_files_in_folders_of_their_own(tmp_path: Path) -> N
     with launched(program, 2, tmp_path) as launch:
         ended = launch.ended()
     assert ended.code == 0 and (run / "summary.json").exists(), ended.err[-3000:]
+
+
+@pytest.mark.slow
+def test_own_code_that_differs_between_ranks_is_named(tmp_path: Path) -> None:
+    places = []
+    for rank, sign in enumerate("+-"):
+        file = tmp_path / str(rank) / "mine.py"
+        file.parent.mkdir()
+        file.write_text(OWN.format(sign=sign))
+        places.append(f"{file}:Mine")
+    program, run = with_options({"method": (places[0], places[1])}, tmp_path)
+    with launched(program, 2, tmp_path) as launch:
+        ended = launch.ended()
+    assert ended.ours == [
+        "fl_ddp: error: mine.py: is not on rank 1 what it is on rank 0; accepted: the same on all ranks"
+    ]
+    assert not run.exists()
+
+
+@pytest.mark.slow
+def test_long_values_that_differ_are_told_by_their_beginning(tmp_path: Path) -> None:
+    rows = ";".join(f"{i % 12},{i % 10},{i // 120 + 1},0" for i in range(600))
+    program, _ = with_options({"class_reduction": (rows, "0,1,2,1")}, tmp_path)
+    with launched(program, 2, tmp_path) as launch:
+        ended = launch.ended()
+    (line,) = ended.ours
+    assert line.startswith("fl_ddp: error: --class_reduction: 0,1,2,1 on rank 1, 0,0,1,0;") and len(line) < 300
 
 
 LATE = """
