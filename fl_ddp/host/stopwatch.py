@@ -63,6 +63,10 @@ class _Span(NamedTuple):
     share: float
     lap: int
 
+    def took(self) -> float:
+        """Seconds that count."""
+        return self.start.seconds_to(self.end) * self.share
+
 
 class Stopwatch:
     """Seconds by phase since the last lap; what is in no phase is other."""
@@ -77,7 +81,7 @@ class Stopwatch:
         self._mark: Callable[[], Mark] = mark or (_OnGpu if device_type == "cuda" else _OnHost)
         self._spans: list[_Span] = []
         self._owed: dict[str, float] = {}
-        self._laps, self._ahead = 0, 0
+        self._laps, self._ahead, self._spent = 0, 0, 0.0
         self._began = time.perf_counter()
         self._alone = threading.Lock()
 
@@ -120,12 +124,14 @@ class Stopwatch:
             self._laps += 1
         seconds = dict.fromkeys(PHASES, 0.0) | self._owed
         for span in spans:
-            seconds[span.name] += span.start.seconds_to(span.end) * span.share
+            seconds[span.name] += span.took()
+        # of the next lap's work what this one has spent
+        ahead = sum(span.took() for span in self._spans if span.lap == self._laps and span.end.reached())
         # a part may seem longer than the phase around it, or that may end in the next lap, which pays
         self._owed = {name: each for name, each in seconds.items() if each < 0}
         seconds |= dict.fromkeys(self._owed, 0.0)
-        seconds["other"] = max(now - self._began - sum(seconds.values()), 0.0)
-        self._began = now
+        seconds["other"] = max(now - self._began - ahead + self._spent - sum(seconds.values()), 0.0)
+        self._began, self._spent = now, ahead
         return seconds
 
     def _add(self, start: Mark, end: Mark, shares: Mapping[str, float], ahead: int) -> None:
