@@ -22,7 +22,7 @@ from fl_ddp.config.settings import Config, Device
 from fl_ddp.errors import ConfigError, ElsewhereError, InterruptedRunError, RankLostError, RunError, first_line
 from fl_ddp.host.device_errors import gpu_failure
 from fl_ddp.host.yielding_threads import yielding_threads
-from fl_ddp.ranks.waiting import GONE, Done, keep_newest, on_gpu, on_host, wait
+from fl_ddp.ranks.waiting import GONE, Done, all_have, keep_newest, on_gpu, on_host, wait
 
 Result = TypeVar("Result")
 
@@ -315,7 +315,7 @@ class Lifeline:
 
 
 def join(device: Device, rank_timeout: float = Config.rank_timeout) -> Ranks:
-    """Join the other ranks that torchrun or Slurm started: NCCL with one GPU per rank, else gloo.
+    """Join the other ranks that torchrun or Slurm started: NCCL where each of them has a GPU, else gloo.
 
     Time limits of the backends are out of the way of ours: gloo's is longer, and NCCL's watchdog, which counts the work
     that is queued before a sum, ends no process (TORCH_NCCL_ASYNC_ERROR_HANDLING=0).
@@ -355,19 +355,22 @@ def join(device: Device, rank_timeout: float = Config.rank_timeout) -> Ranks:
         raise RunError(f"the ranks do not meet at MASTER_ADDR:MASTER_PORT, {place_to_meet} ({why})") from error
     os.environ["TORCH_NCCL_ASYNC_ERROR_HANDLING"] = "0"  # torchrun gives its ranks a 1
     os.environ.setdefault("NCCL_ALGO", "^NVLS")  # whose sums of floats differ from time to time
+    patience = max(2 * rank_timeout, _LEAST_TIMEOUT)
     try:
-        with nullcontext() if gpus else yielding_threads():
+        # one whose options are wrong asks for none, and the others must hear of it
+        nccl = all_have(store, size, bool(gpus), patience)
+        with nullcontext() if nccl else yielding_threads():
             dist.init_process_group(
-                "nccl" if gpus else "gloo",
-                timeout=_FOR_EVER if gpus else timedelta(seconds=max(2 * rank_timeout, _LEAST_TIMEOUT)),
+                "nccl" if nccl else "gloo",
+                timeout=_FOR_EVER if nccl else timedelta(seconds=patience),
                 store=store,
                 rank=index,
                 world_size=size,
-                device_id=place if gpus else None,
+                device_id=place if nccl else None,
             )
     except RuntimeError as error:
         raise RunError(f"the ranks do not find each other ({first_line(error)})") from error
-    if not gpus:
+    if not nccl:
         return Ranks(index, size, place, store, rank_timeout)
     with yielding_threads():
         of_host = cast(dist.ProcessGroup, dist.new_group(backend="gloo", timeout=_FOR_EVER))

@@ -29,6 +29,13 @@ class Work(Protocol):
         """Wait so long for it; an error if it failed or takes longer."""
 
 
+class Board(Protocol):
+    """Counts that all ranks see, such as a store of torch's."""
+
+    def add(self, key: str, amount: int, /) -> int:
+        """A count with so many more."""
+
+
 class Event(Protocol):
     """A place in a GPU's queue."""
 
@@ -96,6 +103,28 @@ def on_gpu(work: Work, event: Event) -> Done:
         return False
 
     return done
+
+
+def all_have(board: Board, size: int, mine: bool, limit: float) -> bool:
+    """Whether all ranks have something, which they say before there is a group in which they could sum.
+
+    Args:
+        board: on which nothing of this is told yet.
+        size: number of ranks.
+        mine: whether this one has it.
+        limit: seconds to wait for the others' word, in short turns.
+
+    Raises:
+        RuntimeError: they do not give it.
+    """
+    board.add("having", int(mine))
+    come, end = board.add("come", 1), time.monotonic() + limit
+    while come < size:
+        if time.monotonic() > end:
+            raise RuntimeError(f"{come} of {size} have come in {limit:g} seconds")
+        time.sleep(_LONGEST_PAUSE * 20)
+        come = board.add("come", 0)
+    return board.add("having", 0) == size
 
 
 def wait(done: Done, limit: float, lost: Callable[[], bool]) -> None:

@@ -23,6 +23,7 @@ def test_a_backend_that_cannot_begin_is_told_in_one_line(monkeypatch: pytest.Mon
         monkeypatch.setenv(key, value)
     monkeypatch.setenv("TORCH_NCCL_ASYNC_ERROR_HANDLING", "1")  # as torchrun does
     monkeypatch.setattr(collectives, "_launchers_store", dist.HashStore)  # type: ignore[attr-defined]
+    monkeypatch.setattr(collectives, "all_have", lambda *_: False)  # the other rank is not there
     monkeypatch.setattr(dist, "init_process_group", fail)
     with pytest.raises(
         RunError, match=r"^the ranks do not find each other \(RuntimeError: NCCL error: invalid usage\)$"

@@ -7,9 +7,11 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 import weakref
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
@@ -23,7 +25,7 @@ from launching import PATIENCE, SUPPORT
 from fl_ddp.errors import RankLostError
 from fl_ddp.ranks import waiting
 from fl_ddp.ranks.collectives import Ranks
-from fl_ddp.ranks.waiting import on_gpu, on_host, wait
+from fl_ddp.ranks.waiting import all_have, on_gpu, on_host, wait
 
 SOON = 20.0
 """Seconds in which a waiting rank must know; 30 are promised, and the machine may be busy."""
@@ -144,6 +146,37 @@ class Place:
             raise self.error
         self.looks -= 1
         return self.looks < 0
+
+
+class Counts:
+    """A board of a process of its own."""
+
+    def __init__(self) -> None:
+        self._of: dict[str, int] = {}
+        self._alone = threading.Lock()
+
+    def add(self, key: str, amount: int) -> int:
+        with self._alone:
+            self._of[key] = self._of.get(key, 0) + amount
+            return self._of[key]
+
+
+@pytest.mark.parametrize("having", [(True, True, True), (True, False, True), (False, False, False)])
+def test_all_ranks_hear_whether_each_has_a_gpu(having: tuple[bool, ...]) -> None:
+    """NCCL and gloo do not find each other: a rank whose options are wrong asks for no GPU."""
+    board = Counts()
+
+    def late(rank: int) -> bool:
+        time.sleep(0.05 * rank)
+        return all_have(board, len(having), having[rank], 10)
+
+    with ThreadPoolExecutor(len(having)) as pool:
+        assert list(pool.map(late, range(len(having)))) == [all(having)] * len(having)
+
+
+def test_ranks_that_do_not_come_are_counted() -> None:
+    with pytest.raises(RuntimeError, match=r"1 of 2 have come in 0\.1 seconds"):
+        all_have(Counts(), 2, True, 0.1)
 
 
 def test_the_newest_sums_of_gloo_outlive_their_ranks(monkeypatch: pytest.MonkeyPatch) -> None:
