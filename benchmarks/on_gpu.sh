@@ -1,19 +1,20 @@
 #!/usr/bin/env bash
-# All that a machine with a GPU has to tell, in about a quarter of an hour; files in a folder, each as soon as it is known.
+# All that a machine with a GPU has to tell, in a quarter of an hour as estimated; files in a folder, each as soon as it is known.
 #   bash benchmarks/on_gpu.sh FOLDER                        all stages
 #   bash benchmarks/on_gpu.sh FOLDER "cifar fisher"         some of tests, cifar, rounds, fisher, methods, models
 #   SMOKE=1 bash benchmarks/on_gpu.sh FOLDER                without a GPU: does it run?
 # Steps are compiled beside the tests, by several processes, and found in the cache by what is measured then, alone.
 set -u
-cd "$(dirname "$0")/.."
-folder=${1:?the folder for the results is missing} stages=${2:-tests cifar rounds fisher methods models}
+folder=$(realpath -m "${1:?the folder for the results is missing}") && cd "$(dirname "$0")/.." || exit
+stages=${2:-tests cifar rounds fisher methods models}
 mkdir -p "$folder"
 export PYTHONPATH="$PWD${PYTHONPATH:+:$PYTHONPATH}" PYTHONUNBUFFERED=1
 python=${PYTHON:-python3} device=cuda smoke=() marks=gpu
 [ -z "${SMOKE:-}" ] || { device=cpu smoke=(--smoke) marks='not slow and not gpu'; }
 stage() { [[ " $stages " == *" $1 "* ]] && printf '\n== %s (%s s)\n' "$1" "$SECONDS"; }
 bench() { "$python" "benchmarks/$1.py" --device "$device" "${@:2}" "${smoke[@]}"; }
-compiling=0
+measured() { bench "$@" || failed=1; }
+compiling=0 failed=0
 beside() { compiling=$((compiling + 1)); bench "$@" > "$folder/compile_$compiling.log" 2>&1 & }
 
 if stage tests; then
@@ -23,17 +24,18 @@ if stage tests; then
     for workload in mlp cnn cnn_padded resnet18; do beside fisher --workloads "$workload" --rounds 1; done
     beside rounds --ranks 1 --workloads mlp --rounds 2
     "$python" -m pytest -m "$marks" tests/gpu tests/engine/test_graphed.py -v -rf --dist worksteal --color no \
-        > "$folder/tests.log" 2>&1
+        > "$folder/tests.log" 2>&1 || failed=1
     tail -n 3 "$folder/tests.log"
     wait
 fi
 if stage cifar; then
     for precision in float32 tf32; do
         [ "$device" = cpu ] && [ $precision = tf32 ] && continue
-        bench whole_run --lanes 50 --precision $precision --results "$folder/cifar10_$precision.json"
+        measured whole_run --lanes 50 --precision $precision --results "$folder/cifar10_$precision.json"
     done
 fi
-if stage rounds; then bench rounds --ranks 1 --workloads mlp --rounds 20 --out "$folder/rounds_mlp.json"; fi
-if stage fisher; then bench fisher --out "$folder/fisher.json"; fi
-if stage methods; then bench methods --out "$folder/methods.json"; fi
-if stage models; then bench rounds --ranks 1 --workloads all --rounds 4 --samples 40 --out "$folder/rounds_models.json"; fi
+if stage rounds; then measured rounds --ranks 1 --workloads mlp --rounds 20 --out "$folder/rounds_mlp.json"; fi
+if stage fisher; then measured fisher --out "$folder/fisher.json"; fi
+if stage methods; then measured methods --out "$folder/methods.json"; fi
+if stage models; then measured rounds --ranks 1 --workloads all --rounds 4 --samples 40 --out "$folder/rounds_models.json"; fi
+exit $failed
