@@ -8,13 +8,9 @@ from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import Path
 
-import yaml
-
-from fl_ddp.config.absolute_paths import with_absolute_paths
-from fl_ddp.config.command_line import PLACE
+from fl_ddp.config.command_line import PLACE, as_written
 from fl_ddp.config.settings import Config
 from fl_ddp.config.users_code import users_code
-from fl_ddp.config.yaml_file import flatten, to_yaml, written
 from fl_ddp.errors import ConfigError
 from fl_ddp.ranks.collectives import Ranks
 
@@ -51,18 +47,12 @@ def digest(text: str) -> int:
 
 
 def _options(config: Config, device_type: str) -> dict[str, str]:
-    """As written, by key; files by their names, as each machine may have them elsewhere."""
-    content = yaml.safe_load(to_yaml(with_absolute_paths(config))) | {"device": device_type}
-    given = {each.key: written(each.value) for each in flatten(content, "")}
-    return {key: _short(_name(text)) for key, text in given.items() if key not in _OF_MACHINE}
+    given = as_written(config) | {"device": device_type}
+    return {key: _short(text) for key, text in given.items() if key not in _OF_MACHINE}
 
 
 def _code(config: Config) -> Mapping[str, str]:
     return {Path(place).name: sha256[:12] for place, sha256 in users_code(config).items()}
-
-
-def _name(text: str) -> str:
-    return Path(text).name if Path(text).is_absolute() else text
 
 
 def _short(text: str) -> str:

@@ -129,9 +129,14 @@ def resumed(folder: Path, layers: Sequence[Layer]) -> Config:
 
 
 def fixed(config: Config) -> dict[str, str]:
-    """What may not change when a run goes on, as written, by key; files by their names, as they may have moved."""
+    """What may not change when a run goes on, as as_written() has it."""
+    return {key: text for key, text in as_written(config).items() if key not in OF_MACHINE}
+
+
+def as_written(config: Config) -> dict[str, str]:
+    """All options as written, by key; files by their names, as they may have moved or be elsewhere on a machine."""
     given = flatten(yaml.safe_load(to_yaml(with_absolute_paths(config))), "")
-    return {each.key: _of_moved(written(each.value)) for each in given if each.key not in OF_MACHINE}
+    return {each.key: _of_moved(written(each.value)) for each in given}
 
 
 def _of_moved(text: str) -> str:
