@@ -95,18 +95,21 @@ class FedCurv(FedAvg):
         curvature = ("u", "v") if self.upload == "theta_I_v" else ("u",)
         sent: dict[str, Tensor | Term] | None = None if self.upload == "theta_I_v" else average | {"u": u}
         if self.top_q < 1:
-            num_sent = ceil(round(self.top_q * self.model.num_params, 6))
+            running = self.model.running
+            num_running = sum(self.model.shapes[i].numel() for i in running)
+            num_sent = ceil(round(self.top_q * (self.model.num_params - num_running), 6))
             values, index = u.topk(num_sent)
             u = torch.zeros_like(u).scatter(1, index, values)
             sparse = (*curvature, "delta") if self.sparse_delta else curvature
             beside = dict[str, Tensor]()
             if self.sparse_delta:
                 theta = server["theta"].expand_as(u).scatter(1, index, trained.theta.gather(1, index))
-                if running := self.model.running:
+                if running:
                     beside["running"] = self.model.take(trained.theta, running)
                     theta = self.model.put(theta, running, beside["running"])
                 average = self.average(group, server, trained._replace(theta=theta))
-            if (len(sparse) + 1) * num_sent < len(sparse) * self.model.num_params:
+            num_beside = num_running if beside else 0
+            if (len(sparse) + 1) * num_sent + num_beside < len(sparse) * self.model.num_params:
                 sent = average | dict.fromkeys(sparse, values) | {"index": index.int()} | beside
         new = {"u": u, "v": u * trained.theta}
         sums = average | {name: Term(t, minus=memory[name] if latest else None) for name, t in new.items()}

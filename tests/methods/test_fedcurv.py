@@ -185,6 +185,23 @@ def test_a_sparse_change_moves_the_same_coordinates_alone(monkeypatch: pytest.Mo
     assert rounds.server["v"].tolist() == approx([-8.0, 18.0, 0, 28.0 - 24.0, 0])
 
 
+@pytest.mark.parametrize(("top_q", "sent"), [(0.25, 1), (0.5, 2), (0.9, None)])
+def test_running_statistics_go_whole_beside_a_sparse_change(
+    monkeypatch: pytest.MonkeyPatch, top_q: float, sent: int | None
+) -> None:
+    """They have no Fisher, so that top_q is of the others; 4 places and 2 of them are not less than 6 numbers dense."""
+    model = Weights([0.0] * 4, [0.0] * 2)
+    model.running = (1,)
+    rounds = GivenRounds(FedCurv(model, top_q=top_q, sparse_delta=True), fedcurv, monkeypatch)
+    after = rounds.play([[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]], [[0.1, 9.0, 0.2, 7.0, 0.0, 0.0]])
+    changed = {1: [0, 2, 0, 0], 2: [0, 2, 0, 4], None: [1, 2, 3, 4]}[sent]
+    assert after.tolist() == approx([*changed, 5, 6])
+    assert rounds.upload is not None
+    sizes = {name: t.shape[1] for name, t in (rounds.upload.sent or {}).items() if isinstance(t, Tensor) and t.ndim > 1}
+    expected = {"u": sent, "v": sent, "delta": sent, "index": sent, "running": 2} if sent else {}
+    assert sizes == expected
+
+
 def test_all_coordinates_of_a_sparse_change_are_the_dense_one() -> None:
     dense = networks_after(FedCurv(small_network()), COHORTS)
     assert_same_bits(dense, networks_after(FedCurv(small_network(), top_q=1 - 1e-9, sparse_delta=True), COHORTS))

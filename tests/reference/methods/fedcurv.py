@@ -90,13 +90,12 @@ class FedCurv(FedAvg):
 
     def bytes_up(self, theta: Parameters, width: int, *, ends_task: bool = False) -> int:
         """The model, I_s, maybe I_s theta_s, and two numbers; where it is less, only q P of them and their places."""
-        dense, chosen = theta.count(), ceil(self.top_q * theta.count())
+        statistics = theta.only([name for name in theta if name.endswith(RUNNING)]).count()
+        dense, chosen = theta.count(), ceil(self.top_q * (theta.count() - statistics))
         beside = 2 if self.upload == "theta_I_v" else 1
-        if chosen * (beside * width + PLACE) >= beside * dense * width:
-            return ((1 + beside) * dense + 2) * width
-        statistics = theta.only([name for name in theta if name.endswith(RUNNING)])  # without Fisher, never chosen
-        change = chosen + statistics.count() if self.sparse_delta else dense
-        return (change + beside * chosen + 2) * width + chosen * PLACE
+        change = chosen + statistics if self.sparse_delta else dense
+        sparse = (change + beside * chosen) * width + chosen * PLACE
+        return min(sparse, (1 + beside) * dense * width) + 2 * width
 
 
 def curvatures(server: State) -> list[tuple[int, Parameters, Parameters]]:
@@ -114,7 +113,8 @@ def sums(known: Sequence[tuple[Parameters, Parameters]], like: Parameters) -> tu
 
 
 def chosen_coordinates(information: Parameters, q: float) -> Parameters:
-    """1 for the ceil(q P) largest coordinates, 0 for the others."""
-    everything = torch.cat([own.flatten() for own in information.values()]).sort(descending=True).values
+    """1 for the ceil(q P) largest coordinates, 0 for the others; P aside from running statistics, which have none."""
+    known = [own.flatten() for name, own in information.items() if not name.endswith(RUNNING)]
+    everything = torch.cat(known).sort(descending=True).values
     least = everything[ceil(q * len(everything)) - 1]
     return information.each(lambda own: (own >= least).double())
