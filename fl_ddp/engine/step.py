@@ -45,6 +45,10 @@ class Objective(Hashable, Protocol):
     def running(self) -> tuple[int, ...]:
         """Leaves that are running statistics, which no step moves: gradient() gives their next values."""
 
+    @property
+    def leaves_beside(self) -> int:
+        """How many of the last leaves are a model of their own that trains along, and is clipped by itself."""
+
     def gradient(self, theta: Leaves, batch: Batch, server: Tensors, mine: Tensors) -> tuple[Leaves, Tensor]:
         """Gradient of the loss in all leaves, next values in place of running statistics; and the loss []."""
 
@@ -178,8 +182,15 @@ def _of_leaf(tensors: Mapping[str, Tensor | Leaves], leaf: int) -> Tensors:
     return {name: t[leaf] if isinstance(t, tuple) else t for name, t in tensors.items()}
 
 
-def _clipped(gradient: dict[int, Tensor], norm: Tensor) -> dict[int, Tensor]:
-    """All leaves of a gradient, shorter if their norm together is above one []; as torch's clip_grad_norm_."""
+def _clipped(gradient: dict[int, Tensor], norm: Tensor, beside: int) -> dict[int, Tensor]:
+    """All leaves of a gradient, shorter if their norm together is above one []; as torch's clip_grad_norm_.
+
+    The last ones that are a model of their own beside the other are clipped by their own norm.
+    """
+    if beside:
+        first = dict(list(gradient.items())[:-beside])
+        last = {i: g for i, g in gradient.items() if i not in first}
+        return _clipped(first, norm, 0) | _clipped(last, norm, 0)
     length = torch.stack([alike(g.square(), 0).sum() for g in gradient.values()]).sum().sqrt()
     scale = (norm / (length + 1e-6)).clamp_max(1)
     return {i: scale * g for i, g in gradient.items()}
@@ -236,7 +247,7 @@ def local_step(objective: Objective, kind: StepKind, shapes: Hashable) -> Step:
         trained = [i for i in range(len(walk.theta)) if i not in {*objective.running, *kind.fixed}]
         pulled = {i: direction(gradient[i], walk.theta[i], _of_leaf(server, i), _of_leaf(mine, i)) for i in trained}
         if kind.clip_norm:
-            pulled = _clipped(pulled, rates.clip_norm)
+            pulled = _clipped(pulled, rates.clip_norm, objective.leaves_beside)
         end: list[Tensor] = []
         remembered: dict[str, list[Tensor]] = {name: [] for name in names}
         tracked: dict[str, list[Tensor]] = {name: [] for name in walk.trace}

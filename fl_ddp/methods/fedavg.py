@@ -39,6 +39,8 @@ class FedAvg:
     """Coefficients at which the method is FedAvg with the same `weights`, bit for bit; None where there are no such."""
     counts_sgd_steps: ClassVar[bool] = False
     """Whether it takes local changes apart as steps of SGD, by Group.momentum_steps or the plan's lr."""
+    leaves_beside: ClassVar[int] = 0
+    """How many of the last leaves are a model of their own that trains along: what clips gradients takes them apart."""
     shares_samples: ClassVar[bool] = False
     """Whether everyone is given one training sample of each class before the first round; see shared_inputs()."""
 

@@ -35,6 +35,7 @@ class FedRoD(FedAvg):
 
     neutral: ClassVar[Mapping[str, float] | None] = {"gamma": 0.0}
     keeps_optimizer: ClassVar[bool] = False
+    leaves_beside: ClassVar[int] = 2  # the personal head's weight and bias, so that they leave the generic model alone
 
     needs_classes = True  # see FedAvg
 

@@ -11,6 +11,7 @@ from table import reading, table
 from torch.func import grad
 
 from fl_ddp.engine.plan import Plan
+from fl_ddp.methods.fedavg import FedAvg
 from fl_ddp.methods.fedrod import FedRoD
 from fl_ddp.protocol import Tensors
 
@@ -81,3 +82,11 @@ def test_own_predictions_are_generic_logits_and_the_personal_head_s() -> None:
     theta = torch.cat([model.init(), weight.flatten(), bias])
     z = torch.tensor([[1.0, -2.0], [0.5, 0.5]], dtype=torch.float64)
     torch.testing.assert_close(method.predict(theta, torch.eye(2, dtype=torch.float64)), z + z @ weight.mT + bias)
+
+
+def test_a_clipped_personal_head_leaves_the_generic_model_alone() -> None:
+    """Each is clipped by its own norm, so that gamma 0 stays FedAvg; a step of 1 is as long as both may be."""
+    clipped, model = Plan(9, None, 1, 1.0, clip_norm=1e-3), small_network()
+    rounds, fedavg = (Rounds(m, uneven_clients(), clipped) for m in (FedRoD(model, gamma=0.0), FedAvg(model)))
+    assert rounds.play()["theta"].equal(fedavg.play()["theta"])
+    torch.testing.assert_close(rounds.remembered("phi").norm(dim=1), torch.full((5,), 1e-3), rtol=1e-3, atol=0)

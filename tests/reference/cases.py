@@ -298,6 +298,7 @@ FEDREP: Mapping[str, Options] = {
     "part of an epoch": of("FedRep", {"local_steps": 3, "lr_decay": 0.5}, head_epochs=0.6),
     "all": of("FedRep", {"personalise": "all", "network": "Rectified"}, head_epochs=1.5),
     "idle": of("FedRep", IDLE, head_epochs=3.0),
+    "clipped": of("FedRep", {"clip_norm": 0.3}, head_epochs=2.0),
     "single precision": of("FedRep", {"network": "Network32"}, head_epochs=2.0),
     "batch norm": of("FedRep", NORMED, head_epochs=2.0),
     "own statistics": of("FedRep", LOCAL, head_epochs=2.0),
@@ -309,6 +310,7 @@ FEDROD: Mapping[str, Options] = {
     "gamma": of("FedRoD", {**SGD, "cohort": 2, "rounds": 5}, gamma=0.4, weights="uniform", server_lr=0.7),
     "all": of("FedRoD", {"personalise": "all", "network": "Rectified"}, gamma=0.0),
     "idle": of("FedRoD", {**IDLE, "lr_decay": 0.5}),
+    "clipped": of("FedRoD", {"clip_norm": 0.3}),
     "single precision": of("FedRoD", {"network": "Network32", **SGD}),
     "batch norm": of("FedRoD", {**NORMED, **SGD}),
 }

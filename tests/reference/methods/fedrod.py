@@ -7,7 +7,7 @@ from functools import partial
 
 import torch
 from fedavg import FedAvg, Logits, Update
-from local_training import Client, Model, State, Step, local_sgd
+from local_training import Client, Model, State, Step, local_sgd, shortened
 from parameters import InTraining, Parameters, alone
 from torch import Tensor
 
@@ -68,6 +68,7 @@ def follow(client: Client, path: list[Step], phi: Tensor) -> tuple[Tensor, float
         at = phi.clone().requires_grad_()
         loss = client.model.criterion(z.detach() + linear(at, f.detach()), client.y[batch])
         (gradient,) = torch.autograd.grad(loss, at)
+        gradient = shortened(client, alone(gradient)) * gradient
         buffer = client.momentum * buffer + gradient + client.weight_decay * phi
         phi = phi - client.lr * buffer
         losses.append(float(loss.detach()))

@@ -224,6 +224,11 @@ class Trained:
     path: list[Step]
 
 
+def shortened(client: Client, g: Parameters) -> float:
+    """The factor by which a gradient is too long, as torch.nn.utils.clip_grad_norm_ has it."""
+    return 1.0 if client.clip_norm is None else min(client.clip_norm / (g.squared().total() ** 0.5 + 1e-6), 1.0)
+
+
 def local_sgd(
     client: Client,
     theta: Parameters,
@@ -260,8 +265,7 @@ def local_sgd(
         loss = objective(InTraining(theta), client.views(len(losses), client.x[batch]), client.y[batch])
         gradient, running = client.model.gradient(loss), client.model.after
         g = gradient + pull(theta) if pull else gradient
-        if client.clip_norm is not None:
-            g = min(client.clip_norm / (g.only(moving).squared().total() ** 0.5 + 1e-6), 1.0) * g
+        g = shortened(client, g.only([name for name in moving if name not in fixed])) * g
         after = walker.step(theta, g, lr * client.lr_at(len(losses), len(these)))
         if solve:
             after = solve(after, walker.reach)
