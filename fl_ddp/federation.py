@@ -170,7 +170,7 @@ def build_federation(config: Config, ranks: Ranks, module: torch.nn.Module | Non
     worlds = Worlds(whole, stream, method, config.seed, _reduction(config, stream, division, data.classes, labels))
     turnout = Turnout(config, worlds, stream)
     pace = Pace(config, turnout)
-    refuse_idle(config, stream, worlds, pace.work)
+    refuse_idle(config, stream, worlds, pace.work, method.held_out)
     statistics = Statistics(model, config.running_statistics)
     remembered = first_state(model, optimizer, momentum=config.momentum > 0) if optimizer.keep else {}
     of_batch = activations * min(config.batch_size, worlds.largest_client)

@@ -380,8 +380,9 @@ class RunFiles:
         if deserted := self._federation.turnout.deserted(config.rounds):
             self.tell(f"warning: nobody is available in {rounds_in_words(deserted)}: nothing is trained then")
         idle: dict[int, int] = {}
+        work, held_out = self._federation.pace.work, self._federation.method.held_out
         for task in range(stream.task(max(config.rounds - 1, 0)) + 1):
-            if number := num_idle(config, self._federation.worlds.clients_in(task), self._federation.pace.work):
+            if number := num_idle(config, self._federation.worlds.clients_in(task), work, held_out):
                 idle[task + 1] = number
         if idle and stream.num_tasks == 1:
             self._tell_who_idles(f"{idle[1]} of {config.clients} clients", "never train")

@@ -83,6 +83,16 @@ def test_drop_last_that_leaves_nobody_is_refused_after_the_local_test_split() ->
         founded(**settings, batch_size=140, local_test=0.5)
 
 
+def test_what_is_held_out_is_in_no_full_batch(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Of 1,437 samples a client of ten has 144 at most, of which FedFomo holds out 29, as of 143."""
+    settings: Mapping[str, object] = {"partition": "IID", "clients": 10, "drop_last": True, "method": "FedFomo"}
+    with pytest.raises(ConfigError, match=r"140, the largest has 144 training samples, of which 0\.2 are held out; "):
+        founded(**settings, batch_size=140, local_test=0)
+    assert founded(**settings, batch_size=115, local_test=0).method.held_out == 0.2
+    simulate({**SMALL, **settings, "batch_size": 115, "local_test": 0, "rounds": 0, "out": str(tmp_path)})
+    assert "warning: 3 of 10 clients have no full batch of 115 and never train; " in capsys.readouterr().out
+
+
 def test_work_that_leaves_nobody_a_full_batch_is_named() -> None:
     settings: Mapping[str, object] = {"partition": "IID", "clients": 10, "drop_last": True, "local_test": 0}
     work = r"or more --local_epochs, of which clients do the parts --client_work uniform\(0\.1,0\.3\)$"

@@ -5,29 +5,31 @@ from __future__ import annotations
 import numpy as np
 
 from fl_ddp.config.settings import Config
-from fl_ddp.engine.plan import Plan
+from fl_ddp.engine.plan import Plan, num_held_out
 from fl_ddp.errors import ConfigError
 from fl_ddp.protocol import Factors
 from fl_ddp.streams.stream import Stream
 from fl_ddp.tasks.world import Parts, Worlds
 
 
-def num_idle(config: Config, clients: Parts, work: Factors | None = None) -> int:
+def num_idle(config: Config, clients: Parts, work: Factors | None = None, held_out: float = 0.0) -> int:
     """Number of these.
 
     Args:
         config: the plan of a round.
         clients: samples of each client [K].
         work: what part of the plan each does [K]; all of it if None.
+        held_out: share of its samples that a client never trains on.
     """
     plan = Plan(config.batch_size, config.epochs, config.local_steps, config.lr, drop_last=config.drop_last)
     if work is not None:
         plan = plan.of_parts(work)
     n = np.array([len(samples) for samples in clients])
-    return int(((plan.num_steps(n) == 0) & (n > 0)).sum())
+    trained = n - num_held_out(n, held_out) if held_out else n
+    return int(((plan.num_steps(trained) == 0) & (n > 0)).sum())
 
 
-def refuse_idle(config: Config, stream: Stream, worlds: Worlds, work: Factors | None) -> None:
+def refuse_idle(config: Config, stream: Stream, worlds: Worlds, work: Factors | None, held_out: float) -> None:
     """Refuse a task in which they are all that have samples.
 
     Args:
@@ -35,6 +37,7 @@ def refuse_idle(config: Config, stream: Stream, worlds: Worlds, work: Factors | 
         stream: the tasks.
         worlds: their samples and clients.
         work: what part of the plan each client does [K]; all of it if None.
+        held_out: share of its samples that a client never trains on.
 
     Raises:
         ConfigError: there is one.
@@ -42,10 +45,12 @@ def refuse_idle(config: Config, stream: Stream, worlds: Worlds, work: Factors | 
     for task in range(stream.num_tasks):
         clients = worlds.clients_in(task)
         largest = max(map(len, clients))
-        if largest and num_idle(config, clients, work) == sum(1 for part in clients if len(part)):
+        if largest and num_idle(config, clients, work, held_out) == sum(1 for part in clients if len(part)):
             in_task = f" in task {task + 1}" if stream.num_tasks > 1 else ""
-            what = f"no client has a full batch of {config.batch_size}{in_task}, the largest has {largest}"
+            aside = f", of which {held_out:g} are held out" if held_out else ""
+            what = f"no client has a full batch of {config.batch_size}{in_task}, "
+            what += f"the largest has {largest} training samples{aside}"
             instead = "a smaller --batch_size, or more --local_epochs"
             if config.client_work is not None:
                 instead += f", of which clients do the parts --client_work {config.client_work}"
-            raise ConfigError("--drop_last", f"{what} training samples", instead)
+            raise ConfigError("--drop_last", what, instead)

@@ -16,7 +16,7 @@ from fl_ddp.engine.choices import Convolution
 from fl_ddp.engine.graphed import Recordings
 from fl_ddp.engine.lanes import Spread, one_by_one
 from fl_ddp.engine.looped import Loops
-from fl_ddp.engine.plan import Plan
+from fl_ddp.engine.plan import Plan, num_held_out
 from fl_ddp.engine.samples import Samples
 from fl_ddp.engine.seeds import Keys, Purpose, keys, noise_key, shuffled
 from fl_ddp.engine.stacks import Stack, stacks
@@ -269,13 +269,12 @@ class Group:
         return upload(torch.from_numpy(numbers), self.n.device, dtype or self.workplace.dtype)
 
     def split(self, share: float) -> tuple[Group, Group]:
-        """The same clients with a share of their samples, the same ones in every round, and with the others.
+        """The same clients with a share of their samples and with the others, alike as long as they have these samples.
 
         A client with at least two samples has some in both; one with a single sample has it in the second.
         """
         n = self._counts
-        order = shuffled(keys(self._seed, Purpose.HELD_OUT, self.client), n, 0)
-        held = np.clip(np.rint(share * n).astype(np.int64), np.minimum(n // 2, 1), np.maximum(n - 1, 0))
+        order, held = shuffled(keys(self._seed, Purpose.HELD_OUT, self.client), n, 0), num_held_out(n, share)
         cut = [np.split(own[row[: len(own)]], [h]) for own, row, h in zip(self._samples, order, held, strict=True)]
         return self._with([first for first, _ in cut]), self._with([rest for _, rest in cut])
 

@@ -17,6 +17,12 @@ from fl_ddp.protocol import Counts, Factors, Indices
 PLAIN = SGD()
 
 
+def num_held_out(n: Counts, share: float) -> Counts:
+    """How many of n samples [K] are a share: some, and not all, wherever there are two."""
+    held: Counts = np.clip(np.rint(share * n).astype(np.int64), np.minimum(n // 2, 1), np.maximum(n - 1, 0))
+    return held
+
+
 @dataclass(frozen=True)
 class Plan:
     """Local training of one round; epochs or steps is given, one number or one a client [G], the other None.

@@ -71,6 +71,11 @@ class FedAvg:
         return False
 
     @property
+    def held_out(self) -> float:
+        """Share of a client's samples that its training leaves out, by Group.split."""
+        return 0.0
+
+    @property
     def keeps_optimizer(self) -> bool:
         """Whether --optimizer.keep is possible: a round trains theta once, and nothing counts on a momentum of zero."""
         return True

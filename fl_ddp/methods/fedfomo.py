@@ -30,7 +30,8 @@ class FedFomo(FedAvg):
 
     Attributes:
         models: that a client weighs, its own among them.
-        held_out: share of a client's samples that models are judged on, never trained on.
+        held_out: share of a client's samples that models are judged on, and not trained on while it has these samples:
+            it is drawn anew in a task that gives a client others.
         epsilon: probability that others are drawn at random in round 0; it falls by decay each round.
         decay: of epsilon.
         norm: of the distance between models, running statistics of BatchNorm aside.
