@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import count
 from typing import NamedTuple
 
@@ -169,7 +170,8 @@ class FilVer(FedAvg):
             place = next(i for i, bound in enumerate(bounds) if (turn + u) / self.sst * total < bound)
             drawn.append(bank[place])
         rows = [row for row in drawn if row]
-        theta, _ = self.trained(trainer, server["theta"], rows, trainer.orders, self.sst_lr, epochs=1.0)
+        orders = partial(trainer.orders, short=True)
+        theta, _ = self.trained(trainer, server["theta"], rows, orders, self.sst_lr, epochs=1.0)
         return server | {"theta": theta} | as_state(evenly(bank, self.store), server["x"][""].shape[1])
 
     def sent(self, updates: Sequence[Update]) -> Bank:

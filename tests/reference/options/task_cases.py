@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from shared_options import LOCAL, SGD, Options, of
+from shared_options import IDLE, LOCAL, SGD, Options, of
 
 GROUPS: Options = {"stream": "ClassGroups", "stream.tasks": 2, "stream.task_rounds": 2, "rounds": 4, "cohort": None}
 """Of the second task's classes the second has no test samples, and some clients have none of a task."""
@@ -47,6 +47,7 @@ CLIENTS = {"remember": 6, "rehearsal": 0.4}
 FILVER: Mapping[str, Options] = {
     "smoothed": of("FilVer", {**EMBEDDED, "label_smoothing": 0.2}, **SERVERS, **CLIENTS),
     "sampled": of("FilVer", EMBEDDED, **SERVERS, **CLIENTS),
+    "idle": of("FilVer", {**EMBEDDED, **IDLE}, **SERVERS, **CLIENTS),
     "stats": of("FilVer", {**EMBEDDED, "lr_decay": 0.5}, **SERVERS, **CLIENTS, share="stats", beta=0.3),
     "without server-side training": of(
         "FilVer", EMBEDDED, remember=6, rehearsal=0.7, sst=0, pretrain_epochs=2.0, start="fresh"
