@@ -83,6 +83,14 @@ def test_drop_last_that_leaves_nobody_is_refused_after_the_local_test_split() ->
         founded(**settings, batch_size=140, local_test=0.5)
 
 
+@pytest.mark.parametrize("origin", ["train", "test"])
+def test_test_splits_without_a_single_sample_are_refused(origin: str) -> None:
+    settings: Mapping[str, object] = {"partition": "IID", "clients": 100, "local_test_from": origin}
+    with pytest.raises(ConfigError, match=r"^--local_test: 0\.001 leaves no client a test sample; accepted: a larger"):
+        founded(**settings, local_test=0.001)
+    assert sum(map(len, founded(**settings, local_test=0.6).local_test)) > 0
+
+
 def test_what_is_held_out_is_in_no_full_batch(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Of 1,437 samples a client of ten has 144 at most, of which FedFomo holds out 29, as of 143."""
     settings: Mapping[str, object] = {"partition": "IID", "clients": 10, "drop_last": True, "method": "FedFomo"}

@@ -62,4 +62,6 @@ def divide(config: Config, loss: Criterion, labels: Indices, test_labels: Indice
         test = drawn_like(clients, labels, test_labels, config.local_test, rng)
     elif config.local_test > 0:
         clients, test = local_split(clients, config.local_test, rng)
+    if config.local_test > 0 and not any(map(len, test)):
+        raise ConfigError("--local_test", f"{config.local_test} leaves no client a test sample", "a larger share")
     return Division(clients, test, seed)

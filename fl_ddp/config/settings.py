@@ -248,6 +248,9 @@ class Config:
             raise ConfigError("--cohort", f"{self.cohort} is more than the {self.clients} clients there are")
         if self.personalise == "all" and not self.local_test:
             raise ConfigError("--personalise", "all needs test splits of the clients' own; give --local_test, too")
+        if self.local_test_from == "test" and not self.local_test:
+            what = "test, but --local_test is 0, so that clients have no test samples of their own"
+            raise ConfigError("--local_test_from", what, "--local_test above 0 beside it")
         if self.forgetting_every and self.running_statistics == "local":
             what = f"{self.forgetting_every}, but with --running_statistics local no received model can be tested"
             raise ConfigError("--forgetting_every", what, "0")
