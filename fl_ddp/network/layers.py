@@ -34,13 +34,18 @@ def require_plain_parameters(module: nn.Module) -> None:
     """Refuse a module whose parameters are not what they are trained as.
 
     Raises:
-        ConfigError: a layer learns its sizes from its first batch, nobody would call a hook that is on a gradient, or
-            they are in bfloat16, which the files of results do not have.
+        ConfigError: a layer learns its sizes from its first batch, or keeps a tensor that was computed of parameters,
+            nobody would call a hook that is on a gradient, or they are in bfloat16, which the files of results do not
+            have.
     """
     for name, layer in module.named_modules():
         if isinstance(layer, LazyModuleMixin) and layer.has_uninitialized_params():  # type: ignore[misc]
             what = f"{type(module).__name__} has {type(layer).__name__} at {name!r}, which does not know its sizes"
             raise ConfigError("--model", what, "layers that are given them, such as torch.nn.BatchNorm2d(64)")
+        for own, kept in vars(layer).items():
+            if isinstance(kept, Tensor) and kept.grad_fn is not None:
+                what = f"{type(layer).__name__} at {name!r} keeps {own}, which was computed of parameters beforehand"
+                raise ConfigError("--model", what, "its computation in forward(), or torch.nn.utils.parametrizations")
     for name, parameter in module.named_parameters():
         if parameter.requires_grad and parameter.dtype == torch.bfloat16:
             what = f"{type(module).__name__} has {name} in bfloat16"

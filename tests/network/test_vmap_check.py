@@ -128,6 +128,22 @@ def test_parameters_that_would_not_be_trained_as_they_are_are_refused(change: st
         FlatModel(layer, 3, torch.ones(1, 6))
 
 
+def test_a_tensor_that_was_computed_of_parameters_beforehand_is_refused() -> None:
+    """It would never change, whatever is trained; a parametrization computes it in each forward()."""
+
+    class Kept(nn.Linear):
+        """Its scale is that of its first weights, as torch.nn.utils.weight_norm leaves a weight."""
+
+        def __init__(self) -> None:
+            super().__init__(6, 3)
+            self.scale = self.weight.norm()
+
+    with pytest.raises(ConfigError, match=r"^--model: Kept at '1' keeps scale, .*; accepted: its computation in forw"):
+        FlatModel(nn.Sequential(nn.Identity(), Kept()), 3, torch.ones(1, 6))
+    weight_norm = nn.utils.parametrizations.weight_norm(nn.Linear(6, 3))
+    assert FlatModel(weight_norm, 3, torch.ones(1, 6)).num_params == 3 + 3 + 18
+
+
 def test_a_layer_that_bfloat16_takes_compiled_alone_is_told_of() -> None:
     def tried_in(layer: nn.Module, *, autocast: bool) -> None:
         model = FlatModel(nn.Sequential(nn.Linear(6, 8), layer, nn.Linear(8, 3)), 3, example)
