@@ -28,9 +28,10 @@ def simulate(config: object = None, *, callbacks: Sequence[Callable[..., object]
         callbacks: each is called with the Record (fl_ddp.api) of every round when it is over, on rank 0, and, if it has
             a parameter `weights`, with those of the model after it, for load_state_dict; the run ends after a round for
             which one returns True. simulate({"resume": folder}) goes on with it.
-        options: over config: rounds=20, say. data may also be a Dataset, or arrays, (x, y, x_test, y_test), or torch's
-            data sets, (train, test), both of which are kept as arrays in the folder of runs; model a class, or a
-            module, with a copy of which the run begins; partition the sample indices of each client, which are kept
+        options: over config: rounds=20, say. data may also be a Dataset, or arrays, (x, y, x_test, y_test), in pairs
+            ((x, y), (x_test, y_test)) or by the names of a .npz file, or torch's data sets, (train, test), all of which
+            are kept as arrays in the folder of runs; model a class, or a module, with a copy of which the run begins;
+            init a state_dict, and partition the sample indices of each client, in a row or by number, which are kept
             likewise; method, partition, stream and optimizer a class or an object.
 
     Returns:

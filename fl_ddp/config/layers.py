@@ -179,6 +179,9 @@ def _hint(given: Given) -> str:
 def _choice_hint(given: Given, kind: str, owner: registry.Maker) -> str:
     """What an unknown option of a choice was meant to be."""
     names = _names(kind, owner)
+    first = given.key.removeprefix(f"{kind}.").partition(".")[0]
+    if first in registry.known(kind):
+        return f"; {first} is a {kind} and no option: give its name to {given.dashes}{kind}, its options beside that"
     if near := suggestion(given.key.removeprefix(f"{kind}."), names):
         return f"; did you mean {given.dashes}{kind}.{near}?"
     if instead := why_no_option(owner, given.key.removeprefix(f"{kind}.")):

@@ -10,6 +10,7 @@ from types import FunctionType
 from typing import Any, NamedTuple
 
 import numpy as np
+import torch
 from torch import Tensor, nn
 
 from fl_ddp.config import registry
@@ -20,10 +21,11 @@ from fl_ddp.config.settings import Choice, Config
 from fl_ddp.config.yaml_file import read_yaml
 from fl_ddp.errors import ConfigError
 from fl_ddp.losses.named import loss_named
-from fl_ddp.notebook.given_arrays import ACCEPTED, GivenArrays, InMemory, arrays_file, as_arrays
-from fl_ddp.notebook.given_division import as_division, division_file
+from fl_ddp.notebook.given_arrays import ACCEPTED, GivenArrays, InMemory, arrays_file, as_arrays, holds_arrays
+from fl_ddp.notebook.given_division import as_division, division_file, is_by_client
 from fl_ddp.notebook.given_file import FOLDER, GivenFile, keep
 from fl_ddp.notebook.given_model import fingerprint, given_model
+from fl_ddp.notebook.given_weights import weights_file
 from fl_ddp.protocol import Indices
 
 
@@ -33,18 +35,12 @@ class Asked(NamedTuple):
     Attributes:
         config: all settings.
         module: the model, where it was given as an object.
+        of_rank: what arrays, division, weights and module are, which must be the same on all ranks.
     """
 
     config: Config
     module: nn.Module | None
-
-    @property
-    def of_rank(self) -> str:
-        """What arrays, division and module are, which must be the same on all ranks."""
-        data, partition, model = (
-            each.init_args for each in (self.config.data, self.config.partition, self.config.model)
-        )
-        return f"{data.get('path')} {partition.get('path')} {model.get('sha256')}"
+    of_rank: str
 
 
 class _Given(NamedTuple):
@@ -54,11 +50,13 @@ class _Given(NamedTuple):
     module: nn.Module | None = None
     arrays: GivenArrays | None = None
     division: list[Indices] | None = None
+    weights: GivenFile | None = None
 
     @property
     def files(self) -> Mapping[str, GivenFile]:
-        """What is kept of them, by the choice that reads it."""
+        """What is kept of them, by the option that reads it."""
         return {
+            **({} if self.weights is None else {"init": self.weights}),
             **({} if self.arrays is None else {"data": arrays_file(self.arrays)}),
             **({} if self.division is None else {"partition": division_file(self.division)}),
         }
@@ -91,7 +89,8 @@ def asked(config: object, options: Mapping[str, object]) -> Asked:
         _look_at(given, config)
     for kind, file in files.items():
         config = _with_file(config, kind, file)
-    return Asked(config, given.module)
+    of_rank = [*(file.name for file in files.values()), str(config.model.init_args.get("sha256"))]
+    return Asked(config, given.module, " ".join(of_rank))
 
 
 def _look_at(given: _Given, config: Config) -> None:
@@ -109,13 +108,15 @@ def _with_file(config: Config, kind: str, file: GivenFile) -> Config:
     Raises:
         ConfigError: a run is to go on with another than it began with, or it cannot be written.
     """
-    choice: Choice = getattr(config, kind)
+    reader: Choice | str | None = getattr(config, kind)
     if config.resume is None:
         path = Path(config.out).expanduser() / FOLDER / file.name
-        choice = replace(choice, init_args={**choice.init_args, "path": str(path)})
-        config = config.with_changes(**{kind: choice})
+        if isinstance(reader, Choice):
+            config = config.with_changes(**{kind: replace(reader, init_args={**reader.init_args, "path": str(path)})})
+        else:
+            config = config.with_changes(**{kind: str(path)})
     else:
-        path = Path(str(choice.init_args.get("path")))
+        path = Path(str(reader.init_args.get("path") if isinstance(reader, Choice) else reader))
         if path.name != file.name:
             raise ConfigError(kind, f"is not what {config.resume} began with", "the same, or none")
     keep(file, path)
@@ -123,17 +124,23 @@ def _with_file(config: Config, kind: str, file: GivenFile) -> Config:
 
 
 def _taken_apart(content: Mapping[str, object]) -> _Given:
-    data, model = content.get("data"), content.get("model")
+    data, model, init = content.get("data"), content.get("model"), content.get("init")
     if data is not None and not isinstance(data, (str, type, Path, Choice, Mapping, Sequence, registry.base("data"))):
         raise ConfigError("data", type(data).__name__, ACCEPTED)
     division = content.get("partition")
-    arrays = as_arrays(data) if isinstance(data, Sequence) and not isinstance(data, str) else None
-    division = list(division) if isinstance(division, np.ndarray | Tensor) and division.ndim else division
-    parts = as_division(division) if isinstance(division, Sequence) and not isinstance(division, str) else None
+    arrays, parts = None, None
+    if (isinstance(data, Mapping) and holds_arrays(data)) or (isinstance(data, Sequence) and not isinstance(data, str)):
+        arrays = as_arrays(data)
+    if isinstance(division, np.ndarray | Tensor) and division.ndim:
+        division = list(division)
+    by_client = isinstance(division, Mapping) and is_by_client(division)
+    if isinstance(division, Mapping | Sequence) and (by_client or not isinstance(division, Mapping | str)):
+        parts = as_division(division)
     kept = ({} if arrays is None else {"data": "Npz"}) | ({} if parts is None else {"partition": "FromFile"})
-    others = {key: value for key, value in content.items() if key not in kept}
+    weights = weights_file(init) if isinstance(init, nn.Module | Mapping) else None
+    others = {key: value for key, value in content.items() if key not in kept and (key != "init" or weights is None)}
     spelled = {key: _spelled(key, value) if key in KINDS else _own_type(value) for key, value in others.items()} | kept
-    return _Given(spelled, model if isinstance(model, nn.Module) else None, arrays, parts)
+    return _Given(spelled, model if isinstance(model, nn.Module) else None, arrays, parts, weights)
 
 
 def _spelled(kind: str, value: object) -> object:
@@ -158,9 +165,11 @@ def _spelled(kind: str, value: object) -> object:
 
 
 def _own_type(value: object) -> object:
-    """Numbers and arrays of numpy's and torch's as Python's, and a path as a text, which YAML can hold."""
-    if isinstance(value, Path):
+    """Numbers, arrays, devices and types of numpy's and torch's as Python's, and a path as a text, as YAML has them."""
+    if isinstance(value, Path | torch.device):
         return str(value)
+    if isinstance(value, torch.dtype):
+        return str(value).removeprefix("torch.")
     if isinstance(value, list | tuple):
         return [_own_type(each) for each in value]
     return value.tolist() if isinstance(value, np.generic | np.ndarray | Tensor) else value

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from torch import Tensor
@@ -17,15 +17,26 @@ from fl_ddp.protocol import Indices
 _ACCEPTED = "whole numbers from 0 up, each once"
 
 
-def as_division(given: Sequence[object]) -> list[Indices]:
+def is_by_client(given: Mapping[object, object]) -> bool:
+    """Whether a mapping has clients, numbers, for keys; not names, as of options."""
+    return bool(given) and all(isinstance(key, int | np.integer) for key in given)
+
+
+def as_division(given: Sequence[object] | Mapping[int, object]) -> list[Indices]:
     """The sample indices of each client, ascending; several clients may have the same ones.
 
     Args:
-        given: of each client an array of numpy's, a tensor, or what numpy makes an array of.
+        given: of each client, by its place or its number, an array of numpy's, a tensor, or what numpy makes an array
+            of.
 
     Raises:
         ConfigError: there are no clients, or a client's are not whole numbers from 0 up, each once.
     """
+    if isinstance(given, Mapping):
+        if missing := [client for client in range(len(given)) if client not in given]:
+            what = f"has {len(given)} clients, of which none is {missing[0]}"
+            raise ConfigError("partition", what, f"numbers from 0 to {len(given) - 1} for keys")
+        given = [given[client] for client in range(len(given))]
     if not len(given):
         raise ConfigError("partition", "has no clients", "sample indices of each client")
     return [_of_client(client, each) for client, each in enumerate(given)]

@@ -21,6 +21,11 @@ from fl_ddp.errors import ConfigError
     [
         ("--method FedProx --method.muu 1", "--method.muu: unknown option; did you mean --method.mu?"),
         ("--method.mu 1", "--method.mu: unknown option; FedAvg has weights, server_lr"),
+        (
+            "--method.FedProx.mu 1",
+            "--method.FedProx.mu: unknown option; FedProx is a method and no option: give its name to --method, its "
+            "options beside that",
+        ),
         ("--mu 1", "--mu: unknown option; did you mean --method.mu?"),
         ("--modle.hidden 1", "--modle.hidden: unknown option; did you mean --model.hidden?"),
         ("--local-epochs 1", "--local-epochs: unknown option; did you mean --local_epochs?"),

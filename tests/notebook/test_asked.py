@@ -7,7 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file
 
+from fl_ddp import simulate
 from fl_ddp.config.yaml_file import to_yaml
 from fl_ddp.errors import ConfigError
 from fl_ddp.notebook.asked import asked
@@ -37,8 +39,75 @@ def test_numbers_and_arrays_of_numpys_are_taken_wherever_they_stand(tmp_path: Pa
     assert asked({"out": str(tmp_path)}, {"targets": np.array([0.25, 0.5])}).config.targets == (0.25, 0.5)
 
 
+@pytest.mark.parametrize(
+    "data",
+    [
+        ((X, Y), (X + 1, Y)),
+        {"train": (X, Y), "test": [X + 1, Y]},
+        {"y_test": Y, "x_test": X + 1, "y_train": Y, "x_train": X},
+    ],
+)
+def test_arrays_in_pairs_and_by_name_are_the_four(tmp_path: Path, data: object) -> None:
+    found, expected = (asked({"out": str(tmp_path)}, {"data": each}).config for each in (data, (X, Y, X + 1, Y)))
+    assert found == expected
+
+
+def test_an_open_file_of_arrays_is_what_it_holds(tmp_path: Path) -> None:
+    """Names of classes and the samples' clients beside them, as Npz reads them."""
+    beside = {"classes": np.array(["even", "odd"]), "client_train": Y, "client_test": Y, "unread": Y}
+    np.savez(tmp_path / "some.npz", x_train=X, y_train=Y, x_test=X, y_test=Y, **beside)  # type: ignore[arg-type]
+    with np.load(tmp_path / "some.npz") as file:
+        kept = asked({"out": str(tmp_path)}, {"data": file}).config.data.init_args["path"]
+    with np.load(str(kept)) as file:
+        assert {*file.files} == {"x_train", "y_train", "x_test", "y_test", "classes", "client_train", "client_test"}
+        assert file["classes"].tolist() == ["even", "odd"]
+
+
+def test_arrays_by_other_names_are_refused_by_name(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"^data: arrays by the names x, y; accepted: x_train, y_train, x_test, y_te"):
+        asked({"out": str(tmp_path)}, {"data": {"x": X, "y": Y}})
+    config = asked({"out": str(tmp_path)}, {"data": {"name": "MNIST", "mean": np.array([0.5])}}).config
+    assert config.data.name == "MNIST"
+
+
+class Own(torch.nn.Linear):
+    """Two classes of X."""
+
+    def __init__(self) -> None:
+        super().__init__(2, 2)
+
+
+@pytest.mark.parametrize("of_module", [True, False])
+def test_weights_are_kept_as_the_file_that_init_reads(tmp_path: Path, of_module: bool) -> None:
+    network = Own()
+    init = network if of_module else network.state_dict()
+    config = asked({"out": str(tmp_path)}, {"init": init}).config
+    assert config.init is not None and Path(config.init).parent == tmp_path / "arrays"
+    assert load_file(config.init)["weight"].equal(network.weight)
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "config.yaml").write_text(to_yaml(config))
+    on = {"resume": str(tmp_path / "run")}
+    assert asked(on, {"init": init}).config.init == config.init
+    with pytest.raises(ConfigError, match=r"^init: is not what .*run began with; accepted: the same, or none"):
+        asked(on, {"init": Own()})
+    with pytest.raises(ConfigError, match=r"^init: 'weight' is int; accepted: tensors by name, as of state_dict"):
+        asked({"out": str(tmp_path)}, {"init": {"weight": 1}})
+
+
+def test_a_run_begins_with_weights_in_memory(tmp_path: Path) -> None:
+    network, begin = Own(), Own()
+    settings = {"clients": 2, "partition": "IID", "cohort": None, "rounds": 0, "out": str(tmp_path), "compile": False}
+    result = simulate(settings, data=(X, Y, X, Y), model=network, init=begin)
+    assert result.weights["weight"].equal(begin.weight) and not begin.weight.equal(network.weight)
+
+
+def test_devices_and_types_of_torch_are_their_names(tmp_path: Path) -> None:
+    config = asked({"out": str(tmp_path)}, {"device": torch.device("cpu"), "precision": torch.float32}).config
+    assert (config.device, config.precision) == ("cpu", "float32")
+
+
 def test_what_is_no_value_is_told_in_one_line(tmp_path: Path) -> None:
-    weights = {f"layers.{i}.weight": torch.arange(2000.0) for i in range(9)}
+    weights = [torch.arange(2000.0) for _ in range(9)]
     with pytest.raises(ConfigError, match=r"^init: .*\.\.\. has the wrong type; accepted: ") as told:
         asked({"out": str(tmp_path)}, {"init": weights})
     assert "\n" not in str(told.value) and len(str(told.value)) < 300

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -26,8 +26,8 @@ def stored(partition: object, tmp_path: Path) -> object:
     return json.loads(Path(str(config.partition.init_args["path"])).read_text())
 
 
-@pytest.mark.parametrize("given", [OWN, tuple(OWN)])
-def test_a_division_is_the_file_that_from_file_reads(given: Sequence[object], tmp_path: Path) -> None:
+@pytest.mark.parametrize("given", [OWN, tuple(OWN), {np.int64(i): OWN[i] for i in (4, 0, 2, 1, 3)}])
+def test_a_division_is_the_file_that_from_file_reads(given: object, tmp_path: Path) -> None:
     assert stored(given, tmp_path) == {"overlap": False, "clients": SORTED}
 
 
@@ -68,6 +68,7 @@ def test_a_run_goes_on_with_its_own_division_alone(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
+        ({0: [0], 2: [1]}, "partition: has 2 clients, of which none is 1; accepted: numbers from 0 to 1 for keys"),
         ([], "partition: has no clients; accepted: sample indices of each client"),
         ([[0], [1, 1]], "partition: client 1 has 1 twice; accepted: whole numbers from 0 up, each once"),
         ([[0], [2, -1]], "partition: client 1 has -1; accepted: whole numbers from 0 up, each once"),
