@@ -126,7 +126,8 @@ def inputs_in(stream: Stream, task: int, some: Tensor, rng: np.random.Generator)
     """Some samples' inputs as a task has them; the same object where it changes nothing.
 
     Raises:
-        ConfigError: inputs() gives something else, or what it makes of the last sample depends on the others.
+        ConfigError: inputs() gives something else, numbers that are not finite, or what it makes of the last sample
+            depends on the others.
     """
     again = deepcopy(rng)
     given = some.clone()  # which may be written in
@@ -134,6 +135,8 @@ def inputs_in(stream: Stream, task: int, some: Tensor, rng: np.random.Generator)
     if not isinstance(new, Tensor) or new.shape != some.shape or new.dtype != some.dtype:
         what = f"turns {form_of(some)} into {form_of(new)}"
         raise ConfigError(_who(stream, "inputs"), what, "inputs of the same shape and type")
+    if new.is_floating_point() and not new.isfinite().all():
+        raise _refused(stream, "inputs", task, f"{new[~new.isfinite()][0].item()}", "numbers that are finite")
     if len(some) > 1 and is_users(type(stream).inputs.__code__.co_filename):
         alone: object = _called(stream, "inputs", partial(stream.inputs, task, some[-1:].clone(), again))
         if not isinstance(alone, Tensor) or not _alike(alone, new[-1:]):

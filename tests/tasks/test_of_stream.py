@@ -211,6 +211,13 @@ def test_inputs_of_another_form_are_refused(given: object, words: str) -> None:
         inputs_in(Inputs(given), 1, X, np.random.default_rng())
 
 
+@pytest.mark.parametrize(("given", "number"), [(lambda x: (x + 1) / 0, "inf"), (lambda x: x.sub_(9).sqrt_(), "nan")])
+def test_inputs_that_are_not_finite_are_refused_by_their_own_name(given: object, number: str) -> None:
+    """They would make every loss so, which is otherwise blamed on the learning rate."""
+    with pytest.raises(ConfigError, match=f"inputs of Inputs: gives {number} in task 2; accepted: numbers that are fi"):
+        inputs_in(Inputs(given), 1, X, np.random.default_rng())
+
+
 @pytest.mark.parametrize(
     "given", [lambda x: x - x.float().mean(0), lambda x: x.flip(0), lambda x: x / 2 + x.float().mean(0) / 2]
 )
