@@ -355,11 +355,14 @@ class RunFiles:
         write_bytes(self._path / name, image.getvalue())
 
     def close(self) -> None:
-        """Leave the disk and the terminal in order; a checkpoint that comes to nothing now is told."""
+        """Leave the disk and the terminal in order; what comes to nothing now, such as a checkpoint, is told."""
         try:
-            self.commits.close()
-        except RunError as error:
-            self.tell(f"warning: {error}")
+            files = (file.close for file in self._appended().values())
+            for close in (self.commits.close, self.tracker.close, *files):
+                try:
+                    close()
+                except RunError as error:
+                    self.tell(f"warning: {error}")
         finally:
             logging.getLogger("fl_ddp").removeHandler(self._log)
             self._progress.close()

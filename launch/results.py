@@ -127,15 +127,16 @@ def _show(folders: Sequence[Path], options: ResultsOptions, out: Path, command: 
     metrics = (*shown, *beside_it)
     beside = against(options.against, design) if options.against is not None else None
     results = Results(", ".join(map(str, folders)), design, metrics, finds, beside)
+    # matplotlib takes a second to import, which a wrong option need not wait for
+    from launch.plots.figures import Beside, figures_beside, write_figures
+
+    drawn = Beside(options.classes, options.partitions, options.tasks, options.client, options.of_class)
+    asked_for = figures_beside(design, drawn)
     say(terminal(results))
     with writing(out):
         out.mkdir(parents=True, exist_ok=True)
     write_text(out / "results.csv", as_csv(results))
-    # matplotlib takes a second to import, which a wrong option need not wait for
-    from launch.plots.figures import Beside, write_figures
-
-    drawn = Beside(options.classes, options.partitions, options.tasks, options.client, options.of_class)
-    figures = write_figures(design, metrics[0], drawn, out)
+    figures = write_figures(design, metrics[0], asked_for, out)
     write_text(out / "results.md", markdown(results, command, figures))
     say(f"\n{out}: results.csv, results.md{''.join(f', {name}' for name in figures)}")
     for each in design.differing:

@@ -124,8 +124,13 @@ class EventFile:
         self._add(_session_end(wall), 0, wall)
 
     def close(self) -> None:
-        """Close the file."""
-        self._file.close()
+        """Close the file.
+
+        Raises:
+            RunError: it cannot be written.
+        """
+        with writing(self._path):
+            self._file.close()
 
     def _add(self, summary: Summary, step: int, wall: float) -> None:
         self._write(Event(wall_time=wall, step=step, summary=summary))

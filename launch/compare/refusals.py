@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fl_ddp.errors import ConfigError
-from launch.numbers.metric import Metric, class_of, of_client
+from launch.numbers.metric import QUANTITIES, Metric, class_of, of_client
 from launch.run.stored import Run
 
 
 def refuse_what_no_run_has(metric: Metric, runs: Sequence[Run]) -> None:
-    """Refuse a metric of a class or client that none of the runs has, or that compares different tests.
+    """Refuse a metric of a class, client or column that none of the runs has, or that compares different tests.
 
     Raises:
         ConfigError: it is one.
@@ -19,6 +19,10 @@ def refuse_what_no_run_has(metric: Metric, runs: Sequence[Run]) -> None:
     if (metric.statistic, metric.quantity) == ("best", "accuracy") and with_tasks:
         what = f"{metric.text}: with tasks each round's accuracy is on the tasks so far, and the first ones are easiest"
         raise ConfigError("--metric", what, "best of task_accuracy/1, or final of average_accuracy")
+    over = any(run.ended for run in runs)
+    if over and metric.quantity in QUANTITIES.values() and not any(run.curve(metric.quantity) for run in runs):
+        told = [name for name, column in QUANTITIES.items() if any(run.curve(column) for run in runs)]
+        raise ConfigError("--metric", f"{metric.text}: no run tells of it", f"of {', '.join(told)}")
     label = class_of(metric.quantity)
     if label is None:
         return

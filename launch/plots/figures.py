@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -39,15 +40,20 @@ class Beside:
     of_class: str | None = None
 
 
-def write_figures(design: Design, metric: Metric, beside: Beside, out: Path) -> list[str]:
+def write_figures(design: Design, metric: Metric, beside: Mapping[str, Figure], out: Path) -> list[str]:
     """Write all plots, and remove those over options that no longer vary; the names of the .png files.
 
+    Args:
+        design: the runs.
+        metric: that is drawn.
+        beside: further plots by name.
+        out: the folder.
+
     Raises:
-        ConfigError: one that was asked for has nothing to show.
         RunError: one cannot be written.
     """
     with paper_style():
-        figures: dict[str, Figure | None] = {"curves": curve_figure(design, metric), **_beside(design, beside)}
+        figures: dict[str, Figure | None] = {"curves": curve_figure(design, metric), **beside}
         for index, key in enumerate(design.keys):
             figures[f"metric_over_{key}"] = metric_figure(design, index, metric)
         names = [save(figure, out / stem) for stem, figure in figures.items() if figure]
@@ -57,6 +63,16 @@ def write_figures(design: Design, metric: Metric, beside: Beside, out: Path) -> 
             if old.stem not in stems:
                 old.unlink()
     return names
+
+
+def figures_beside(design: Design, beside: Beside) -> dict[str, Figure]:
+    """The plots that were asked for, by name.
+
+    Raises:
+        ConfigError: one has nothing to show.
+    """
+    with paper_style():
+        return _beside(design, beside)
 
 
 def _beside(design: Design, beside: Beside) -> dict[str, Figure]:

@@ -164,6 +164,19 @@ def test_a_round_trains_while_the_one_before_gets_to_the_disk(tmp_path: Path, mo
     assert checkpoints(run) == [f"round_{i:06d}" for i in (1, 2, 3, 4)]
 
 
+def test_a_run_that_ends_early_leaves_no_file_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A notebook keeps the error, and with it all that the run was made of."""
+
+    def failing(*_: object) -> Upload:
+        raise ValueError("own mistake")
+
+    monkeypatch.setattr(FedAvg, "client_update", failing)
+    with pytest.raises(ValueError, match="own mistake") as kept:
+        simulate({**OFTEN, "local_test": 0.3, "forgetting_every": 2, "out": str(tmp_path), "name": "run"})
+    held = [link.readlink() for link in Path("/proc/self/fd").iterdir() if link.is_symlink()]
+    assert kept and not [path for path in held if path.is_relative_to(tmp_path)]
+
+
 @contextmanager
 def failing_disk(monkeypatch: pytest.MonkeyPatch, fails: int, last: int) -> Iterator[None]:
     """Checkpoints of some rounds fail; the round behind the first such one goes on when that has come out."""
