@@ -31,8 +31,9 @@ def simulate(config: object = None, *, callbacks: Sequence[Callable[..., object]
         options: over config: rounds=20, say. data may also be a Dataset, or arrays, (x, y, x_test, y_test), in pairs
             ((x, y), (x_test, y_test)) or by the names of a .npz file, or torch's data sets, (train, test), all of which
             are kept as arrays in the folder of runs; model a class, or a module, with a copy of which the run begins;
-            init a state_dict, and partition the sample indices of each client, in a row or by number, which are kept
-            likewise; method, partition, stream and optimizer a class or an object.
+            init a state_dict, partition the sample indices of each client, in a row or by number, client_lr and
+            client_work a factor of each, availability and class_reduction rows, all of which are kept likewise;
+            method, partition, stream and optimizer a class or an object.
 
     Returns:
         what summary.json holds, `folder` among it; its `history` has the rows of metrics.csv, its `weights` what

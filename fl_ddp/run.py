@@ -69,7 +69,7 @@ def _refuse_others(of_first: str, of_rank: str) -> None:
     """Refuse a notebook's arrays or module that are not those of rank 0."""
     if of_rank != of_first:
         raise ConfigError(
-            "data, partition, model and init", "are not the same on all ranks", "draws with the same seed on each"
+            "data, partition, model and the like", "are not the same on all ranks", "draws with the same seed on each"
         )
 
 

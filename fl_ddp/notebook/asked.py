@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
 from inspect import isfunction
 from pathlib import Path
-from types import FunctionType
+from types import FunctionType, MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,6 +25,7 @@ from fl_ddp.notebook.given_arrays import ACCEPTED, GivenArrays, InMemory, arrays
 from fl_ddp.notebook.given_division import as_division, division_file, is_by_client
 from fl_ddp.notebook.given_file import FOLDER, GivenFile, keep
 from fl_ddp.notebook.given_model import fingerprint, given_model
+from fl_ddp.notebook.given_rows import rows_files
 from fl_ddp.notebook.given_weights import weights_file
 from fl_ddp.protocol import Indices
 
@@ -50,13 +51,13 @@ class _Given(NamedTuple):
     module: nn.Module | None = None
     arrays: GivenArrays | None = None
     division: list[Indices] | None = None
-    weights: GivenFile | None = None
+    beside: Mapping[str, GivenFile] = MappingProxyType({})
 
     @property
     def files(self) -> Mapping[str, GivenFile]:
         """What is kept of them, by the option that reads it."""
         return {
-            **({} if self.weights is None else {"init": self.weights}),
+            **self.beside,
             **({} if self.arrays is None else {"data": arrays_file(self.arrays)}),
             **({} if self.division is None else {"partition": division_file(self.division)}),
         }
@@ -137,10 +138,10 @@ def _taken_apart(content: Mapping[str, object]) -> _Given:
     if isinstance(division, Mapping | Sequence) and (by_client or not isinstance(division, Mapping | str)):
         parts = as_division(division)
     kept = ({} if arrays is None else {"data": "Npz"}) | ({} if parts is None else {"partition": "FromFile"})
-    weights = weights_file(init) if isinstance(init, nn.Module | Mapping) else None
-    others = {key: value for key, value in content.items() if key not in kept and (key != "init" or weights is None)}
+    beside = rows_files(content) | ({"init": weights_file(init)} if isinstance(init, nn.Module | Mapping) else {})
+    others = {key: value for key, value in content.items() if key not in kept and key not in beside}
     spelled = {key: _spelled(key, value) if key in KINDS else _own_type(value) for key, value in others.items()} | kept
-    return _Given(spelled, model if isinstance(model, nn.Module) else None, arrays, parts, weights)
+    return _Given(spelled, model if isinstance(model, nn.Module) else None, arrays, parts, beside)
 
 
 def _spelled(kind: str, value: object) -> object:

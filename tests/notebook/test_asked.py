@@ -101,6 +101,40 @@ def test_a_run_begins_with_weights_in_memory(tmp_path: Path) -> None:
     assert result.weights["weight"].equal(begin.weight) and not begin.weight.equal(network.weight)
 
 
+@pytest.mark.parametrize(
+    ("option", "given", "rows"),
+    [
+        ("client_lr", [0.5, 2], "client,factor\n0,0.5\n1,2\n"),
+        ("client_work", {1: np.float64(0.5)}, "client,factor\n1,0.5\n"),
+        ("client_work", torch.tensor([0.5, 2.0]), "client,factor\n0,0.5\n1,2.0\n"),
+        ("availability", [(0, 1, 3), (np.int64(1), 2, None)], "client,from,to\n0,1,3\n1,2,\n"),
+        ("class_reduction", ((0, "a, b", 2, 5),), 'client,class,round,count\n0,"a, b",2,5\n'),
+    ],
+)
+def test_rows_are_kept_as_the_file_that_their_option_reads(
+    tmp_path: Path, option: str, given: object, rows: str
+) -> None:
+    config = asked({"out": str(tmp_path)}, {option: given}).config
+    assert Path(getattr(config, option)).read_text() == rows
+
+
+def test_a_run_has_the_factors_and_the_reach_of_memory(tmp_path: Path) -> None:
+    settings = {"clients": 2, "partition": "IID", "cohort": None, "rounds": 2, "out": str(tmp_path), "compile": False}
+    told = {"data": (X, Y, X, Y), "client_lr": np.array([0.5, 2.0]), "availability": [(1, 2, None)]}
+    result = simulate({**settings, **told}, model=(network := Own()))
+    folder = Path(str(result["folder"]))
+    assert (folder / "client_lr.csv").read_text() == "client,factor\n0,0.5\n1,2.0\n"
+    assert (folder / "cohorts.csv").read_text().split() == ["round,client", "1,0", "2,0", "2,1"]
+    again = simulate({**told, "resume": str(folder), "rounds": 3}, model=network)
+    assert again["rounds"] == 3
+
+
+@pytest.mark.parametrize("given", [[(0, 1)], [3], ["abc"], {0: 1}])
+def test_what_are_no_rows_is_told(tmp_path: Path, given: object) -> None:
+    with pytest.raises(ConfigError, match=r"^availability: .* is no row; accepted: rows client, from, to$"):
+        asked({"out": str(tmp_path)}, {"availability": given})
+
+
 def test_devices_and_types_of_torch_are_their_names(tmp_path: Path) -> None:
     config = asked({"out": str(tmp_path)}, {"device": torch.device("cpu"), "precision": torch.float32}).config
     assert (config.device, config.precision) == ("cpu", "float32")
