@@ -135,9 +135,11 @@ def inputs_in(stream: Stream, task: int, some: Tensor, rng: np.random.Generator)
     if not isinstance(new, Tensor) or new.shape != some.shape or new.dtype != some.dtype:
         what = f"turns {form_of(some)} into {form_of(new)}"
         raise ConfigError(_who(stream, "inputs"), what, "inputs of the same shape and type")
+    if not is_users(type(stream).inputs.__code__.co_filename):
+        return some if new is given and new.equal(some) else new
     if new.is_floating_point() and not new.isfinite().all():
         raise _refused(stream, "inputs", task, f"{new[~new.isfinite()][0].item()}", "numbers that are finite")
-    if len(some) > 1 and is_users(type(stream).inputs.__code__.co_filename):
+    if len(some) > 1:
         alone: object = _called(stream, "inputs", partial(stream.inputs, task, some[-1:].clone(), again))
         if not isinstance(alone, Tensor) or not _alike(alone, new[-1:]):
             what = f"turns a sample alone into something else than among {len(some)}"
