@@ -170,7 +170,7 @@ def build_federation(config: Config, ranks: Ranks, module: torch.nn.Module | Non
     worlds = Worlds(whole, stream, method, config.seed, _reduction(config, stream, division, data.classes, labels))
     turnout = Turnout(config, worlds, stream)
     pace = Pace(config, turnout)
-    refuse_idle(config, stream, worlds, pace.work, method.held_out)
+    refuse_idle(config, stream, worlds, pace.work, method.share_held_out)
     statistics = Statistics(model, config.running_statistics)
     remembered = first_state(model, optimizer, momentum=config.momentum > 0) if optimizer.keep else {}
     of_batch = activations * min(config.batch_size, worlds.largest_client)
@@ -297,6 +297,8 @@ def _remarks(config: Config, data: Arrays) -> Iterator[str]:
             f"warning: class {data.classes[0]} has no samples: labels seem to count from 1; the model has one output "
             "too many"
         )
+    if config.local_test_from == "test" and not config.local_test:
+        yield "warning: --local_test_from test does nothing beside --local_test 0, with which clients have no own tests"
     if config.partition.name == "Natural" and data.owners and config.clients < len(data.owners.names):
         yield f"{config.clients} of the {len(data.owners.names)} clients that the data name take part (--clients)"
 

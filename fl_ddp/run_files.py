@@ -383,7 +383,7 @@ class RunFiles:
         if deserted := self._federation.turnout.deserted(config.rounds):
             self.tell(f"warning: nobody is available in {rounds_in_words(deserted)}: nothing is trained then")
         idle: dict[int, int] = {}
-        work, held_out = self._federation.pace.work, self._federation.method.held_out
+        work, held_out = self._federation.pace.work, self._federation.method.share_held_out
         for task in range(stream.task(max(config.rounds - 1, 0)) + 1):
             if number := num_idle(config, self._federation.worlds.clients_in(task), work, held_out):
                 idle[task + 1] = number

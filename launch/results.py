@@ -15,7 +15,7 @@ from fl_ddp.host.atomic_file import write_text, writing
 from fl_ddp.host.stdout import say
 from launch.compare.found_runs import Finds, find_runs, named_folders
 from launch.compare.paired import against
-from launch.compare.refusals import refuse_what_no_run_has
+from launch.compare.refusals import refuse_what_no_run_has, refuse_what_no_run_tells
 from launch.compare.replicates import design_of, rows_of
 from launch.compare.report import Results, as_csv, markdown, terminal
 from launch.exit_code import exit_code
@@ -122,6 +122,8 @@ def _show(folders: Sequence[Path], options: ResultsOptions, out: Path, command: 
     shown = options.shown or (_usual(finds),)
     for metric in shown:
         refuse_what_no_run_has(metric, [each.run for each in finds.runs])
+    for metric in options.shown:
+        refuse_what_no_run_tells(metric, [each.run for each in finds.runs])
     design = rows_of(finds.runs) if options.rows else design_of(finds.runs)
     beside_it = () if len(shown) > 1 else tuple(each for each in _beside(finds) if each not in shown)
     metrics = (*shown, *beside_it)

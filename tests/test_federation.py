@@ -91,12 +91,33 @@ def test_test_splits_without_a_single_sample_are_refused(origin: str) -> None:
     assert sum(map(len, founded(**settings, local_test=0.6).local_test)) > 0
 
 
+def test_a_division_without_test_samples_is_named_whatever_the_share(tmp_path: Path) -> None:
+    file = tmp_path / "partition.json"
+    file.write_text('{"clients": [[0, 1], [2, 3]], "local_test": [[], []]}')
+    settings: Mapping[str, object] = {"partition": "FromFile", "partition.path": str(file), "clients": 2}
+    with pytest.raises(
+        ConfigError, match=r"^--local_test: 0\.2, but FromFile has no test samples of a client there is"
+    ):
+        founded(**settings, local_test=0.2)
+
+
+def test_an_origin_of_test_samples_that_there_are_none_of_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Not refused: it is there where a sweep goes over --local_test from 0 up."""
+    for share, told in ((0.0, True), (0.3, False)):
+        simulate({**SMALL, "local_test": share, "local_test_from": "test", "rounds": 0, "out": str(tmp_path)})
+        assert ("warning: --local_test_from test does nothing beside" in capsys.readouterr().out) == told
+
+
 def test_what_is_held_out_is_in_no_full_batch(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Of 1,437 samples a client of ten has 144 at most, of which FedFomo holds out 29, as of 143."""
     settings: Mapping[str, object] = {"partition": "IID", "clients": 10, "drop_last": True, "method": "FedFomo"}
-    with pytest.raises(ConfigError, match=r"140, the largest has 144 training samples, of which 0\.2 are held out; "):
+    with pytest.raises(
+        ConfigError, match=r"140, the largest has 144 training samples, a share of 0\.2 of which is held "
+    ):
         founded(**settings, batch_size=140, local_test=0)
-    assert founded(**settings, batch_size=115, local_test=0).method.held_out == 0.2
+    assert founded(**settings, batch_size=115, local_test=0).method.share_held_out == 0.2
     simulate({**SMALL, **settings, "batch_size": 115, "local_test": 0, "rounds": 0, "out": str(tmp_path)})
     assert "warning: 3 of 10 clients have no full batch of 115 and never train; " in capsys.readouterr().out
 

@@ -56,12 +56,16 @@ def divide(config: Config, loss: Criterion, labels: Indices, test_labels: Indice
         raise ConfigError("--partition", f"client {empty[0]} has no samples", "at least one for every client")
     test = [np.zeros(0, np.int64)] * len(clients)
     rng = generator(seed, Purpose.LOCAL_TEST)
-    if config.local_test > 0 and (known := partition.local_test(config.local_test_from, len(test_labels))):
+    known = partition.local_test(config.local_test_from, len(test_labels)) if config.local_test > 0 else None
+    if known:
         test = known
     elif config.local_test > 0 and config.local_test_from == "test":
         test = drawn_like(clients, labels, test_labels, config.local_test, rng)
     elif config.local_test > 0:
         clients, test = local_split(clients, config.local_test, rng)
-    if config.local_test > 0 and not any(map(len, test)):
+    if config.local_test > 0 and not any(map(len, test)) and not config.resume:
+        if known:
+            what = f"{config.partition.name} has no test samples of a client there is"
+            raise ConfigError("--local_test", f"{config.local_test}, but {what}", "0, or the other --local_test_from")
         raise ConfigError("--local_test", f"{config.local_test} leaves no client a test sample", "a larger share")
     return Division(clients, test, seed)

@@ -47,7 +47,7 @@ def refuse_idle(config: Config, stream: Stream, worlds: Worlds, work: Factors | 
         largest = max(map(len, clients))
         if largest and num_idle(config, clients, work, held_out) == sum(1 for part in clients if len(part)):
             in_task = f" in task {task + 1}" if stream.num_tasks > 1 else ""
-            aside = f", of which {held_out:g} are held out" if held_out else ""
+            aside = f", a share of {held_out:g} of which is held out" if held_out else ""
             what = f"no client has a full batch of {config.batch_size}{in_task}, "
             what += f"the largest has {largest} training samples{aside}"
             instead = "a smaller --batch_size, or more --local_epochs"

@@ -89,8 +89,8 @@ class Config:
         lr_warmup: rounds, or local steps, in which warmup_cosine rises: lr / lr_warmup in the first one.
         momentum: momentum of the clients' SGD or RMSprop, which begins every round at zero without --optimizer.keep.
         weight_decay: L2 coefficient added to the clients' gradients.
-        clip_norm: longest gradient of a local step, over all parameters, with what the method adds to it, without
-            weight_decay; a longer one is cut to it; null for any.
+        clip_norm: longest gradient of a local step, over all parameters of a model, with what the method adds to it,
+            without weight_decay; a longer one is cut to it; null for any.
         augment: of images in local training, new in every step: crop shifts them by up to an eighth of their side, flip
             mirrors half of them.
         loss: of the clients, and what models are measured by: cross_entropy of classes, mse of numbers, or bce of
@@ -248,9 +248,6 @@ class Config:
             raise ConfigError("--cohort", f"{self.cohort} is more than the {self.clients} clients there are")
         if self.personalise == "all" and not self.local_test:
             raise ConfigError("--personalise", "all needs test splits of the clients' own; give --local_test, too")
-        if self.local_test_from == "test" and not self.local_test:
-            what = "test, but --local_test is 0, so that clients have no test samples of their own"
-            raise ConfigError("--local_test_from", what, "--local_test above 0 beside it")
         if self.forgetting_every and self.running_statistics == "local":
             what = f"{self.forgetting_every}, but with --running_statistics local no received model can be tested"
             raise ConfigError("--forgetting_every", what, "0")

@@ -71,7 +71,7 @@ class FedAvg:
         return False
 
     @property
-    def held_out(self) -> float:
+    def share_held_out(self) -> float:
         """Share of a client's samples that its training leaves out, by Group.split."""
         return 0.0
 

@@ -51,6 +51,11 @@ class FedFomo(FedAvg):
     broadcast: ClassVar[tuple[str, ...]] = ("theta", "models", "known", "affinity")
     neutral: ClassVar[Mapping[str, float] | None] = None
 
+    @property
+    def share_held_out(self) -> float:
+        """As asked for."""
+        return self.held_out
+
     def init(self) -> Tensors:
         """The server keeps the last model of every client [N, P], and what each said of the others' [N, N]."""
         theta, num = self.model.init(), self.num_clients

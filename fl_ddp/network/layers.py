@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 from torch.nn.modules.lazy import LazyModuleMixin
+from torch.utils._pytree import tree_leaves
 
 from fl_ddp.errors import ConfigError
 
@@ -42,10 +43,11 @@ def require_plain_parameters(module: nn.Module) -> None:
         if isinstance(layer, LazyModuleMixin) and layer.has_uninitialized_params():  # type: ignore[misc]
             what = f"{type(module).__name__} has {type(layer).__name__} at {name!r}, which does not know its sizes"
             raise ConfigError("--model", what, "layers that are given them, such as torch.nn.BatchNorm2d(64)")
-        for own, kept in vars(layer).items():
-            if isinstance(kept, Tensor) and kept.grad_fn is not None:
+        for own, kept in {**layer._buffers, **vars(layer)}.items():
+            if any(isinstance(each, Tensor) and each.grad_fn is not None for each in tree_leaves(kept)):
                 what = f"{type(layer).__name__} at {name!r} keeps {own}, which was computed of parameters beforehand"
-                raise ConfigError("--model", what, "its computation in forward(), or torch.nn.utils.parametrizations")
+                instead = "its computation in forward(), None or a detached tensor until then, or parametrizations"
+                raise ConfigError("--model", what, f"{instead} of torch.nn.utils")
     for name, parameter in module.named_parameters():
         if parameter.requires_grad and parameter.dtype == torch.bfloat16:
             what = f"{type(module).__name__} has {name} in bfloat16"

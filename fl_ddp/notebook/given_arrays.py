@@ -11,15 +11,18 @@ import numpy.typing as npt
 from torch import Tensor
 
 from fl_ddp.datasets.kinds import array_of
-from fl_ddp.datasets.npz import KEYS, MAYBE, NamedArrays
-from fl_ddp.errors import ConfigError
+from fl_ddp.datasets.npz import KEYS, MAYBE, UNREADABLE, NamedArrays
+from fl_ddp.errors import ConfigError, one_line
 from fl_ddp.notebook.given_datasets import are_datasets, arrays_from
 from fl_ddp.notebook.given_file import GivenFile
 
 GivenArrays = Mapping[str, npt.NDArray[np.generic]]
 """Arrays by their keys in a .npz file."""
 
-ACCEPTED = "(x, y, x_test, y_test), torch's data sets (train, test), a Dataset of fl_ddp.api, or a name"
+ACCEPTED = (
+    "(x, y, x_test, y_test), torch's data sets (train, test), also in pairs or by name, a Dataset of fl_ddp.api, or a "
+    "name"
+)
 _PARTS = ("train", "test")
 
 
@@ -27,12 +30,16 @@ def holds_arrays(given: Mapping[str, object]) -> bool:
     """Whether a mapping is the data by name, as numpy.load() of a .npz file or {"train": ..., "test": ...}.
 
     Raises:
-        ConfigError: it has arrays by other names.
+        ConfigError: it has arrays by other names, or not all.
     """
-    if set(KEYS) <= set(given) or set(given) == set(_PARTS):
-        return True
-    if any(isinstance(each, np.ndarray | Tensor) and each.ndim > 1 for each in given.values()):  # no option is so large
-        raise ConfigError("data", f"arrays by the names {', '.join(map(str, given))}", f"{', '.join(KEYS)}; {ACCEPTED}")
+    if set(KEYS) <= set(given) or set(_PARTS) == set(given) - set(MAYBE):
+        return not isinstance(given.get(_PARTS[0]), str)  # else names of splits
+    is_file = isinstance(given, np.lib.npyio.NpzFile)
+    if is_file or any(
+        isinstance(x, np.ndarray | Tensor) and x.ndim > 1 for x in given.values()
+    ):  # no option is so large
+        names = f"({', '.join(KEYS)}), ({', '.join(_PARTS)})"
+        raise ConfigError("data", f"arrays by the names {', '.join(map(str, given))}", names)
     return False
 
 
@@ -48,9 +55,10 @@ def as_arrays(given: Sequence[object] | Mapping[str, object]) -> GivenArrays:
     """
     names, beside = tuple[str, ...](), dict[str, npt.NDArray[np.generic]]()
     if isinstance(given, Mapping):
-        beside = {key: np.asarray(given[key]) for key in MAYBE if key in given}
-        given = [given[key] for key in (KEYS if set(KEYS) <= set(given) else _PARTS)]
-    if len(given) == len(_PARTS) and all(isinstance(each, tuple | list) and len(each) == len(_PARTS) for each in given):
+        found = {key: _read(given, key) for key in given if key in (*KEYS, *_PARTS, *MAYBE)}
+        beside = {key: _array(key, found[key]) for key in MAYBE if found.get(key) is not None}
+        given = [found[key] for key in (KEYS if set(KEYS) <= set(found) else _PARTS)]
+    if len(given) == len(_PARTS) and all(map(_is_pair, given)):
         given = [array for pair in given for array in pair]  # type: ignore[attr-defined]
     if are_datasets(given):
         given, names = arrays_from(given)
@@ -58,11 +66,33 @@ def as_arrays(given: Sequence[object] | Mapping[str, object]) -> GivenArrays:
         raise ConfigError("data", f"{len(given)} arrays", ACCEPTED)
     arrays: dict[str, npt.NDArray[np.generic]] = {"classes": np.array(names)} if names else {}
     for key, each in zip(KEYS, given, strict=True):
-        array = array_of(each, _not_taken(key)) if isinstance(each, Tensor) else np.asarray(each)
-        if array.dtype.hasobject or not array.ndim:
-            raise ConfigError(f"data: {key}", f"{type(each).__name__} is no array of numbers")
-        arrays[key] = np.ascontiguousarray(array)
+        arrays[key] = _array(key, each)
     return arrays | beside
+
+
+def _is_pair(given: object) -> bool:
+    """Whether it is (x, y), not two samples of a list."""
+    return isinstance(given, tuple | list) and len(given) == len(_PARTS) and not isinstance(given[0], tuple)
+
+
+def _read(given: Mapping[str, object], key: str) -> object:
+    """One of what a mapping holds, which may be a file."""
+    try:
+        return given[key]
+    except (*UNREADABLE, AttributeError) as error:
+        raise ConfigError(f"data: {key}", f"cannot be read ({one_line(error)})", "an open file of numbers") from error
+
+
+def _array(key: str, given: object) -> npt.NDArray[np.generic]:
+    try:
+        array = array_of(given, _not_taken(key)) if isinstance(given, Tensor) else np.asarray(given)
+    except ValueError:
+        raise ConfigError(f"data: {key}", f"{type(given).__name__} whose parts are not alike", "an array") from None
+    if array.dtype.hasobject and all(isinstance(each, str) for each in array.flat):
+        array = array.astype(str)
+    if array.dtype.hasobject or not array.ndim:
+        raise ConfigError(f"data: {key}", f"{type(given).__name__} is no array of numbers")
+    return np.ascontiguousarray(array)
 
 
 def _not_taken(key: str) -> Callable[[str, str], ConfigError]:

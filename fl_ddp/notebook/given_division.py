@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from torch import Tensor
@@ -18,11 +19,11 @@ _ACCEPTED = "whole numbers from 0 up, each once"
 
 
 def is_by_client(given: Mapping[object, object]) -> bool:
-    """Whether a mapping has clients, numbers, for keys; not names, as of options."""
-    return bool(given) and all(isinstance(key, int | np.integer) for key in given)
+    """Whether a mapping has clients, numbers, for keys, or texts of them as JSON has; not names, as of options."""
+    return bool(given) and all(isinstance(key, int | np.integer) or str(key).isdecimal() for key in given)
 
 
-def as_division(given: Sequence[object] | Mapping[int, object]) -> list[Indices]:
+def as_division(given: Sequence[object] | Mapping[Any, object]) -> list[Indices]:
     """The sample indices of each client, ascending; several clients may have the same ones.
 
     Args:
@@ -33,6 +34,7 @@ def as_division(given: Sequence[object] | Mapping[int, object]) -> list[Indices]
         ConfigError: there are no clients, or a client's are not whole numbers from 0 up, each once.
     """
     if isinstance(given, Mapping):
+        given = {int(key): each for key, each in given.items()}
         if missing := [client for client in range(len(given)) if client not in given]:
             what = f"has {len(given)} clients, of which none is {missing[0]}"
             raise ConfigError("partition", what, f"numbers from 0 to {len(given) - 1} for keys")

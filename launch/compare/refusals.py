@@ -10,7 +10,7 @@ from launch.run.stored import Run
 
 
 def refuse_what_no_run_has(metric: Metric, runs: Sequence[Run]) -> None:
-    """Refuse a metric of a class, client or column that none of the runs has, or that compares different tests.
+    """Refuse a metric of a class or client that none of the runs has, or that compares different tests.
 
     Raises:
         ConfigError: it is one.
@@ -19,10 +19,6 @@ def refuse_what_no_run_has(metric: Metric, runs: Sequence[Run]) -> None:
     if (metric.statistic, metric.quantity) == ("best", "accuracy") and with_tasks:
         what = f"{metric.text}: with tasks each round's accuracy is on the tasks so far, and the first ones are easiest"
         raise ConfigError("--metric", what, "best of task_accuracy/1, or final of average_accuracy")
-    over = any(run.ended for run in runs)
-    if over and metric.quantity in QUANTITIES.values() and not any(run.curve(metric.quantity) for run in runs):
-        told = [name for name, column in QUANTITIES.items() if any(run.curve(column) for run in runs)]
-        raise ConfigError("--metric", f"{metric.text}: no run tells of it", f"of {', '.join(told)}")
     label = class_of(metric.quantity)
     if label is None:
         return
@@ -32,3 +28,16 @@ def refuse_what_no_run_has(metric: Metric, runs: Sequence[Run]) -> None:
     most = max((clients for run in runs if isinstance(clients := run.config.get("clients"), int)), default=0)
     if (of := of_client(metric.quantity)) and of.client >= most > 0:
         raise ConfigError("--metric", f"{metric.text}: no run has a client {of.client}", f"0 to {most - 1}")
+
+
+def refuse_what_no_run_tells(metric: Metric, runs: Sequence[Run]) -> None:
+    """Refuse a column that none of the runs has, all of which are over.
+
+    Raises:
+        ConfigError: it is one.
+    """
+    told = [name for name, column in QUANTITIES.items() if any(run.curve(column) for run in runs)]
+    if not told or not all(run.ended for run in runs) or metric.quantity not in QUANTITIES.values():
+        return
+    if not any(run.curve(metric.quantity) for run in runs):
+        raise ConfigError("--metric", f"{metric.text}: no run tells of it", f"of {', '.join(told)}")

@@ -62,11 +62,6 @@ from fl_ddp.errors import ConfigError
         ("--compile maybe", "--compile: maybe has the wrong type; accepted: true or false"),
         ("--cohort x", "--cohort: x has the wrong type; accepted: a whole number or null"),
         (
-            "--local_test_from test",
-            "--local_test_from: test, but --local_test is 0, so that clients have no test samples of their own; "
-            "accepted: --local_test above 0 beside it",
-        ),
-        (
             "--drop_stragglers true",
             "--drop_stragglers: true, but there are none; accepted: --stragglers above 0 beside it",
         ),

@@ -81,6 +81,25 @@ def test_a_class_that_no_run_has_is_refused_and_one_that_is_not_tested_yet_is_no
     assert table()[0]["final_of_forgetting/cat_mean"] == "25.0"
 
 
+def test_a_metric_of_runs_that_go_on_is_waited_for(show: Showing) -> None:
+    written({"FedAvg": [[0.5, 0.4]], "FedProx": [[0.5, 0.4]]})
+    asked = ("runs", "--metric", "final of personalised")
+    code, _, err = show(*asked)
+    assert (code, err.partition(";")[0]) == (2, "results: error: --metric: final of personalised: no run tells of it")
+    Path("runs", "FedProx0", "summary.json").unlink()
+    assert show(*asked)[0] == 0
+
+
+def test_runs_without_the_usual_metric_are_shown_with_dashes(show: Showing) -> None:
+    """With --running_statistics local no global model is tested."""
+    written({"FedAvg": [[0.5, 0.4]]})
+    metrics = Path("runs", "FedAvg0", "metrics.csv")
+    metrics.write_text(metrics.read_text().replace("accuracy", "personalised_accuracy", 1))
+    code, out, err = show("runs")
+    assert (code, err) == (0, "") and "-" in out
+    assert show("runs", "--metric", "final of personalised")[0] == 0
+
+
 def test_the_best_of_different_tests_is_refused(show: Showing) -> None:
     written({"FedAvg": [[0.5, 0.4]]})
     assert show("runs", "--metric", "best")[0] == 0

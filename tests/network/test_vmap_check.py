@@ -128,7 +128,8 @@ def test_parameters_that_would_not_be_trained_as_they_are_are_refused(change: st
         FlatModel(layer, 3, torch.ones(1, 6))
 
 
-def test_a_tensor_that_was_computed_of_parameters_beforehand_is_refused() -> None:
+@pytest.mark.parametrize("how", ["as it is", "buffer", "list"])
+def test_a_tensor_that_was_computed_of_parameters_beforehand_is_refused(how: str) -> None:
     """It would never change, whatever is trained; a parametrization computes it in each forward()."""
 
     class Kept(nn.Linear):
@@ -136,7 +137,10 @@ def test_a_tensor_that_was_computed_of_parameters_beforehand_is_refused() -> Non
 
         def __init__(self) -> None:
             super().__init__(6, 3)
-            self.scale = self.weight.norm()
+            if how == "buffer":
+                self.register_buffer("scale", self.weight.norm())
+            else:
+                self.scale = [self.weight.norm()] if how == "list" else self.weight.norm()
 
     with pytest.raises(ConfigError, match=r"^--model: Kept at '1' keeps scale, .*; accepted: its computation in forw"):
         FlatModel(nn.Sequential(nn.Identity(), Kept()), 3, torch.ones(1, 6))

@@ -64,10 +64,63 @@ def test_an_open_file_of_arrays_is_what_it_holds(tmp_path: Path) -> None:
 
 
 def test_arrays_by_other_names_are_refused_by_name(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"^data: arrays by the names x, y; accepted: x_train, y_train, x_test, y_te"):
+    with pytest.raises(ConfigError, match=r"^data: arrays by the names x, y; accepted: \(x_train, y_train, x_test, "):
         asked({"out": str(tmp_path)}, {"data": {"x": X, "y": Y}})
+    np.savez(tmp_path / "other.npz", x=np.array([{}], dtype=object))
+    with (
+        np.load(tmp_path / "other.npz") as file,
+        pytest.raises(ConfigError, match=r"^data: arrays by the names x; acc"),
+    ):
+        asked({"out": str(tmp_path)}, {"data": file})
+    splits = {"name": "HuggingFace", "path": ".", "train": "a", "test": "b"}
+    assert asked({"out": str(tmp_path)}, {"data": splits}).config.data.init_args["train"] == "a"
     config = asked({"out": str(tmp_path)}, {"data": {"name": "MNIST", "mean": np.array([0.5])}}).config
     assert config.data.name == "MNIST"
+
+
+FOUR = {"x_train": X, "y_train": Y, "x_test": X, "y_test": Y}
+
+
+def test_what_lies_beside_arrays_is_taken_as_they_are(tmp_path: Path) -> None:
+    """Also every second one, names as pandas has them, and nothing."""
+    names = np.array(["even", "odd"], dtype=object)
+    beside = {"client_train": np.arange(12)[::2], "client_test": torch.arange(6), "classes": names}
+    kept = asked({"out": str(tmp_path)}, {"data": {"train": (X, Y), "test": (X, Y), **beside}}).config.data.init_args
+    with np.load(str(kept["path"])) as file:
+        assert file["client_train"].tolist() == [0, 2, 4, 6, 8, 10] and file["classes"].tolist() == ["even", "odd"]
+        assert file["client_test"].tolist() == [0, 1, 2, 3, 4, 5]
+    nothing = {"classes": None, "client_train": None}
+    assert asked({"out": str(tmp_path)}, {"data": FOUR | nothing}).config == (
+        asked({"out": str(tmp_path)}, {"data": (X, Y, X, Y)}).config
+    )
+
+
+@pytest.mark.parametrize(
+    ("beside", "message"),
+    [
+        ({"classes": np.array([{}, 1], dtype=object)}, "data: classes: ndarray is no array of numbers"),
+        ({"classes": [[1], [1, 2]]}, "data: classes: list whose parts are not alike; accepted: an array"),
+        ({"x_test": [[1], [1, 2]]}, "data: x_test: list whose parts are not alike; accepted: an array"),
+    ],
+)
+def test_what_beside_arrays_is_none_is_told(tmp_path: Path, beside: dict[str, object], message: str) -> None:
+    with pytest.raises(ConfigError) as told:
+        asked({"out": str(tmp_path)}, {"data": FOUR | beside})
+    assert str(told.value) == message
+
+
+def test_a_file_of_arrays_that_cannot_be_read_is_told(tmp_path: Path) -> None:
+    np.savez(tmp_path / "some.npz", **FOUR | {"x_train": np.array([{}], dtype=object)})  # type: ignore[arg-type]
+    with np.load(tmp_path / "some.npz") as file, pytest.raises(ConfigError, match=r"^data: x_train: cannot be read"):
+        asked({"out": str(tmp_path)}, {"data": file})
+    with pytest.raises(ConfigError, match=r"^data: x_train: cannot be read"):
+        asked({"out": str(tmp_path)}, {"data": file})
+
+
+def test_two_samples_of_a_list_are_no_pair(tmp_path: Path) -> None:
+    samples = [(X[0], 0), (X[1], 1)]
+    with pytest.raises(ConfigError, match=r"^data: 2 arrays; accepted: "):
+        asked({"out": str(tmp_path)}, {"data": (samples, samples)})
 
 
 class Own(torch.nn.Linear):
@@ -90,8 +143,21 @@ def test_weights_are_kept_as_the_file_that_init_reads(tmp_path: Path, of_module:
     assert asked(on, {"init": init}).config.init == config.init
     with pytest.raises(ConfigError, match=r"^init: is not what .*run began with; accepted: the same, or none"):
         asked(on, {"init": Own()})
-    with pytest.raises(ConfigError, match=r"^init: 'weight' is int; accepted: tensors by name, as of state_dict"):
-        asked({"out": str(tmp_path)}, {"init": {"weight": 1}})
+
+
+@pytest.mark.parametrize(
+    ("init", "message"),
+    [
+        ({"weight": 1}, "'weight' is int without numbers"),
+        ({"weight": torch.eye(2).to_sparse()}, "'weight' is Tensor without numbers"),
+        ({"weight": torch.ones(2, dtype=torch.complex64)}, r"'weight' is complex64 \[2\]; "),
+        (torch.nn.Linear(2, 2, device="meta"), "'weight' is Tensor without numbers"),
+        (torch.nn.LazyLinear(2), "'weight' is UninitializedParameter without numbers"),
+    ],
+)
+def test_what_are_no_weights_is_told(tmp_path: Path, init: object, message: str) -> None:
+    with pytest.raises(ConfigError, match=f"^init: {message}.*accepted: dense tensors by name"):
+        asked({"out": str(tmp_path)}, {"init": init})
 
 
 def test_a_run_begins_with_weights_in_memory(tmp_path: Path) -> None:

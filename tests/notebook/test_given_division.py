@@ -26,7 +26,9 @@ def stored(partition: object, tmp_path: Path) -> object:
     return json.loads(Path(str(config.partition.init_args["path"])).read_text())
 
 
-@pytest.mark.parametrize("given", [OWN, tuple(OWN), {np.int64(i): OWN[i] for i in (4, 0, 2, 1, 3)}])
+@pytest.mark.parametrize(
+    "given", [OWN, tuple(OWN), {np.int64(i): OWN[i] for i in (4, 0, 2, 1, 3)}, dict(zip("01234", OWN, strict=True))]
+)
 def test_a_division_is_the_file_that_from_file_reads(given: object, tmp_path: Path) -> None:
     assert stored(given, tmp_path) == {"overlap": False, "clients": SORTED}
 

@@ -41,7 +41,9 @@ def outcome(what: str, folder: Path) -> str:
 
 @pytest.mark.slow
 def test_arrays_must_be_the_same_on_all_ranks(tmp_path: Path) -> None:
-    told = "data, partition, model and the like: are not the same on all ranks; accepted: draws with the same seed on each"
+    told = (
+        "data, partition, model and the like: are not the same on all ranks; accepted: draws with the same seed on each"
+    )
     assert told in outcome("arrays", tmp_path)
     assert not (tmp_path / "runs" / "run").exists()
 
