@@ -130,7 +130,7 @@ def test_options_beside_arrays_are_of_the_arrays(tmp_path: Path) -> None:
         (
             (1, 2),
             "data: 2 arrays; accepted: (x, y, x_test, y_test), torch's data sets (train, test), "
-            "a Dataset of fl_ddp.api, or a name",
+            "also in pairs or by name, a Dataset of fl_ddp.api, or a name",
         ),
         (([None], [1], [[1.0]], [1]), "data: x_train: list is no array of numbers"),
         (
