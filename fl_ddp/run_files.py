@@ -140,7 +140,7 @@ class RunFiles:
             else None
         )
         self._scores: Sequence[ClientScores] = ()
-        for each, earlier in self._clients.earlier.items() if self._clients else ():
+        for each, earlier in self._clients.earlier if self._clients else ():
             self._scores = earlier
             self.tracker.clients(each, earlier)
         self._changes: Sequence[ClassChange] = self._forgetting.newest if self._forgetting else ()

@@ -334,10 +334,10 @@ class Simulation:
 
     def _updated(self, server: Tensors, done: Summed, info: Info, readings: Readings) -> Tensors:
         """The server's state after a round; that it is finite is heard with the readings."""
-        index, total = info.index, done.total
+        index, total, federation = info.index, done.total, self._federation
         self._memory.make_room(np.concatenate([group.clients for group in done.kept]))
-        update, statistics = self._federation.method.server_update, self._federation.statistics
-        now = statistics.now(server, total, index)  # before the update, which may write into its sums
+        update, statistics = federation.method.server_update, federation.statistics
+        now = statistics.now(server, total, first=federation.turnout.previous(index) < 0)  # update() may write in it
         state = self._hooks.keyed_state("server_update", "info.key", update, server, total, info)
         state = finite(statistics.put(state, now), index, readings)
         self._coming = self._task_ended(index, self._server_trained(index, state, total, info, readings), readings)

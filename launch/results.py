@@ -31,8 +31,8 @@ Reads all runs below the folders, finished or still going. Those that differ in 
 {options}
 
 Leaves results.csv and results.md, curves.png and .svg (mean over seeds, band of one standard deviation; dotted where
-only some seeds are yet), a plot of the metric over each varied option, and, where asked, classes, partitions, tasks and
-tasks_end, client_3 or client_3_cat.
+only some seeds are yet), a plot of the metric over each varied option, and, where asked, classes, partitions,
+tasks_by_round and tasks_end, client_3 or client_3_cat.
 A seed counts once: of several runs with the same settings and seed one is taken; where their results differ, none.
 Exit codes: 0 done, 1 a file cannot be written or such results differ, 2 the input cannot be read."""
 

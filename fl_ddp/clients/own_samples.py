@@ -79,9 +79,10 @@ def of_each(group: Group, function: OfSamples, theta: Tensor, keep: str = "") ->
         names = [(keep, int(client)) for client in group.client]
         if any(name not in kept for name in names):
             found = of_each(group, function, theta)
-            kept |= {name: {key: t[lane].clone() for key, t in found.items()} for lane, name in enumerate(names)}
-        rows = [kept[name] for name in names]
-        return {key: torch.stack([row[key] for row in rows]) for key in rows[0]}
+            for lane, (name, n) in enumerate(zip(names, group.counts, strict=True)):
+                kept[name] = {key: t[lane, :n].clone() for key, t in found.items()}  # of thousands padding has no room
+        rows, width = [kept[name] for name in names], group.positions.shape[1]
+        return {key: torch.cat([_of_length(row[key][None], width) for row in rows]) for key in rows[0]}
     parts = list(_by_chunks(group, function, theta))
     real = group.positions >= 0
     found = {name: _of_length(torch.cat([part[name] for part in parts], 1), real.shape[1]) for name in parts[0]}

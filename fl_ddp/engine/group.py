@@ -144,6 +144,11 @@ class Group:
         return self._round.index
 
     @property
+    def counts(self) -> Counts:
+        """Numbers of samples [G], on the host."""
+        return self._counts
+
+    @property
     def previous(self) -> int:
         """The last round before this one in which somebody trained; -1 if there was none."""
         return self._round.previous

@@ -52,13 +52,17 @@ def write_synced(path: Path, content: bytes) -> None:
 
 
 @contextmanager
-def replacing(path: Path) -> Iterator[BinaryIO]:
+def replacing(path: Path, writer: str = "") -> Iterator[BinaryIO]:
     """Replace a file by what is written in a block, in one step at its end; if it raises, the old file is untouched.
+
+    Args:
+        path: the file.
+        writer: name of this writer, where others may replace the file at the same time.
 
     Raises:
         OSError: it cannot be written.
     """
-    temporary = path.with_name(f".{path.name}.tmp")
+    temporary = path.with_name(f".{path.name}{writer}.tmp")
     try:
         with temporary.open("wb") as file:
             yield file
@@ -83,16 +87,16 @@ def move_synced(source: Path, target: Path) -> None:
     sync_folder(target.parent)
 
 
-def write_text(path: Path, text: str) -> None:
+def write_text(path: Path, text: str, writer: str = "") -> None:
     """Replace a file by a new text in one step, like write_bytes()."""
-    write_bytes(path, text.encode())
+    write_bytes(path, text.encode(), writer)
 
 
-def write_bytes(path: Path, content: bytes) -> None:
-    """Replace a file by new content in one step.
+def write_bytes(path: Path, content: bytes, writer: str = "") -> None:
+    """Replace a file by new content in one step; arguments as of replacing().
 
     Raises:
         RunError: it cannot be written; the old file is untouched.
     """
-    with writing(path), replacing(path) as file:
+    with writing(path), replacing(path, writer) as file:
         file.write(content)

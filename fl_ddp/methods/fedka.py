@@ -38,6 +38,8 @@ _WHICH_SAMPLE, _WHICH_CLASS = range(2)
 class FedKA(FedAvg):
     """FedAvg whose clients keep the received model's logits on anchors of the classes that they hardly have.
 
+    Of tasks with known labels (--stream.scenario task) those of other tasks are missing ones: their logits are kept.
+
     Attributes:
         beta: weight of the anchors' loss.
         gamma: share of a client's samples from which a class is dominant, its logit free; 0.5 / C if not given.

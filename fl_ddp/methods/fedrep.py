@@ -23,7 +23,7 @@ class FedRep(FedAvg):
     """FedAvg of the body; clients train their own head first, the body fixed, then the body, the head fixed.
 
     Attributes:
-        head_epochs: passes of the head's training; the body has the run's local epochs.
+        head_epochs: passes of the head's training, of stragglers, too; the body has the run's local epochs.
     """
 
     head_epochs: Positive = 10.0

@@ -58,8 +58,13 @@ class Statistics:
         of_model, beside = theta[..., : self.model.num_params], theta[..., self.model.num_params :]
         return torch.cat([self.model.put(of_model, self.model.running, memory[OF_STATISTICS]), beside], -1)
 
-    def now(self, before: Tensors, total: Total, round_index: int) -> Tensor | None:
+    def now(self, before: Tensors, total: Total, *, first: bool) -> Tensor | None:
         """The statistics after a round, of the server's before it and of what its clients hand over; None if none.
+
+        Args:
+            before: the server's state.
+            total: of the round.
+            first: whether nobody has trained before it.
 
         Raises:
             ConfigError: the method's clients hand over no sum of them.
@@ -71,7 +76,7 @@ class Statistics:
             what = "hands over no sum of running statistics, and the model has BatchNorm"
             raise ConfigError("--method", f"its client_update {what}", "the sums of FedAvg.average, and others")
         now = self.model.take(before["theta"], running)
-        if self.choice != "first" or round_index == 0:
+        if self.choice != "first" or first:
             now = (now + total.sums["statistics"] / total.sums["weight"]).to(now.dtype)
         return now
 

@@ -278,6 +278,8 @@ class Trained:
 
 
 def _stamps(folder: Path) -> Stamps:
+    if not folder.is_dir():  # a run that goes on keeps the last ones alone
+        return {}
     found = ((file.name, file.stat()) for file in folder.iterdir())
     return {name: (of.st_ino, of.st_size, of.st_mtime_ns) for name, of in found}
 

@@ -6,7 +6,7 @@ import csv
 import hashlib
 import io
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from fl_ddp.errors import ConfigError
@@ -43,7 +43,7 @@ class AppendedCsv:
     @classmethod
     def opened(
         cls, path: Path, columns: Sequence[str], state: State | None
-    ) -> tuple[AppendedCsv, list[dict[str, str]]]:
+    ) -> tuple[AppendedCsv, Iterator[dict[str, str]]]:
         """Start a file, or go on behind what a checkpoint knows of it; later rows are cut off.
 
         Args:
@@ -52,13 +52,13 @@ class AppendedCsv:
             state: of the checkpoint; None where there is none, or it knows nothing of the file.
 
         Returns:
-            the file, and the rows in it.
+            the file, and the rows in it, one after the other: all of a long run have no room.
 
         Raises:
             ConfigError: the file does not begin with what the checkpoint knows.
             RunError: it cannot be written.
         """
-        kept, rows = _kept(path, columns, state) if state else (b"", [])
+        kept, rows = _kept(path, columns, state) if state else (b"", iter(()))
         return cls(path, columns, kept), rows
 
     def append(self, rows: Iterable[Mapping[str, object]]) -> None:
@@ -110,7 +110,7 @@ class AppendedCsv:
             self._file.close()
 
 
-def _kept(path: Path, columns: Sequence[str], state: State) -> tuple[bytes, list[dict[str, str]]]:
+def _kept(path: Path, columns: Sequence[str], state: State) -> tuple[bytes, Iterator[dict[str, str]]]:
     """What of a file a checkpoint knows, and the rows in it; raises ConfigError as opened() does."""
     size = state["bytes"]
     assert isinstance(size, int)
@@ -126,4 +126,4 @@ def _kept(path: Path, columns: Sequence[str], state: State) -> tuple[bytes, list
         raise ConfigError(path, f"was edited, its first {size} bytes are not those the checkpoint knows")
     if tuple(rows.fieldnames or ()) != tuple(columns):
         raise ConfigError(path, "was begun by another version, with other columns; the run cannot go on with this one")
-    return kept, list(rows)
+    return kept, rows

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
@@ -66,7 +67,7 @@ class ClientTable:
     """The open clients.csv of a run.
 
     Attributes:
-        earlier: what a resumed run's file holds, by round.
+        earlier: what a resumed run's file holds, round by round, once.
     """
 
     def __init__(self, path: Path, state: State | None, score: str = "accuracy") -> None:
@@ -83,9 +84,10 @@ class ClientTable:
         """
         self._columns = tuple(name.replace("accuracy", score) for name in COLUMNS)
         self.file, rows = AppendedCsv.opened(path, self._columns, state)
-        self.earlier: dict[int, list[ClientScores]] = {}
-        for row in rows:
-            self.earlier.setdefault(int(row["round"]), []).append(_read(tuple(row[name] for name in self._columns)))
+        of_rounds = groupby(rows, lambda row: int(row["round"]))
+        self.earlier: Iterator[tuple[int, list[ClientScores]]] = (
+            (finished, [_read(tuple(row[name] for name in self._columns)) for row in of]) for finished, of in of_rounds
+        )
 
     def add(self, finished: int, scores: Sequence[ClientScores]) -> None:
         """Add the clients of an evaluated round.

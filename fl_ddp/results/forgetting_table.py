@@ -69,6 +69,11 @@ class ForgettingTable:
         self._classes = classes
         self.file, rows = AppendedCsv.opened(path, COLUMNS, state)
         label = {name: number for number, name in enumerate(classes)}
+        newest: list[dict[str, str]] = []
+        for row in rows:
+            if newest and newest[0]["round"] != row["round"]:
+                newest.clear()
+            newest.append(row)
         self.newest = [
             ClassChange(
                 int(row["client"]),
@@ -77,8 +82,7 @@ class ForgettingTable:
                 float(row["received_accuracy"]),
                 float(row["own_accuracy"]),
             )
-            for row in rows
-            if row["round"] == rows[-1]["round"]
+            for row in newest
         ]
 
     def add(self, finished: int, changes: Sequence[ClassChange]) -> None:

@@ -147,7 +147,7 @@ class Design:
 
 def design_of(runs: Sequence[FoundRun]) -> Design:
     """The design that runs have: replicates are what nothing but the seed sets apart."""
-    keys = _varied(runs)
+    keys = tuple(_apart(runs))
     by_values: dict[tuple[str, ...], list[FoundRun]] = {}
     for run in runs:
         by_values.setdefault(tuple(run.settings.get(key, "") for key in keys), []).append(run)

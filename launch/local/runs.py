@@ -118,7 +118,8 @@ def _make(trial: Trial, ranks: int, place: Mapping[str, str], stop: Stop, progre
         return Outcome(trial, "failed", str(error))
     if code == 0 and found and found.ended:
         return Outcome(trial, "finished", "finished")
-    if not code or (stop.asked and code == 130):  # 130: quit at once, by a second Ctrl-C
+    # who starts several ranks fails whatever they do when it is stopped; 130: quit at once, by a second Ctrl-C
+    if not code or (stop.asked and (code == 130 or not (failure and failure.would_come_again))):
         done = found.rounds if found else 0
         return Outcome(trial, "stopped", f"stopped after round {done}; the same command goes on")
     told = failure.why if failure else None

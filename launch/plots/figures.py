@@ -82,7 +82,7 @@ def _beside(design: Design, beside: Beside) -> dict[str, Figure]:
     if beside.partitions:
         found["partitions"] = partition_figure(design)
     if beside.tasks:
-        found |= {"tasks": task_figure(design), "tasks_end": task_end_figure(design)}
+        found |= {"tasks_by_round": task_figure(design), "tasks_end": task_end_figure(design)}
     if beside.client is not None and beside.of_class is None:
         found[f"client_{beside.client}"] = client_figure(design, beside.client)
     if beside.client is not None and beside.of_class is not None:

@@ -103,6 +103,8 @@ def _tasks(shown: Sequence[Replicates]) -> list[int]:
 
 
 def _begins(replicates: Replicates) -> list[int]:
-    """The first evaluated round of each task."""
+    """The last evaluated round before each task, which is the end of the one before; 0 of the first."""
     curves = replicates.counted[0].curves if replicates.counted else {}
-    return sorted({curve[0][0] for name, curve in curves.items() if name.startswith(ON_TASK) and curve})
+    firsts = {curve[0][0] for name, curve in curves.items() if name.startswith(ON_TASK) and curve}
+    rounds = {r for curve in curves.values() for r, _ in curve}
+    return sorted(max((r for r in rounds if r < first), default=0) for first in firsts)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass
+from os import getpid
 from pathlib import Path
+from socket import gethostname
 
 from fl_ddp.errors import ConfigError, RankLostError
 from fl_ddp.host.atomic_file import write_text
@@ -32,12 +34,12 @@ class Failure:
         return self.code != RankLostError.exit_code
 
     def write(self, file: Path) -> None:
-        """Replace a file of failure.
+        """Replace a file of failure, which all ranks of a job may do at once.
 
         Raises:
             RunError: it cannot be written.
         """
-        write_text(file, json.dumps(asdict(self)) + "\n")
+        write_text(file, json.dumps(asdict(self)) + "\n", writer=f".{gethostname()}.{getpid()}")
 
 
 def failure_beside(folder: Path) -> Path:
@@ -67,6 +69,12 @@ def read_failure(file: Path) -> Failure | None:
 
 
 def why_failed(folder: Path) -> str | None:
-    """Why the last run that a launcher made in a folder failed; None where it did not, or can just go on."""
-    failure = read_failure(failure_beside(folder))
+    """Why the last run that a launcher made in a folder failed; None where it did not, or can just go on.
+
+    Of many runs one whose file cannot be read has failed, and hides none of the others.
+    """
+    try:
+        failure = read_failure(failure_beside(folder))
+    except ConfigError as error:
+        return str(error)
     return failure.why if failure and failure.would_come_again else None

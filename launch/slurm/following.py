@@ -81,7 +81,10 @@ def _failure(job: Job[None], trial: Trial, state: JobState) -> JobFailure | None
         return JobFailure(str(error), 2, "FAILED")
     if found and found.ended:
         return None
-    failure = read_failure(failure_beside(trial.folder))
+    try:
+        failure = read_failure(failure_beside(trial.folder))
+    except ConfigError as error:
+        return JobFailure(str(error), RunError.exit_code, "FAILED")
     ended_by_itself = state.name in ("FAILED", "COMPLETED", GONE.name)
     if failure and failure.job == job.job_id and ended_by_itself:
         return JobFailure(f"{failure.why} ({trial.log})", max(failure.code, RunError.exit_code), "FAILED")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 from collections.abc import Sequence
-from contextlib import redirect_stderr
+from contextlib import redirect_stderr, suppress
 from pathlib import Path
 
 from submitit import Job
@@ -14,7 +14,7 @@ from submitit.slurm.slurm import SlurmExecutor
 from fl_ddp.config.absolute_paths import with_absolute_paths
 from fl_ddp.config.yaml_file import to_yaml
 from fl_ddp.errors import ConfigError, one_line
-from fl_ddp.host.atomic_file import write_text
+from fl_ddp.host.atomic_file import write_text, writing
 from launch.run.failure import failure_beside, read_failure
 from launch.run.made_folders import made_folders
 from launch.run.trial import Trial
@@ -36,8 +36,8 @@ def submit(trials: Sequence[Trial], options: SlurmOptions, folder: Path, paralle
         the jobs, in the order of the trials.
 
     Raises:
-        ConfigError: sbatch refuses; nothing is submitted.
-        RunError: a folder cannot be made.
+        ConfigError: sbatch refuses, or a folder cannot be made; nothing is submitted.
+        RunError: a file cannot be written when sbatch may have the jobs.
     """
     executor = _executor(trials, options, folder, parallel)
     try:
@@ -45,7 +45,7 @@ def submit(trials: Sequence[Trial], options: SlurmOptions, folder: Path, paralle
             before = _not_submitted(folder)
             try:
                 ranks = [_rank(trial, folder, options.grace) for trial in trials]
-                with redirect_stderr(io.StringIO()):  # submitit prints there what its error says, too
+                with redirect_stderr(io.StringIO()), writing(folder):  # submitit prints there what its error says, too
                     jobs = executor.submit_array(ranks)
             except BaseException:
                 for left in _not_submitted(folder) - before:
@@ -60,8 +60,9 @@ def submit(trials: Sequence[Trial], options: SlurmOptions, folder: Path, paralle
     for trial, job in zip(trials, jobs, strict=True):
         file = failure_beside(trial.folder)
         # a job that fails at once may have left its own by now
-        if (old := read_failure(file)) and old.job != job.job_id:
-            file.unlink()
+        with suppress(ConfigError):  # the jobs are submitted, whatever this file is
+            if (old := read_failure(file)) and old.job != job.job_id:
+                file.unlink()
     return jobs
 
 

@@ -14,7 +14,8 @@ def fitting(points: Sequence[Point], axes: Sequence[Axis]) -> list[Point]:
     """The points without options that their choice does not have and another one has; each of what is left once.
 
     So --grid method=FedAvg,FedProx --grid method.mu=0.1,1 is FedAvg once and FedProx twice. An option that none of the
-    choices has stays, for the message that it is unknown; so does one that a list of points gives beside its choice.
+    choices has stays, for the message that it is unknown; so does one that a list of points gives beside its choice, or
+    of a point that leaves the choice to the options that all have.
 
     Args:
         points: of a sweep.
@@ -26,9 +27,11 @@ def fitting(points: Sequence[Point], axes: Sequence[Axis]) -> list[Point]:
     axis = {key: each for each in axes for key in each.keys}
     chosen_apart = [key for key in axis if _kind(key) in KINDS and axis.get(_kind(key), axis[key]) is not axis[key]]
     for key in chosen_apart:
-        takers = {each for each in {point[_kind(key)] for point in points} if _takes(key, each)}
+        chosen = {point[_kind(key)] for point in points if _kind(key) in point}
+        takers = {each for each in chosen if _takes(key, each)}
         if takers:
-            points = [_without(point, key) if point[_kind(key)] not in takers else point for point in points]
+            others = chosen - takers
+            points = [_without(point, key) if point.get(_kind(key)) in others else point for point in points]
     return list({tuple(sorted(point.items())): point for point in points}.values())
 
 

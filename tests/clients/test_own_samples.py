@@ -117,3 +117,14 @@ def test_sums_do_not_depend_on_the_company(group: Group) -> None:
     alone = Group(group.workplace, group.plan, np.array([2]), [PARTS[2]], LANES, 0, Round.of_one_task(2))
     for name, t in sum_over(alone, weighed, theta).items():
         assert torch.equal(t[0], together[name][2])
+
+
+def test_what_is_kept_has_no_padding(group: Group) -> None:
+    """Of thousands of clients that are as long as the largest there would be no room."""
+    theta = torch.ones(3, dtype=torch.float64)
+    first, again = (of_each(group, lengths, theta, keep="lengths") for _ in range(2))
+    plain = of_each(group, lengths, theta)
+    assert all(first[name].equal(plain[name]) and again[name].equal(plain[name]) for name in plain)
+    assert {key[1]: len(of["label"]) for key, of in group.workplace.kept.items() if key[1] >= 0} == dict(
+        enumerate(SIZES)
+    )

@@ -39,6 +39,16 @@ def test_replicates_differ_in_the_seed_and_nothing_else(tmp_path: Path) -> None:
     assert [[run.seed for run in replicates.runs] for replicates in design.sets] == [[0, 1]] * 4
 
 
+def test_runs_whose_data_lie_elsewhere_are_replicates(tmp_path: Path) -> None:
+    """As they are points of one sweep: another machine, or another day, has them in another folder."""
+    runs = {
+        f"{lr}{seed}": Written({"data": "MNIST", "data.root": f"data{seed}", "lr": lr, "seed": seed}, [0.5])
+        for lr in (0.1, 0.2)
+        for seed in (0, 1)
+    }
+    assert design_in(tmp_path, runs).keys == ("lr",)
+
+
 def test_more_rounds_of_some_seeds_do_not_set_them_apart(tmp_path: Path) -> None:
     runs = {
         f"{lr}{seed}": Written({"lr": lr, "seed": seed}, [0.5, 0.6, 0.7][: 2 + seed])

@@ -140,6 +140,23 @@ def test_points_that_another_command_adds_meanwhile_are_kept(sweep: Sweeping, mo
 
 
 @pytest.mark.slow
+def test_ctrl_c_stops_runs_of_several_ranks_as_it_does_those_of_one(tmp_path: Path) -> None:
+    """Their torchrun ends with an exit code of its own, and a traceback."""
+    words = ["-m", "launch.sweep", *HELD, "--grid", "seed=0..1", "--parallel", "1", "--ranks", "2"]
+    (tmp_path / "hold").write_text("2")
+    with launched(words, 1, tmp_path) as launch:
+        launch.until(lambda: len(list(tmp_path.glob("waits.*"))) == 2)
+        launch.launcher.send_signal(signal.SIGINT)
+        launch.until(lambda: len(list(tmp_path.glob("asked.*"))) == 2)
+        (tmp_path / "hold").unlink()
+        ended = launch.ended()
+    assert ended.code == 1 and "stopped: 2 of 2 points; the same command goes on" in ended.err
+    assert "failed" not in ended.err + (tmp_path / FOLDER / "sweep.json").read_text()
+    with launched(words, 1, tmp_path) as launch:
+        assert (again := launch.ended()) == again._replace(code=0, err="")
+
+
+@pytest.mark.slow
 def test_ctrl_c_stops_all_runs_and_the_same_command_goes_on(tmp_path: Path) -> None:
     words = ["-m", "launch.sweep", *HELD, "--grid", "seed=0..3", "--parallel", "2"]
     runs = [tmp_path / FOLDER / f"seed={seed}" for seed in (0, 1)]

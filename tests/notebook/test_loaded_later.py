@@ -265,6 +265,15 @@ def test_a_checkpoint_that_was_cut_short_is_passed_over(tmp_path: Path) -> None:
         found.weights_after(found.best_round)
 
 
+def test_a_round_that_was_pruned_meanwhile_has_no_checkpoint(tmp_path: Path) -> None:
+    run = on_file(tmp_path, checkpoint_every=1, keep_checkpoints=9, rounds=2)
+    later = fl_ddp.load(str(run["folder"]))
+    assert later.weights_after(1)
+    shutil.rmtree(Path(str(run["folder"])) / "checkpoints" / "round_000001")
+    with pytest.raises(ConfigError, match=r"^round: 1 is of no checkpoint in .*; accepted: 2$"):
+        later.weights_after(1)
+
+
 def test_numbers_of_numpys_are_clients(tmp_path: Path) -> None:
     run = on_file(tmp_path, local_test=0.3)
     first = run.clients["client"].iloc[0]

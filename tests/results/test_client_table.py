@@ -166,7 +166,7 @@ def test_an_edited_file_is_refused(tmp_path: Path) -> None:
     state = table.file.state()
     assert file.read_text().splitlines()[1:] == ["1,0,5,2,0.5,1.0,0.75,0.25", "1,3,5,0,,,,"]
     again = ClientTable(file, state)
-    assert again.earlier == {1: [ClientScores(0, 5, 2, 0.5, 1.0, 0.75, 0.25), ClientScores(3, 5, 0, None, None)]}
+    assert [*again.earlier] == [(1, [ClientScores(0, 5, 2, 0.5, 1.0, 0.75, 0.25), ClientScores(3, 5, 0, None, None)])]
     again.add(2, [])
     file.write_text(file.read_text().replace("1.0", "0.9"))
     with pytest.raises(ConfigError, match=r"clients\.csv: was edited, its first \d+ bytes"):

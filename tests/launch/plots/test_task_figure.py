@@ -88,7 +88,9 @@ def test_bars_end_where_the_runs_do(folder: Path) -> None:
 def test_the_command_writes_them(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([str(folder), "--tasks", "--rows", "--metric", "final of average_accuracy", f"--out={tmp_path}"]) == 0
     assert "slow" in capsys.readouterr().out
-    assert {"tasks.png", "tasks_end.png", "tasks.svg", "tasks_end.svg"} <= {path.name for path in tmp_path.iterdir()}
+    assert {"tasks_by_round.png", "tasks_end.png", "tasks_by_round.svg", "tasks_end.svg"} <= {
+        path.name for path in tmp_path.iterdir()
+    }
 
 
 def test_runs_without_tasks_are_refused(tmp_path: Path) -> None:

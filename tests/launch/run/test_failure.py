@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -62,3 +64,21 @@ def test_a_file_that_no_run_left_is_named(tmp_path: Path) -> None:
         file.write_text(content)
         with pytest.raises(ConfigError, match=r"run\.failure\.json: is not what a run leaves that failed"):
             read_failure(file)
+
+
+def test_a_failure_that_cannot_be_read_is_one(tmp_path: Path) -> None:
+    """Of the 200 points of a sweep it hides none of the others."""
+    failure_beside(tmp_path / "run").write_text("{")
+    assert "is not what a run leaves that failed" in str(why_failed(tmp_path / "run"))
+
+
+def test_ranks_may_fail_at_once(tmp_path: Path) -> None:
+    """All of a job in which nothing can be imported, say; on several nodes nothing else orders them."""
+    words = "import sys, pathlib, launch.run.failure as failure\n"
+    words += "for _ in range(300): failure.Failure(1, 'x' * int(sys.argv[2])).write(pathlib.Path(sys.argv[1]))"
+    file = failure_beside(tmp_path / "run")
+    ranks = [subprocess.Popen([sys.executable, "-c", words, str(file), size]) for size in ("1", "2000")]
+    assert [rank.wait() for rank in ranks] == [0, 0]
+    found = read_failure(file)
+    assert found and found.why in ("x", "x" * 2000)
+    assert list(tmp_path.iterdir()) == [file]

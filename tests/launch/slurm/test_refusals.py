@@ -10,7 +10,7 @@ from launching import SMALL, options
 from fl_ddp.errors import ConfigError
 from launch import sweep
 from launch.run.trial import Trial
-from launch.slurm.following import JobFailure
+from launch.slurm.following import JobFailure, follow
 from launch.slurm.jobs import submit
 from launch.slurm.options import SlurmOptions
 from launch.slurm.queue import check_slurm
@@ -103,6 +103,29 @@ def test_options_of_points_in_the_queue_are_not_changed(
     assert capfd.readouterr().err == f"{message}wait for it, or scancel 12_0\n"
     assert Path("sweeps/mine/sweep.json").read_bytes() == before
     assert sweep.main([*words, "seed=0..1"]) == 0
+
+
+def test_a_failure_that_cannot_be_read_is_the_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It ends neither the submission, for which the jobs are in the queue, nor the following of the others."""
+    monkeypatch.setattr("launch.slurm.following.job_states", dict)
+    (made := trials(tmp_path, range(2)))[0].folder.with_name("0.failure.json").write_text("{")
+    jobs = submit(made, SlurmOptions(), tmp_path / "files", None)
+    failed = follow(jobs, made, print)
+    assert "0.failure.json: is not what a run leaves that failed" in failed["0"].why and failed["0"].state == "FAILED"
+    assert "before its first round" in failed["1"].why
+
+
+def test_a_disk_that_is_full_when_slurm_has_the_jobs_deletes_no_sweep(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("submitit.core.utils.JobPaths.move_temporary_file", full)
+    base = options({key: value for key, value in SMALL.items() if key != "name"})
+    assert sweep.main([*base, "--name=mine", "--executor=slurm", "--grid", "seed=0..1"]) == 1
+    assert Path("sweeps/mine/sweep.json").is_file()
 
 
 def test_several_partitions_are_each_looked_up() -> None:

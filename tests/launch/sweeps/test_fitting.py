@@ -46,6 +46,17 @@ def test_a_list_of_points_says_what_it_means(tmp_path: Path) -> None:
     assert fitting(combined(axes), axes) == combined(axes)
 
 
+def test_a_point_may_leave_the_choice_to_all_options(tmp_path: Path) -> None:
+    file = tmp_path / "points.csv"
+    file.write_text("method,lr\nFedAvg,\nFedProx,0.1\n,0.2\n")
+    axes = [read_points(file), read_grid("method.mu=1")]
+    assert fitting(combined(axes), axes) == [
+        {"method": "FedAvg"},
+        {"method": "FedProx", "lr": "0.1", "method.mu": "1"},
+        {"lr": "0.2", "method.mu": "1"},
+    ]
+
+
 def test_an_unknown_choice_is_told(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="--method: FedAgv is unknown; did you mean FedAvg"):
         fitted("method=FedAgv,FedProx", "method.mu=1")

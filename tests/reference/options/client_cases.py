@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from shared_options import ADAM, KEPT, LOCAL, SGD, Options, of
+from shared_options import ADAM, KEPT, LOCAL, NORMED, SGD, Options, of
 from task_cases import GROUPS
 
 FAILING: Options = {"dropout_rate": 0.7, "rounds": 6, "seed": 7}
@@ -17,6 +17,9 @@ CLIENTS: Mapping[str, Options] = {
     "failing clients and anchors": of("FedKA", {**FAILING, "cohort": 1, "seed": 2}, gamma=0.3),
     "failing clients and Omega": of("FedCL", FAILING, lam=2.0, every=2, missing="last", proxy=0.2),
     "failing clients and statistics": of("FedAvg", {**LOCAL, **FAILING, "estimate_statistics": True}),
+    "failing clients and first statistics": of(
+        "FedAvg", {**NORMED, **FAILING, "running_statistics": "first", "seed": 2, "rounds": 4}
+    ),
     "failing clients and kept momentum": of("FedAvg", {**KEPT, "dropout_rate": 0.4}),
     "sometimes available": of("FedAvg", {"availability": "away.csv", "rounds": 5, "personalise": "all"}),
     "share of the available": of("FedDyn", {"availability": "away.csv", "cohort": None, "participation": 0.5}),

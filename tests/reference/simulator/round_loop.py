@@ -144,7 +144,7 @@ class Play:
             updates = [trained[k] for k in cohort]
             latest |= {k: trained[k].client for k in cohort}
             server = method.server_update(server, updates, self.settings.clients, t)
-            server = server | {"theta": server["theta"].having(self.statistics(received, updates, t))}
+            server = server | {"theta": server["theta"].having(self.statistics(received, updates, not last))}
             server = method.server_train(server, updates, self.trainer(t), t)
             server = method.task_ended(server, task) if self.tasks.ends(t) else server
             memory = memory | {update.client.id: self.kept(update) for update in updates if self.kept(update)}
@@ -163,10 +163,10 @@ class Play:
                 break
         return rounds
 
-    def statistics(self, received: Parameters, updates: Sequence[Update], t: int) -> Parameters:
-        """BatchNorm's running statistics after round t: the average of the clients', as their models are weighed."""
+    def statistics(self, received: Parameters, updates: Sequence[Update], first: bool) -> Parameters:
+        """BatchNorm's running statistics after a round: the average of the clients', as their models are weighed."""
         running = self.model.after
-        if self.settings.running_statistics == "first" and t > 0:
+        if self.settings.running_statistics == "first" and not first:
             return received.only(running)
         shares = self.method.shares(updates)
         return summed(p_k * update.theta.only(running) for p_k, update in zip(shares, updates, strict=True))
