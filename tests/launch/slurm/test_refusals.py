@@ -118,7 +118,7 @@ def test_a_failure_that_cannot_be_read_is_the_runs(tmp_path: Path, monkeypatch: 
 def test_a_disk_that_is_full_when_slurm_has_the_jobs_deletes_no_sweep(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(*_: object) -> None:
+    def full(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.chdir(tmp_path)
