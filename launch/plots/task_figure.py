@@ -103,8 +103,8 @@ def _tasks(shown: Sequence[Replicates]) -> list[int]:
 
 
 def _begins(replicates: Replicates) -> list[int]:
-    """The last evaluated round before each task, which is the end of the one before; 0 of the first."""
+    """The first round of each task, which comes after the last evaluated one of the task before."""
     curves = replicates.counted[0].curves if replicates.counted else {}
     firsts = {curve[0][0] for name, curve in curves.items() if name.startswith(ON_TASK) and curve}
     rounds = {r for curve in curves.values() for r, _ in curve}
-    return sorted(max((r for r in rounds if r < first), default=0) for first in firsts)
+    return sorted(1 + max((r for r in rounds if r < first), default=0) for first in firsts)

@@ -75,6 +75,13 @@ def test_each_task_has_a_line_from_when_it_is_trained(folder: Path) -> None:
         assert [line for line in drawn if list(line) == [3]] != []  # where the second task begins
 
 
+def test_a_task_begins_behind_the_end_of_the_one_before_however_seldom_tests_are(tmp_path: Path) -> None:
+    simulated({**TINY, "stream.task_rounds": 3, "rounds": 6, "eval_every": 5, "lr": 0.1, "name": "seldom"}, tmp_path)
+    with paper_style():
+        (axes,) = task_figure(design_of(find_runs([tmp_path]).runs)).axes
+    assert [4] in [list(dict(np.asarray(line.get_xydata()).tolist())) for line in axes.lines]
+
+
 def test_bars_end_where_the_runs_do(folder: Path) -> None:
     design = rows_of(find_runs([folder]).runs)
     with paper_style():
