@@ -105,6 +105,6 @@ def _tasks(shown: Sequence[Replicates]) -> list[int]:
 def _begins(replicates: Replicates) -> list[int]:
     """The first round of each task, which comes after the last evaluated one of the task before."""
     curves = replicates.counted[0].curves if replicates.counted else {}
-    firsts = {curve[0][0] for name, curve in curves.items() if name.startswith(ON_TASK) and curve}
-    rounds = {r for curve in curves.values() for r, _ in curve}
+    tested = [curve for name, curve in curves.items() if name.startswith(ON_TASK) and curve]
+    firsts, rounds = {curve[0][0] for curve in tested}, {r for curve in tested for r, _ in curve}
     return sorted(1 + max((r for r in rounds if r < first), default=0) for first in firsts)
