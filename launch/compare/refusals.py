@@ -36,8 +36,10 @@ def refuse_what_no_run_tells(metric: Metric, runs: Sequence[Run]) -> None:
     Raises:
         ConfigError: it is one.
     """
-    told = [name for name, column in QUANTITIES.items() if any(run.curve(column) for run in runs)]
-    if not told or not all(run.ended for run in runs) or metric.quantity not in QUANTITIES.values():
+    if metric.quantity not in QUANTITIES.values() or not all(run.ended for run in runs):
         return
     if not any(run.curve(metric.quantity) for run in runs):
-        raise ConfigError("--metric", f"{metric.text}: no run tells of it", f"of {', '.join(told)}")
+        # what there is in its place may have to be read from files, of which a metric that is there has no need
+        told = [name for name, column in QUANTITIES.items() if any(run.curve(column) for run in runs)]
+        if told:
+            raise ConfigError("--metric", f"{metric.text}: no run tells of it", f"of {', '.join(told)}")

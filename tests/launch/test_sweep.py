@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from launching import SMALL, checkpoints, launched, numbers, options, own_model, simulated
+from launching import SMALL, Ended, checkpoints, launched, numbers, options, own_model, simulated
 from written_runs import Written
 
 from fl_ddp.results.run_folder import RunFolder, is_held
@@ -139,17 +139,22 @@ def test_points_that_another_command_adds_meanwhile_are_kept(sweep: Sweeping, mo
     assert points() == ["seed=1"]
 
 
+def interrupted(words: list[str], folder: Path) -> Ended:
+    """A sweep that Ctrl-C stops while two processes are in the local steps of their third round."""
+    (folder / "hold").write_text("2")
+    with launched(words, 1, folder) as launch:
+        launch.until(lambda: len(list(folder.glob("waits.*"))) == 2)
+        launch.launcher.send_signal(signal.SIGINT)
+        launch.until(lambda: len(list(folder.glob("asked.*"))) == 2)
+        (folder / "hold").unlink()
+        return launch.ended()
+
+
 @pytest.mark.slow
 def test_ctrl_c_stops_runs_of_several_ranks_as_it_does_those_of_one(tmp_path: Path) -> None:
     """Their torchrun ends with an exit code of its own, and a traceback."""
     words = ["-m", "launch.sweep", *HELD, "--grid", "seed=0..1", "--parallel", "1", "--ranks", "2"]
-    (tmp_path / "hold").write_text("2")
-    with launched(words, 1, tmp_path) as launch:
-        launch.until(lambda: len(list(tmp_path.glob("waits.*"))) == 2)
-        launch.launcher.send_signal(signal.SIGINT)
-        launch.until(lambda: len(list(tmp_path.glob("asked.*"))) == 2)
-        (tmp_path / "hold").unlink()
-        ended = launch.ended()
+    ended = interrupted(words, tmp_path)
     assert ended.code == 1 and "stopped: 2 of 2 points; the same command goes on" in ended.err
     assert "failed" not in ended.err + (tmp_path / FOLDER / "sweep.json").read_text()
     with launched(words, 1, tmp_path) as launch:
@@ -160,13 +165,7 @@ def test_ctrl_c_stops_runs_of_several_ranks_as_it_does_those_of_one(tmp_path: Pa
 def test_ctrl_c_stops_all_runs_and_the_same_command_goes_on(tmp_path: Path) -> None:
     words = ["-m", "launch.sweep", *HELD, "--grid", "seed=0..3", "--parallel", "2"]
     runs = [tmp_path / FOLDER / f"seed={seed}" for seed in (0, 1)]
-    (tmp_path / "hold").write_text("2")
-    with launched(words, 1, tmp_path) as launch:
-        launch.until(lambda: len(list(tmp_path.glob("waits.*"))) == 2)
-        launch.launcher.send_signal(signal.SIGINT)
-        launch.until(lambda: len(list(tmp_path.glob("asked.*"))) == 2)
-        (tmp_path / "hold").unlink()
-        ended = launch.ended()
+    ended = interrupted(words, tmp_path)
     assert ended.code == 1 and "stopped: 4 of 4 points; the same command goes on" in ended.err
     assert "failed" not in ended.err + (tmp_path / FOLDER / "sweep.json").read_text()
     stopped = [read_run(run) for run in runs]
