@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import subprocess
 from collections import Counter
 from functools import cache
 from pathlib import Path
@@ -30,6 +31,15 @@ def functions_of(file: str) -> set[str]:
 def test_every_mistake_can_still_be_planted() -> None:
     for mistake in MISTAKES:
         assert mistake.planted_in((ROOT / mistake.file).read_text(encoding="utf-8"))
+
+
+def test_no_mistake_has_a_name_that_is_not_there(tmp_path: Path) -> None:
+    for number, mistake in enumerate(MISTAKES):
+        wrong = mistake.planted_in((ROOT / mistake.file).read_text(encoding="utf-8"))
+        (tmp_path / f"{number}.py").write_text(f"{wrong}# {mistake.what}\n", encoding="utf-8")
+    words = ("ruff", "check", "--isolated", "--select", "F821", "--output-format", "concise", "--no-cache", tmp_path)
+    found = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert found.returncode == 0, found.stdout + found.stderr
 
 
 def test_the_tests_that_should_know_are_there() -> None:
