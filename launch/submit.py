@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -16,6 +17,7 @@ from fl_ddp.results.run_folder import name_is_taken, new_folders
 from launch.exit_code import exit_code
 from launch.input.help_text import help_text
 from launch.input.words import split
+from launch.run.made_folders import made_folders
 from launch.run.trial import Trial
 from launch.slurm.folders import job_folder
 from launch.slurm.following import follow
@@ -62,11 +64,16 @@ def _answer(line: Sequence[str]) -> int:
         return 0
     slurm, options = words.read(SlurmOptions), words.read(SubmitOptions)
     trial = trial_of(words.rest, datetime.now())
-    say(_description(trial, slurm))
     if options.dry_run:
-        say(f"\n{sbatch_file([trial], slurm, job_folder(trial.folder), None)}")
+        say(f"{_description(trial, slurm)}\n\n{sbatch_file([trial], slurm, job_folder(trial.folder), None)}")
         return 0
-    return _submit(trial, slurm, wait=options.wait)
+    if trial.is_finished():
+        say(f"{trial.folder} is finished; a larger --rounds goes on with it")
+        return 0
+    check_slurm(slurm)
+    with reserved(words.rest, datetime.now()) as trial:
+        say(_description(trial, slurm))
+        return _submit(trial, slurm, wait=options.wait)
 
 
 def trial_of(options: Sequence[str], now: datetime) -> Trial:
@@ -92,17 +99,44 @@ def trial_of(options: Sequence[str], now: datetime) -> Trial:
     raise AssertionError("there is always another name")
 
 
+@contextmanager
+def reserved(options: Sequence[str], now: datetime) -> Iterator[Trial]:
+    """As trial_of(), with the folder of the job if it has a default name, so that a command beside this takes another.
+
+    If the block raises, the folder goes again unless there is something in it.
+
+    Raises:
+        ConfigError: as trial_of(), or the folder cannot be made.
+    """
+    config = parse(options)
+    if config.resume is not None or config.name is not None:
+        yield trial_of(options, now)
+        return
+    while True:
+        trial = trial_of(options, now)
+        folder = job_folder(trial.folder)
+        with made_folders([folder.parent]):
+            try:
+                folder.mkdir()
+            except FileExistsError:
+                continue
+            except OSError as error:
+                raise ConfigError(folder, f"cannot be written ({error.strerror})") from error
+            try:
+                yield trial
+            except BaseException:
+                with suppress(OSError):
+                    folder.rmdir()
+                raise
+        return
+
+
 def _submit(trial: Trial, options: SlurmOptions, *, wait: bool) -> int:
-    if trial.is_finished():
-        say(f"{trial.folder} is finished; a larger --rounds goes on with it")
-        return 0
-    check_slurm(options)
-    folder = job_folder(trial.folder)
     for before in unfinished([trial]).values():
         why = f"job {before.job} of this run has not ended; wait for it, or scancel {before.job}"
         raise ConfigError(trial.folder, why)
     say_new = _tail(trial.log)
-    jobs = submit([trial], options, folder, None)
+    jobs = submit([trial], options, job_folder(trial.folder), None)
     job_id = jobs[0].job_id
     say(f"submitted as job {job_id}; tail -F {trial.log} follows it, scancel {job_id} ends it")
     if not wait:

@@ -22,6 +22,7 @@ from launch.run.failure import failure_beside, read_failure
 from launch.run.log import killed, last_words
 from launch.run.outcome import Outcome
 from launch.run.trial import Trial, clear
+from launch.slurm.submitted import Submitted, in_queue
 
 _READING = Lock()
 """Held where options are parsed: all threads share the parsers."""
@@ -42,9 +43,10 @@ def make_here(
         the outcomes in the order of the trials.
 
     Raises:
-        ConfigError: data of a run are missing; none is started.
+        ConfigError: data of a run are missing, or Slurm has jobs of some but does not answer; none is started.
     """
     _require_data(trials)
+    jobs = in_queue(trials)
     gpus = _gpus(trials)
     most = max((len(gpus) or _cores()) // ranks, 1) if parallel is None else parallel
     places = places_for(min(most, len(trials)), ranks, gpus, _cores())
@@ -58,7 +60,7 @@ def make_here(
             place = free.get()
             try:
                 start = time.monotonic()
-                made = _make(trial, ranks, place, stop, progress)
+                made = _make(trial, ranks, place, stop, progress, jobs.get(trial.label))
                 return replace(made, seconds=time.monotonic() - start), place
             except BaseException:
                 free.put(place)
@@ -93,8 +95,10 @@ def _require_data(trials: Sequence[Trial]) -> None:
             source.require_files()
 
 
-def _make(trial: Trial, ranks: int, place: Mapping[str, str], stop: Stop, progress: RunProgress) -> Outcome:
-    """Make one run, unless it is finished."""
+def _make(
+    trial: Trial, ranks: int, place: Mapping[str, str], stop: Stop, progress: RunProgress, job: Submitted | None
+) -> Outcome:
+    """Make one run, unless it is finished or a job of Slurm will make it."""
     try:
         with _READING:
             found = trial.read_run()
@@ -102,6 +106,10 @@ def _make(trial: Trial, ranks: int, place: Mapping[str, str], stop: Stop, progre
                 return Outcome(trial, "finished", "was finished")
             if stop.asked:
                 return Outcome(trial, "not started", "not started")
+            if job:
+                return Outcome(
+                    trial, "stopped", f"job {job.job} of it has not ended; wait for it, or scancel {job.job}"
+                )
             if is_held(trial.folder):
                 return Outcome(trial, "stopped", "another run is writing in its folder; wait until it ends")
             clear(trial.folder)

@@ -24,8 +24,8 @@ from fl_ddp.host.failure_note import NOTE
 from fl_ddp.results.run_folder import FolderInUseError, RunFolder
 from launch.run.failure import Failure, failure_beside, read_failure
 from launch.run.log import killed, last_words, log_beside
-from launch.run.stored import read_run
 from launch.run.trial import clear, starting_options
+from launch.slurm.ended import has_ended
 from launch.slurm.queue import GONE, job_states
 
 _WARNING = 3.0
@@ -90,7 +90,7 @@ class Rank:
                     file.write(f"{error_line(killed(code))}\n".encode())
         if failure:
             self._failed(task, replace(failure, job=task.job_id, attempt=attempt))
-        elif code == 0 and (found := read_run(self._folder)) and found.ended:
+        elif code == 0 and has_ended(self._folder, self._free):
             return
         else:
             code = 0 if task.global_rank else self._stopped(task.job_id)

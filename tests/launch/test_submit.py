@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import fields
+from datetime import datetime
 from pathlib import Path
 
 import pytest
 from launching import SMALL, options, simulated
 
+from fl_ddp.errors import ConfigError
+from launch.run.trial import Trial
+from launch.slurm.folders import job_folder
 from launch.slurm.options import SlurmOptions
-from launch.submit import main
+from launch.submit import main, reserved, trial_of
 
 
 @pytest.fixture(autouse=True)
@@ -66,6 +71,30 @@ def test_a_run_is_resumed_with_what_may_change(tmp_path: Path, capfd: pytest.Cap
     assert f"{run} is finished; a larger --rounds goes on with it" in capfd.readouterr().out
     assert main(settings(out=tmp_path)) == 2
     assert f"--name: {run} exists already; go on with it by --resume {run}" in capfd.readouterr().err
+
+
+def test_two_commands_at_the_same_moment_have_different_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    words, now = [word for word in settings() if not word.startswith("--name")], datetime.now()
+    with reserved(words, now) as first, reserved(words, now) as second:
+        assert second.folder.name == f"{first.folder.name}-2"
+
+    def beaten(options: Sequence[str], now: datetime) -> Trial:
+        trial = trial_of(options, now)
+        if not job_folder(trial.folder).name.endswith("-4.slurm"):
+            job_folder(trial.folder).mkdir()
+        return trial
+
+    monkeypatch.setattr("launch.submit.trial_of", beaten)
+    with reserved(words, now) as fourth:
+        assert fourth.folder.name == f"{first.folder.name}-4"
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_what_is_not_submitted_keeps_no_name(named: bool, tmp_path: Path) -> None:
+    words = [word for word in settings() if named or not word.startswith("--name")]
+    with pytest.raises(ConfigError), reserved(words, datetime.now()):
+        raise ConfigError("sbatch refuses", "no")
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(

@@ -16,9 +16,10 @@ from launching import SMALL, Ended, checkpoints, launched, numbers, options, own
 from written_runs import Written
 
 from fl_ddp.results.run_folder import RunFolder, is_held
-from launch.local.runs import places_for
+from launch.local.runs import make_here, places_for
 from launch.run.stored import read_run
 from launch.run.trial import Trial
+from launch.slurm.submitted import Submitted, in_queue
 from launch.sweep import main
 from launch.sweeps.folder import over
 from launch.sweeps.points import folder_name
@@ -229,6 +230,25 @@ def test_a_run_that_something_else_writes_is_left_alone(sweep: Sweeping) -> None
     assert not is_held(run)
     assert code == 1 and "another run is writing in its folder" in out and "stopped: 1 of 1 points" in err
     assert sweep(*SWEEP, "--grid", "seed=0")[0] == 0
+
+
+def test_a_run_that_waits_in_slurms_queue_is_not_made_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    trials = [Trial(name, tmp_path / name, tuple(BASE)) for name in ("waits", "ended")]
+    for trial, job in zip(trials, ("12_3", "12_4"), strict=True):
+        Submitted(job, "files").write(trial.folder)
+    (squeue := tmp_path / "squeue").write_text("#!/bin/sh\necho '12_3|PENDING|0|Priority|'\n")
+    squeue.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    monkeypatch.setattr(Trial, "command", lambda *_: ["/bin/true"])
+    waits, ended = make_here(trials, ranks=1, parallel=1, note=lambda _: None)
+    assert (waits.state, waits.words) == ("stopped", "job 12_3 of it has not ended; wait for it, or scancel 12_3")
+    assert ended.words == "stopped after round 0; the same command goes on"
+
+
+def test_jobs_of_another_machines_slurm_hold_nothing_up(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    Submitted("12_3", "files").write(tmp_path / "run")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert in_queue([Trial("run", tmp_path / "run", ())]) == {}
 
 
 def test_a_folder_that_cannot_be_made_is_one_line(sweep: Sweeping) -> None:

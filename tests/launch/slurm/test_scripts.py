@@ -15,18 +15,21 @@ SCRIPTS = Path(__file__).parents[3] / "slurm"
 
 
 @pytest.mark.parametrize(
-    ("rounds", "left", "requeued"),
+    ("rounds", "left", "options", "requeued"),
     [
-        (2, {"rounds": 2}, False),
-        (9, {"rounds": 2, "stopped": "accuracy is 0.5"}, False),
-        (9, None, True),
-        (9, {"rounds": 1, "stopped": "accuracy was 0.4, and it went on"}, True),
-        (None, None, True),
+        (2, {"rounds": 2}, [], False),
+        (2, {"rounds": 2}, ["--rounds", "2"], False),
+        (2, {"rounds": 2}, ["--rounds", "5"], True),
+        (2, {"rounds": 2}, ["--round", "5"], False),
+        (9, {"rounds": 2, "stopped": "accuracy is 0.5"}, [], False),
+        (9, None, [], True),
+        (9, {"rounds": 1, "stopped": "accuracy was 0.4, and it went on"}, [], True),
+        (None, None, [], True),
     ],
 )
 @pytest.mark.parametrize("script", ["train.sbatch", "train_multinode.sbatch"])
 def test_a_job_comes_again_until_its_run_has_ended(
-    script: str, rounds: int | None, left: dict[str, object] | None, requeued: bool, tmp_path: Path
+    script: str, rounds: int | None, left: dict[str, object] | None, options: list[str], requeued: bool, tmp_path: Path
 ) -> None:
     if rounds:
         run = Written({}, [0.5, 0.5], rounds).at(tmp_path / "runs" / "mine")
@@ -43,7 +46,8 @@ def test_a_job_comes_again_until_its_run_has_ended(
         "SLURM_JOB_NODELIST": "node0",
         "SLURM_JOB_NUM_NODES": "1",
     }
-    done = subprocess.run(["bash", SCRIPTS / script, "mine"], cwd=tmp_path, env={**os.environ, **slurm, "PATH": path})
+    command = ["bash", str(SCRIPTS / script), "mine", *options]
+    done = subprocess.run(command, cwd=tmp_path, env={**os.environ, **slurm, "PATH": path})
     assert done.returncode == 0
     said = (tmp_path / "said").read_text().split() if (tmp_path / "said").exists() else []
     assert ("requeue" in said) == requeued
