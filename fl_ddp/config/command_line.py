@@ -99,14 +99,16 @@ def from_layers(layers: Sequence[Layer]) -> Config:
 
 
 def resumed(folder: Path, layers: Sequence[Layer]) -> Config:
-    """The configuration stored in a run's folder, with what may be changed.
+    """The configuration stored in a run's folder, with what may be changed, and where files lie now.
+
+    What is in those is looked at when the run goes on.
 
     Args:
         folder: of the run.
         layers: what the user gave.
 
     Raises:
-        ConfigError: there is no stored configuration, or another option than those in FREE_ON_RESUME differs from it.
+        ConfigError: there is no stored configuration, or another option than those in FREE_ON_RESUME and PLACE differs.
     """
     if not folder.is_dir():
         raise ConfigError("--resume", f"{folder}: no such folder")
@@ -118,13 +120,13 @@ def resumed(folder: Path, layers: Sequence[Layer]) -> Config:
     there, here = with_absolute_paths(stored), with_absolute_paths(wanted)
     for given in (given for each in layers for given in each.values()):
         before, after = _value(stored, given.key), _value(wanted, given.key)
-        differ = _value(there, given.key) != _value(here, given.key)
+        differ = _of_moved(written(_value(there, given.key))) != _of_moved(written(_value(here, given.key)))
         change = f"{written(after)} is not {folder}'s {written(before)}"
         if given.key == "rounds" and differ and stored.depends_on_rounds:
             raise ConfigError(given.where, f"{change}, over which the learning rate falls (--lr_schedule cosine)")
-        if given.key not in (*FREE_ON_RESUME, "resume") and differ:
+        if given.key not in (*FREE_ON_RESUME, *PLACE, "resume") and differ:
             free = ", ".join(f"--{key}" for key in FREE_ON_RESUME)
-            raise ConfigError(given.where, f"{change}; with --resume only {free} may change")
+            raise ConfigError(given.where, f"{change}; with --resume only {free} may change, and where files lie")
     return wanted
 
 

@@ -10,11 +10,12 @@ from functools import cached_property
 from pathlib import Path
 
 from fl_ddp.config.absolute_paths import with_absolute_paths
-from fl_ddp.config.command_line import FREE_ON_RESUME, OF_MACHINE, from_file, parse
+from fl_ddp.config.command_line import FREE_ON_RESUME, OF_MACHINE, PLACE, from_file, parse
 from fl_ddp.config.settings import Choice, Config
 from fl_ddp.config.yaml_file import written
 from fl_ddp.errors import ConfigError
 from fl_ddp.results.run_folder import RunFolder
+from launch.input.words import key_of
 from launch.run.log import log_beside
 from launch.run.stored import Run, read_run
 
@@ -52,8 +53,12 @@ class Trial:
 
     @property
     def free_options(self) -> tuple[str, ...]:
-        """Options of fl_ddp.main that may change when the run goes on."""
-        return tuple(f"--{key}={written(getattr(self.config, key))}" for key in FREE_ON_RESUME)
+        """Options of fl_ddp.main that may change when the run goes on; where data lie only if it is said."""
+        values = {key: getattr(self.config, key) for key in FREE_ON_RESUME}
+        data = with_absolute_paths(self.config).data.init_args
+        said = [key for key in PLACE if key in {key_of(option) for option in self.options}]
+        values |= {key: data[key.removeprefix("data.")] for key in said}
+        return tuple(f"--{key}={written(value)}" for key, value in values.items())
 
     def options_now(self) -> tuple[str, ...]:
         """Options of fl_ddp.main that start the run, or go on with what is in its folder."""

@@ -64,7 +64,7 @@ def test_resume_accepts_an_option_that_says_what_is_stored(run_folder: Path, sam
 )
 def test_resume_refuses_other_changes(run_folder: Path, line: str, start: str) -> None:
     free = "--rounds, --eval_every, --checkpoint_every, --keep_checkpoints, --stop_at, --patience, --rank_timeout"
-    end = f"; with --resume only {free} may change"
+    end = f"; with --resume only {free} may change, and where files lie"
     assert message_of(f"--resume {run_folder} {line}") == start.format(folder=run_folder) + end
 
 
@@ -76,11 +76,19 @@ def test_the_rounds_of_a_cosine_stay(tmp_path: Path) -> None:
     )
 
 
-def test_resume_compares_the_path_of_a_npz_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_resume_compares_the_name_of_a_npz_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "config.yaml").write_text(to_yaml(config_of("--data x.npz")))
     assert config_of(f"--resume {tmp_path} --data x.npz").data.init_args["path"] == "x.npz"
+    assert config_of(f"--resume {tmp_path} --data.path moved/x.npz").data.init_args["path"] == "moved/x.npz"
     assert message_of(f"--resume {tmp_path} --data y.npz").startswith("--data.path: y.npz is not ")
+
+
+def test_resume_takes_data_from_where_they_lie_now(tmp_path: Path) -> None:
+    (tmp_path / "config.yaml").write_text(to_yaml(config_of("--data MNIST --data.root old")))
+    now = config_of(f"--resume {tmp_path} --data.root new --data.download true").data.init_args
+    assert (now["root"], now["download"]) == ("new", True)
+    assert message_of(f"--resume {tmp_path} --data.normalize true").startswith("--data.normalize: true is not ")
 
 
 def test_resume_from_a_file_or_a_notebook_keeps_the_same_rules(run_folder: Path) -> None:

@@ -351,3 +351,22 @@ def test_resume_accepts_options_that_are_the_stored_ones_and_refuses_others(tmp_
     with pytest.raises(ConfigError, match=r"lr: 0\.2 is not .* 0\.1"):
         resumed(run, lr=0.2)
     assert checkpoints(resumed(run, lr=0.1, rounds=4))[-1] == "round_000004"
+
+
+def test_a_run_goes_on_where_its_data_have_moved_if_they_are_the_same(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    x, y = rng.random((60, 4), np.float32), np.arange(60) % 3
+    for place in ("old", "new"):
+        (tmp_path / place).mkdir()
+        np.savez(tmp_path / place / "own.npz", x_train=x, y_train=y, x_test=x[:9], y_test=y[:9])
+    given = {"data": str(tmp_path / "old" / "own.npz"), "model.hidden": "4", "rounds": 1, "compile": False}
+    run = simulated({**given, "clients": 3, "partition": "IID", "device": "cpu", "name": "run"}, tmp_path)
+    (tmp_path / "old" / "own.npz").unlink()
+    with pytest.raises(ConfigError, match=r"own\.npz"):
+        resumed(run, rounds=2)
+    moved = tmp_path / "new" / "own.npz"
+    assert rounds_done(resumed(run, rounds=2, **{"data.path": str(moved)})) == 2
+    assert rounds_done(resumed(run, rounds=3)) == 3  # it knows where they are now
+    np.savez(moved, x_train=1 - x, y_train=y, x_test=x[:9], y_test=y[:9])
+    with pytest.raises(ConfigError, match="made with other samples"):
+        resumed(run, rounds=4, **{"data.path": str(moved)})

@@ -8,6 +8,7 @@ import pytest
 from launching import resumed, simulated
 from written_runs import Written
 
+from fl_ddp.config.command_line import parse
 from fl_ddp.errors import ConfigError
 from launch.run.trial import Trial
 
@@ -58,3 +59,17 @@ def test_a_run_of_more_rounds_is_another_one_where_its_learning_rate_falls_over_
         return
     with pytest.raises(ConfigError, match=r"holds another run \(rounds is 3, not 2\)"):
         trial.is_finished()
+
+
+def test_a_run_goes_on_with_the_data_where_they_are_said_to_lie_now(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    said = Trial("row", tmp_path / "run", ("--data=MNIST", "--data.root=new", "--data.download"))
+    places = (f"--data.root={tmp_path / 'new'}", "--data.download=true")
+    assert said.free_options[-2:] == places
+    unsaid = Trial("row", tmp_path / "run", ("--data=MNIST",)).free_options
+    assert unsaid == said.free_options[:-2]
+    Written({"data": "MNIST", "data.root": "old"}, [0.5], 2).at(tmp_path / "run")
+    assert said.options_now() == (f"--resume={tmp_path / 'run'}", *said.free_options)
+    assert parse(said.options_now()).data.init_args["root"] == str(tmp_path / "new")
