@@ -58,3 +58,10 @@ def _tritons_functions() -> str:
     except PackageNotFoundError:
         return ""
     return str(file) if file.is_file() else ""
+
+
+def usable_cores() -> int:
+    """Cores that this process may run on; all of the machine where the system, as macOS, does not tell."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import platform
 import shlex
 import sys
@@ -15,6 +14,7 @@ import torch
 from fl_ddp.config.settings import Config
 from fl_ddp.host.arithmetic import versions_on_gpu
 from fl_ddp.host.checkout import commit
+from fl_ddp.host.environment import usable_cores
 from fl_ddp.ranks.collectives import Ranks
 from fl_ddp.version import __version__
 
@@ -31,7 +31,7 @@ def provenance() -> dict[str, object]:
         "cuda": torch.version.cuda,
         "platform": platform.platform(),
         "cpu": cpu_model(),
-        "cores": len(os.sched_getaffinity(0)),
+        "cores": usable_cores(),
         "threads": torch.get_num_threads(),
         "gpus": [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())],
     }

@@ -14,6 +14,7 @@ from threading import Lock
 from fl_ddp.config import registry
 from fl_ddp.datasets.download import Downloadable
 from fl_ddp.errors import ConfigError
+from fl_ddp.host.environment import usable_cores
 from fl_ddp.host.failure_note import NOTE
 from fl_ddp.results.run_folder import is_held
 from launch.local.processes import Stop
@@ -48,8 +49,8 @@ def make_here(
     _require_data(trials)
     jobs = in_queue(trials)
     gpus = _gpus(trials)
-    most = max((len(gpus) or _cores()) // ranks, 1) if parallel is None else parallel
-    places = places_for(min(most, len(trials)), ranks, gpus, _cores())
+    most = max((len(gpus) or usable_cores()) // ranks, 1) if parallel is None else parallel
+    places = places_for(min(most, len(trials)), ranks, gpus, usable_cores())
     free: SimpleQueue[Mapping[str, str]] = SimpleQueue()
     for place in places:
         free.put(place)
@@ -164,7 +165,3 @@ def _gpus(trials: Sequence[Trial]) -> list[str]:
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     names = visible.split(",") if visible else [str(index) for index in range(torch.cuda.device_count())]
     return names[: torch.cuda.device_count()]
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0))
