@@ -22,6 +22,7 @@ from launch.exit_code import exit_code
 from launch.input.declared import Folder, Form
 from launch.input.help_text import help_text
 from launch.input.words import split
+from launch.numbers.cost import Cost
 from launch.numbers.metric import Metric, parse_metric
 
 HELP = """usage: python -m launch.results FOLDER [FOLDER ...] [--option value ...]
@@ -31,8 +32,8 @@ Reads all runs below the folders, finished or still going. Those that differ in 
 {options}
 
 Leaves results.csv and results.md, curves.png and .svg (mean over seeds, band of one standard deviation; dotted where
-only some seeds are yet), a plot of the metric over each varied option, and, where asked, classes, partitions,
-tasks_by_round and tasks_end, client_3 or client_3_cat.
+only some seeds are yet), a plot of the metric over each varied option, and, where asked, curves_over_traffic,
+classes, partitions, tasks_by_round and tasks_end, client_3 or client_3_cat.
 A seed counts once: of several runs with the same settings and seed one is taken; where their results differ, none.
 Exit codes: 0 done, 1 a file cannot be written or such results differ, 2 the input cannot be read."""
 
@@ -51,6 +52,7 @@ class ResultsOptions:
             personalised accuracy, of forgetting, loss, perplexity or, of regressions, mae: 'last10 of initial'; a
             column each, of which the first says what is best and is drawn [final, or final of mae where all runs are
             regressions].
+        over: draw the curves over what all clients sent and received, or over time, too: traffic or time.
         classes: draw each class's accuracy over rounds, too, of the least seed of each setting.
         partitions: draw who holds what, too.
         tasks: draw the accuracy on each task over rounds and at the end, too.
@@ -65,6 +67,7 @@ class ResultsOptions:
 
     folders: tuple[RunsFolder, ...]
     metric: tuple[str, ...] = ()
+    over: Cost | None = None
     classes: bool = False
     partitions: bool = False
     tasks: bool = False
@@ -138,7 +141,7 @@ def _show(folders: Sequence[Path], options: ResultsOptions, out: Path, command: 
     with writing(out):
         out.mkdir(parents=True, exist_ok=True)
     write_text(out / "results.csv", as_csv(results))
-    figures = write_figures(design, metrics[0], asked_for, out)
+    figures = write_figures(design, metrics[0], options.over, asked_for, out)
     write_text(out / "results.md", markdown(results, command, figures))
     say(f"\n{out}: results.csv, results.md{''.join(f', {name}' for name in figures)}")
     for each in design.differing:

@@ -38,8 +38,8 @@ class FisherAvg(FedAvg):
     Attributes:
         weights: of the clients in the average: uniform, as the paper's, or data, where what a client's Fisher says
             counts by its samples, as a share of the largest client's; the Fisher that is kept stays a plain mean.
-        lam: strength of the penalty lam / 2 sum importance (theta - theta_t)^2; 0 leaves the weighted average alone. The
-            default is the paper's, of batch_mean_sq: with per_sample_mean it is too strong by about the batch size.
+        lam: strength of the penalty lam / 2 sum importance (theta - theta_t)^2; 0 leaves the weighted average alone.
+            The default is the paper's, of batch_mean_sq: with per_sample_mean it is too strong by about the batch size.
         gamma: weight of the old global Fisher in a client's new one, Eq. 4; 0 keeps nothing of it (the code's `own`).
         weighted: average by Fisher information; false takes the plain mean.
         layer_norm: norm that each tensor of a client's Fisher is divided by before it weighs.

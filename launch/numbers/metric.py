@@ -13,8 +13,9 @@ from fl_ddp.errors import ConfigError
 from launch.numbers.reading import Reading
 
 ERRORS = (
-    "loss", "perplexity", "mae", "initial_mae", "personalised_mae", "initial_mae_cohort", "personalised_mae_all",
-    "worst_initial_mae", "deviation_initial_mae", "worst_personalised_mae", "deviation_personalised_mae",
+    "loss", "train_loss", "perplexity", "mae", "initial_mae", "personalised_mae", "initial_mae_cohort",
+    "personalised_mae_all", "worst_initial_mae", "deviation_initial_mae", "worst_personalised_mae",
+    "deviation_personalised_mae",
 )  # fmt: skip
 """Quantities of which less is better, numbers of any size."""
 
@@ -46,7 +47,7 @@ FORMS = (
     "of worst_initial, deviation_initial, worst_personalised or deviation_personalised, "
     "of accuracy/<class>, forgetting/<class> or forgetting_degree/<class>, "
     "of own_accuracy/<client>/<class> or forgetting_degree/<client>/<class>, "
-    "of loss, perplexity, mae, r2, initial_mae or personalised_mae, exact_match, f1 or auc, "
+    "of loss, train_loss, perplexity, mae, r2, initial_mae or personalised_mae, exact_match, f1 or auc, "
     "of worst_initial_mae, deviation_initial_mae, worst_personalised_mae or deviation_personalised_mae, "
     "or, of runs with tasks, of average_accuracy, incremental_accuracy, average_forgetting, backward_transfer, "
     "forward_transfer or task_accuracy/<task>, "

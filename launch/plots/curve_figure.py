@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import accumulate, pairwise
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from launch.compare.replicates import Design, Replicates, in_order
+from launch.numbers.cost import Cost, cost_so_far, unit_of
 from launch.numbers.metric import Metric, curve_name, smoothed, with_sign
 from launch.numbers.spread import spread
-from launch.plots.figure_style import GREY, MOST_COLOURS, MOST_PANELS, legend, over_rounds, panels
+from launch.plots.figure_style import GREY, MOST_COLOURS, MOST_PANELS, legend, over_cost, over_rounds, panels
 from launch.plots.series import series
 
 
@@ -21,18 +23,19 @@ class MeanCurve:
     """The curve of replicates, in percent, or in dB.
 
     Attributes:
-        rounds: that one of the runs has evaluated, up to the last common one only those that all have.
+        places: rounds that one of the runs has evaluated, up to the last common one only those that all have; or what
+            these had cost, as a mean over the runs.
         means: over the runs that have evaluated the round.
         deviations: their spread, in the common rounds, which come first.
     """
 
-    rounds: list[int]
+    places: Sequence[float]
     means: list[float]
     deviations: list[float]
 
 
-def curve_figure(design: Design, metric: Metric) -> Figure | None:
-    """Plot the curves that a metric is read from; nothing if there are none yet.
+def curve_figure(design: Design, metric: Metric, over: Cost | None = None) -> Figure | None:
+    """Plot the curves that a metric is read from, over rounds or what they cost; nothing if there are none yet.
 
     Up to eight curves share one plot. More are spread over a panel for each value of one key, or, where that does not
     help, the best eight have colours.
@@ -40,10 +43,12 @@ def curve_figure(design: Design, metric: Metric) -> Figure | None:
     Args:
         design: of the runs.
         metric: whose quantity and smoothing are drawn.
+        over: the cost; None draws over rounds.
     """
-    curves = {each: curve for each in design.sets if (curve := mean_curve(each, metric))}
+    curves = {each: curve for each in design.sets if (curve := mean_curve(each, metric, over))}
     if not curves:
         return None
+    unit, size = unit_of(over, max(max(curve.places) for curve in curves.values())) if over else ("", 1.0)
     split = _panel_key(design, list(curves))
     titles = [""] if split is None else sorted({each.values[split] for each in curves}, key=in_order)
     named = series(design, list(curves), metric, split)
@@ -51,10 +56,14 @@ def curve_figure(design: Design, metric: Metric) -> Figure | None:
     for place, title in zip(axes, titles, strict=True):
         for replicates, curve in curves.items():
             if split is None or replicates.values[split] == title:
-                draw_curve(place, curve, named.shade(replicates))
+                scaled = replace(curve, places=[x / size for x in curve.places]) if over else curve
+                draw_curve(place, scaled, named.shade(replicates))
         if split is not None:
             place.set_title(f"{design.names[split]} = {design.written[split][title]}")
-        over_rounds(place)
+        if over:
+            over_cost(place, over, unit)
+        else:
+            over_rounds(place)
         place.set_ylabel(with_sign(curve_name(metric), metric))
         place.label_outer(remove_inner_ticks=False)
     if len(set(named.labels.values())) > 1:
@@ -68,12 +77,12 @@ def draw_curve(axes: Axes, curve: MeanCurve, shade: str) -> None:
     behind = shade == GREY
     order, width = (1, 0.7) if behind else (3, None)
     # the second part begins where the first one ends
-    for style, first, end in (("-", 0, common), (":", max(common - 1, 0), len(curve.rounds))):
-        rounds, means = curve.rounds[first:end], curve.means[first:end]
-        if style == ":" and len(curve.rounds) == common:
+    for style, first, end in (("-", 0, common), (":", max(common - 1, 0), len(curve.places))):
+        places, means = curve.places[first:end], curve.means[first:end]
+        if style == ":" and len(curve.places) == common:
             continue
-        marker = "." if len(rounds) == 1 else None
-        axes.plot(rounds, means, color=shade, linestyle=style, marker=marker, zorder=order, linewidth=width)
+        marker = "." if len(places) == 1 else None
+        axes.plot(places, means, color=shade, linestyle=style, marker=marker, zorder=order, linewidth=width)
     if any(curve.deviations) and not behind:
         _band(axes, curve, shade)
 
@@ -81,25 +90,32 @@ def draw_curve(axes: Axes, curve: MeanCurve, shade: str) -> None:
 def _band(axes: Axes, curve: MeanCurve, shade: str) -> None:
     """One standard deviation to both sides, in the rounds that all runs have."""
     common = len(curve.deviations)
-    rounds, means = curve.rounds[:common], curve.means[:common]
+    places, means = curve.places[:common], curve.means[:common]
     low, high = ([m + sign * d for m, d in zip(means, curve.deviations, strict=True)] for sign in (-1, 1))
     if common > 1:
-        axes.fill_between(rounds, low, high, color=shade, alpha=0.2, linewidth=0, zorder=2)
+        axes.fill_between(places, low, high, color=shade, alpha=0.2, linewidth=0, zorder=2)
     else:
-        axes.vlines(rounds, low, high, color=shade, alpha=0.4, zorder=2)
+        axes.vlines(places, low, high, color=shade, alpha=0.4, zorder=2)
 
 
-def mean_curve(replicates: Replicates, metric: Metric) -> MeanCurve | None:
+def mean_curve(replicates: Replicates, metric: Metric, over: Cost | None = None) -> MeanCurve | None:
     """Mean and spread over the runs that count, and then the mean of those that are further."""
-    read = [curve for run in replicates.counted if (curve := run.curve(metric.quantity))]
+    read = {run.folder: (run, curve) for run in replicates.counted if (curve := run.curve(metric.quantity))}
     if not read:
         return None
-    by_round = [dict(zip([r for r, _ in curve], smoothed(metric, curve), strict=True)) for curve in read]
+    by_round = [dict(zip([r for r, _ in curve], smoothed(metric, curve), strict=True)) for _, curve in read.values()]
     common = sorted(set.intersection(*map(set, by_round)))
     further = sorted(r for r in set().union(*by_round) if not common or r > common[-1])
     values = [[metric.scale * each[r] for each in by_round if r in each] for r in (*common, *further)]
     means, deviations = map(statistics.fmean, values), [spread(each) or 0.0 for each in values[: len(common)]]
-    return MeanCurve([*common, *further], list(means), deviations)
+    rounds = [*common, *further]
+    if over is None:
+        return MeanCurve(rounds, list(means), deviations)
+    costs = [{0: 0.0, **cost_so_far(run, over)} for run, _ in read.values()]
+    # runs that are further may have cost less so far
+    steps = [statistics.fmean(each[r] - each[q] for each in costs if r in each) for q, r in pairwise([0, *rounds])]
+    places = list(accumulate(steps))
+    return MeanCurve(places, list(means), deviations)
 
 
 def _panel_key(design: Design, sets: Sequence[Replicates]) -> int | None:

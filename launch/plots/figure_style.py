@@ -88,6 +88,13 @@ def over_rounds(axes: Axes) -> None:
     axes.margins(x=0.02)
 
 
+def over_cost(axes: Axes, cost: str, unit: str) -> None:
+    """Name the x axis of what rounds cost."""
+    axes.set_xlabel(f"{cost} ({unit})")
+    axes.xaxis.set_major_locator(MaxNLocator(5))
+    axes.margins(x=0.02)
+
+
 def legend(figure: Figure, title: str, entries: Sequence[Line2D]) -> None:
     """Name lines on the right of a figure, which becomes wider for them, or below it where names are long."""
     width, height = figure.get_size_inches()

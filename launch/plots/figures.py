@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 
 from fl_ddp.host.atomic_file import writing
 from launch.compare.replicates import Design
+from launch.numbers.cost import Cost
 from launch.numbers.metric import Metric
 from launch.plots.class_figure import class_figure
 from launch.plots.client_figure import class_of_client_figure, client_figure
@@ -40,12 +41,15 @@ class Beside:
     of_class: str | None = None
 
 
-def write_figures(design: Design, metric: Metric, beside: Mapping[str, Figure], out: Path) -> list[str]:
+def write_figures(
+    design: Design, metric: Metric, over: Cost | None, beside: Mapping[str, Figure], out: Path
+) -> list[str]:
     """Write all plots, and remove those over options that no longer vary; the names of the .png files.
 
     Args:
         design: the runs.
         metric: that is drawn.
+        over: draw its curves over this cost, too.
         beside: further plots by name.
         out: the folder.
 
@@ -53,7 +57,10 @@ def write_figures(design: Design, metric: Metric, beside: Mapping[str, Figure], 
         RunError: one cannot be written.
     """
     with paper_style():
-        figures: dict[str, Figure | None] = {"curves": curve_figure(design, metric), **beside}
+        figures: dict[str, Figure | None] = {"curves": curve_figure(design, metric)}
+        if over:
+            figures[f"curves_over_{over}"] = curve_figure(design, metric, over)
+        figures |= beside
         for index, key in enumerate(design.keys):
             figures[f"metric_over_{key}"] = metric_figure(design, index, metric)
         names = [save(figure, out / stem) for stem, figure in figures.items() if figure]

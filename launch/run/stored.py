@@ -39,7 +39,7 @@ class Run:
         wanted: rounds it was asked for.
         curves: values of each column of metrics.csv by evaluated round, without round 0, the perplexity, what each
             class has lost, and what tasks.csv and reconstruction.csv tell; those of time are left out.
-        seconds: that its finished rounds took.
+        time: seconds that each finished round took, all phases together.
         summary: its summary.json; empty until it has one of its last round.
         failure: why it failed, if it could say so.
         stopped: whether it ended before its last round, since it had reached or stopped getting nearer what it should.
@@ -51,7 +51,7 @@ class Run:
     rounds: int
     wanted: int
     curves: Mapping[str, Curve]
-    seconds: float
+    time: Curve
     summary: Mapping[str, object]
     failure: str | None = None
     stopped: bool = False
@@ -61,6 +61,11 @@ class Run:
     def seed(self) -> int:
         """Of the run."""
         return int(str(self.config["seed"]))
+
+    @property
+    def seconds(self) -> float:
+        """That its finished rounds took."""
+        return math.fsum(seconds for _, seconds in self.time)
 
     @property
     def ended(self) -> bool:
@@ -106,7 +111,7 @@ def read_run(folder: Path) -> Run | None:
     if not (folder / "config.yaml").is_file():
         return None
     config, wanted = _config(folder / "config.yaml")
-    rounds, of_metrics, seconds, classes = _course(folder / "metrics.csv")
+    rounds, of_metrics, time, classes = _course(folder / "metrics.csv")
     summary = _summary(folder / "summary.json")
     current = summary if summary.get("rounds") == rounds else {}
     stopped = current.get("stopped") is not None
@@ -117,7 +122,7 @@ def read_run(folder: Path) -> Run | None:
     curves |= {name: tuple(each for each in of if each[0] <= rounds) for name, of in beside.items()}
     counts_anew = bool(config.get("init")) or any(name.startswith(ON_TASK) for name in curves)
     curves |= _forgotten_at_end(current, rounds) if counts_anew else _class_forgetting(curves)
-    return Run(folder, config, rounds, wanted, curves, seconds, current, _failure(folder / FAILURE), stopped, classes)
+    return Run(folder, config, rounds, wanted, curves, time, current, _failure(folder / FAILURE), stopped, classes)
 
 
 def _forgotten_at_end(summary: Mapping[str, object], rounds: int) -> dict[str, Curve]:
@@ -161,20 +166,19 @@ def _config(path: Path) -> tuple[Mapping[str, object], int]:
     return config, config["rounds"]
 
 
-def _course(path: Path) -> tuple[int, dict[str, Curve], float, tuple[str, ...]]:
-    """Finished rounds, curves, seconds of all phases and classes; a last row that is being written is left out."""
+def _course(path: Path) -> tuple[int, dict[str, Curve], Curve, tuple[str, ...]]:
+    """Finished rounds, curves, seconds of each round and classes; a last row that is being written is left out."""
     curves: dict[str, list[tuple[int, float]]] = {}
-    rounds, seconds, classes = 0, 0.0, tuple[str, ...]()
+    rounds, time, classes = 0, list[tuple[int, float]](), tuple[str, ...]()
     with written_rows(path) as rows:
         for row in rows:
             rounds = int(row["round"])
             classes = classes or tuple(name[len(_OF_CLASS) :] for name in row if name.startswith(_OF_CLASS))
+            time.append((rounds, math.fsum(float(cell) for name, cell in row.items() if cell and is_of_phase(name))))
             for name, cell in row.items():
-                if cell and is_of_phase(name):
-                    seconds += float(cell)
-                elif cell and rounds > 0 and name != "round" and not is_of_time(name) and not math.isnan(float(cell)):
+                if cell and rounds > 0 and name != "round" and not is_of_time(name) and not math.isnan(float(cell)):
                     curves.setdefault(name, []).append((rounds, float(cell)))
-    return rounds, dict(curves), seconds, classes
+    return rounds, dict(curves), time, classes
 
 
 def _failure(path: Path) -> str | None:

@@ -289,7 +289,8 @@ def test_cells_without_a_number_are_passed_over_and_infinite_ones_have_no_spread
         code, out, err = show("runs", "--metric", metric)
         assert (code, err) == (0, "") and shown in (row := out.splitlines()[4]), metric
         assert f"{shown} ±" not in row
-    assert Path("runs/curves.png").is_file()
+    assert Path("runs/curves.png").is_file() and not Path("runs/curves_over_time.png").exists()
+    assert show("runs", "--over", "time")[0] == 0 and Path("runs/curves_over_time.png").is_file()
 
 
 @pytest.mark.parametrize(
@@ -301,6 +302,7 @@ def test_cells_without_a_number_are_passed_over_and_infinite_ones_have_no_spread
         (["empty", "--metric", "finale"], "--metric: 'finale' is no metric"),
         (["empty", "--metric", "final / fedavg"], "there are no rows to divide by; accepted: final"),
         (["empty", "--metrics", "final"], "--metrics: unknown option; did you mean --metric?"),
+        (["empty", "--over", "bytes"], "--over: bytes "),
         (["empty", "--lr", "1"], "--lr=1: unknown option"),
         (["broken"], "config.yaml: is not the configuration of a run"),
         (["sweep"], "sweep/sweep.json: is not what a sweep writes"),

@@ -121,6 +121,7 @@ def test_malformed_metrics_are_refused(text: str) -> None:
         ("final of own_accuracy/12/cat", "own_accuracy/12/cat", "client 12's own accuracy of class cat", False),
         ("rounds_to 0.5 of accuracy/cat", "accuracy/cat", "accuracy of class cat", True),
         ("rounds_to 0.5 of loss", "loss", "loss", True),
+        ("final of train_loss", "train_loss", "train loss", True),
         ("rounds_to fedavg of perplexity", "perplexity", "perplexity", True),
         ("rounds_to 0.2 of forgetting", "forgetting", "forgetting", False),
     ],

@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 from written_runs import Written, design_in, rising
 
-from launch.compare.replicates import Design, Replicates
+from launch.compare.found_runs import find_runs
+from launch.compare.replicates import Design, Replicates, design_of
+from launch.numbers.cost import Cost, unit_of
 from launch.numbers.metric import parse_metric
 from launch.plots.class_figure import panel_title
 from launch.plots.curve_figure import curve_figure
@@ -36,6 +38,42 @@ def test_curves_have_a_band_in_the_rounds_that_all_seeds_have_and_are_dotted_bey
     heights = np.asarray(band.get_paths()[0].vertices)[:, 1]
     deviation = statistics.stdev([10, 30])
     assert (heights.min(), heights.max()) == pytest.approx((20 - deviation, 40 + deviation))
+
+
+@pytest.mark.parametrize(("over", "of_round", "label"), [("traffic", 3.0, "traffic (MB)"), ("time", 2.0, "time (s)")])
+def test_curves_may_be_over_what_rounds_cost(tmp_path: Path, over: Cost, of_round: float, label: str) -> None:
+    runs = {
+        "a": Written({"lr": 0.1, "seed": 0}, [0.1, 0.3, 0.5], rounds=9),
+        "b": Written({"lr": 0.1, "seed": 1}, [0.3, 0.5], rounds=9),
+    }
+    design = design_in(tmp_path, runs)
+    file = tmp_path / "b" / "metrics.csv"  # its rounds cost twice as much
+    file.write_text(file.read_text().replace("1000000,2000000", "4000000,2000000").replace("1.5,0.5", "3.5,0.5"))
+    with paper_style():
+        figure = curve_figure(design_of(find_runs([tmp_path]).runs), parse_metric("final"), over)
+        alike = curve_figure(design, parse_metric("final"), over)
+    assert figure is not None and alike is not None
+    first, beyond = figure.axes[0].lines
+    assert first.get_xydata() == pytest.approx(np.array([[1.5 * of_round, 20], [3 * of_round, 40]]))
+    assert beyond.get_xydata() == pytest.approx(np.array([[3 * of_round, 40], [4 * of_round, 50]]))
+    assert figure.axes[0].get_xlabel() == label
+    assert alike.axes[0].lines[0].get_xdata() == pytest.approx([of_round, 2 * of_round])
+
+
+@pytest.mark.parametrize(
+    ("cost", "most", "unit"),
+    [
+        ("traffic", 10.0, ("MB", 1e6)),
+        ("traffic", 9.9e9, ("MB", 1e6)),
+        ("traffic", 1e10, ("GB", 1e9)),
+        ("traffic", 1e15, ("TB", 1e12)),
+        ("time", 0.0, ("s", 1)),
+        ("time", 600.0, ("min", 60)),
+        ("time", 36000.0, ("h", 3600)),
+    ],
+)
+def test_an_axis_has_a_unit_that_fits(cost: Cost, most: float, unit: tuple[str, float]) -> None:
+    assert unit_of(cost, most) == unit
 
 
 def test_many_curves_are_spread_over_panels_or_the_best_are_coloured(tmp_path: Path) -> None:

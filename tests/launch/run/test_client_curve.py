@@ -33,7 +33,7 @@ def test_curves_are_of_their_client_by_class_and_cut_off_below(tmp_path: Path) -
 
 def test_a_run_gives_them_up_to_its_last_evaluated_round(tmp_path: Path) -> None:
     (tmp_path / "forgetting.csv").write_text(ROWS)
-    run = Run(tmp_path, {}, 2, 2, {"accuracy": [(1, 0.1), (2, 0.2)]}, 0.0, {"rounds": 2})
+    run = Run(tmp_path, {}, 2, 2, {"accuracy": [(1, 0.1), (2, 0.2)]}, [], {"rounds": 2})
     assert run.curve("forgetting_degree/0/cat") == [(1, -1.0), (2, 0.5)]
     assert run.curve("own_accuracy/0/T-shirt/top") == [(1, 0.25)]
     assert run.curve("accuracy") == [(1, 0.1), (2, 0.2)] and run.curve("accuracy/T-shirt/top") == ()

@@ -20,7 +20,7 @@ from launch.tables.yaml_file import load_table
 def run(*accuracies: float) -> Run:
     """A finished run with an accuracy for each round."""
     rounds, curve = len(accuracies), list(enumerate(accuracies, 1))
-    return Run(Path("run"), {}, rounds, rounds, {"accuracy": curve}, 0.0, {"rounds": rounds})
+    return Run(Path("run"), {}, rounds, rounds, {"accuracy": curve}, [], {"rounds": rounds})
 
 
 @pytest.fixture

@@ -163,7 +163,7 @@ def same_run(seed: int, reaches: bool) -> Run:
         quantity: [(round, start + (seed + i) / 1000 + round / 1e6) for round in rounds]
         for i, quantity in enumerate(sorted(READ))
     }
-    return Doer(Path("run"), {}, 500, 500, curves, 0.0, {"rounds": 500})
+    return Doer(Path("run"), {}, 500, 500, curves, [], {"rounds": 500})
 
 
 class Doer(Run):

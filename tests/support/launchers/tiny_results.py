@@ -22,7 +22,7 @@ def _run(accuracies: list[float], environment: Mapping[str, object] | None, day:
     if environment is not None:
         summary["environment"] = {**environment, "command": "fl_ddp.main", "date": f"2026-11-{day}T10:00:00+00:00"}
     rounds = len(accuracies)
-    return Run(Path(), {}, rounds, rounds, {"accuracy": list(enumerate(accuracies, 1))}, 1.0, summary)
+    return Run(Path(), {}, rounds, rounds, {"accuracy": list(enumerate(accuracies, 1))}, [(1, 1.0)], summary)
 
 
 RUNS = {
