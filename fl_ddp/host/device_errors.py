@@ -1,4 +1,4 @@
-"""What torch says of a GPU or of memory, in a run's own words."""
+"""Which GPUs torch can use, and what it says of one or of memory, in a run's own words."""
 
 from __future__ import annotations
 
@@ -6,12 +6,48 @@ import re
 
 import torch
 
-from fl_ddp.errors import DeviceError, RunError, one_line
+from fl_ddp.errors import ConfigError, DeviceError, RunError, first_line, one_line
 
 _FAILED = ("CUDA error", "unhandled cuda error", "CUDA driver error")
 _HOST_MEMORY = ("DefaultCPUAllocator", "not enough memory", "CUDA error: out of memory")
 _GPU_MEMORY = ("STATUS_ALLOC_FAILED", "Triton Error [CUDA]: out of memory")
 """What cuBLAS, cuDNN and Triton say where torch's own allocator was not asked."""
+
+
+def usable_gpus() -> int:
+    """How many GPUs there are for torch: device_count() alone counts those, too, whose driver is too old for it."""
+    return torch.cuda.device_count() if torch.cuda.is_available() else 0
+
+
+def device_of(device: str, local: int, local_size: int) -> torch.device:
+    """The GPU of a rank, made torch's current one, or the CPU.
+
+    Args:
+        device: asked for: auto, cpu or cuda.
+        local: number of the rank on its machine.
+        local_size: of ranks there.
+
+    Raises:
+        ConfigError: it is not there or does not answer, or there are more ranks than GPUs.
+    """
+    gpus = usable_gpus() if device != "cpu" else 0
+    if device == "cuda" and not gpus:
+        raise ConfigError("--device", "cuda, but torch sees no GPU on this machine; accepted here: cpu or auto")
+    if gpus and local_size > gpus:
+        raise ConfigError(
+            "--nproc_per_node",
+            (
+                f"{local_size} ranks on this machine, but {gpus} GPU(s); give at most {gpus}, or --device "
+                "cpu; tasks of Slurm must all see all GPUs of their node"
+            ),
+        )
+    if not gpus:
+        return torch.device("cpu")
+    try:
+        torch.cuda.set_device(local)
+    except RuntimeError as error:
+        raise ConfigError("--device", f"GPU {local} cannot be used ({first_line(error)})", "cpu") from error
+    return torch.device("cuda", local)
 
 
 def gpu_failure(error: BaseException) -> DeviceError | None:

@@ -20,7 +20,7 @@ from torch.distributed.rendezvous import rendezvous  # noqa: TID251
 
 from fl_ddp.config.settings import Config, Device
 from fl_ddp.errors import ConfigError, ElsewhereError, InterruptedRunError, RankLostError, RunError, first_line
-from fl_ddp.host.device_errors import gpu_failure
+from fl_ddp.host.device_errors import device_of, gpu_failure
 from fl_ddp.host.yielding_threads import yielding_threads
 from fl_ddp.ranks.waiting import GONE, Done, all_have, keep_newest, on_gpu, on_host, wait
 
@@ -330,20 +330,7 @@ def join(device: Device, rank_timeout: float = Config.rank_timeout) -> Ranks:
     """
     index, size = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
     local, local_size = int(os.environ.get("LOCAL_RANK", 0)), int(os.environ.get("LOCAL_WORLD_SIZE", size))
-    gpus = torch.cuda.device_count() if device != "cpu" else 0
-    if device == "cuda" and not gpus:
-        raise ConfigError("--device", "cuda, but torch sees no GPU on this machine; accepted here: cpu or auto")
-    if gpus and local_size > gpus:
-        raise ConfigError(
-            "--nproc_per_node",
-            (
-                f"{local_size} ranks on this machine, but {gpus} GPU(s); give at most {gpus}, or --device "
-                "cpu; tasks of Slurm must all see all GPUs of their node"
-            ),
-        )
-    place = torch.device("cuda", local) if gpus else torch.device("cpu")
-    if gpus:
-        torch.cuda.set_device(place)
+    place = device_of(device, local, local_size)
     if size == 1:
         return Ranks(index, size, place)
     try:
@@ -354,11 +341,11 @@ def join(device: Device, rank_timeout: float = Config.rank_timeout) -> Ranks:
         why = str(error).partition("\n")[0]
         raise RunError(f"the ranks do not meet at MASTER_ADDR:MASTER_PORT, {place_to_meet} ({why})") from error
     os.environ["TORCH_NCCL_ASYNC_ERROR_HANDLING"] = "0"  # torchrun gives its ranks a 1
-    os.environ.setdefault("NCCL_ALGO", "^NVLS")  # whose sums of floats differ from time to time
+    os.environ.setdefault("NCCL_ALGO", "^NVLS,NVLSTree")  # whose sums of floats differ from time to time
     patience = max(2 * rank_timeout, _LEAST_TIMEOUT)
     try:
         # one whose options are wrong asks for none, and the others must hear of it
-        nccl = all_have(store, size, bool(gpus), patience)
+        nccl = all_have(store, size, place.type == "cuda", patience)
         with nullcontext() if nccl else yielding_threads():
             dist.init_process_group(
                 "nccl" if nccl else "gloo",

@@ -14,6 +14,7 @@ import torch
 from fl_ddp.config.settings import Config
 from fl_ddp.host.arithmetic import versions_on_gpu
 from fl_ddp.host.checkout import commit
+from fl_ddp.host.device_errors import usable_gpus
 from fl_ddp.host.environment import usable_cores
 from fl_ddp.ranks.collectives import Ranks
 from fl_ddp.version import __version__
@@ -33,7 +34,7 @@ def provenance() -> dict[str, object]:
         "cpu": cpu_model(),
         "cores": usable_cores(),
         "threads": torch.get_num_threads(),
-        "gpus": [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())],
+        "gpus": [torch.cuda.get_device_name(i) for i in range(usable_gpus())],
     }
 
 

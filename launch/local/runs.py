@@ -158,10 +158,10 @@ def places_for(number: int, ranks: int, gpus: Sequence[str], cores: int) -> list
 
 def _gpus(trials: Sequence[Trial]) -> list[str]:
     """The GPUs that the runs may use, as CUDA_VISIBLE_DEVICES names them; none if they all run on the CPU."""
-    import torch  # takes seconds
+    from fl_ddp.host.device_errors import usable_gpus  # imports torch, which takes seconds
 
     if all(trial.config.device == "cpu" for trial in trials):
         return []
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
-    names = visible.split(",") if visible else [str(index) for index in range(torch.cuda.device_count())]
-    return names[: torch.cuda.device_count()]
+    names = visible.split(",") if visible else [str(index) for index in range(usable_gpus())]
+    return names[: usable_gpus()]

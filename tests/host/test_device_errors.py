@@ -5,12 +5,40 @@ from __future__ import annotations
 import pytest
 import torch
 
-from fl_ddp.errors import DeviceError, RankLostError, RunError
-from fl_ddp.host.device_errors import gpu_failure, of_device
+from fl_ddp.errors import ConfigError, DeviceError, RankLostError, RunError
+from fl_ddp.host.device_errors import device_of, gpu_failure, of_device, usable_gpus
+from fl_ddp.results.provenance import provenance
 
 ASKED = "CUDA out of memory. Tried to allocate 20.00 GiB. GPU 0 has a total capacity of 139.72 GiB of which 3.1 GiB ..."
 ILLEGAL = "CUDA error: an illegal memory access was encountered\nCompile with `TORCH_USE_CUDA_DSA` to enable ..."
 OF_NCCL = "NCCL error in: NCCLUtils.cpp:94, unhandled cuda error (run with NCCL_DEBUG=INFO), NCCL version 2.27\nnccl"
+
+
+def test_a_gpu_that_torch_cannot_use_counts_for_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One whose driver is too old for torch: NVML, which needs no CUDA, sees it all the same."""
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert usable_gpus() == 0 and provenance()["gpus"] == []
+    assert device_of("auto", 0, 2) == device_of("cpu", 0, 2) == torch.device("cpu")
+    with pytest.raises(ConfigError, match="--device: cuda, but torch sees no GPU on this machine"):
+        device_of("cuda", 0, 1)
+
+
+def test_a_rank_has_the_gpu_of_its_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    def set_device(number: int) -> None:
+        if number:
+            raise torch.AcceleratorError(
+                "CUDA error: CUDA-capable device(s) is/are busy or unavailable\nSearch for ..."
+            )
+
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "set_device", set_device)
+    assert device_of("auto", 0, 2) == torch.device("cuda", 0) and device_of("cpu", 1, 2) == torch.device("cpu")
+    with pytest.raises(ConfigError, match=r"--device: GPU 1 cannot be used \(.*busy or unavailable\); accepted: cpu"):
+        device_of("cuda", 1, 2)
+    with pytest.raises(ConfigError, match=r"--nproc_per_node: 3 ranks on this machine, but 2 GPU\(s\)"):
+        device_of("auto", 0, 3)
 
 
 @pytest.mark.parametrize(("lanes", "advice"), [
