@@ -27,7 +27,7 @@ from torch.testing._internal.distributed.fake_pg import FakeStore
 from written import write_results
 
 from fl_ddp.ranks.cohort import auto_lanes, group_cost
-from fl_ddp.ranks.collectives import Common, Ranks
+from fl_ddp.ranks.collectives import Common, Offer, Ranks
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support" / "devices"))
 from on_device import played
@@ -78,9 +78,9 @@ class Counting(Ranks):
         """Of what the others are about to sum nothing is there either."""
         return super().agree(error, form) | True
 
-    def add_common(self, buffer: Tensor, mark: Tensor | None = None, *, given: bool = True) -> Common:
+    def add_common(self, offer: Offer) -> Common:
         """What the others have is not there, so nothing differs."""
-        common = super().add_common(buffer, mark, given=given)
+        common = super().add_common(offer)
         return common._replace(same=common.same | True)
 
 

@@ -128,6 +128,10 @@ def compiled(
                     run = begun(given)
                     result = run(*given)
             except Exception as error:
+                if isinstance(
+                    error, torch.OutOfMemoryError
+                ):  # of what was compiled, which may need more than what was not
+                    raise
                 function(*given)  # a mistake of a user's shows itself better without the compiler
                 raise CompilerError(
                     f"{what} cannot be compiled ({first_line(error)}); --compile false runs it as it is"

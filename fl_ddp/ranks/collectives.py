@@ -34,6 +34,13 @@ _LEAST_TIMEOUT = 1800.0
 _FOR_EVER = timedelta(days=365)
 
 
+class Offer(NamedTuple):
+    """What a rank gives for a sum: numbers [length], and behind them marks of all ranks, of which it knows its own."""
+
+    numbers: Tensor
+    length: int
+
+
 class Common(NamedTuple):
     """What all ranks' buffers and marks come to.
 
@@ -104,24 +111,28 @@ class Ranks:
         """Whether a sum can say, too, that all ranks have one to give; that of GPUs would be waited for once more."""
         return self.size > 1 and self.device.type == "cpu"
 
-    def add_common(self, buffer: Tensor, mark: Tensor | None = None, *, given: bool = True) -> Common:
-        """The sum of all ranks' buffers, and what they have in common, in one sum.
+    def offer(self, buffer: Tensor, mark: Tensor | None = None, *, given: bool = True) -> Offer:
+        """What add_common() adds; a GPU's memory may be too small for it.
 
         Args:
             buffer: float32 or float64 [S].
             mark: whole numbers [K] below 2^16, as many on every rank.
             given: whether this rank has something to add; if not, its buffer is zeros.
-
-        Raises:
-            RankLostError: another rank is gone.
         """
         mark = torch.zeros(0, device=buffer.device) if mark is None else mark
         marks = torch.zeros(self.size, len(mark) + 1, dtype=buffer.dtype, device=buffer.device)
         marks[self.index, 1:] = mark
-        if not given:
-            marks[self.index, 0] = 1
-        total, marks = torch.split(self.add(torch.cat([buffer, marks.flatten()])), [len(buffer), marks.numel()])
-        marks = marks.view(self.size, len(mark) + 1)
+        marks[self.index, 0] = float(not given)
+        return Offer(torch.cat([buffer, marks.flatten()]), len(buffer))
+
+    def add_common(self, offer: Offer) -> Common:
+        """The sum of all ranks' buffers, and what they have in common, in one sum.
+
+        Raises:
+            RankLostError: another rank is gone.
+        """
+        total, marks = self.add(offer.numbers).tensor_split([offer.length])
+        marks = marks.view(self.size, -1)
         return Common(total, (marks[:, 1:] == marks[0, 1:]).all(), ~marks[:, 0].any())
 
     def add_together(self, make: Callable[[], Tensor], length: int) -> Tensor:
@@ -135,7 +146,7 @@ class Ranks:
             return self.add(self.together(make))
         made, error = self._tried(make)
         offered = torch.zeros(length, dtype=torch.float64) if made is None else made
-        common = self.add_common(offered, given=error is None)
+        common = self.add_common(self.offer(offered, given=error is None))
         if not common.whole:
             self.agree(error)
         return common.total

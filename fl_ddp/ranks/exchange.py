@@ -24,7 +24,7 @@ from fl_ddp.protocol import Indices, Tensors, Total, Upload
 from fl_ddp.ranks.checksum import checksum
 from fl_ddp.ranks.cohort import cut
 from fl_ddp.ranks.cohort_rows import CohortRows
-from fl_ddp.ranks.collectives import Ranks
+from fl_ddp.ranks.collectives import Offer, Ranks
 from fl_ddp.ranks.exact_sum import CohortSum, GroupSum
 from fl_ddp.ranks.threads import in_this_thread, workers_on
 from fl_ddp.ranks.traffic import bytes_up
@@ -221,9 +221,10 @@ class Exchange:
         """Compare the ranks' states if none of them has an error; raises as agree() and refuse_unlike() do."""
         readings, nothing = Readings(self._ranks.device.type), torch.zeros(0, device=self._ranks.device)
         if not self._ranks.agree_in_sums:
+            offer, error = self._offered(nothing, server, error)
             self._ranks.agree(error)
-            error = None
-        if self._added(nothing, server, readings, given=self._ranks.first(error) is None) is None:
+            self._added(offer, readings)
+        elif self._added(self._offer(nothing, server, given=self._ranks.first(error) is None), readings) is None:
             self._ranks.agree(error)
         self.hear(readings)
 
@@ -267,22 +268,38 @@ class Exchange:
         if known:
             given = error is None and form == known
             offered = numbers if given else numbers.new_zeros(known.length, dtype=known.dtype)
-            total = self._added(offered, server, readings, given=given)
+            total = self._added(self._offer(offered, server, given=given), readings)
             if total is not None:
                 return total
+        offer, error = self._offered(numbers, server, error)
         if not self._ranks.agree(error, crc32(repr(form).encode())):
             raise self._hooks.unlike(work.hook, names)
         if self._ranks.agree_in_sums:
             self._known[key] = form
-        total = self._added(numbers, server, readings)
+        total = self._added(offer, readings)
         assert total is not None
         return total
 
-    def _added(self, buffer: Tensor, server: Tensors, readings: Readings, *, given: bool = True) -> Tensor | None:
-        """The sum of all ranks' buffers, None if not all have given one; that they have this state is heard later."""
+    def _offered(self, numbers: Tensor, server: Tensors, error: Exception | None) -> tuple[Offer, Exception | None]:
+        """What a rank without an error offers, or why it cannot: behind what ranks agree on nothing may fail on one."""
+        nothing = Offer(numbers, len(numbers))
+        if error:
+            return nothing, error
+        try:
+            return self._offer(numbers, server), None
+        except Exception as failure:
+            return nothing, failure
+
+    def _offer(self, numbers: Tensor, server: Tensors, *, given: bool = True) -> Offer:
+        """A rank's numbers, with its state; a rank on its own compares nothing."""
+        alone = self._ranks.size == 1
+        return Offer(numbers, len(numbers)) if alone else self._ranks.offer(numbers, checksum(server), given=given)
+
+    def _added(self, offer: Offer, readings: Readings) -> Tensor | None:
+        """The sum of all ranks' numbers, None if not all have given some; that they have one state is heard later."""
         if self._ranks.size == 1:
-            return buffer
-        total, same, whole = self._ranks.add_common(buffer, checksum(server), given=given)
+            return offer.numbers
+        total, same, whole = self._ranks.add_common(offer)
         if self._ranks.agree_in_sums and not whole:
             return None
         readings.ask(same.view(1), self._hear_whether_same)

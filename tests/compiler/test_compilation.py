@@ -169,6 +169,25 @@ def test_what_cannot_be_compiled_says_so_and_what_fails_by_itself_fails_as_it_do
         compiled(fails, "the step")(torch.ones(3))
 
 
+def test_too_little_memory_in_the_first_call_is_no_compilers_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    ran = []
+
+    def without_room(*_: object, **__: object) -> Callable[..., object]:
+        def fail(x: Tensor) -> Tensor:
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.")
+
+        return fail
+
+    def step(x: Tensor) -> Tensor:
+        ran.append(len(x))
+        return x
+
+    monkeypatch.setattr(torch, "compile", without_room)
+    with pytest.raises(torch.OutOfMemoryError):
+        compiled(step, "the step")(torch.ones(3))
+    assert not ran, "it may write into what it is given"
+
+
 def test_what_triton_needs_is_asked_for_before_a_run_on_a_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refused(words: str) -> None:
         with pytest.raises(ConfigError, match=rf"--compile: true needs {words}.*, or give --compile false"):

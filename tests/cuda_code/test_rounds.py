@@ -29,7 +29,7 @@ from fl_ddp.host.stopwatch import Stopwatch
 from fl_ddp.methods.fedavg import FedAvg
 from fl_ddp.network.flat_model import FlatModel
 from fl_ddp.protocol import Indices, Info, Tensors, Total, Trained, Upload
-from fl_ddp.ranks.collectives import Common, Ranks
+from fl_ddp.ranks.collectives import Common, Offer, Ranks
 from fl_ddp.ranks.exchange import Exchange, Summed, Work
 from fl_ddp.ranks.outputs import Passes
 from fl_ddp.results import checkpoint
@@ -228,8 +228,8 @@ class FirstOfTwo(Ranks):
             note_wait("sum")
         return buffer
 
-    def add_common(self, buffer: torch.Tensor, mark: torch.Tensor | None = None, *, given: bool = True) -> Common:
-        common = super().add_common(buffer, mark, given=given)
+    def add_common(self, offer: Offer) -> Common:
+        common = super().add_common(offer)
         return common._replace(same=common.same | True)
 
 

@@ -25,7 +25,7 @@ from fl_ddp.host.interrupt import StopRequest
 from fl_ddp.host.stopwatch import Stopwatch
 from fl_ddp.methods.fedavg import FedAvg
 from fl_ddp.protocol import Indices, Tensors, Upload
-from fl_ddp.ranks.collectives import Ranks
+from fl_ddp.ranks.collectives import Offer, Ranks
 from fl_ddp.ranks.exchange import Exchange, Work
 from fl_ddp.ranks.outputs import Passes, gathered
 from fl_ddp.ranks.own_tests import evaluate_clients
@@ -66,12 +66,24 @@ class _Rank(Ranks):
         return torch.stack(given).sum(0)
 
 
+@dataclass(frozen=True)
+class _OnGpu(_Rank):
+    """One that agrees before it sums, as those of GPUs do; the second one has no memory for its sum."""
+
+    agree_in_sums = False
+
+    def offer(self, buffer: Tensor, mark: Tensor | None = None, *, given: bool = True) -> Offer:
+        if self.index == 1:
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.")
+        return super().offer(buffer, mark, given=given)
+
+
 class Federated:
     """Ranks that sum the same work again and again, each by its exchange."""
 
-    def __init__(self) -> None:
+    def __init__(self, kind: type[_Rank] = _Rank) -> None:
         table = _Table()
-        self.ranks = [_Rank(index, RANKS, CPU, table=table) for index in range(RANKS)]
+        self.ranks = [kind(index, RANKS, CPU, table=table) for index in range(RANKS)]
         hooks, config = Hooks(FedAvg(), "MLP"), Config(compile=False)
         stop = StopRequest()
         self.exchanges = [Exchange(config, rank, stop, hooks, Stopwatch("cpu"), 2) for rank in self.ranks]
@@ -223,6 +235,17 @@ def test_ranks_without_sums_are_refused_beside_others(known: bool) -> None:
     assert them.sum(nothing, kind="nothing") == [{}] * RANKS
     only_rows = them.sum(lambda rank: Upload({}, torch.zeros(2, 4), rows={"r": torch.full((2,), rank)}), kind="rows")
     assert only_rows == [{"r": [0, 0, 1, 1, 2, 2]}] * RANKS
+
+
+def test_a_gpu_without_memory_for_its_sum_says_so_before_the_others_wait_for_it() -> None:
+    them = Federated(_OnGpu)
+    with them.sums(VERDICT):
+        found = them.sum(of_width(3))
+    assert [type(error) for error in found] == [ElsewhereError, torch.OutOfMemoryError, ElsewhereError]
+    server: Tensors = {"theta": torch.zeros(4)}
+    with them.sums(VERDICT):
+        found = them.do(lambda rank: them.exchanges[rank.index].compare(server, None))
+    assert [type(error) for error in found] == [ElsewhereError, torch.OutOfMemoryError, ElsewhereError]
 
 
 def test_of_several_errors_the_lowest_ranks_counts_and_a_stop_is_none() -> None:

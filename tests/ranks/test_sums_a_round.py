@@ -17,7 +17,7 @@ from fl_ddp.config.command_line import from_mapping
 from fl_ddp.errors import RunError
 from fl_ddp.federation import build_federation
 from fl_ddp.host.interrupt import StopRequest
-from fl_ddp.ranks.collectives import Common, Ranks
+from fl_ddp.ranks.collectives import Common, Offer, Ranks
 from fl_ddp.records import Records
 from fl_ddp.run_files import RunFiles
 from fl_ddp.simulation import Simulation
@@ -40,8 +40,8 @@ class FirstOfTwo(Ranks):
     def agree(self, error: Exception | None, form: int = 0) -> bool:
         return super().agree(error, form) or True
 
-    def add_common(self, buffer: Tensor, mark: Tensor | None = None, *, given: bool = True) -> Common:
-        common = super().add_common(buffer, mark, given=given)
+    def add_common(self, offer: Offer) -> Common:
+        common = super().add_common(offer)
         return common._replace(same=common.same | True)
 
 
