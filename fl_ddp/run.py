@@ -110,7 +110,7 @@ def run(
                 return records.done
             with one_torch_thread(ranks.device.type):
                 simulation = Simulation(config, ranks, stop, federation, records)
-                helped = partial(_with_way_out, federation.method, config.loss, records)
+                helped = partial(_with_way_out, federation, config.loss, records)
                 with _drift_told_once(ranks), _saved_whatever_comes(simulation, ranks, records, helped):
                     for _ in simulation.rounds():
                         pass
@@ -215,16 +215,21 @@ def _saved_whatever_comes(
         raise
 
 
-def _with_way_out(method: object, loss: str, records: Records, error: Exception) -> Exception | None:
+def _with_way_out(federation: Federation, loss: str, records: Records, error: Exception) -> Exception | None:
     """An error of this rank with what may help; nothing where the error is another rank's."""
     if isinstance(error, ElsewhereError):
         return None
     if not isinstance(error, RunError):
         return error
     # local steps follow the gradient of a prior that the method can also solve, which never diverges
+    method = federation.method
     explicit = getattr(method, "penalty_step", "") == "explicit" and getattr(method, "lam", 1.0) > 0
     if isinstance(error, DivergedError) and explicit:
         error = error.saying_more(", so does --method.penalty_step proximal")
+    if isinstance(error, DivergedError) and federation.model.running:
+        error = error.saying_more(
+            ", so do inputs scaled to about 1, whose variance BatchNorm sends (--data.normalize true)"
+        )
     if isinstance(error, DivergedError) and loss == "mse":
         error = error.saying_more(", so do targets scaled to about 1 (--loss mse)")
     if records.saved > 0:

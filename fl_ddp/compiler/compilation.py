@@ -128,9 +128,7 @@ def compiled(
                     run = begun(given)
                     result = run(*given)
             except Exception as error:
-                if isinstance(
-                    error, torch.OutOfMemoryError
-                ):  # of what was compiled, which may need more than what was not
+                if isinstance(error, torch.OutOfMemoryError):  # what is not compiled may need less, and has room
                     raise
                 function(*given)  # a mistake of a user's shows itself better without the compiler
                 raise CompilerError(

@@ -66,6 +66,11 @@ def among(logits: Tensor, allowed: Tensor | None) -> Tensor:
     return logits if allowed is None else torch.where(allowed, logits, _FAR_BELOW)
 
 
+def as_float32(outputs: Tensor) -> Tensor:
+    """A model's outputs as losses reckon with them: the 8 bits of autocast's bfloat16 are too few for log-sum-exp."""
+    return outputs.float() if outputs.dtype == torch.bfloat16 else outputs
+
+
 def one_hot(y: Tensor, num_classes: int) -> Tensor:
     """Whether each class is the label's, [..., C] bool, of labels [...]; one below 0 is of no class."""
     return y[..., None] == torch.arange(num_classes, device=y.device)

@@ -72,11 +72,12 @@ class FedFomo(FedAvg):
 
     def client_update(self, group: Group, server: Tensors, memory: Tensors) -> Upload:
         """Eq. 3 and 4 on the held-out samples, then local training on the others."""
-        (judges, rest), before, chosen = group.split(self.held_out), memory["before"], self.chosen(group, server)
+        (judges, rest), chosen = group.split(self.held_out), self.chosen(group, server)
+        before = self.received(group, memory["before"])
         loss, moved, positive = self.judged(judges, before), torch.zeros_like(before), torch.zeros_like(group.n)
         gains = []
         for others in chosen.unbind(1):
-            other = server["models"][others]
+            other = self.received(group, server["models"][others])
             gap, known = other - before, server["known"][others]
             distance = self._length(gap) * known
             # who moved all the way to another's model is a rounding beside it, and a quotient of roundings is no gain

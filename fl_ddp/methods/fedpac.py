@@ -31,7 +31,7 @@ class FedPAC(FedAvg):
         lam: strength of the pull to the class means, from round 1 on.
         head_lr: learning rate of the head, which is trained first, the body fixed.
         head_epochs: its passes.
-        least: weights of others' heads below this are cut.
+        least: weights of heads below this are cut, unless all are.
         num_clients: N, of the run.
     """
 
@@ -117,6 +117,6 @@ class FedPAC(FedAvg):
         for k in range(len(h)):
             form = rows["variance"].double().diag() + gram[k, k] - gram[k][:, None] - gram[k] + gram
             w = torch.from_numpy(least_on_simplex(form.cpu().numpy())).to(heads)
-            w = torch.where(w < self.least, 0, w)
+            w = torch.where((w < self.least) & (w.amax() >= self.least), 0, w)
             own.append((w / w.sum()) @ heads)
         return torch.stack(own).to(rows["head"].dtype)

@@ -20,7 +20,7 @@ from torch.func import functional_call, grad_and_value
 from fl_ddp.convolutions.max_pools import quick_pools
 from fl_ddp.errors import ConfigError, one_line
 from fl_ddp.losses.criterion import Criterion, mean_over
-from fl_ddp.losses.cross_entropy import CrossEntropy, among
+from fl_ddp.losses.cross_entropy import CrossEntropy, among, as_float32
 from fl_ddp.network.attention import make_attention_batched
 from fl_ddp.network.batch_norm import RUNNING, MaskedBatchNorm, make_norms_masked
 from fl_ddp.network.dropout import make_dropout_keyed
@@ -229,11 +229,11 @@ class FlatModel:
         with quick_pools(x, convolves=self.convolves):
             out = functional_call(module, tensors, (x,))
         if isinstance(out, tuple):
-            return out[0], out[1]
+            return as_float32(out[0]), as_float32(out[1])
         if not self.has_features:
-            return None, out
+            return None, as_float32(out)
         features, modules.last[last].seen = modules.last[last].seen, None
-        return features, out
+        return as_float32(_known(features)), as_float32(out)
 
     def logits(
         self, theta: Tensor | Leaves, x: Tensor, key: Tensor | None = None, mask: Tensor | None = None

@@ -337,6 +337,8 @@ FEDFOMO: Mapping[str, Options] = {
     "idle beside what is held out": of("FedFomo", IDLE, held_out=0.6),
     "single precision": of("FedFomo", {"network": "Network32"}),
     "batch norm": of("FedFomo", {**NORMED, "rounds": 4}),
+    "own statistics": of("FedFomo", {**LOCAL, "rounds": 4}),
+    "own statistics, fallback": of("FedFomo", {**LOCAL, "rounds": 4, "lr": 1.0}, fallback="before"),
     "fallback": of("FedFomo", {"rounds": 5, "lr": 1.0}, fallback="before"),
     "kept momentum": of("FedFomo", KEPT),
 }
@@ -347,6 +349,7 @@ FEDPAC: Mapping[str, Options] = {
     "few": of("FedPAC", {**SGD, "cohort": 2, "rounds": 5}, lam=3.0, weights="uniform", server_lr=0.7),
     "head": of("FedPAC", {"cohort": None, "lr_decay": 0.5}, head_lr=0.4, head_epochs=2.5),
     "least": of("FedPAC", {"cohort": None}, least=0.1),
+    "all below the least": of("FedPAC", {"cohort": None}, least=0.9),
     "all": of("FedPAC", {"personalise": "all", "network": "Rectified"}, lam=0.3),
     "idle": of("FedPAC", {**IDLE, "local_epochs": 1.5}, head_epochs=0.6),
     "single precision": of("FedPAC", {"network": "Network32"}),

@@ -124,6 +124,15 @@ def test_the_proximal_step_is_advised_where_a_penalty_can_diverge(
     assert ("so does --method.penalty_step proximal" in line) == helps
 
 
+@pytest.mark.parametrize(("model", "helps"), [("Normed", True), ("Small", False)])
+def test_scaled_inputs_are_advised_where_batch_norm_keeps_their_variance(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], model: str, helps: bool
+) -> None:
+    line = told({**own_model(model), "lr": 1e20, "out": tmp_path}, FAULT, capfd)
+    assert "a smaller --lr usually helps" in line
+    assert (", so do inputs scaled to about 1, whose variance BatchNorm sends (--data.normalize true)" in line) == helps
+
+
 def test_loss_that_diverges_later_names_the_last_good_round(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     # 0.1, then 1e14
     settings = {**SMALL, "lr_decay": 1e15, "checkpoint_every": 10, "out": tmp_path}

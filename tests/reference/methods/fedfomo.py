@@ -58,8 +58,8 @@ class FedFomo(FedAvg):
 
     def client_update(self, client: Client, server: State, memory: State, t: int) -> Update:
         """Judge models, mix them, and train on the samples that did not judge."""
-        before, known = memory["before"], server["known"][""]
-        models = [before.shaped(vector) for vector in server["models"][""]]
+        before, known = memory["before"].having(client.statistics), server["known"][""]
+        models = [before.shaped(vector).having(client.statistics) for vector in server["models"][""]]
         held, rest = client.held_out(self.held_out)
         gains = torch.zeros(len(known), dtype=torch.float64)
         for j in self.chosen(client, known, server["affinity"][""][client.id], t):

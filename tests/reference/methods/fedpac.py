@@ -23,7 +23,7 @@ class FedPAC(FedAvg):
         lam: weight of the class means, from the second round.
         head_lr: learning rate of the head.
         head_epochs: passes over a client's samples for the head.
-        least: weights of heads below it become 0.
+        least: weights of heads below it become 0, where one is not.
     """
 
     lam: float = 1.0
@@ -88,7 +88,7 @@ class FedPAC(FedAvg):
         for h_k, update in zip(h, updates, strict=True):
             d = torch.stack([torch.stack([((h_k - h_i) * (h_k - h_j)).sum() for h_j in h]) for h_i in h])
             w = least_on_simplex(torch.diag(v) + d)
-            w = torch.where(w < self.least, 0.0, w)
+            w = torch.where(w < self.least, 0.0, w) if (w >= self.least).any() else w
             heads[update.client.id] = w / w.sum() @ trained
         theta = self.averaged(server["theta"], updates)
         return {"theta": theta, "heads": alone(heads), "means": alone(means), "known": alone(known)}
