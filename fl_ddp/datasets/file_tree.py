@@ -79,11 +79,11 @@ def _members(archive: zipfile.ZipFile) -> Iterator[tuple[str, str]]:
     """Files with size and checksum; macOS adds a tree of its own."""
     for member in archive.infolist():
         parts = member.filename.split("/")
-        if not member.is_dir() and parts[0] != "__MACOSX" and not parts[-1].startswith("."):
+        if not member.is_dir() and parts[0] != "__MACOSX" and not any(part.startswith(".") for part in parts):
             yield member.filename, f"{member.file_size} {member.CRC:08x}"
 
 
 def _outer_folder(names: dict[str, str], inner: str) -> str:
-    """The one folder, with a slash, that everything lies in; empty if there is none or inner is at the top."""
-    tops = {name.partition("/")[0] for name in names}
+    """The one folder, with a slash, that all others lie in; empty if there are several or inner is at the top."""
+    tops = {name.partition("/")[0] for name in names if "/" in name}  # a README may lie beside it
     return f"{tops.pop()}/" if len(tops) == 1 and inner not in tops else ""

@@ -71,12 +71,17 @@ class HuggingFace(NamedArrays):
     def _raw(self, *, words: bool) -> dict[str, Raw]:
         train, test = self._splits(self._loaded())
         splits, columns = [train] if test is None else [train, test], self._features(train)
-        x = np.concatenate([self._inputs_of(split, columns) for split in splits])
+        for name in (*columns, self.label, *([self.client] if self.client else ())):
+            self._require(splits[-1], name)
+        x = self._together("inputs", _alike_in_colour([self._inputs_of(split, columns) for split in splits]))
         labels = [self._column(split, self.label) for split in splits]
         if not words:
             for part, column in zip(("y_train", "y_test"), labels, strict=False):
                 self._refuse_words(part, column)
-        y = np.concatenate(labels)
+        y = self._together(f"column {self.label}", labels)
+        if y.dtype.kind == "O" and (missing := [i for i, label in enumerate(y.tolist()) if label is None]):
+            part, place = ("y_train", missing[0]) if missing[0] < len(train) else ("y_test", missing[0] - len(train))
+            raise ConfigError(self.origin(part), f"row {place} has no label", "a label in every row")
         classes = tuple(getattr(train.features[self.label], "names", None) or ())
         if not classes and y.ndim == 1:
             plain = y.dtype.kind in ("iuf" if words else "iufb")
@@ -175,12 +180,33 @@ class HuggingFace(NamedArrays):
             found = [each if each.ndim == 3 else np.repeat(each[:, :, None], 3, axis=2) for each in found]
         return np.stack(found)
 
-    def _column(self, split: Any, name: str) -> Raw:
+    def _together(self, what: str, parts: list[Raw]) -> Raw:
+        """What the splits have of something, one behind the other."""
+        first, last = parts[0].shape[1:], parts[-1].shape[1:]
+        if first != last:
+            shapes = f"{what} of split {self.test} are of shape {list(last)}, those of {self.train} of {list(first)}"
+            resize = "; resize all with --data.size N" if what == "inputs" and len(first) > 1 else ""
+            raise ConfigError(self.dataset or self.path, f"{shapes}{resize}")
+        return np.concatenate(parts)
+
+    def _require(self, split: Any, name: str) -> None:
         if name not in split.column_names:
             raise ConfigError(self.dataset or self.path, f"split {self.test} has no column {name}")
-        column: Raw = np.asarray(split.with_format("numpy")[name][:])
+
+    def _column(self, split: Any, name: str) -> Raw:
+        try:
+            column: Raw = np.asarray(split.with_format("numpy")[name][:])
+        except ValueError as error:
+            what = f"column {name} holds lists of unlike lengths ({one_line(error)})"
+            raise ConfigError(self.dataset or self.path, what) from None
         return column
 
 
 def _of_images(split: Any, name: str) -> bool:
     return type(split.features[name]).__name__ == "Image"
+
+
+def _alike_in_colour(parts: list[Raw]) -> list[Raw]:
+    """Pixels of splits of which one has colours, and so the other, too."""
+    coloured = any(part.ndim == 4 for part in parts)
+    return [np.repeat(part[..., None], 3, axis=3) if coloured and part.ndim == 3 else part for part in parts]

@@ -37,7 +37,7 @@ class BCE(ByOutput):
         """Accuracy is the share of right decisions, exact_match that of samples whose labels are all right.
 
         F1 and the area under the ROC curve are means over the labels; the latter over those that some samples have and
-        others have not.
+        others have not, F1 with 0, as scikit-learn has it, for one that no sample has.
         """
         from sklearn.metrics import f1_score, roc_auc_score  # takes a second to import: only these runs pay for it
 

@@ -165,7 +165,7 @@ def convnet(
     if stage_dropout > 0:
         layers.append(nn.Dropout(stage_dropout))
     layers += linear_layers(channels * height * width, hidden, dropout)
-    return nn.Sequential(*layers), hidden[-1]
+    return nn.Sequential(*layers), (channels * height * width, *hidden)[-1]
 
 
 def xavier_(module: nn.Module) -> None:

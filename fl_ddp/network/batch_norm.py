@@ -36,6 +36,8 @@ class MaskedBatchNorm(nn.Module):
         super().__init__()
         assert norm.running_mean is not None and norm.running_var is not None and norm.momentum is not None
         self.eps, self.momentum = norm.eps, norm.momentum
+        # a user's forward() may ask for these
+        self.num_features, self.affine, self.track_running_stats = norm.num_features, norm.affine, True
         self.weight, self.bias = norm.weight, norm.bias
         self.register_buffer("running_mean", norm.running_mean)
         self.register_buffer("running_var", norm.running_var)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 from torch.nn.modules.lazy import LazyModuleMixin
@@ -17,6 +19,13 @@ class SeenLinear(nn.Module):
         super().__init__()
         self.linear = linear
         self.seen: Tensor | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        """What a user's forward() asks of the linear layer: its weight, or in_features."""
+        try:
+            return super().__getattr__(name)
+        except AttributeError:
+            return getattr(super().__getattr__("linear"), name)
 
     def forward(self, x: Tensor) -> Tensor:
         """Outputs [..., out] for x [..., in], which stays in seen."""

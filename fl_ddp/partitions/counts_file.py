@@ -13,10 +13,12 @@ def read_rows(path: Path, refused: Callable[[str], ConfigError]) -> tuple[list[s
     """The head and the rows of a CSV file, empty ones left out; what is refused, an error says with these words."""
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
-            head, *rows = [row for row in csv.reader(file) if row]
+            rows = [row for row in csv.reader(file) if row]
     except (OSError, ValueError, csv.Error) as error:
         raise refused(f"cannot be read as a table ({one_line(error)})") from None
-    return head, rows
+    if not rows:
+        raise refused("is empty")
+    return rows[0], rows[1:]
 
 
 def rows_under(path: Path, head: list[str], refused: Callable[[str], ConfigError]) -> list[list[str]]:

@@ -28,6 +28,7 @@ class FromFile(Partition):
     path: str = ""
 
     by_label: ClassVar[bool] = False
+    disjoint: ClassVar[bool] = False
 
     def divide(self, labels: Indices, num_clients: int, rng: np.random.Generator) -> list[Indices]:
         """See Partition.split."""

@@ -31,6 +31,8 @@ class Partition(ABC):
 
     by_label: ClassVar[bool] = True
     """Whether it looks at the labels, which samples with other targets have not."""
+    disjoint: ClassVar[bool] = True
+    """Whether no sample is given to several clients, so that there must be enough of them."""
 
     def __post_init__(self) -> None:
         check_fields(self, "--partition.")
@@ -49,7 +51,7 @@ class Partition(ABC):
         Raises:
             ConfigError: no such division exists (the message names the option), or a user's own gives something else.
         """
-        if num_clients * self.min_size > len(labels):
+        if self.disjoint and num_clients * self.min_size > len(labels):
             needed = f"{num_clients} clients of at least {self.min_size} (--partition.min_size)"
             raise ConfigError("--clients", f"{needed} need more than the {len(labels)} training samples there are")
         what, divide = f"divide of {type(self).__name__}", partial(self.divide, read_only(labels), num_clients, rng)

@@ -73,6 +73,18 @@ def test_a_zip_is_divided_as_its_directory(tmp_path: Path) -> None:
     assert content(zipped) == content(ImageFolder(root=str(root), test_share=0.2).load())
 
 
+def test_hidden_folders_and_what_lies_beside_the_outer_one_are_no_classes(tmp_path: Path) -> None:
+    beside = {"LICENSE": b"mine", "pets/.ipynb_checkpoints/0.png": png(9, 9, 9), ".hidden/cat/0.png": png(9, 9, 9)}
+    root = Path(written(tmp_path / "all", "pets/", **beside))
+    with zipfile.ZipFile(tmp_path / "all.zip", "w") as archive:
+        for file in sorted(each for each in root.rglob("*") if each.is_file()):
+            archive.write(file, file.relative_to(root))
+    plain = content(ImageFolder(root=written(tmp_path / "plain"), test_share=0.2).load())
+    for place in (root, f"{root}.zip"):
+        arrays = ImageFolder(root=str(place), test_share=0.2).load()
+        assert arrays.classes == tuple(SIZES) and content(arrays) == plain
+
+
 def refusal(source: ImageFolder) -> str:
     with pytest.raises(ConfigError) as error:
         source.load()

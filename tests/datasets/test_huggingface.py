@@ -68,6 +68,49 @@ def test_images_become_pixels_with_the_names_of_their_classes(
     assert HuggingFace(path=str(tmp_path / "images"), size=8).load().x_test.shape[2:] == (8, 8)
 
 
+def test_splits_of_which_one_has_colours_are_both_in_colour(library: Any, tmp_path: Path) -> None:
+    whole = {"train": of(library, COLOURS), "test": of(library, GREY)}
+    library.DatasetDict(whole).save_to_disk(str(tmp_path / "images"))
+    arrays = HuggingFace(path=str(tmp_path / "images")).load()
+    np.testing.assert_array_equal(arrays.x_train, COLOURS.transpose(0, 3, 1, 2))
+    np.testing.assert_array_equal(arrays.x_test, np.repeat(GREY[:, None], 3, axis=1))
+
+
+def test_splits_that_do_not_fit_each_other_are_refused(library: Any, tmp_path: Path) -> None:
+    larger = RANDOM.integers(0, 256, (12, 6, 4), np.uint8)
+    library.DatasetDict({"train": of(library, GREY), "test": of(library, larger)}).save_to_disk(
+        str(tmp_path / "images")
+    )
+    said = refusal(HuggingFace(path=str(tmp_path / "images")))
+    assert said.endswith(
+        "inputs of split test are of shape [6, 4], those of train of [5, 4]; resize all with --data.size N"
+    )
+    assert HuggingFace(path=str(tmp_path / "images"), size=4).load().x_test.shape == (12, 1, 4, 4)
+    train = {"x": [[1.0, 2.0]] * 3, "label": [0, 1, 0]}
+    for name, test, told in (
+        (
+            "long",
+            {"x": [[1.0, 2.0, 3.0]], "label": [0]},
+            "inputs of split test are of shape [3], those of train of [2]",
+        ),
+        ("lacking", {"label": [0]}, "split test has no column x"),
+        (
+            "several",
+            {"x": [[1.0, 2.0]], "label": [[0, 1]]},
+            "column label of split test are of shape [2], those of train",
+        ),
+    ):
+        assert told in refusal(HuggingFace(path=stored(library, tmp_path / name, train=train, test=test)))
+
+
+def test_a_label_that_is_missing_is_no_class(library: Any, tmp_path: Path) -> None:
+    words = ["oak", None, "ash", "oak", "ash", "oak"]
+    path = stored(library, tmp_path / "mine", alone={"x": [1.0] * 6, "label": words})
+    assert "row 1 has no label" in refusal(HuggingFace(path=path))
+    given = {"train": {"x": [1.0], "label": ["oak"]}, "test": {"x": [1.0] * 6, "label": words}}
+    assert "test: label: row 1 has no label" in refusal(HuggingFace(path=stored(library, tmp_path / "two", **given)))
+
+
 def test_clients_are_those_of_a_column_and_a_test_set_is_drawn(library: Any, tmp_path: Path) -> None:
     of(library, GREY, writer=[f"w{i % 5}" for i in range(12)]).save_to_disk(str(tmp_path / "mine"))
     source = HuggingFace(path=str(tmp_path / "mine"), client="writer", test_share=0.25)

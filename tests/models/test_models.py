@@ -57,6 +57,7 @@ QUICK: list[tuple[Model, tuple[int, ...], Options]] = [
     (FedCLCIFAR, (3, 8, 8), {"dropout": 0.0}),
     (FilVerNet, SMALL, {"embedding_size": 6, "hidden": (7,)}),
     (FilVerNet, SMALL, {"embedding": "ebr", "embedding_size": 6}),
+    (FilVerNet, SMALL, {"encoder_hidden": (), "embedding_size": 6}),
     (ResNet18, SMALL, {"groups": 2}),
 ]
 AT_ONCE = (MLP, LeNet5)
@@ -215,6 +216,7 @@ def test_smallest_accepted_images_work(model: Model, side: int) -> None:
         (FilVerNet, {"embedding_size": 0}, "--model.embedding_size"),
         (ResNet18, {"groups": 0}, "--model.groups"),
         (ResNet18, {"groups": 48}, "--model.groups"),
+        (ResNet18, {"groups": 8, "norm": "batch"}, "--model.groups"),
         (ResNet18, {"stem": "big"}, "--model.stem"),
     ],
     ids=str,

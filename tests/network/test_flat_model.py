@@ -13,6 +13,7 @@ from torch.nn import functional as F
 from fl_ddp.engine.seeds import torch_seed
 from fl_ddp.errors import ConfigError
 from fl_ddp.network.flat_model import FlatModel
+from fl_ddp.network.layers import SeenLinear
 from fl_ddp.protocol import Batch
 
 KEY, OTHER = torch.tensor(123456), torch.tensor(7)
@@ -379,3 +380,26 @@ def test_autocast_leaves_losses_of_sure_models_their_precision(make: Callable[[]
     assert logits.dtype == torch.float32 and (features is None or features.dtype == torch.float32)
     assert expected < 0.01 and abs(found - expected) < 0.1 * expected
     assert (half - full).norm() < 0.1 * full.norm()
+
+
+class Asking(nn.Module):
+    """Looks at layers as torch has them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm, self.fc = nn.BatchNorm1d(5), nn.Linear(5, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        z = self.norm(x.reshape(-1, self.norm.num_features))
+        out: Tensor = self.fc(z.to(self.fc.weight.dtype).reshape(-1, self.fc.in_features))
+        return out + 0 * self.fc.weight.sum()
+
+
+def test_a_module_may_ask_its_layers_for_what_they_have() -> None:
+    module, x = seeded(Asking), noise(1, 5)
+    expected = copy.deepcopy(module).eval()(x)
+    model = FlatModel(module, 3, x)
+    torch.testing.assert_close(model.logits(model.init(), x), expected)
+    assert model.has_features and model.features(model.init(), x).shape == (1, 5)
+    with pytest.raises(AttributeError, match="has no attribute 'wieght'"):
+        _ = SeenLinear(nn.Linear(2, 2)).wieght

@@ -15,6 +15,8 @@ import fl_ddp
 from fl_ddp.config.yaml_file import to_yaml
 from fl_ddp.errors import ConfigError
 from fl_ddp.notebook.asked import asked
+from fl_ddp.partitions.from_file import FromFile
+from fl_ddp.partitions.iid import IID
 
 OWN = [[5, 0, 3], np.array([1, 9], np.uint8), torch.tensor([2, 4]), range(6, 8), ()]
 SORTED = [[0, 3, 5], [1, 9], [2, 4], [6, 7], []]
@@ -54,6 +56,15 @@ def test_a_run_has_these_clients(tmp_path: Path) -> None:
     assert left["clients"] == own and left["kind"] == "FromFile"
     again = fl_ddp.simulate(resume=result["folder"], partition=own, rounds=2)
     assert again["rounds"] == 2
+
+
+def test_more_clients_than_samples_may_share_them(tmp_path: Path) -> None:
+    labels, own = np.arange(4) % 2, [[0, 1, 2, 3]] * 6
+    (file := tmp_path / "own.json").write_text(json.dumps({"overlap": True, "clients": own}))
+    parts = FromFile(path=str(file), min_size=4).split(labels, 6, np.random.default_rng(0))
+    assert [part.tolist() for part in parts] == own
+    with pytest.raises(ConfigError, match="need more than the 4 training samples there are"):
+        IID().split(labels, 6, np.random.default_rng(0))
 
 
 def test_a_run_goes_on_with_its_own_division_alone(tmp_path: Path) -> None:

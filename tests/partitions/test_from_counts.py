@@ -49,7 +49,7 @@ def test_clients_get_as_many_of_each_class_as_the_table_says(tmp_path: Path) -> 
         ),
         ("client,0,1,2\n0,2,.5,5\n1,1,7,0\n", "client 0 has '.5' samples of a class"),
         ("0,2,0,5\n1,1,7,0\n", "begins with '0,2,0,5'; accepted: a CSV file with a row for each client"),
-        ("", "cannot be read as a table"),
+        ("", "is empty; accepted: a CSV file"),
     ],
 )
 def test_a_wrong_table_is_refused(tmp_path: Path, table: str, message: str) -> None:

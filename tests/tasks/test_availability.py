@@ -48,7 +48,7 @@ def test_a_client_is_there_in_any_of_its_intervals(rows: list[tuple[int, int, in
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", " cannot be read as a table (not enough values to unpack"),
+        ("", " is empty; accepted: a CSV file client,from,to"),
         ("client,from\n0,1\n", " begins with 'client,from'" + FORM),
         ("client,to,from\n", " begins with 'client,to,from'" + FORM),
         (HEAD + "0,1\n", ": '0,1' is no interval" + FORM),
