@@ -134,6 +134,7 @@ def measure(
     with one_torch_thread(ranks.device.type):
         for _ in range(rounds):
             next(left)
+        synchronize(ranks)  # what of the next round is trained ahead stands for what of the first one was
     whole = time.perf_counter() - began
     records.release()
     if not ranks.is_main:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 
 import torch
@@ -32,6 +33,7 @@ from fl_ddp.host.interrupt import StopRequest, listening
 from fl_ddp.notebook.asked import asked
 from fl_ddp.notebook.result import Result
 from fl_ddp.ranks.checksum import checksum
+from fl_ddp.ranks.cohort import agreed_lanes
 from fl_ddp.ranks.collectives import Ranks, join
 from fl_ddp.ranks.slurm import rank_variables
 from fl_ddp.ranks.threads import one_torch_thread
@@ -103,6 +105,8 @@ def run(
         refuse_other_options(config, ranks)
         federation = ranks.together(partial(_built, config, ranks, module))
         _refuse_unlike(federation, config, ranks)
+        if config.lanes == "auto" and ranks.device.type == "cuda":  # of whose memory they are a function
+            federation = replace(federation, lanes=agreed_lanes(federation.lanes, ranks))
         records = Records(config, ranks, federation, callbacks)
         try:
             if records.done:

@@ -20,7 +20,7 @@ from fl_ddp.engine.transfer import upload
 from fl_ddp.losses.criterion import mean_over
 from fl_ddp.losses.cross_entropy import one_hot
 from fl_ddp.methods.fedavg import FedAvg
-from fl_ddp.protocol import Batch, Info, Leaves, Tensors, Total, Upload
+from fl_ddp.protocol import Batch, Info, Leaves, Tensors, Total, Upload, alike
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class FedPAC(FedAvg):
         theta, head, n = server["theta"], self.model.head, group.n.clamp_min(1)
         seen = sum_over(group, self.features_by_class, self.received(group, theta))
         h = seen["z"] / n[:, None, None]
-        variance = (seen["square"] / n - h.square().sum((1, 2))) / n
+        variance = (seen["square"] / n - alike(h.square().flatten(1)).sum(-1)) / n
         own = seen["z"] / seen["count"].clamp_min(1)[..., None]
         means = {"means": torch.where(server["known"][:, None] > 0, server["means"], own)}
         who = upload(torch.from_numpy(group.client.clip(0)), theta.device)

@@ -6,9 +6,11 @@ from collections.abc import Sequence
 from math import ceil
 
 import numpy as np
+import torch
 
 from fl_ddp.engine.seeds import Purpose, generator
 from fl_ddp.protocol import Counts, Indices
+from fl_ddp.ranks.collectives import Ranks
 
 _MOST_ON_CPU, _MOST_ON_GPU = 16, 64
 # what a group costs beside its lanes, in lanes: Python and guards
@@ -84,6 +86,13 @@ def auto_lanes(cohort_size: int, device_type: str, num_params: int) -> int:
         return sum(cost(ranks, lanes) / min(cost(ranks, each) for each in choices) for ranks in possible)
 
     return min(choices, key=lambda lanes: (total(lanes), -lanes))
+
+
+def agreed_lanes(lanes: int, ranks: Ranks) -> int:
+    """The fewest lanes that any rank has room for: their GPUs may be unlike, and all bits depend on the number."""
+    given = torch.zeros(ranks.size, dtype=torch.float64)
+    given[ranks.index] = lanes
+    return int(ranks.add(given).min())
 
 
 def group_cost(num_params: int) -> int:

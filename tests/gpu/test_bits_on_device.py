@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from device_runs import DEVICES, GPU, SLOW_DEVICES, alone_on, gaps, hash_with_cold_caches, run_two_ranks
+from device_runs import DEVICES, GPU, SLOW_DEVICES, alone_on, gaps, hashes_with_cold_caches, run_two_ranks
 from device_runs import unlike_after_resume as unlike
 from importance_bench import bench
 from method_settings import FOR_METHODS
@@ -48,10 +48,9 @@ def test_a_resumed_run_ends_as_one_that_was_not_killed(method: str, device: str,
 )
 def test_two_processes_with_cold_caches_end_with_the_same_bits(model: str, device: str, tmp_path: Path) -> None:
     given = {"model": model} | ({"model.variant": "code"} if model == "FedCLMNIST" else {})
-    hashes = []
-    for name in ("first", "second"):
-        (tmp_path / name).mkdir()
-        hashes.append(hash_with_cold_caches(given, device, tmp_path / name))
+    (first := tmp_path / "first").mkdir()
+    (second := tmp_path / "second").mkdir()
+    hashes = hashes_with_cold_caches(given, device, [first, second])
     assert hashes[0] == hashes[1]
 
 

@@ -1,13 +1,17 @@
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import ceil
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch import Tensor
 
-from fl_ddp.ranks.cohort import auto_lanes, cohort, deal, group_cost, owner
+from fl_ddp.ranks.cohort import agreed_lanes, auto_lanes, cohort, deal, group_cost, owner
+from fl_ddp.ranks.collectives import Ranks
 
 
 def padded_share(size: int, lanes: int, num_ranks: int) -> float:
@@ -128,3 +132,16 @@ def test_lanes_of_a_gpu_take_no_number_of_ranks_twice_its_least_time(size: int, 
 def test_large_models_pad_little_on_eight_gpus_and_small_ones_launch_seldom() -> None:
     assert auto_lanes(50, "cuda", 11_000_000) == 7  # 50 clients on 8 ranks are 7 or 6 on each
     assert auto_lanes(50, "cuda", 1_626_442) == auto_lanes(50, "cuda", 159_010) == 25
+
+
+@dataclass(frozen=True)
+class _Third(Ranks):
+    """The third of four ranks, whose first one has fewer lanes."""
+
+    def add(self, buffer: Tensor) -> Tensor:
+        return buffer + torch.tensor([4.0, 7.0, 0.0, 9.0], dtype=torch.float64)
+
+
+@pytest.mark.parametrize(("own", "agreed"), [(5, 4), (4, 4), (2, 2)])
+def test_ranks_have_as_many_lanes_as_the_smallest_gpu_has_room_for(own: int, agreed: int) -> None:
+    assert agreed_lanes(own, _Third(2, 4, torch.device("cpu"))) == agreed

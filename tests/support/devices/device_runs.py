@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
@@ -94,14 +94,21 @@ def trained(
     return theta.double().cpu(), information.double().cpu()
 
 
-def hash_with_cold_caches(settings: Mapping[str, object], device: str, folder: Path) -> str:
-    """sha256 of the parameters that a compiled run of a process of its own ends with, with caches of its own."""
+def hashes_with_cold_caches(settings: Mapping[str, object], device: str, folders: Sequence[Path]) -> list[str]:
+    """sha256 of the parameters that compiled runs, each in a process beside the others, end with; caches are apart."""
+    with ExitStack() as running:
+        processes = [running.enter_context(_compiled_run(settings, device, folder)) for folder in folders]
+        assert [process.wait() for process in processes] == [0] * len(folders)
+    summaries = [json.loads((folder / "run" / "summary.json").read_text()) for folder in folders]
+    return [str(summary["parameters_sha256"]) for summary in summaries]
+
+
+def _compiled_run(settings: Mapping[str, object], device: str, folder: Path) -> subprocess.Popen[bytes]:
     caches = {"TORCHINDUCTOR_CACHE_DIR": str(folder / "inductor"), "TRITON_CACHE_DIR": str(folder / "triton")}
     others = {key: value for key, value in runs.SETTINGS.items() if not key.startswith("model")}
     given = {**others, **settings, "device": device, "compile": True, "out": str(folder), "name": "run"}
     command = [sys.executable, "-m", "fl_ddp.main", *options(given)]
-    subprocess.run(command, env=os.environ | caches, check=True, stdout=subprocess.DEVNULL)
-    return str(json.loads((folder / "run" / "summary.json").read_text())["parameters_sha256"])
+    return subprocess.Popen(command, env=os.environ | caches, stdout=subprocess.DEVNULL)
 
 
 def run_two_ranks(settings: Mapping[str, object], device: str, folder: Path) -> Path:
