@@ -14,6 +14,7 @@ from launch.input.words import Words
 from launch.run.outcome import Outcome
 from launch.run.trial import Trial
 from launch.slurm.options import SlurmOptions
+from launch.slurm.submitted import in_queue
 
 
 @dataclass(frozen=True)
@@ -71,12 +72,16 @@ class Executor:
             the outcomes in the order of the trials.
 
         Raises:
-            ConfigError: Slurm is not there or refuses; nothing is submitted.
+            ConfigError: Slurm is not there, refuses or does not answer; nothing is submitted.
         """
         if self.slurm is None:
             from launch.local.runs import make_here  # imports torch, which no other command needs
 
-            return make_here(trials, ranks=self.ranks, parallel=self.parallel, note=note)
+            jobs = {label: job.job for label, job in in_queue(trials).items()}
+            waits = {
+                label: f"job {job} of it has not ended; wait for it, or scancel {job}" for label, job in jobs.items()
+            }
+            return make_here(trials, ranks=self.ranks, parallel=self.parallel, note=note, elsewhere=waits)
         from launch.slurm.runs import make_there  # imports submitit, which only this needs
 
         return make_there(trials, self.slurm, folder, self.parallel, wait=self.wait, note=note)

@@ -22,8 +22,8 @@ from launch.exit_code import exit_code
 from launch.input.declared import Folder, Form
 from launch.input.help_text import help_text
 from launch.input.words import split
-from launch.numbers.cost import Cost
 from launch.numbers.metric import Metric, parse_metric
+from launch.run.cost import Cost
 
 HELP = """usage: python -m launch.results FOLDER [FOLDER ...] [--option value ...]
 

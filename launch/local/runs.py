@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import replace
 from queue import SimpleQueue
 from threading import Lock
+from types import MappingProxyType
 
 from fl_ddp.config import registry
 from fl_ddp.datasets.download import Downloadable
@@ -23,14 +24,18 @@ from launch.run.failure import failure_beside, read_failure
 from launch.run.log import killed, last_words
 from launch.run.outcome import Outcome
 from launch.run.trial import Trial, clear
-from launch.slurm.submitted import Submitted, in_queue
 
 _READING = Lock()
 """Held where options are parsed: all threads share the parsers."""
 
 
 def make_here(
-    trials: Sequence[Trial], *, ranks: int, parallel: int | None, note: Callable[[Outcome], None]
+    trials: Sequence[Trial],
+    *,
+    ranks: int,
+    parallel: int | None,
+    note: Callable[[Outcome], None],
+    elsewhere: Mapping[str, str] = MappingProxyType({}),
 ) -> list[Outcome]:
     """Make the runs that are not finished, and show how far they are.
 
@@ -39,15 +44,15 @@ def make_here(
         ranks: processes of each.
         parallel: runs at once; None is as many as there are GPUs or cores for.
         note: is called with each outcome as it comes.
+        elsewhere: by label, why a run is not made here.
 
     Returns:
         the outcomes in the order of the trials.
 
     Raises:
-        ConfigError: data of a run are missing, or Slurm has jobs of some but does not answer; none is started.
+        ConfigError: data of a run are missing; none is started.
     """
     _require_data(trials)
-    jobs = in_queue(trials)
     gpus = _gpus(trials)
     most = max((len(gpus) or usable_cores()) // ranks, 1) if parallel is None else parallel
     places = places_for(min(most, len(trials)), ranks, gpus, usable_cores())
@@ -61,7 +66,7 @@ def make_here(
             place = free.get()
             try:
                 start = time.monotonic()
-                made = _make(trial, ranks, place, stop, progress, jobs.get(trial.label))
+                made = _make(trial, ranks, place, stop, progress, elsewhere.get(trial.label))
                 return replace(made, seconds=time.monotonic() - start), place
             except BaseException:
                 free.put(place)
@@ -97,9 +102,9 @@ def _require_data(trials: Sequence[Trial]) -> None:
 
 
 def _make(
-    trial: Trial, ranks: int, place: Mapping[str, str], stop: Stop, progress: RunProgress, job: Submitted | None
+    trial: Trial, ranks: int, place: Mapping[str, str], stop: Stop, progress: RunProgress, elsewhere: str | None
 ) -> Outcome:
-    """Make one run, unless it is finished or a job of Slurm will make it."""
+    """Make one run, unless it is finished, or something else is to make it."""
     try:
         with _READING:
             found = trial.read_run()
@@ -107,10 +112,8 @@ def _make(
                 return Outcome(trial, "finished", "was finished")
             if stop.asked:
                 return Outcome(trial, "not started", "not started")
-            if job:
-                return Outcome(
-                    trial, "stopped", f"job {job.job} of it has not ended; wait for it, or scancel {job.job}"
-                )
+            if elsewhere:
+                return Outcome(trial, "stopped", elsewhere)
             if is_held(trial.folder):
                 return Outcome(trial, "stopped", "another run is writing in its folder; wait until it ends")
             clear(trial.folder)

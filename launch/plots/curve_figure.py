@@ -11,11 +11,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from launch.compare.replicates import Design, Replicates, in_order
-from launch.numbers.cost import Cost, cost_so_far, unit_of
 from launch.numbers.metric import Metric, curve_name, smoothed, with_sign
 from launch.numbers.spread import spread
 from launch.plots.figure_style import GREY, MOST_COLOURS, MOST_PANELS, legend, over_cost, over_rounds, panels
 from launch.plots.series import series
+from launch.run.cost import Cost, cost_so_far, unit_of
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,6 @@ from matplotlib.figure import Figure
 
 from fl_ddp.host.atomic_file import writing
 from launch.compare.replicates import Design
-from launch.numbers.cost import Cost
 from launch.numbers.metric import Metric
 from launch.plots.class_figure import class_figure
 from launch.plots.client_figure import class_of_client_figure, client_figure
@@ -20,6 +19,7 @@ from launch.plots.figure_style import paper_style, save
 from launch.plots.metric_figure import metric_figure
 from launch.plots.partition_figure import partition_figure
 from launch.plots.task_figure import task_end_figure, task_figure
+from launch.run.cost import Cost
 
 
 @dataclass(frozen=True)

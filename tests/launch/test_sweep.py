@@ -16,7 +16,8 @@ from launching import SMALL, Ended, checkpoints, launched, numbers, options, own
 from written_runs import Written
 
 from fl_ddp.results.run_folder import RunFolder, is_held
-from launch.local.runs import make_here, places_for
+from launch.executor import Executor
+from launch.local.runs import places_for
 from launch.run.stored import read_run
 from launch.run.trial import Trial
 from launch.slurm.submitted import Submitted, in_queue
@@ -240,7 +241,7 @@ def test_a_run_that_waits_in_slurms_queue_is_not_made_here(tmp_path: Path, monke
     squeue.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
     monkeypatch.setattr(Trial, "command", lambda *_: ["/bin/true"])
-    waits, ended = make_here(trials, ranks=1, parallel=1, note=lambda _: None)
+    waits, ended = Executor(1, 1, None, wait=False).make_all(trials, tmp_path)
     assert (waits.state, waits.words) == ("stopped", "job 12_3 of it has not ended; wait for it, or scancel 12_3")
     assert ended.words == "stopped after round 0; the same command goes on"
 
