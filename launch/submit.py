@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
+from os.path import lexists
 from pathlib import Path
 
 from fl_ddp.config.command_line import parse
@@ -92,7 +93,7 @@ def trial_of(options: Sequence[str], now: datetime) -> Trial:
         folder = Path(config.resume).absolute()
         return Trial(folder.name, folder, (f"--config={folder / 'config.yaml'}", *kept))
     for folder in new_folders(replace(config, out=str(Path(config.out).absolute())), now):
-        if not folder.exists() and (config.name is not None or not job_folder(folder).exists()):
+        if not folder.exists() and (config.name is not None or not lexists(job_folder(folder))):
             return Trial(folder.name, folder, kept)
         if config.name is not None:
             raise name_is_taken(folder)

@@ -12,6 +12,7 @@ import yaml
 
 from fl_ddp.config import command_help
 from fl_ddp.config.absolute_paths import with_absolute_files, with_absolute_paths
+from fl_ddp.config.beside_file import WORDS_OR_FILES
 from fl_ddp.config.layers import Layer, layer, resolve, scalar_options
 from fl_ddp.config.options import Given
 from fl_ddp.config.registry import KINDS
@@ -25,6 +26,8 @@ FREE_ON_RESUME = ("rounds", "eval_every", "checkpoint_every", "keep_checkpoints"
 """What may differ from the stored configuration when a run goes on."""
 PLACE = ("data.root", "data.download")
 """Options that say where data lie."""
+_MAY_MOVE = ("data.path", "data.test_path", "partition.path", "stream.path", "availability", *WORDS_OR_FILES)
+"""Options that are files, what is in which is looked at when a run goes on."""
 OF_MACHINE = (*FREE_ON_RESUME, *PLACE, "device", "name", "out", "resume")
 """What may differ between a run in a folder and one that goes on with it, or is wanted in its place."""
 
@@ -120,7 +123,8 @@ def resumed(folder: Path, layers: Sequence[Layer]) -> Config:
     there, here = with_absolute_paths(stored), with_absolute_paths(wanted)
     for given in (given for each in layers for given in each.values()):
         before, after = _value(stored, given.key), _value(wanted, given.key)
-        differ = _of_moved(written(_value(there, given.key))) != _of_moved(written(_value(here, given.key)))
+        before_it, now = (written(_value(each, given.key)) for each in (there, here))
+        differ = _of_moved(before_it) != _of_moved(now) if given.key in _MAY_MOVE else before_it != now
         change = f"{written(after)} is not {folder}'s {written(before)}"
         if given.key == "rounds" and differ and stored.depends_on_rounds:
             raise ConfigError(given.where, f"{change}, over which the learning rate falls (--lr_schedule cosine)")

@@ -79,7 +79,8 @@ class HuggingFace(NamedArrays):
             for part, column in zip(("y_train", "y_test"), labels, strict=False):
                 self._refuse_words(part, column)
         y = self._together(f"column {self.label}", labels)
-        if y.dtype.kind == "O" and (missing := [i for i, label in enumerate(y.tolist()) if label is None]):
+        # the library has NaN in numbers for what is missing
+        if words and (missing := [i for i, each in enumerate(y.tolist()) if each is None or each != each]):
             part, place = ("y_train", missing[0]) if missing[0] < len(train) else ("y_test", missing[0] - len(train))
             raise ConfigError(self.origin(part), f"row {place} has no label", "a label in every row")
         classes = tuple(getattr(train.features[self.label], "names", None) or ())

@@ -68,7 +68,8 @@ def among(logits: Tensor, allowed: Tensor | None) -> Tensor:
 
 def as_float32(outputs: Tensor) -> Tensor:
     """A model's outputs as losses reckon with them: the 8 bits of autocast's bfloat16 are too few for log-sum-exp."""
-    return outputs.float() if outputs.dtype == torch.bfloat16 else outputs
+    # whatever a user's model gives in their place is refused, or not looked at
+    return outputs.float() if isinstance(outputs, Tensor) and outputs.dtype == torch.bfloat16 else outputs
 
 
 def one_hot(y: Tensor, num_classes: int) -> Tensor:

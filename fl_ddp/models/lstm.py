@@ -42,10 +42,6 @@ class CharLSTM(Classifier):
     ) -> None:
         options = {"embedding": embedding, "hidden": hidden, "layers": layers, "dropout": dropout}
         check(CharLSTM, options, "--model.")
-        if dropout and layers == 1:
-            raise ConfigError(
-                "--model.dropout", f"{dropout} is between layers, and there is one", "--model.layers 2, or 0"
-            )
         if not num_tokens:
             raise ConfigError(
                 "--model CharLSTM", f"a sample of shape {in_shape} is of no tokens", "a data set of tokens"

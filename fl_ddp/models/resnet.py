@@ -13,7 +13,6 @@ from fl_ddp.models.layers import Classifier, image_shape
 
 Stem = Literal["auto", "small", "imagenet"]
 Norm = Literal["group", "batch"]
-_GROUPS = 32
 
 
 class _ResNet(Classifier):
@@ -39,14 +38,12 @@ class _ResNet(Classifier):
         in_shape: tuple[int, ...],
         num_classes: int,
         norm: Norm = "group",
-        groups: Count = _GROUPS,
+        groups: Count = 32,
         stem: Stem = "auto",
     ) -> None:
         from torchvision.models import resnet  # takes two seconds, which only those who use it should wait
 
         check(_ResNet, {"norm": norm, "groups": groups, "stem": stem}, "--model.")
-        if norm == "batch" and groups != _GROUPS:
-            raise ConfigError("--model.groups", f"{groups}, but BatchNorm has none", "--model.norm group beside it")
         if 64 % groups:
             raise ConfigError("--model.groups", f"{groups} is impossible", "divisors of 64, from 1 to 64")
         channels, height, width = image_shape(type(self).__name__, in_shape, least=8)

@@ -174,9 +174,9 @@ class FlatModel:
         """The two outputs of a submodule in evaluation mode for its input; theta is [P], or leaves, maybe its own."""
         own, leaves = self.part(name), self.leaves(theta)
         mine = leaves if len(leaves) == len(own) else tuple(leaves[i] for i in own)
-        names = [self._renamed[self.names[i]].removeprefix(f"{name}.") for i in own]
-        module = self._current.eval.get_submodule(name)
-        return cast("tuple[Tensor, Tensor]", functional_call(module, dict(zip(names, mine, strict=True)), (x,)))
+        tensors = {self._renamed[self.names[i]].removeprefix(f"{name}."): t for i, t in zip(own, mine, strict=True)}
+        first, second = functional_call(self._current.eval.get_submodule(name), tensors, (x,))
+        return as_float32(first), as_float32(second)
 
     @property
     def body(self) -> Part:

@@ -51,11 +51,6 @@ class Stream(ABC):
         check_fields(self, "--stream.")
         if self.budget == "fixed" and not self.keep:
             raise ConfigError("--stream.budget", "fixed, but nothing is kept", "--stream.keep beside it, or growing")
-        for key in ("join", "leave"):
-            value = getattr(self, key)
-            if self.enrolment != "random" and value != getattr(Stream, key):
-                what = f"{value}, but --stream.enrolment is {self.enrolment}"
-                raise ConfigError(f"--stream.{key}", what, "--stream.enrolment random beside it")
 
     @property
     @abstractmethod

@@ -11,14 +11,14 @@ from fl_ddp.host.stdout import say
 from launch.exit_code import exit_code
 from launch.run.stored import read_run
 
-_OF_THE_END = ("rounds", "stop_at", "patience")
-"""Options that say when a run ends."""
+_RULES = ("stop_at", "patience")
+"""Options by which a run ends before its last round."""
 
 
 def has_ended(folder: Path, options: Sequence[str]) -> bool:
     """Whether a run has all rounds that options ask for, or has ended by their rule before.
 
-    One that should go on further, and was stopped before it had begun to, has ended as it was asked to earlier alone.
+    One that should go on further, and was stopped before it had begun to, has not.
 
     Args:
         folder: of the run; it need not be there.
@@ -31,7 +31,8 @@ def has_ended(folder: Path, options: Sequence[str]) -> bool:
     if found is None or not found.ended:
         return False
     earlier, now = from_file(folder / "config.yaml"), parse((f"--resume={folder}", *options))
-    return all(getattr(earlier, key) == getattr(now, key) for key in _OF_THE_END)
+    same_rules = all(getattr(earlier, key) == getattr(now, key) for key in _RULES)
+    return found.rounds >= now.rounds or (found.stopped and same_rules)
 
 
 def _main(folder: str, *options: str) -> int:

@@ -82,6 +82,11 @@ def test_resume_compares_the_name_of_a_npz_file(tmp_path: Path, monkeypatch: pyt
     assert config_of(f"--resume {tmp_path} --data x.npz").data.init_args["path"] == "x.npz"
     assert config_of(f"--resume {tmp_path} --data.path moved/x.npz").data.init_args["path"] == "moved/x.npz"
     assert message_of(f"--resume {tmp_path} --data y.npz").startswith("--data.path: y.npz is not ")
+    (tmp_path / "config.yaml").write_text(to_yaml(config_of("--init a/model.safetensors")))
+    assert config_of(f"--resume {tmp_path} --init {tmp_path}/a/model.safetensors").init
+    other = message_of(f"--resume {tmp_path} --init b/model.safetensors")
+    assert other.startswith("--init: b/model.safetensors is not ")
+    assert message_of(f"--resume {tmp_path} --out elsewhere/runs").startswith("--out: elsewhere/runs is not ")
 
 
 def test_resume_takes_data_from_where_they_lie_now(tmp_path: Path) -> None:

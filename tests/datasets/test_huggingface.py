@@ -107,6 +107,8 @@ def test_a_label_that_is_missing_is_no_class(library: Any, tmp_path: Path) -> No
     words = ["oak", None, "ash", "oak", "ash", "oak"]
     path = stored(library, tmp_path / "mine", alone={"x": [1.0] * 6, "label": words})
     assert "row 1 has no label" in refusal(HuggingFace(path=path))
+    numbers = stored(library, tmp_path / "numbers", alone={"x": [1.0] * 3, "label": [0, None, 1]})
+    assert "row 1 has no label" in refusal(HuggingFace(path=numbers))
     given = {"train": {"x": [1.0], "label": ["oak"]}, "test": {"x": [1.0] * 6, "label": words}}
     assert "test: label: row 1 has no label" in refusal(HuggingFace(path=stored(library, tmp_path / "two", **given)))
 

@@ -31,8 +31,3 @@ def test_pixels_are_no_text() -> None:
         CharLSTM(in_shape=(1, 8, 8), num_classes=10, num_tokens=0)
     message = "--model CharLSTM: a sample of shape (1, 8, 8) is of no tokens; accepted: a data set of tokens"
     assert str(error.value) == message
-
-
-def test_dropout_needs_layers_to_be_between() -> None:
-    with pytest.raises(ConfigError, match=r"^--model\.dropout: 0\.5 is between layers, and there is one; accepted: "):
-        CharLSTM(in_shape=(4,), num_classes=5, num_tokens=7, layers=1, dropout=0.5)

@@ -216,7 +216,6 @@ def test_smallest_accepted_images_work(model: Model, side: int) -> None:
         (FilVerNet, {"embedding_size": 0}, "--model.embedding_size"),
         (ResNet18, {"groups": 0}, "--model.groups"),
         (ResNet18, {"groups": 48}, "--model.groups"),
-        (ResNet18, {"groups": 8, "norm": "batch"}, "--model.groups"),
         (ResNet18, {"stem": "big"}, "--model.stem"),
     ],
     ids=str,

@@ -75,3 +75,21 @@ def test_a_module_may_ask_its_layers_for_what_they_have() -> None:
     assert model.has_features and model.features(model.init(), x).shape == (1, 5)
     with pytest.raises(AttributeError, match="has no attribute 'wieght'"):
         _ = SeenLinear(nn.Linear(2, 2)).wieght
+
+
+class Parted(nn.Module):
+    """Has its logits by a submodule of two outputs, as FilVer calls it, beside what is no tensor."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.pair = Shown()
+
+    def forward(self, x: Tensor) -> tuple[None, Tensor]:
+        return None, self.pair(x)[1]
+
+
+def test_what_submodules_give_under_autocast_is_in_float32_and_features_may_be_none() -> None:
+    model = FlatModel(Parted(), 5, torch.eye(5)[:1])
+    with torch.autocast("cpu", torch.bfloat16):
+        assert [each.dtype for each in model.call("pair", model.init(), torch.eye(5))] == [torch.float32] * 2
+        assert model.apply(model.init(), torch.eye(5))[0] is None

@@ -92,11 +92,3 @@ def test_broken_files(tmp_path: Path, content: str | None, message: str) -> None
 def test_words_that_are_none() -> None:
     with pytest.raises(ConfigError, match=r"^--stream.enrolment: some is impossible; accepted: all, decreasing, "):
         matrix("some")
-
-
-@pytest.mark.parametrize("given", [{"join": 0.1}, {"leave": 0.0}])
-def test_what_only_random_enrolment_has_is_refused_elsewhere(given: dict[str, float]) -> None:
-    (key,) = given
-    with pytest.raises(ConfigError, match=rf"^--stream\.{key}: 0\.\d, but --stream.enrolment is all; accepted: "):
-        Static(tasks=2, **given)  # type: ignore[arg-type]
-    Static(tasks=2, enrolment="random", **given)  # type: ignore[arg-type]

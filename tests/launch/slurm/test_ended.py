@@ -19,8 +19,9 @@ from launch.slurm.ended import has_ended
         (["--rounds=2"], True),
         (["--rounds=2", "--eval_every=1", "--checkpoint_every=7"], True),
         (["--rounds=3"], False),
-        (["--rounds=2", "--stop_at=accuracy=0.9"], False),
-        (["--rounds=2", "--patience=5"], False),
+        (["--rounds=1"], True),
+        (["--rounds=2", "--stop_at=accuracy=0.9"], True),
+        (["--rounds=3", "--patience=5"], False),
     ],
     ids=str,
 )
