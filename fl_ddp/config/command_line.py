@@ -123,8 +123,8 @@ def resumed(folder: Path, layers: Sequence[Layer]) -> Config:
     there, here = with_absolute_paths(stored), with_absolute_paths(wanted)
     for given in (given for each in layers for given in each.values()):
         before, after = _value(stored, given.key), _value(wanted, given.key)
-        before_it, now = (written(_value(each, given.key)) for each in (there, here))
-        differ = _of_moved(before_it) != _of_moved(now) if given.key in _MAY_MOVE else before_it != now
+        stored_text, now = (written(_value(each, given.key)) for each in (there, here))
+        differ = _of_moved(stored_text) != _of_moved(now) if given.key in _MAY_MOVE else stored_text != now
         change = f"{written(after)} is not {folder}'s {written(before)}"
         if given.key == "rounds" and differ and stored.depends_on_rounds:
             raise ConfigError(given.where, f"{change}, over which the learning rate falls (--lr_schedule cosine)")

@@ -10,7 +10,6 @@ from contextlib import suppress
 from dataclasses import replace
 from queue import SimpleQueue
 from threading import Lock
-from types import MappingProxyType
 
 from fl_ddp.config import registry
 from fl_ddp.datasets.download import Downloadable
@@ -35,7 +34,7 @@ def make_here(
     ranks: int,
     parallel: int | None,
     note: Callable[[Outcome], None],
-    elsewhere: Mapping[str, str] = MappingProxyType({}),
+    elsewhere: Mapping[str, str],
 ) -> list[Outcome]:
     """Make the runs that are not finished, and show how far they are.
 
@@ -166,5 +165,6 @@ def _gpus(trials: Sequence[Trial]) -> list[str]:
     if all(trial.config.device == "cpu" for trial in trials):
         return []
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
-    names = visible.split(",") if visible else [str(index) for index in range(usable_gpus())]
-    return names[: usable_gpus()]
+    number = usable_gpus()
+    names = visible.split(",") if visible else [str(index) for index in range(number)]
+    return names[:number]

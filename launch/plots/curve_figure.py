@@ -100,10 +100,10 @@ def _band(axes: Axes, curve: MeanCurve, shade: str) -> None:
 
 def mean_curve(replicates: Replicates, metric: Metric, over: Cost | None = None) -> MeanCurve | None:
     """Mean and spread over the runs that count, and then the mean of those that are further."""
-    read = {run.folder: (run, curve) for run in replicates.counted if (curve := run.curve(metric.quantity))}
+    read = [(run, curve) for run in replicates.counted if (curve := run.curve(metric.quantity))]
     if not read:
         return None
-    by_round = [dict(zip([r for r, _ in curve], smoothed(metric, curve), strict=True)) for _, curve in read.values()]
+    by_round = [dict(zip([r for r, _ in curve], smoothed(metric, curve), strict=True)) for _, curve in read]
     common = sorted(set.intersection(*map(set, by_round)))
     further = sorted(r for r in set().union(*by_round) if not common or r > common[-1])
     values = [[metric.scale * each[r] for each in by_round if r in each] for r in (*common, *further)]
@@ -111,7 +111,7 @@ def mean_curve(replicates: Replicates, metric: Metric, over: Cost | None = None)
     rounds = [*common, *further]
     if over is None:
         return MeanCurve(rounds, list(means), deviations)
-    costs = [{0: 0.0, **cost_so_far(run, over)} for run, _ in read.values()]
+    costs = [{0: 0.0, **cost_so_far(run, over)} for run, _ in read]
     # runs that are further may have cost less so far
     steps = [statistics.fmean(each[r] - each[q] for each in costs if r in each) for q, r in pairwise([0, *rounds])]
     places = list(accumulate(steps))

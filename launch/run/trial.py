@@ -19,7 +19,7 @@ from launch.input.words import key_of
 from launch.run.log import log_beside
 from launch.run.stored import Run, read_run
 
-_ENDING = ("stop_at", "patience")
+ENDING = ("stop_at", "patience")
 """Options by which a run ends before its last round."""
 
 
@@ -92,8 +92,8 @@ class Trial:
             )
         rounds = self.config.rounds  # a run that went on longer is read as if it had not
         curves = {name: [(r, value) for r, value in curve if r <= rounds] for name, curve in run.curves.items()}
-        ended_by = {key: run.config.get(key) for key in _ENDING}
-        ends_so = ended_by == {key: getattr(self.config, key) for key in _ENDING}
+        ended_by = {key: run.config.get(key) for key in ENDING}
+        ends_so = ended_by == {key: getattr(self.config, key) for key in ENDING}
         return replace(run, wanted=rounds, curves=curves, stopped=run.stopped and ends_so)
 
     def is_finished(self) -> bool:

@@ -10,9 +10,7 @@ from fl_ddp.config.command_line import from_file, parse
 from fl_ddp.host.stdout import say
 from launch.exit_code import exit_code
 from launch.run.stored import read_run
-
-_RULES = ("stop_at", "patience")
-"""Options by which a run ends before its last round."""
+from launch.run.trial import ENDING
 
 
 def has_ended(folder: Path, options: Sequence[str]) -> bool:
@@ -31,7 +29,7 @@ def has_ended(folder: Path, options: Sequence[str]) -> bool:
     if found is None or not found.ended:
         return False
     earlier, now = from_file(folder / "config.yaml"), parse((f"--resume={folder}", *options))
-    same_rules = all(getattr(earlier, key) == getattr(now, key) for key in _RULES)
+    same_rules = all(getattr(earlier, key) == getattr(now, key) for key in ENDING)
     return found.rounds >= now.rounds or (found.stopped and same_rules)
 
 
