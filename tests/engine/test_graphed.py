@@ -106,9 +106,9 @@ def test_a_training_may_be_longer_than_the_rows_that_lie_ready() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(1800)
 def test_compiled_steps_have_the_same_bits_replayed() -> None:
-    plain = bench(lambda: mlp(0.4), Penalised, torch.float32, compile=True)
+    """Without dropout, for whose hash torch's compiler takes minutes on a CPU; cuda_code looks at a GPU's."""
+    plain = bench(mlp, Penalised, torch.float32, compile=True)
     check_same_bits(trainings(replayed(plain), PLAN), trainings(plain, PLAN))
 
 
