@@ -16,6 +16,7 @@ from fl_ddp.building.optimizer import build_optimizer
 from fl_ddp.clients.kept_optimizer import first_state
 from fl_ddp.compiler.compilation import require_compiler
 from fl_ddp.config import registry
+from fl_ddp.config.idle_options import idle_options
 from fl_ddp.config.settings import Config
 from fl_ddp.datasets.dataset import Arrays, Dataset
 from fl_ddp.engine.plan import Plan
@@ -195,7 +196,12 @@ def build_federation(config: Config, ranks: Ranks, module: torch.nn.Module | Non
         remembered=remembered,
         method=method,
         lanes=lanes,
-        remarks=(*_remarks(config, data), *misspelt(type(stream), Stream), *uncalled(method, FedAvg, stream.num_tasks)),
+        remarks=(
+            *idle_options(config),
+            *_remarks(config, data),
+            *misspelt(type(stream), Stream),
+            *uncalled(method, FedAvg, stream.num_tasks),
+        ),
     )
 
 
@@ -297,8 +303,6 @@ def _remarks(config: Config, data: Arrays) -> Iterator[str]:
             f"warning: class {data.classes[0]} has no samples: labels seem to count from 1; the model has one output "
             "too many"
         )
-    if config.local_test_from == "test" and not config.local_test:
-        yield "warning: --local_test_from test does nothing beside --local_test 0, with which clients have no own tests"
     if config.partition.name == "Natural" and data.owners and config.clients < len(data.owners.names):
         yield f"{config.clients} of the {len(data.owners.names)} clients that the data name take part (--clients)"
 

@@ -1,0 +1,48 @@
+"""Options that do nothing beside another one; a run says so, where a refusal would keep earlier runs from going on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from fl_ddp.config import registry
+from fl_ddp.config.settings import Choice, Config
+
+
+class _Idle(NamedTuple):
+    """Options of classes of a kind, of these names or of all, which another one makes idle."""
+
+    kind: str
+    names: tuple[str, ...]
+    options: tuple[str, ...]
+    beside: str
+    idles: Callable[[object], bool]
+
+
+_DRAWN = ("test_share", "test_seed")
+_IDLE = (
+    _Idle("data", ("Csv",), _DRAWN, "test_path", bool),
+    _Idle("data", ("HuggingFace",), _DRAWN, "test", bool),
+    _Idle("model", ("CharLSTM",), ("dropout",), "layers", lambda layers: layers == 1),
+    _Idle("model", ("ResNet18", "ResNet50"), ("groups",), "norm", lambda norm: norm == "batch"),
+    _Idle("stream", (), ("join", "leave"), "enrolment", lambda enrolment: enrolment != "random"),
+    _Idle("stream", ("Static",), ("task_rounds",), "tasks", lambda tasks: tasks == 1),
+)
+
+
+def idle_options(config: Config) -> Iterator[str]:
+    """What to say of options that were given and do nothing."""
+    if config.local_test_from == "test" and not config.local_test:
+        yield "warning: --local_test_from test does nothing beside --local_test 0, with which clients have no own tests"
+    for idle in _IDLE:
+        choice = getattr(config, idle.kind)
+        assert isinstance(choice, Choice)
+        owner = registry.known(idle.kind).get(choice.name) if choice.class_path.startswith("fl_ddp.") else None
+        if owner is None or (idle.names and choice.name not in idle.names):
+            continue
+        if not idle.idles(choice.init_args.get(idle.beside)):
+            continue
+        defaults = registry.options(idle.kind, owner).by_name
+        for name in (name for name in idle.options if choice.init_args.get(name) != defaults[name].default):
+            what, other = (f"--{idle.kind}.{key} {choice.init_args[key]}" for key in (name, idle.beside))
+            yield f"warning: {what} does nothing beside {other}"

@@ -1,0 +1,54 @@
+"""Options that do nothing beside another one are told of, and no others."""
+
+from __future__ import annotations
+
+import pytest
+
+from fl_ddp.config.command_line import parse
+from fl_ddp.config.idle_options import idle_options
+
+HUB = ["--data", "HuggingFace", "--data.dataset", "ylecun/mnist"]
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        (
+            ["--model", "CharLSTM", "--model.dropout", "0.3", "--model.layers", "1"],
+            ["--model.dropout 0.3 does nothing beside --model.layers 1"],
+        ),
+        (
+            ["--model", "ResNet18", "--model.groups", "8", "--model.norm", "batch"],
+            ["--model.groups 8 does nothing beside --model.norm batch"],
+        ),
+        (
+            ["--stream", "ClassGroups", "--stream.join", "0.1", "--stream.leave", "0.1"],
+            [
+                "--stream.join 0.1 does nothing beside --stream.enrolment all",
+                "--stream.leave 0.1 does nothing beside --stream.enrolment all",
+            ],
+        ),
+        (["--stream.task_rounds", "5"], ["--stream.task_rounds 5 does nothing beside --stream.tasks 1"]),
+        (
+            ["--data", "Csv", "--data.path", "a.csv", "--data.test_path", "b.csv", "--data.test_seed", "3"],
+            ["--data.test_seed 3 does nothing beside --data.test_path b.csv"],
+        ),
+        ([*HUB, "--data.test_share", "0.3"], ["--data.test_share 0.3 does nothing beside --data.test test"]),
+        (
+            ["--local_test_from", "test"],
+            [
+                "--local_test_from test does nothing beside --local_test 0, with which clients have no own tests",
+            ],
+        ),
+        (["--model", "CharLSTM", "--model.dropout", "0.3"], []),
+        (["--model", "CharLSTM", "--model.layers", "1"], []),
+        (["--model", "ResNet18", "--model.groups", "8"], []),
+        (["--model", "torchvision.models.resnet18", "--model.norm", "group"], []),
+        (["--stream", "ClassGroups", "--stream.join", "0.1", "--stream.enrolment", "random"], []),
+        (["--stream.tasks", "2", "--stream.task_rounds", "5"], []),
+        (["--data", "Csv", "--data.path", "a.csv", "--data.test_share", "0.3"], []),
+        ([*HUB, "--data.test", "null", "--data.test_share", "0.3"], []),
+    ],
+)
+def test_what_does_nothing_is_told(given: list[str], told: list[str]) -> None:
+    assert list(idle_options(parse(given))) == [f"warning: {line}" for line in told]
