@@ -11,10 +11,13 @@ from typing import Literal
 
 from fl_ddp.errors import ConfigError
 from launch.numbers.reading import Reading, reached, values_of
-from launch.numbers.spread import mean
+from launch.numbers.spread import mean, spread
 
 Verdict = Literal["holds", "does not hold", "not decided"]
 BySeed = Mapping[int, Reading]
+
+_CHANCE = 0.05
+"""How often a step of methods that do the same may go for more than chance."""
 
 
 @dataclass(frozen=True)
@@ -53,12 +56,14 @@ class Decision:
         seeds: that all of its rows have.
         showing: those of them in which it shows.
         why: it does not hold, or is not decided.
+        by_chance: steps, as text, of one that holds which two methods that do the same could show as well.
     """
 
     verdict: Verdict
     seeds: tuple[int, ...]
     showing: tuple[int, ...]
     why: str = ""
+    by_chance: tuple[str, ...] = ()
 
 
 def parse_ordering(text: str, where: str = "order") -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -108,8 +113,10 @@ def decide(ordering: Ordering, readings: Mapping[str, BySeed]) -> Decision:
         return Decision("does not hold", seeds, showing, whys)
     if whys or not enough:
         return Decision("not decided", seeds, showing, f"on the mean {whys or 'it shows'}")
-    missing = [row for row in ordering.rows if row not in known]
-    return Decision("not decided" if missing else "holds", seeds, showing, _without(missing))
+    if missing := [row for row in ordering.rows if row not in known]:
+        return Decision("not decided", seeds, showing, _without(missing))
+    unsure = (_why(a, b, of) for a, b, sign in pairs if sign != "~" and _may_be_chance(of[a], of[b]))
+    return Decision("holds", seeds, showing, by_chance=tuple(unsure))
 
 
 def formerly(ordering: Ordering, readings: Mapping[str, BySeed], seeds: Collection[int]) -> Verdict | None:
@@ -175,6 +182,24 @@ def _shows(relation: str, a: Reading, b: Reading, tolerance: float) -> bool:
         return a.missed == b.missed and abs(a.value - b.value) <= tolerance
     first, second = (a, b) if relation == "<" else (b, a)
     return not first.missed and (second.missed or first.value < second.value)
+
+
+def _may_be_chance(a: list[Reading], b: list[Reading]) -> bool:
+    """Whether two that do the same would be as far apart in more than 1 of 20 tables: a one-sided paired t-test.
+
+    Of a missed target counts the least that it can be; where that is unknown, it is chance unless all seeds agree.
+    """
+    differences = [x.value - y.value for x, y in zip(a, b, strict=True)]
+    number = len(differences)
+    if not all(map(math.isfinite, differences)):
+        return len({x.value > y.value for x, y in zip(a, b, strict=True)}) > 1
+    deviation = spread(differences)
+    if not deviation:  # of one seed nothing is known
+        return False
+    from scipy import stats  # takes a second that tables of one seed can spare
+
+    least = float(stats.t.ppf(1 - _CHANCE, number - 1))
+    return abs(mean(differences) or 0.0) <= least * deviation / math.sqrt(number)
 
 
 def _why(a: str, b: str, of: Mapping[str, list[Reading]]) -> str:

@@ -67,12 +67,13 @@ def _verdicts(comparison: Comparison) -> Sequence[str]:
 
 
 def verdict_line(judged: Judged) -> str:
-    """An ordering, its verdict, in how many seeds it shows, why not in others, and its former rule's verdict."""
+    """An ordering, its verdict, in how many seeds it shows, why not, what may be chance, its former rule's verdict."""
     order, decision = judged.ordering, judged.decision
     slack = f", tolerance {order.tolerance:g}" if order.tolerance else ""
     number = len(decision.seeds)
     counts = f"{len(decision.showing)} of {number} seeds" if number > 1 else ""
-    why = "; ".join(part for part in (counts, decision.why) if part)
+    unsure = f"may be chance: {', '.join(decision.by_chance)}" if decision.by_chance else ""
+    why = "; ".join(part for part in (counts, decision.why, unsure) if part)
     in_one = " in the one seed" if number == 1 else ""
     now = f"{judged.group}: {order.text} [{order.column}{slack}]: {decision.verdict}{in_one}"
     before = ""

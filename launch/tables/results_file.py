@@ -131,6 +131,7 @@ def _judged_content(judged: Judged) -> dict[str, object]:
         "seeds": list(judged.decision.seeds),
         "showing": list(judged.decision.showing),
         "why": judged.decision.why,
+        "by_chance": list(judged.decision.by_chance),
         "before": judged.formerly and {"tolerance": judged.ordering.tolerance_before, "verdict": judged.formerly},
         "remark": judged.ordering.remark,
     }

@@ -13,6 +13,7 @@ from launch.numbers.metric import parse_metric
 from launch.numbers.reading import Reading
 from launch.run.stored import Run
 from launch.tables.comparison import FilledRow, compare
+from launch.tables.report import terminal
 from launch.tables.rows import Column, Table
 from launch.tables.yaml_file import load_table
 
@@ -74,6 +75,16 @@ def test_orderings_are_judged_by_the_first_metric_of_their_column(table: Table) 
         small=False,
     ).judged
     assert [each.decision.verdict for each in judged] == ["holds"]  # by the running mean, not by the accuracy
+
+
+def test_a_verdict_says_what_may_be_chance(table: Table) -> None:
+    order = replace(table.orderings[0], text="fedavg > slow", rows=("fedavg", "slow"), relations=(">",), column="early")
+    runs = {"digits/fedavg": {0: run(0.9), 1: run(0.4)}, "digits/slow": {0: run(0.1), 1: run(0.3)}}
+    lines = terminal(compare(replace(table, orderings=(order,)), runs, small=False)).splitlines()
+    told = "holds (2 of 2 seeds; may be chance: fedavg 65 against slow 20)"
+    assert [line for line in lines if line.startswith("ordering ")] == [
+        f"ordering digits: {order.text} [early]: {told}"
+    ]
 
 
 def test_rounds_to_a_row_are_to_what_that_row_ends_with_in_the_same_seed(table: Table) -> None:
