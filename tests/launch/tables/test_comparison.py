@@ -79,7 +79,7 @@ def test_orderings_are_judged_by_the_first_metric_of_their_column(table: Table) 
 
 def test_a_verdict_says_what_may_be_chance(table: Table) -> None:
     order = replace(table.orderings[0], text="fedavg > slow", rows=("fedavg", "slow"), relations=(">",), column="early")
-    runs = {"digits/fedavg": {0: run(0.9), 1: run(0.4)}, "digits/slow": {0: run(0.1), 1: run(0.3)}}
+    runs = {"digits/fedavg": {0: run(0.9, 0.9), 1: run(0.4, 0.4)}, "digits/slow": {0: run(0.1, 0.1), 1: run(0.3, 0.3)}}
     lines = terminal(compare(replace(table, orderings=(order,)), runs, small=False)).splitlines()
     told = "holds (2 of 2 seeds; may be chance: fedavg 65 against slow 20)"
     assert [line for line in lines if line.startswith("ordering ")] == [
