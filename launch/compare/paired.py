@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from fl_ddp.errors import ConfigError
-from launch.compare.replicates import Design, Replicates
+from launch.compare.replicates import Design, Replicates, last_read
 from launch.numbers.metric import Metric
 from launch.numbers.spread import DIGITS, mean
 
@@ -96,7 +96,8 @@ class Against:
             return "not finished yet"
         # rounds that were asked for are a setting as any other
         cut = of.last != beside.last and metric.target is None and "rounds" not in self.values
-        after = _both_have(of, beside, metric) if cut else None
+        both = (*of.counted, *beside.counted)
+        after = last_read([run for run in both if run.rounds], metric, min(of.last, beside.last)) if cut else None
         if after == 0:
             return "no round in common"
         ours, theirs = of.by_seed(metric, after), beside.by_seed(metric, after)
@@ -123,13 +124,6 @@ class Against:
             for key, value in self._of(replicates).items()
             if key not in self.values and not key.startswith(named)
         }
-
-
-def _both_have(of: Replicates, beside: Replicates, metric: Metric) -> int:
-    """The last round that all runs of two settings were evaluated in, but for those that ended by their rule; or 0."""
-    runs = [run for each in (of, beside) for run in each.after(min(of.last, beside.last)) if not run.stopped]
-    evaluated = [{number for number, _ in run.curve(metric.quantity)} for run in runs]
-    return max(set.intersection(*evaluated), default=0) if evaluated else min(of.last, beside.last)
 
 
 def against(text: str, design: Design) -> Against:

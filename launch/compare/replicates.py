@@ -84,6 +84,10 @@ class Replicates:
         """Whether there are finished runs that went on after it."""
         return self.ended and any(run.rounds > self.last for run in self._begun)
 
+    def last_of(self, metric: Metric) -> int:
+        """The last round that all runs that count were read in; where some went on, they may not all have seen last."""
+        return last_read(self._begun, metric, self.last) if self.shortened else self.last
+
     @property
     def _begun(self) -> list[Run]:
         return [run for run in self.counted if run.rounds]
@@ -95,7 +99,7 @@ class Replicates:
     def by_seed(self, metric: Metric, last: int | None = None) -> dict[int, Reading]:
         """The same by seed; as after a round, if it is told."""
         if metric.target is None:
-            compared = self.after(self.last if last is None else last)
+            compared = self.after(self.last_of(metric) if last is None else last)
             read = {run.seed: read_off(metric, run.curve(metric.quantity), ended=True) for run in compared}
         else:
             read = dict(zip((run.seed for run in self.counted), self._rounds_to(metric), strict=True))
@@ -181,6 +185,17 @@ def rows_of(runs: Sequence[FoundRun]) -> Design:
     sets = [Replicates((row.partition("-")[2] if alone else row,), tuple(of)) for row, of in by_row.items()]
     differing = tuple(why for each in sets for why in each.once.differing)
     return Design(("row",), tuple(each for each in sets if each.runs), differing)
+
+
+def last_read(runs: Collection[Run], metric: Metric, last: int) -> int:
+    """The last round up to one that all runs have a metric in, but for those without it and those ended by their rule.
+
+    Returns:
+        0 if there is none.
+    """
+    curves = (run.curve(metric.quantity) for run in runs if not run.stopped)
+    rounds = [{number for number, _ in _until(last, curve)} for curve in curves if curve]
+    return max(set.intersection(*rounds), default=0) if rounds else last
 
 
 def _row_path(run: FoundRun) -> str:

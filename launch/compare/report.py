@@ -18,6 +18,13 @@ from launch.numbers.reading import reached, standing, values_of
 from launch.numbers.spread import mean, spread, spread_of, with_spread
 from launch.run.edited import differing_versions
 
+_UNLIKE = {
+    "eval_every": "and means over rounds, bests and rounds to a target are of those looked at",
+    "stop_at": "so that some seeds may have ended sooner",
+    "patience": "so that some seeds may have ended sooner",
+}
+"""What it does to numbers if the runs of one line differ in an option that may change as a run goes on."""
+
 
 @dataclass(frozen=True)
 class Results:
@@ -185,8 +192,12 @@ def _notes(results: Results) -> list[str]:
     for each in results.design.sets:
         if each.shortened:
             asked = ", ".join(map(str, sorted({run.wanted for run in each.counted})))
-            whose = ", ".join(filter(None, each.values)) or "finished runs"
-            notes.append(f"{whose}: as after round {each.last}, though seeds were asked for {asked} rounds")
+            ends = {each.last_of(metric) for metric in results.metrics if metric.target is None} or {each.last}
+            rounds = " or ".join(map(str, sorted(ends)))
+            notes.append(f"{_whose(each)}: as after round {rounds}, though seeds were asked for {asked} rounds")
+        for key, what in _UNLIKE.items():
+            if len(values := sorted({run.settings.get(key, "null") for run in each.runs})) > 1:
+                notes.append(f"{_whose(each)}: {key} is {' and '.join(values)}, {what}")
     if again := [run for each in results.design.sets for run in each.once.again]:
         notes.append(f"counted once, as their results are the same: {', '.join(str(run.run.folder) for run in again)}")
     notes += [f"left out: {each}" for each in results.design.differing]
@@ -194,6 +205,11 @@ def _notes(results: Results) -> list[str]:
     if results.finds.waiting:
         notes.append(f"not begun: {len(results.finds.waiting)} runs")
     return [*notes, *(f"failed: {folder.name}: {why}" for folder, why in results.finds.failed.items())]
+
+
+def _whose(replicates: Replicates) -> str:
+    """A setting's name for a note."""
+    return ", ".join(filter(None, replicates.values)) or "finished runs"
 
 
 def _state(replicates: Replicates) -> str:

@@ -1,0 +1,45 @@
+"""launch.results: seeds of one line that have other rounds, or were looked at in others."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+from showing import Showing
+from written_runs import Written
+
+
+def looked_at(run: Path, every: int) -> None:
+    """Leave the accuracy of each so many rounds, and of the last one."""
+    head, *lines = (run / "metrics.csv").read_text().splitlines()
+    column, kept = head.split(",").index("accuracy"), []
+    for number, line in enumerate(lines, 1):
+        cells = line.split(",")
+        if number % every and number < len(lines):
+            cells[column] = ""
+        kept.append(",".join(cells))
+    (run / "metrics.csv").write_text("\n".join([head, *kept]) + "\n")
+
+
+def test_seeds_of_unlike_rounds_are_read_in_a_round_in_which_all_were_looked_at(show: Showing) -> None:
+    """Each run looks at its last round, too: 5 of one, of the other 4."""
+    for seed, rounds in enumerate((10, 5)):
+        curve = [r / 100 for r in range(1, rounds + 1)]
+        looked_at(Written({"seed": seed, "eval_every": 2}, curve).at(Path(f"runs/{seed}")), 2)
+    out = show("runs")[1]
+    with Path("runs/results.csv").open(newline="") as file:
+        (row,) = csv.DictReader(file)
+    assert (float(row["final_mean"]), float(row["final_spread"]), row["final_runs"]) == (4, 0, "2")
+    assert "finished runs: as after round 4, though seeds were asked for 5, 10 rounds" in out
+
+
+def test_what_the_seeds_of_a_line_differ_in_and_numbers_depend_on_is_told(show: Showing) -> None:
+    for seed, every in enumerate((1, 2)):
+        run = Written({"seed": seed, "eval_every": every}, [0.1, 0.2, 0.3, 0.4]).at(Path(f"runs/{seed}"))
+        looked_at(run, every)
+    note = "eval_every is 1 and 2, and means over rounds, bests and rounds to a target are of those looked at"
+    assert note in show("runs")[1]
+    Written({"seed": 1}, [0.1, 0.2, 0.3, 0.4]).at(Path("others/1"))
+    Written({"seed": 2, "patience": 3}, [0.1, 0.2, 0.3, 0.4]).at(Path("others/2"))
+    out = show("others")[1]
+    assert "patience is 3 and null, so that some seeds may have ended sooner" in out and "eval_every is" not in out
