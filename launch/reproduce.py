@@ -95,8 +95,8 @@ def _reproduce(options: ReproduceOptions, over: Sequence[str], executor: Executo
         unfinished = [each for each in outcomes if each.state in ("not started", "stopped", "failed")]
         failed = {each.trial.label: each.words for each in unfinished}
         if of_images:
-            attackable = [t.folder for t in trials if t.is_finished() and t.config.method.name == "FilVer"]
-            attack_all(attackable, DECODER_EPOCHS)
+            made = [each.trial for each in outcomes if each.state == "finished"]
+            attack_all([trial.folder for trial in made if trial.config.method.name == "FilVer"], DECODER_EPOCHS)
         say("")
     for each in wanted.values() if of_images else ():
         if (epochs := epochs_of(each.folder)) not in (None, DECODER_EPOCHS):

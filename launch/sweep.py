@@ -117,7 +117,8 @@ def _make(trials: Sequence[Trial], sweep: Sweep, before: tuple[str, ...], execut
     """
 
     def note(outcome: Outcome) -> None:
-        sweep.set_failed(outcome.trial.label, outcome.words if outcome.state == "failed" else None)
+        if outcome.state not in ("stopped", "not started"):  # by --retry goes on what was begun by it
+            sweep.set_failed(outcome.trial.label, outcome.words if outcome.state == "failed" else None)
         sweep.write()
 
     made_here = not sweep.folder.exists()

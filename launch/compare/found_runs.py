@@ -72,7 +72,7 @@ def find_runs(folders: Sequence[Path]) -> Finds:
     """Read the runs in some folders: sweeps, runs, or folders of either.
 
     Raises:
-        ConfigError: there is none in one of them, or a file is not what a run writes.
+        ConfigError: there is none in one of them, or the files of none are what a run writes.
     """
     points: dict[Path, Entry] = {}
     begun: dict[Path, None] = {}
@@ -86,14 +86,24 @@ def find_runs(folders: Sequence[Path]) -> Finds:
         points |= listed
         begun |= dict.fromkeys(runs)
     failed = {place: entry.failed for place, entry in points.items() if entry.failed}
-    found = []
-    for run in filter(None, map(read_run, begun)):
+    found, broken = list[FoundRun](), list[ConfigError]()
+    for place in begun:
+        try:
+            run = read_run(place)
+        except ConfigError as error:  # which hides no other run
+            broken.append(error)
+            failed[place] = str(error)
+            continue
+        if run is None:
+            continue
         state: RunState = "finished" if run.ended else "running" if is_held(run.folder) else "stopped"
         if state != "stopped":
             failed.pop(run.folder, None)
         elif why := failed.get(run.folder) or run.failure or why_failed(run.folder):
             state, failed[run.folder] = "failed", why
         found.append(FoundRun(run, state))
+    if broken and not found:
+        raise broken[0]
     waiting = (place for place in points if place not in failed and not (place / "config.yaml").is_file())
     return Finds(tuple(found), failed, tuple(waiting))
 
@@ -105,8 +115,9 @@ def _points(folder: Path) -> dict[Path, Entry]:
 
 
 def _runs_in(folder: Path) -> list[Path]:
-    inside = (file.parent for file in folder.rglob("config.yaml"))
-    return sorted(place for place in inside if place == folder or _is_run(place))
+    runs = sorted(place for file in folder.rglob("config.yaml") if _is_run(place := file.parent))
+    alone = (folder / "config.yaml").is_file() and not (folder / SWEEP_FILE).is_file()
+    return runs or ([folder] if alone else [])
 
 
 def _is_run(folder: Path) -> bool:

@@ -352,6 +352,16 @@ def test_a_config_yaml_that_no_run_left_is_passed_over(show: Showing) -> None:
     assert code == 2 and "work/configs/config.yaml: is not the configuration of a run (seed is null)" in err
 
 
+def test_neither_a_damaged_run_nor_a_configuration_beside_runs_hides_them(show: Showing) -> None:
+    for seed in (0, 1):
+        Written({"seed": seed}, [0.5]).at(Path(f"sweep/{seed}"))
+    Path("sweep/config.yaml").write_text(Path("sweep/0/config.yaml").read_text())
+    Path("sweep/1/metrics.csv").write_text("round,accuracy\n1,\0\n")
+    code, out, err = show("sweep")
+    assert (code, err) == (0, "") and [row["finished"] for row in table(Path("sweep"))] == ["1"]
+    assert "failed: 1: sweep/1/metrics.csv: " in out
+
+
 def test_what_lies_beside_runs_is_none(show: Showing) -> None:
     for seed in (0, 1):
         run = Written({"seed": seed}, [0.5]).at(Path(f"runs/b-{seed}"))

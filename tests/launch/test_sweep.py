@@ -18,6 +18,7 @@ from written_runs import Written
 from fl_ddp.results.run_folder import RunFolder, is_held
 from launch.executor import Executor
 from launch.local.runs import places_for
+from launch.run.outcome import Outcome, TrialState
 from launch.run.stored import read_run
 from launch.run.trial import Trial
 from launch.slurm.submitted import Submitted, in_queue
@@ -49,6 +50,24 @@ def sweep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.Capture
 def files(sweep: Path, points: Sequence[str]) -> dict[Path, int]:
     """When each file of some runs was written."""
     return {file: file.stat().st_mtime_ns for point in points for file in (sweep / point).rglob("*") if file.is_file()}
+
+
+def test_a_retry_that_is_stopped_goes_on_by_the_same_command(sweep: Sweeping, monkeypatch: pytest.MonkeyPatch) -> None:
+    def ending(state: TrialState) -> None:
+        def make_all(_: Executor, trials: Sequence[Trial], __: Path, note: Callable[[Outcome], None]) -> list[Outcome]:
+            outcomes = [Outcome(trial, state, "it broke") for trial in trials]
+            for outcome in outcomes:
+                note(outcome)
+            return outcomes
+
+        monkeypatch.setattr(Executor, "make_all", make_all)
+
+    ending("failed")
+    assert sweep(*SWEEP, "--grid", "lr=0.1,0.2")[0] == 1
+    ending("stopped")
+    for _ in range(2):
+        code, out, err = sweep("--name", "mine", "--retry")
+        assert (code, "0 are finished, 2 to run" in out) == (1, True) and "the same command goes on" in err
 
 
 @pytest.mark.slow
