@@ -355,10 +355,10 @@ def test_a_config_yaml_that_no_run_left_is_passed_over(show: Showing) -> None:
 def test_neither_a_damaged_run_nor_a_configuration_beside_runs_hides_them(show: Showing) -> None:
     for seed in (0, 1):
         Written({"seed": seed}, [0.5]).at(Path(f"sweep/{seed}"))
-    Path("sweep/config.yaml").write_text(Path("sweep/0/config.yaml").read_text())
+    Path("sweep/config.yaml").write_text(Path("sweep/0/config.yaml").read_text().replace("\nseed: 0", "\nseed: 2"))
     Path("sweep/1/metrics.csv").write_text("round,accuracy\n1,\0\n")
     code, out, err = show("sweep")
-    assert (code, err) == (0, "") and [row["finished"] for row in table(Path("sweep"))] == ["1"]
+    assert (code, err) == (0, "") and [(row["seeds"], row["finished"]) for row in table(Path("sweep"))] == [("1", "1")]
     assert "failed: 1: sweep/1/metrics.csv: " in out
 
 
