@@ -254,7 +254,8 @@ class Records:
         files = self._files
         if files and finished and not files.tracker.history.anybody:
             self.tell("warning: nobody has trained in any round")
-        stopped, scores = self.stopped, self.scores
+        # an earlier round's are not the model's that the run ends with, nor known to one that goes on
+        stopped, scores = self.stopped, self.scores if self.scored == finished else None
         return self._ranks.together(lambda: files.finish(finished, theta, scores, seconds, stopped) if files else {})
 
     def _lock(self) -> RunFolder | None:

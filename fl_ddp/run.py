@@ -25,7 +25,7 @@ from fl_ddp.errors import (
     in_one_line,
 )
 from fl_ddp.federation import Federation, build_federation
-from fl_ddp.host.arithmetic import repeatable
+from fl_ddp.host.arithmetic import as_it_begins, repeatable
 from fl_ddp.host.device_errors import of_device
 from fl_ddp.host.environment import prepare
 from fl_ddp.host.forked import refuse_forked
@@ -41,6 +41,7 @@ from fl_ddp.records import Records
 from fl_ddp.simulation import Simulation
 
 
+@as_it_begins()
 def simulate(config: object, callbacks: Sequence[Callback], options: Mapping[str, object]) -> Result:
     """Run a simulation in this process; see fl_ddp.simulate."""
     prepare()
@@ -48,7 +49,7 @@ def simulate(config: object, callbacks: Sequence[Callback], options: Mapping[str
     given, refused = None, None
     try:
         given, callbacks = asked(config, options), callbacks_in(callbacks)
-    except ConfigError as error:
+    except Exception as error:  # which other ranks may not have, and would wait for this one
         refused = error
     with listening(owns_process=False) as stop:
         ranks = join(given.config.device, given.config.rank_timeout) if given else join("cpu")

@@ -34,7 +34,7 @@ from fl_ddp.partitions.saved import SavedPartition, refuse_other_division, write
 from fl_ddp.ranks.collectives import Ranks
 from fl_ddp.results import checkpoint
 from fl_ddp.results.appended_csv import AppendedCsv
-from fl_ddp.results.client_table import ClientScores, ClientTable, spread
+from fl_ddp.results.client_table import ClientScores, ClientTable, newest_tested, spread
 from fl_ddp.results.figures import confusion_figure, forgetting_figure, partition_figure
 from fl_ddp.results.forgetting_table import ClassChange, ForgettingTable
 from fl_ddp.results.metrics import Record, perplexity
@@ -141,7 +141,7 @@ class RunFiles:
         )
         self._scores: Sequence[ClientScores] = ()
         for each, earlier in self._clients.earlier if self._clients else ():
-            self._scores = earlier
+            self._scores = newest_tested(earlier, self._scores)
             self.tracker.clients(each, earlier)
         self._changes: Sequence[ClassChange] = self._forgetting.newest if self._forgetting else ()
         self._tasks = TaskTable(path / "tasks.csv", known.get("tasks")) if tests > 1 else None
@@ -192,7 +192,7 @@ class RunFiles:
         if self._clients and clients.scores:
             add(self._clients.add, record.round, clients.scores)
             add(self.tracker.clients, record.round, clients.scores)
-            self._scores = clients.scores
+            self._scores = newest_tested(clients.scores, self._scores)
         if self._forgetting and clients.changes:
             add(self._forgetting.add, record.round, clients.changes)
             self._changes = clients.changes

@@ -155,12 +155,12 @@ class Simulation:
 
     def _skip(self, index: int) -> None:
         """A round without clients, or whose clients all fail."""
+        self._ranks.together(self._stop.check)
         server = self._measured(index)
-        traffic = self._traffic(index, server, 0)
         after = self._sound(Made(index + 1, "end_of_task"), partial(self._task_ended, index, server))
         scores = self._evaluated(index + 1, after) if self._due(index)[0] else None
         self._finish(index, after)
-        self._end(Record(self.finished, 0, traffic.up, traffic.down, 0.0), scores, OfClients())
+        self._end(Record(self.finished, 0, *self._traffic(index, server, 0), 0.0), scores, OfClients())
 
     def _traffic(self, index: int, server: Tensors, up: int) -> Traffic:
         """What is sent in a round; a client that fails has received the model."""

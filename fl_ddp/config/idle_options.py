@@ -10,7 +10,7 @@ from fl_ddp.config.settings import Choice, Config
 
 
 class _Idle(NamedTuple):
-    """Options of classes of a kind, of these names or of all, which another one makes idle."""
+    """Options of classes of a kind, of these names or of all, which another one makes idle, or the class itself."""
 
     kind: str
     names: tuple[str, ...]
@@ -27,6 +27,7 @@ _IDLE = (
     _Idle("model", ("ResNet18", "ResNet50"), ("groups",), "norm", lambda norm: norm == "batch"),
     _Idle("stream", (), ("join", "leave"), "enrolment", lambda enrolment: enrolment != "random"),
     _Idle("stream", ("Static",), ("task_rounds",), "tasks", lambda tasks: tasks == 1),
+    _Idle("stream", ("Static",), ("keep", "budget"), "", lambda _: True),
 )
 
 
@@ -44,5 +45,5 @@ def idle_options(config: Config) -> Iterator[str]:
             continue
         defaults = registry.options(idle.kind, owner).by_name
         for name in (name for name in idle.options if choice.init_args.get(name) != defaults[name].default):
-            what, other = (f"--{idle.kind}.{key} {choice.init_args[key]}" for key in (name, idle.beside))
-            yield f"warning: {what} does nothing beside {other}"
+            what, other = (f"--{idle.kind}.{key} {choice.init_args.get(key)}" for key in (name, idle.beside))
+            yield f"warning: {what} does nothing beside {other if idle.beside else f'--{idle.kind} {choice.name}'}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -31,6 +31,19 @@ def require_precision(precision: str, device: torch.device) -> None:
     if torch.cuda.get_device_capability(device)[0] < _TF32_FROM:
         what = f"tf32, which {torch.cuda.get_device_name(device)} has not"
         raise ConfigError("--precision", what, "float32 or bfloat16")
+
+
+@contextmanager
+def as_it_begins() -> Iterator[None]:
+    """Let torch make tensors as in a fresh process until the end of the block, whatever a notebook has set."""
+    dtype, cpu = torch.get_default_dtype(), torch.device("cpu")
+    try:
+        torch.set_default_dtype(torch.float32)
+        # a device that is set has each function of torch called by way of Python
+        with torch.inference_mode(False), nullcontext() if torch.get_default_device() == cpu else cpu:
+            yield
+    finally:
+        torch.set_default_dtype(dtype)
 
 
 @contextmanager

@@ -67,7 +67,7 @@ class FedFomo(FedAvg):
         return {"before": self.model.init()}
 
     def sent_bytes(self, server: Tensors, round_index: int) -> int:
-        """Others' models, as many as are asked for as soon as there are any."""
+        """Others' models, as many as are asked for as soon as there are any; while few have trained, a bound."""
         return server["theta"].nbytes * (min(self.models, self.num_clients) - 1 if round_index else 1)
 
     def client_update(self, group: Group, server: Tensors, memory: Tensors) -> Upload:

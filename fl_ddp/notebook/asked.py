@@ -25,7 +25,7 @@ from fl_ddp.notebook.given_arrays import ACCEPTED, GivenArrays, InMemory, arrays
 from fl_ddp.notebook.given_division import as_division, division_file, is_by_client
 from fl_ddp.notebook.given_file import FOLDER, GivenFile, keep
 from fl_ddp.notebook.given_model import fingerprint, given_model
-from fl_ddp.notebook.given_rows import rows_files
+from fl_ddp.notebook.given_rows import numbers_of_factors, rows_files
 from fl_ddp.notebook.given_weights import weights_file
 from fl_ddp.protocol import Indices
 
@@ -52,6 +52,7 @@ class _Given(NamedTuple):
     arrays: GivenArrays | None = None
     division: list[Indices] | None = None
     beside: Mapping[str, GivenFile] = MappingProxyType({})
+    factors: Mapping[str, int] = MappingProxyType({})
 
     @property
     def files(self) -> Mapping[str, GivenFile]:
@@ -101,6 +102,10 @@ def _look_at(given: _Given, config: Config) -> None:
         InMemory(given=given.arrays, **options).load(loss_named(config.loss, config.label_smoothing).targets)
     if given.division is not None and len(given.division) != config.clients:
         raise ConfigError("clients", f"{config.clients}, and partition has {len(given.division)}", "as many, or none")
+    for option, number in given.factors.items():
+        if number != config.clients:
+            accepted = "a number of each client, or a mapping of those that have one"
+            raise ConfigError(option, f"{number} numbers, and there are {config.clients} clients", accepted)
 
 
 def _with_file(config: Config, kind: str, file: GivenFile) -> Config:
@@ -141,7 +146,8 @@ def _taken_apart(content: Mapping[str, object]) -> _Given:
     beside = rows_files(content) | ({"init": weights_file(init)} if isinstance(init, nn.Module | Mapping) else {})
     others = {key: value for key, value in content.items() if key not in kept and key not in beside}
     spelled = {key: _spelled(key, value) if key in KINDS else _own_type(value) for key, value in others.items()} | kept
-    return _Given(spelled, model if isinstance(model, nn.Module) else None, arrays, parts, beside)
+    module = model if isinstance(model, nn.Module) else None
+    return _Given(spelled, module, arrays, parts, beside, numbers_of_factors(content))
 
 
 def _spelled(kind: str, value: object) -> object:

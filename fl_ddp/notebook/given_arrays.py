@@ -33,6 +33,7 @@ def holds_arrays(given: Mapping[str, object]) -> bool:
         ConfigError: it has arrays by other names, or not all.
     """
     if set(KEYS) <= set(given) or set(_PARTS) == set(given) - set(MAYBE):
+        _refuse_options(given)
         return not isinstance(given.get(_PARTS[0]), str)  # else names of splits
     is_file = isinstance(given, np.lib.npyio.NpzFile)
     if is_file or any(
@@ -41,6 +42,14 @@ def holds_arrays(given: Mapping[str, object]) -> bool:
         names = f"({', '.join(KEYS)}), ({', '.join(_PARTS)})"
         raise ConfigError("data", f"arrays by the names {', '.join(map(str, given))}", names)
     return False
+
+
+def _refuse_options(given: Mapping[str, object]) -> None:
+    """Refuse what stands beside arrays and is none; a file of them may hold more."""
+    more = [str(key) for key in given if key not in (*KEYS, *MAYBE, *_PARTS)]
+    if more and not isinstance(given, np.lib.npyio.NpzFile):
+        accepted = f"{', '.join(MAYBE)} beside arrays, and options by themselves: " + '**{"data.normalize": True}'
+        raise ConfigError("data", f"{', '.join(more)} beside arrays", accepted)
 
 
 def as_arrays(given: Sequence[object] | Mapping[str, object]) -> GivenArrays:

@@ -37,6 +37,13 @@ def rows_files(content: Mapping[str, object]) -> dict[str, GivenFile]:
     return {option: _file(option, given) for option in _HEADS if _is_rows(given := content.get(option))}
 
 
+def numbers_of_factors(content: Mapping[str, object]) -> dict[str, int]:
+    """How many clients have a factor, by the option, where they are given in a row and not by number."""
+    of_clients = (option for option, head in _HEADS.items() if head == factors.HEAD)
+    given = {option: content.get(option) for option in of_clients}
+    return {option: len(g) for option, g in given.items() if _is_rows(g) and not isinstance(g, Mapping)}  # type: ignore[arg-type]
+
+
 def _is_rows(given: object) -> bool:
     return isinstance(given, Mapping | Sequence | np.ndarray | Tensor) and not isinstance(given, str)
 
@@ -44,7 +51,10 @@ def _is_rows(given: object) -> bool:
 def _file(option: str, given: object) -> GivenFile:
     head = _HEADS[option]
     plain: Any = given.tolist() if isinstance(given, np.ndarray | Tensor) else given
-    rows, of_clients = plain, head == factors.HEAD
+    if not isinstance(plain, Mapping | Sequence):
+        raise ConfigError(option, f"{plain} is one number", f"rows {', '.join(head)}")
+    rows: Any = plain
+    of_clients = head == factors.HEAD
     if of_clients:
         rows = plain.items() if isinstance(plain, Mapping) else enumerate(plain)
     rows = list(rows)

@@ -26,6 +26,7 @@ from fl_ddp.engine.samples import Samples
 from fl_ddp.engine.seeds import Purpose, torch_seed
 from fl_ddp.errors import ConfigError, one_line
 from fl_ddp.federation import Federation, build_federation
+from fl_ddp.host.arithmetic import as_it_begins
 from fl_ddp.notebook.given_model import fingerprint, given_model
 from fl_ddp.partitions.saved import SavedPartition, refuse_other_division
 from fl_ddp.protocol import Tensors, form_of
@@ -249,7 +250,7 @@ class Trained:
             "num_tokens": federation.model.num_tokens,
             "given": self._module,
         }
-        with torch_seed(config.seed, Purpose.MODEL):
+        with as_it_begins(), torch_seed(config.seed, Purpose.MODEL):
             module = registry.build(config.model, **known)
         assert isinstance(module, nn.Module)
         return module
@@ -257,7 +258,8 @@ class Trained:
     @cached_property
     def _federation(self) -> Federation:
         config = self._config
-        federation = build_federation(config, Ranks(0, 1, torch.device("cpu")), self._module)
+        with as_it_begins():
+            federation = build_federation(config, Ranks(0, 1, torch.device("cpu")), self._module)
         own_tests = federation.local_test if config.local_test else None
         refuse_other_division(self._folder / "partition.json", SavedPartition(federation.clients, own_tests))
         if newest := checkpoint.newest(self._folder).checkpoint:

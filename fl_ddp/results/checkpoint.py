@@ -310,7 +310,8 @@ def _spelled(kind: tuple[torch.Size, torch.dtype] | None) -> str:
 
 def _folders(run: Path) -> list[Path]:
     """All checkpoints of a run, oldest first."""
-    return sorted(path for path in (run / "checkpoints").glob("round_*") if re.fullmatch(r"round_\d+", path.name))
+    found = (path for path in (run / "checkpoints").glob("round_*") if re.fullmatch(r"round_\d+", path.name))
+    return sorted(found, key=_round)
 
 
 def _point(pointer: Path, folder: Path | None) -> None:

@@ -63,6 +63,11 @@ def spread(values: Iterable[float | None], *, errors: bool = False) -> Spread | 
     return Spread(math.sqrt(variance), math.fsum(lowest) / len(lowest))
 
 
+def newest_tested(now: Sequence[ClientScores], before: Sequence[ClientScores]) -> Sequence[ClientScores]:
+    """Of two evaluations the later one in which a client was tested."""
+    return now if any(each.received is not None or each.own is not None for each in now) else before
+
+
 class ClientTable:
     """The open clients.csv of a run.
 

@@ -92,14 +92,14 @@ class History:
         self.traffic_down_bytes += record.traffic_down_bytes
         for phase, seconds in record.seconds.items():
             self.seconds[phase] = self.seconds.get(phase, 0.0) + seconds
-        if record.round > 0:
+        if record.cohort:
             self._trained_rounds += 1
             self._padded_sum += record.padded_lanes
         return self.evaluate(record)
 
     def evaluate(self, record: Record) -> Standing:
         """Take in what a record has of the test sets, and nothing else; likewise."""
-        if record.loss is not None or record.personalised_accuracy is not None:
+        if (record.loss, record.initial_accuracy, record.personalised_accuracy) != (None, None, None):
             self.evaluations.append(replace(record, clients=()))  # of 10,000 rounds of 10,000 they are gigabytes
         if record.accuracy is None:
             return Standing()

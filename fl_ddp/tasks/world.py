@@ -190,7 +190,7 @@ class Worlds:
         return self._parts(task)
 
     def present(self, index: int) -> Indices:
-        """Ids of the clients that are enrolled in a round, from 0, and have samples of its task, ascending."""
+        """Ids of the clients that are enrolled in a round, from 0, and have samples in its task, ascending."""
         return self._present_in(self._stream.task(index))
 
     def _present_in(self, task: int) -> Indices:

@@ -30,6 +30,13 @@ HUB = ["--data", "HuggingFace", "--data.dataset", "ylecun/mnist"]
         ),
         (["--stream.task_rounds", "5"], ["--stream.task_rounds 5 does nothing beside --stream.tasks 1"]),
         (
+            ["--stream.tasks", "2", "--stream.keep", "0.1", "--stream.budget", "fixed"],
+            [
+                "--stream.keep 0.1 does nothing beside --stream Static",
+                "--stream.budget fixed does nothing beside --stream Static",
+            ],
+        ),
+        (
             ["--data", "Csv", "--data.path", "a.csv", "--data.test_path", "b.csv", "--data.test_seed", "3"],
             ["--data.test_seed 3 does nothing beside --data.test_path b.csv"],
         ),

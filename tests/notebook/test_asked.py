@@ -180,7 +180,7 @@ def test_a_run_begins_with_weights_in_memory(tmp_path: Path) -> None:
 def test_rows_are_kept_as_the_file_that_their_option_reads(
     tmp_path: Path, option: str, given: object, rows: str
 ) -> None:
-    config = asked({"out": str(tmp_path)}, {option: given}).config
+    config = asked({"clients": 2, "out": str(tmp_path)}, {option: given}).config
     assert Path(getattr(config, option)).read_text() == rows
 
 
@@ -224,3 +224,29 @@ class Large(np.ndarray):
 def test_arrays_and_divisions_are_not_spelled(tmp_path: Path) -> None:
     given = {"data": (X.view(Large), Y.view(Large), X, Y), "partition": [np.arange(3).view(Large), np.arange(3, 6)]}
     assert asked({"out": str(tmp_path)}, given).config.clients == 2
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            {"data": {"x_train": X, "y_train": Y, "x_test": X, "y_test": Y, "normalize": True}},
+            r"data: normalize beside arrays; accepted: classes, .*, and options by themselves: .*data.normalize",
+        ),
+        ({"data": {"x_train": X, "y_train": Y, "x_test": X, "y_test": Y, "client_tests": Y}}, "data: client_tests"),
+        (
+            {"clients": 4, "client_lr": [0.5, 2.0]},
+            r"client_lr: 2 numbers, and there are 4 clients; accepted: a number of each client, or a mapping of those",
+        ),
+        ({"client_work": np.array(0.5)}, "client_work: 0.5 is one number; accepted: rows client, factor"),
+        ({"availability": np.array(1)}, "availability: 1 is one number; accepted: rows client, from, to"),
+    ],
+)
+def test_what_would_be_passed_over_is_refused(options: dict[str, object], message: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=message):
+        asked({"out": str(tmp_path)}, options)
+
+
+def test_a_few_clients_may_have_a_factor_by_their_number(tmp_path: Path) -> None:
+    config = asked({"out": str(tmp_path)}, {"clients": 4, "client_lr": {2: 0.5}}).config
+    assert Path(str(config.client_lr)).read_text().splitlines()[1:] == ["2,0.5"]

@@ -117,6 +117,12 @@ def test_newest_ones_and_the_best_are_kept(tmp_path: Path) -> None:
     assert (tmp_path / "checkpoints/latest").read_text() == "round_000006\n"
 
 
+def test_the_millionth_round_is_newer_than_the_one_before(tmp_path: Path) -> None:
+    for round in (999_999, 1_000_000, 1_000_010):
+        save(tmp_path, round, keep=1)
+    assert checkpoint.rounds(tmp_path) == [1_000_010] and found(tmp_path).round == 1_000_010
+
+
 def test_what_is_best_stays_known_where_it_cannot_be_written_anew(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

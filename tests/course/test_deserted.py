@@ -1,0 +1,81 @@
+"""Rounds in which nobody trains, and what a summary says of a run that has some."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import signal
+from collections.abc import Mapping
+from pathlib import Path
+
+import own_models
+import pytest
+from launching import SMALL, resumed, simulated
+
+from fl_ddp import simulate
+from fl_ddp.api import Record
+from fl_ddp.errors import InterruptedRunError
+
+NORMED: Mapping[str, object] = {"model": f"{own_models.__file__}:Normed"}
+PLAIN = {key: value for key, value in SMALL.items() if not key.startswith("model")}
+
+
+def until(rounds: int, folder: Path) -> str:
+    """A file by which nobody is available after so many rounds."""
+    clients = SMALL["clients"]
+    assert isinstance(clients, int)
+    file = folder / f"until{rounds}.csv"
+    file.write_text("client,from,to\n" + "".join(f"{client},1,{rounds}\n" for client in range(clients)))
+    return str(file)
+
+
+def summary_of(run: Path) -> dict[str, object]:
+    """What summary.json holds of the results."""
+    content: dict[str, object] = json.loads((run / "summary.json").read_text())
+    return {key: value for key, value in content.items() if key not in ("folder", "seconds", "environment", "code")}
+
+
+def test_a_stop_is_heard_where_nobody_trains(tmp_path: Path) -> None:
+    def stop(record: Record) -> None:
+        if record.round == 3:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    given = {**SMALL, "availability": until(2, tmp_path), "rounds": 40, "out": str(tmp_path), "name": "stopped"}
+    with pytest.raises(InterruptedRunError, match="round 3"):
+        simulate(given, callbacks=[stop])
+    assert len((tmp_path / "stopped" / "metrics.csv").read_text().splitlines()) < 10
+
+
+def test_a_run_that_goes_on_where_nobody_trains_ends_with_the_same_summary(tmp_path: Path) -> None:
+    """Nor does a run have scores of its last model that are an earlier one's."""
+    local = {**PLAIN, **NORMED, "running_statistics": "local", "estimate_statistics": True}
+    given = {**local, "availability": until(1, tmp_path), "local_test": 0.0}
+    whole = simulated({**given, "rounds": 3, "name": "whole"}, tmp_path)
+    on = resumed(simulated({**given, "rounds": 2, "name": "part"}, tmp_path), rounds=3)
+    assert summary_of(on) == summary_of(whole) and summary_of(whole)["accuracy"] is None
+
+
+def test_lanes_are_padded_in_rounds_with_clients_alone(tmp_path: Path) -> None:
+    run = simulated({**SMALL, "lanes": 4, "cohort": 3, "availability": until(2, tmp_path), "rounds": 4}, tmp_path)
+    with (run / "metrics.csv").open(newline="") as file:
+        padded = [float(row["time_padded_lanes"]) for row in csv.DictReader(file)]
+    assert padded == [0.25, 0.25, 0, 0] and summary_of(run)["padded_lanes"] == 0.25
+
+
+def test_means_and_spreads_of_clients_are_of_one_round(tmp_path: Path) -> None:
+    """Of a single client: what it received at the end of a round in which it alone could be tested."""
+    division = tmp_path / "division.json"
+    own, rest = [[0, 1], [*range(2, 40)], [*range(40, 80)]], {"local_test": 0.2, "cohort": 1, "clients": 3}
+    division.write_text(json.dumps({"clients": own}))
+    given = {**PLAIN, **NORMED, **rest, "partition": "FromFile", "partition.path": str(division)}
+    for seed in range(4):
+        run = simulated(
+            {**given, "running_statistics": "local", "rounds": 3, "seed": seed, "name": f"s{seed}"}, tmp_path
+        )
+        content = summary_of(run)
+        with (run / "clients.csv").open(newline="") as file:
+            rows = [row for row in csv.DictReader(file) if row["received_accuracy"]]
+        newest = [float(row["received_accuracy"]) for row in rows if row["round"] == rows[-1]["round"]]
+        assert content["initial_accuracy"] == pytest.approx(sum(newest) / len(newest))
+        assert content["initial_accuracy_worst"] == pytest.approx(min(newest))
