@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 
 import pytest
 
 from fl_ddp.config.command_line import from_file
-from launch.tables.yaml_file import CONFIGS
+from launch.tables.seeded_row import seeded_rows
+from launch.tables.yaml_file import CONFIGS, load_table
 
 IMPORTANCE: Mapping[str, object] = {
     "clients": 100, "participation": 0.1, "rounds": 100, "local_epochs": 10, "batch_size": 10, "lr": 0.01,
@@ -27,9 +29,12 @@ FEDKA: Mapping[str, object] = {
     "lr_decay": 1.0, "momentum": 0.9, "weight_decay": 1e-5, "local_test": 0.25, "local_test_from": "train",
     "data.merge": True, "drop_last": False, "optimizer.keep": False, "running_statistics": "average",
 }  # fmt: skip
-SISTER: Mapping[str, object] = {"drop_last": True, "optimizer.keep": True}
+SISTER: Mapping[str, object] = {
+    "drop_last": True, "optimizer.keep": True, "data.mean": (0.5,), "data.deviation": (0.5,),
+}  # fmt: skip
 OWN_NORMS: Mapping[str, object] = {**SISTER, "running_statistics": "local"}
 SKEWED: Mapping[str, object] = {"partition.alpha": 0.1, "partition.min_size": 40}
+RESNET: Mapping[str, object] = {**SKEWED, "model.norm": "batch", "model.stem": "imagenet"}
 FIL_VER: Mapping[str, object] = {"local_epochs": 1, "batch_size": 64, "lr": 0.01, "momentum": 0.9}
 
 SETTINGS: Mapping[str, Mapping[str, object]] = {
@@ -57,10 +62,10 @@ SETTINGS: Mapping[str, Mapping[str, object]] = {
     "fedka/cifar10_tcnn": FEDKA,
     "fedka/cifar10_tcnn_dirichlet": {**FEDKA, **SKEWED},
     "fedka/cifar10_tcnn_code": {**FEDKA, **SISTER},
-    "fedka/cifar100_resnet50": {**FEDKA, **SKEWED},
-    "fedka/cifar100_resnet50_code": {**FEDKA, **SKEWED, **OWN_NORMS},
-    "fedka/tinyimagenet_resnet50": {**FEDKA, **SKEWED, "rounds": 20},
-    "fedka/tinyimagenet_resnet50_code": {**FEDKA, **SKEWED, **OWN_NORMS, "rounds": 20},
+    "fedka/cifar100_resnet50": {**FEDKA, **RESNET},
+    "fedka/cifar100_resnet50_code": {**FEDKA, **RESNET, **OWN_NORMS},
+    "fedka/tinyimagenet_resnet50": {**FEDKA, **RESNET, "rounds": 20},
+    "fedka/tinyimagenet_resnet50_code": {**FEDKA, **RESNET, **OWN_NORMS, "rounds": 20},
     "fil_ver/emnist": {**FIL_VER, "clients": 4, "rounds": 200, "stream.tasks": 4, "stream.task_rounds": 50},
     "fil_ver/mnist_permuted": {**FIL_VER, "clients": 1, "stream.tasks": 10},
 }  # fmt: skip
@@ -82,3 +87,13 @@ def test_all_base_files_of_papers_are_among_them() -> None:
     bases = {path for path in CONFIGS.glob("*/*.yaml") if not path.name.endswith((".table.yaml", ".points.yaml"))}
     names = {path.relative_to(CONFIGS).with_suffix("").as_posix() for path in bases}
     assert {name for name in names if not name.startswith(("benchmarks/", "examples/"))} == set(SETTINGS)
+
+
+@pytest.mark.parametrize("small", [False, True])
+@pytest.mark.parametrize("group", ["cifar10_code", "cifar100_code", "tinyimagenet_code"])
+def test_fedprox_alone_makes_plain_steps_in_the_sister_code(group: str, small: bool) -> None:
+    rows = [row for row in load_table("fedka/table1").rows if row.group == group]
+    for asked in seeded_rows(rows, [0], small=small, out=Path("out"), extra=[]):
+        config = asked.trial.config
+        found = (config.momentum, config.weight_decay, config.optimizer.init_args["keep"])
+        assert found == ((0, 0, False) if asked.row.name == "fedprox" else (0.9, 1e-5, True))

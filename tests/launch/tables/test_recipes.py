@@ -50,8 +50,8 @@ PARAMETERS = {
     "fedka/cifar10_tcnn": 878_538,
     "fedka/cifar10_tcnn_code": 878_538,
     "fedka/cifar10_tcnn_dirichlet": 878_538,
-    "fedka/cifar100_resnet50": 23_705_252,
-    "fedka/cifar100_resnet50_code": 23_705_252,
+    "fedka/cifar100_resnet50": 23_712_932,
+    "fedka/cifar100_resnet50_code": 23_712_932,
     "fedka/tinyimagenet_resnet50": 23_917_832,
     "fedka/tinyimagenet_resnet50_code": 23_917_832,
 }
