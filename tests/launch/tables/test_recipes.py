@@ -267,7 +267,7 @@ GRIDS: dict[str, dict[str, set[object]]] = {
     },
     "fedcurv/mnist_cnn.yaml": {
         "FedCurv.method.lam": {0.01, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 10.0},
-        "FedProx.method.mu": {2.5e-6, 5e-6, 1e-5, 2e-5, 4e-5, 1e-4, 2.5e-4, 5e-4, 1e-3, 1e-2},
+        "FedProx.method.mu": {2.5e-6, 5e-6, 1e-5, 2e-5, 4e-5, 1e-4, 2.5e-4, 5e-4, 1e-3, 1e-2, 0.1, 1.0, 10.0},
     },
     "fil_ver/emnist.yaml": {"FilVer.method.beta": {1e-4, 1e-3, 1e-2, 1e-1}},
 }
