@@ -91,7 +91,7 @@ def test_all_base_files_of_papers_are_among_them() -> None:
 
 @pytest.mark.parametrize("small", [False, True])
 @pytest.mark.parametrize("group", ["cifar10_code", "cifar100_code", "tinyimagenet_code"])
-def test_fedprox_alone_makes_plain_steps_in_the_sister_code(group: str, small: bool) -> None:
+def test_fedprox_makes_plain_steps_in_the_sister_code(group: str, small: bool) -> None:
     rows = [row for row in load_table("fedka/table1").rows if row.group == group]
     for asked in seeded_rows(rows, [0], small=small, out=Path("out"), extra=[]):
         config = asked.trial.config
