@@ -52,7 +52,7 @@ PARTS = {
 def kinds() -> Iterator[tuple[Row, bool, bool]]:
     """Of each choice of what may not go together a row, whether its twin, and whether it is quick to build.
 
-    Quick are twins, whose models are small, with one method of each choice.
+    Quick are twins, whose models are small, with one method of each choice; a row itself is built with that one alone.
     """
     seen: set[tuple[object, ...]] = set()
     for table in map(load_table, table_names()):
@@ -61,7 +61,7 @@ def kinds() -> Iterator[tuple[Row, bool, bool]]:
             parts = {key: str(value) for key, value in options.items() if key.split(".")[0] in PARTS}
             method = parts.pop("method", "")
             kind = (row.base, small, *sorted(each for each in parts.items() if not each[0].startswith("method.")))
-            if (*kind, method) not in seen:
+            if (*kind, method) not in seen and (small or kind not in seen):
                 yield row, small, small and kind not in seen
             seen |= {kind, (*kind, method)}
 
