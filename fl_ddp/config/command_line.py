@@ -28,6 +28,8 @@ PLACE = ("data.root", "data.download")
 """Options that say where data lie."""
 _MAY_MOVE = ("data.path", "data.test_path", "partition.path", "stream.path", "availability", *WORDS_OR_FILES)
 """Options that are files, what is in which is looked at when a run goes on."""
+_BEGINNING = ("name", "out")
+"""Options of a file that say where a run begins; one that goes on is where it is."""
 OF_MACHINE = (*FREE_ON_RESUME, *PLACE, "device", "name", "out", "resume")
 """What may differ between a run in a folder and one that goes on with it, or is wanted in its place."""
 
@@ -104,7 +106,7 @@ def from_layers(layers: Sequence[Layer]) -> Config:
 def resumed(folder: Path, layers: Sequence[Layer]) -> Config:
     """The configuration stored in a run's folder, with what may be changed, and where files lie now.
 
-    What is in those is looked at when the run goes on.
+    What is in those is looked at when the run goes on. A file's name and out are left out.
 
     Args:
         folder: of the run.
@@ -119,9 +121,10 @@ def resumed(folder: Path, layers: Sequence[Layer]) -> Config:
     if not file.is_file():
         raise ConfigError("--resume", f"{folder} holds no config.yaml; give the folder of a run")
     stored_layer = layer(read_yaml(file))
-    stored, wanted = resolve([stored_layer]), resolve([stored_layer, *layers])
+    asked = [{key: each for key, each in one.items() if not (each.of_file and key in _BEGINNING)} for one in layers]
+    stored, wanted = resolve([stored_layer]), resolve([stored_layer, *asked])
     there, here = with_absolute_paths(stored), with_absolute_paths(wanted)
-    for given in (given for each in layers for given in each.values()):
+    for given in (given for each in asked for given in each.values()):
         before, after = _value(stored, given.key), _value(wanted, given.key)
         stored_text, now = (written(_value(each, given.key)) for each in (there, here))
         differ = _of_moved(stored_text) != _of_moved(now) if given.key in _MAY_MOVE else stored_text != now

@@ -49,6 +49,11 @@ class Given:
         return "--" if self.source == "--" else ""
 
     @property
+    def of_file(self) -> bool:
+        """Whether it stands in a file."""
+        return self.source not in ("", "--")
+
+    @property
     def bare(self) -> bool:
         """Whether this is an option of the command line without a value."""
         return self.source == "--" and self.typed

@@ -105,6 +105,23 @@ def test_resume_from_a_file_or_a_notebook_keeps_the_same_rules(run_folder: Path)
         from_mapping({"resume": str(run_folder), "seed": 5})
 
 
+def test_the_place_that_a_file_names_is_of_the_run_that_it_began(run_folder: Path, tmp_path: Path) -> None:
+    (file := tmp_path / "mine.yaml").write_text("name: other\nout: elsewhere\nrounds: 40\n")
+    wanted = config_of(f"--resume {run_folder} --rounds 40")
+    assert config_of(f"--resume {run_folder} --config {file}") == wanted
+    file.write_text(f"name: other\nout: elsewhere\nrounds: 40\nresume: {run_folder}\n")
+    assert config_of(f"--config {file}") == from_file(file) == wanted
+    file.write_text(to_yaml(dataclasses.replace(from_file(run_folder / "config.yaml"), name="a", out="b")))
+    assert config_of(f"--config {file} --resume {run_folder}") == config_of(f"--resume {run_folder}")
+    for typed in ("--name other", "--out elsewhere"):
+        assert message_of(f"--config {file} --resume {run_folder} {typed}").startswith(f"{typed.split()[0]}: ")
+    for given in ({"name": "other"}, {"out": "elsewhere"}):
+        with pytest.raises(ConfigError, match="with --resume only"):
+            from_mapping({"resume": str(run_folder), **given})
+    file.write_text("seed: 5\nname: other\n")
+    assert message_of(f"--config {file} --resume {run_folder}").startswith(f"{file}: seed: 5 is not ")
+
+
 def test_resume_of_what_is_no_run_says_so(tmp_path: Path) -> None:
     assert message_of(f"--resume {tmp_path}/none") == f"--resume: {tmp_path}/none: no such folder"
     assert message_of(f"--resume {tmp_path}") == f"--resume: {tmp_path} holds no config.yaml; give the folder of a run"

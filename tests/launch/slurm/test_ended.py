@@ -37,6 +37,13 @@ def test_a_run_that_ended_by_an_earlier_rule_has_not_by_another_one(tmp_path: Pa
     assert not has_ended(run, ["--stop_at=accuracy=0.7"])
 
 
+def test_a_file_of_another_place_asks_for_no_other_run(tmp_path: Path) -> None:
+    run = Written({}, [0.5, 0.5]).at(tmp_path / "run")
+    (file := tmp_path / "mine.yaml").write_text("name: other\nout: elsewhere\nrounds: 2\n")
+    assert has_ended(run, [f"--config={file}"])
+    assert not has_ended(run, [f"--config={file}", "--rounds=3"])
+
+
 def test_what_has_not_begun_has_not_ended(tmp_path: Path) -> None:
     assert not has_ended(tmp_path / "run", ["--rounds=2"])
 
