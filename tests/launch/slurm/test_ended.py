@@ -35,6 +35,8 @@ def test_a_run_that_ended_by_an_earlier_rule_has_not_by_another_one(tmp_path: Pa
     (run / "summary.json").write_text(json.dumps({"rounds": 2, "stopped": "accuracy is 0.5"}))
     assert has_ended(run, []) and has_ended(run, ["--rounds=9", "--stop_at=accuracy=0.5"])
     assert not has_ended(run, ["--stop_at=accuracy=0.7"])
+    (run / "summary.json").write_text(json.dumps({"rounds": 1, "stopped": "accuracy was 0.4, and it went on"}))
+    assert not has_ended(run, [])
 
 
 def test_a_file_of_another_place_asks_for_no_other_run(tmp_path: Path) -> None:
