@@ -30,7 +30,7 @@ def submit(trials: Sequence[Trial], options: SlurmOptions, folder: Path, paralle
         trials: an element of the array each.
         options: what every job asks for.
         folder: for the files of submitit and of Slurm; seen by all nodes.
-        parallel: most jobs at once; None leaves it to Slurm.
+        parallel: most jobs at once; None is all.
 
     Returns:
         the jobs, in the order of the trials.
@@ -99,7 +99,6 @@ class _Executor(SlurmExecutor):
 
 def _executor(trials: Sequence[Trial], options: SlurmOptions, folder: Path, parallel: int | None) -> SlurmExecutor:
     executor = _Executor(folder, max_num_timeout=options.requeues)
-    own = {"setup": list(options.setup) or None, "array_parallelism": parallel}
     # since Slurm 22.05 srun does not take cpus_per_task from the job; a rank that dies takes the others with it
     cpus = [f"--cpus-per-task={options.cpus_per_task}"] if options.cpus_per_task else []
     executor.update_parameters(
@@ -107,12 +106,13 @@ def _executor(trials: Sequence[Trial], options: SlurmOptions, folder: Path, para
         time=options.minutes,
         ntasks_per_node=options.ranks_of_node,
         signal_delay_s=options.grace,
+        array_parallelism=parallel or len(trials),
         srun_args=["--kill-on-bad-exit=1", *cpus],
         additional_parameters={
             "requeue": True,
             **options.given_to_sbatch,
             **{key: value or True for key, value in options.further.items()},
         },
-        **{key: value for key, value in own.items() if value is not None},
+        setup=list(options.setup) or None,
     )
     return executor

@@ -66,10 +66,13 @@ def job_states() -> dict[str, JobState]:
     Raises:
         ConfigError: Slurm does not answer.
     """
-    table = _ask("squeue", "--noheader", "--array", "--states=all", f"--user={os.getuid()}",
+    # --all: also of partitions that are hidden from the user
+    table = _ask("squeue", "--all", "--noheader", "--array", "--states=all", f"--user={os.getuid()}",
                  "--Format=JobArrayID:|,State:|,exit_code:|,Reason:|")  # fmt: skip
     rows = (line.split("|") for line in table.splitlines())
-    return {row[0]: JobState(row[1], os.waitstatus_to_exitcode(int(row[2] or 0)), row[3]) for row in rows}
+    found = [(row[0], JobState(row[1], os.waitstatus_to_exitcode(int(row[2] or 0)), row[3])) for row in rows]
+    # of several clusters each may know of a job; the last in this order counts
+    return dict(sorted(found, key=lambda job: not job[1].ended))
 
 
 def check_slurm(options: SlurmOptions) -> None:

@@ -37,7 +37,7 @@ def make_there(
         trials: to be made.
         options: what every job asks for.
         folder: for the files of submitit and of Slurm.
-        parallel: most jobs at once; None leaves it to Slurm.
+        parallel: most jobs at once; None is all.
         wait: follow the jobs to their ends.
         note: is called with each outcome.
 

@@ -54,6 +54,17 @@ def test_all_options_reach_slurm() -> None:
     assert found.further == {"exclusive": "", "nodelist": "n1"}
 
 
+def flags(asked: SlurmOptions, number: int, parallel: int | None, folder: Path) -> set[str]:
+    """What sbatch is given for so many runs."""
+    trials = [Trial(f"{i}", folder / f"{i}", tuple(options(SMALL))) for i in range(number)]
+    return set(re.findall("^#SBATCH (.*)$", sbatch_file(trials, asked, folder / "files", parallel), re.MULTILINE))
+
+
+def test_all_runs_of_an_array_are_made_at_once_unless_it_is_said(tmp_path: Path) -> None:
+    assert "--array=0-299%300" in flags(read(), 300, None, tmp_path)
+    assert "--array=0-299%7" in flags(read(), 300, 7, tmp_path)
+
+
 @dataclass(frozen=True)
 class OneMore(SlurmOptions):
     """As a new flag of Slurm is added.
@@ -68,17 +79,14 @@ class OneMore(SlurmOptions):
 
 
 def test_a_field_is_all_that_a_new_flag_needs(tmp_path: Path) -> None:
-    trial = Trial("a", tmp_path / "a", tuple(options(SMALL)))
-
-    def flags(*line: str) -> set[str]:
-        found = split(line, OneMore).read(OneMore)
-        return set(re.findall("^#SBATCH (.*)$", sbatch_file([trial], found, tmp_path / "files", None), re.MULTILINE))
+    def of(*line: str) -> set[str]:
+        return flags(split(line, OneMore).read(OneMore), 1, None, tmp_path)
 
     asked = ["--reservation=mine", "--overcommit", "--qos=q", "--gpus_per_node=2"]
     added = {"--reservation=mine", "--overcommit", "--qos=q", "--gpus-per-node=2", "--ntasks-per-node=2"}
-    assert flags(*asked) - flags() == added
+    assert of(*asked) - of() == added
     with pytest.raises(ConfigError, match="reservation is not the user's to give here; give --reservation"):
-        flags("--sbatch=reservation=mine")
+        of("--sbatch=reservation=mine")
 
 
 @pytest.mark.parametrize(

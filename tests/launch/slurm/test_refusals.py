@@ -13,7 +13,7 @@ from launch.run.trial import Trial
 from launch.slurm.following import JobFailure, follow
 from launch.slurm.jobs import submit
 from launch.slurm.options import SlurmOptions
-from launch.slurm.queue import check_slurm
+from launch.slurm.queue import check_slurm, job_states
 from launch.slurm.runs import make_there
 from launch.slurm.submitted import Submitted, unfinished
 
@@ -30,7 +30,7 @@ def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder.mkdir()
     said = {
         "sbatch": SBATCH.format(folder=folder),
-        "squeue": "#!/bin/sh\necho '12_0|PENDING|0|None|'\necho '12_1|RUNNING|0|None|'\n",
+        "squeue": "#!/bin/sh\necho '12_0|PENDING|0|None|'\n[ \"$1\" != --all ] || echo '12_1|RUNNING|0|None|'\n",
         "sinfo": "#!/bin/sh\n[ \"$1\" = --all ] && printf 'main\\nlow\\n'\n",
         "srun": "#!/bin/sh\nexit 1\n",
     }
@@ -70,6 +70,12 @@ def test_jobs_are_known_from_every_folder(tmp_path: Path, monkeypatch: pytest.Mo
     files = str(tmp_path / "files")
     known = unfinished(trials(tmp_path / "out", range(2)))
     assert known == {"0": Submitted("12_0", files), "1": Submitted("12_1", files)}
+
+
+def test_a_job_goes_on_whatever_other_clusters_of_a_federation_say_of_it(slurm: Path) -> None:
+    rows = ["12|REVOKED|0|None|", "12|RUNNING|0|None|", "12|REVOKED|0|None|", "13|REVOKED|0|None|"]
+    (slurm / "squeue").write_text("#!/bin/sh\n" + "".join(f"echo '{row}'\n" for row in rows))
+    assert {job: state.name for job, state in job_states().items()} == {"12": "RUNNING", "13": "REVOKED"}
 
 
 def test_a_run_that_two_tables_share_is_submitted_by_one_of_them(tmp_path: Path, slurm: Path) -> None:
