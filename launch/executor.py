@@ -77,10 +77,7 @@ class Executor:
         if self.slurm is None:
             from launch.local.runs import make_here  # imports torch, which no other command needs
 
-            jobs = {label: job.job for label, job in in_queue(trials).items()}
-            waits = {
-                label: f"job {job} of it has not ended; wait for it, or scancel {job}" for label, job in jobs.items()
-            }
+            waits = {label: job.why_wait("it") for label, job in in_queue(trials).items()}
             return make_here(trials, ranks=self.ranks, parallel=self.parallel, note=note, elsewhere=waits)
         from launch.slurm.runs import make_there  # imports submitit, which only this needs
 

@@ -134,8 +134,7 @@ def reserved(options: Sequence[str], now: datetime) -> Iterator[Trial]:
 
 def _submit(trial: Trial, options: SlurmOptions, *, wait: bool) -> int:
     for before in unfinished([trial]).values():
-        why = f"job {before.job} of this run has not ended; wait for it, or scancel {before.job}"
-        raise ConfigError(trial.folder, why)
+        raise ConfigError(trial.folder, before.why_wait("this run"))
     say_new = _tail(trial.log)
     jobs = submit([trial], options, job_folder(trial.folder), None)
     job_id = jobs[0].job_id

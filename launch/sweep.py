@@ -102,8 +102,8 @@ def _refuse_change(sweep: Sweep, trials: Sequence[Trial], changed: str) -> None:
         ConfigError: a job of one has not ended.
     """
     for name, submitted in unfinished(trials).items():
-        waits = f"job {submitted.job} of the point {name} has not ended, and has other options ({changed})"
-        raise ConfigError(sweep.folder, f"{waits}; wait for it, or scancel {submitted.job}")
+        waits = submitted.why_wait(f"the point {name}", f", and has other options ({changed})")
+        raise ConfigError(sweep.folder, waits)
 
 
 def _make(trials: Sequence[Trial], sweep: Sweep, before: tuple[str, ...], executor: Executor) -> list[Outcome]:

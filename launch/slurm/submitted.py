@@ -26,6 +26,15 @@ class Submitted:
     job: str
     files: str
 
+    def why_wait(self, whose: str, also: str = "") -> str:
+        """Why something must wait for the job.
+
+        Args:
+            whose: what the job is of.
+            also: what else is to be said of it.
+        """
+        return f"job {self.job} of {whose} has not ended{also}; wait for it, or scancel {self.job}"
+
     def write(self, run: Path) -> None:
         """Note that this is a run's newest job.
 
