@@ -44,7 +44,7 @@ def submit(trials: Sequence[Trial], options: SlurmOptions, folder: Path, paralle
         with made_folders({folder, *(trial.folder.parent for trial in trials)}):
             before = _not_submitted(folder)
             try:
-                ranks = [_rank(trial, folder, options.grace) for trial in trials]
+                ranks = [_rank(trial, folder, options) for trial in trials]
                 with redirect_stderr(io.StringIO()), writing(folder):  # submitit prints there what its error says, too
                     jobs = executor.submit_array(ranks)
             except BaseException:
@@ -74,13 +74,14 @@ def sbatch_file(trials: Sequence[Trial], options: SlurmOptions, folder: Path, pa
     return executor._make_submission_file_text(executor._submitit_command_str, "")
 
 
-def _rank(trial: Trial, folder: Path, grace: int) -> Rank:
+def _rank(trial: Trial, folder: Path, options: SlurmOptions) -> Rank:
     """A trial as its job has it: whatever becomes of the user's files, its options are those of this moment."""
     settings = to_yaml(with_absolute_paths(trial.config))
     digest = hashlib.sha256(settings.encode()).hexdigest()[:12]  # a file's name says what is in it: none is replaced
     file = folder.absolute() / f"{trial.folder.name}-{digest}.yaml"
     write_text(file, settings)
-    return Rank(str(trial.folder.absolute()), (f"--config={file}",), trial.free_options, grace)
+    place, first = str(trial.folder.absolute()), (f"--config={file}",)
+    return Rank(place, first, trial.free_options, options.grace, options.requeues > 0)
 
 
 def _not_submitted(folder: Path) -> set[Path]:
@@ -109,7 +110,7 @@ def _executor(trials: Sequence[Trial], options: SlurmOptions, folder: Path, para
         array_parallelism=parallel or len(trials),
         srun_args=["--kill-on-bad-exit=1", *cpus],
         additional_parameters={
-            "requeue": True,
+            "requeue" if options.requeues else "no-requeue": True,
             **options.given_to_sbatch,
             **{key: value or True for key, value in options.further.items()},
         },

@@ -55,7 +55,7 @@ class SlurmOptions:
         mem: memory of each node: 32G, 500M [the cluster's default].
         time: limit of a job: minutes, 4:00:00 or 1-12:00:00.
         grace: seconds before the limit, for a run to save its last round.
-        requeues: how often a run that reaches its limit goes on in a new job.
+        requeues: how often a run that reaches its limit goes on in a new job; with 0 none does, whatever ended its job.
         slurm_partition: Slurm's partition; --partition is that of the data [the cluster's default].
         account: Slurm's account, which pays [the cluster's default].
         qos: Slurm's quality of service [the cluster's default].

@@ -44,7 +44,9 @@ class Rank:
     too.
     """
 
-    def __init__(self, folder: str, first: tuple[str, ...], free: tuple[str, ...], grace: int) -> None:
+    def __init__(
+        self, folder: str, first: tuple[str, ...], free: tuple[str, ...], grace: int, comes_again: bool = True
+    ) -> None:
         """Make a rank that waits to be called.
 
         Args:
@@ -52,14 +54,16 @@ class Rank:
             first: options of fl_ddp.main that begin the run.
             free: those that may be others when it goes on.
             grace: seconds a run has to save its last round before Slurm kills it.
+            comes_again: whether the job may be requeued.
         """
-        self._asked = (folder, first, free, grace)
+        self._asked = (folder, first, free, grace, comes_again)
         self._folder, self._first, self._free, self._grace = Path(folder), first, free, grace
+        self._comes_again = comes_again
         self._log = log_beside(self._folder)
         self._child: int | None = None
         self._terminated = False
 
-    def __reduce__(self) -> tuple[type[Rank], tuple[str, tuple[str, ...], tuple[str, ...], int]]:
+    def __reduce__(self) -> tuple[type[Rank], tuple[str, tuple[str, ...], tuple[str, ...], int, bool]]:
         return Rank, self._asked
 
     def __call__(self) -> None:
@@ -96,16 +100,16 @@ class Rank:
             code = 0 if task.global_rank else self._stopped(task.job_id)
         sys.exit(code if code >= 0 else 128 - code)
 
-    def checkpoint(self) -> DelayedSubmission:
+    def checkpoint(self) -> DelayedSubmission | None:
         """Wait until the run has saved its last round; submitit calls this in rank 0 at SIGUSR2, and requeues the job.
 
         Returns:
-            the same rank, which goes on from there.
+            the same rank, which goes on from there; nothing if the job may not come again, which fails then.
         """
         end = time.monotonic() + max(self._grace - 5, 1)
         while self._child and not _has_ended(self._child) and time.monotonic() < end:
             time.sleep(0.05)
-        return DelayedSubmission(Rank(*self._asked))
+        return DelayedSubmission(Rank(*self._asked)) if self._comes_again else None
 
     def _free_folder(self, requeued: bool) -> None:
         """Have the run's folder to ourselves; what was begun there without a first round goes.

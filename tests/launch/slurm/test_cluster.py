@@ -186,6 +186,19 @@ def test_a_run_that_was_preempted_at_once_begins_anew(tmp_path: Path, alone: Num
     assert numbers(run) == alone and "attempt 1" in run.with_name("early.log").read_text()
 
 
+def test_a_job_without_requeues_ends_when_it_is_preempted(
+    tmp_path: Path, uninterrupted: Numbers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = held(tmp_path / "place", 2)
+    monkeypatch.chdir(place)
+    run, job = submitted(LONG, place, "--requeues=0")
+    interrupt_all({place: (preempt, job)})
+    assert ended(job) == "FAILED" and not (run / "summary.json").exists()
+    log = (place / "run.slurm" / f"{job}_0_log.err").read_text()
+    assert "Job not requeued because: checkpoint function returned None" in log and "scontrol" not in log
+    assert main([f"--resume={run}", "--wait"]) == 0 and numbers(run) == uninterrupted
+
+
 def test_a_run_goes_on_when_a_node_comes_back(
     tmp_path: Path, uninterrupted: Numbers, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -19,9 +19,10 @@ from launch.slurm.jobs import submit
 from launch.slurm.options import SlurmOptions
 from launch.slurm.rank import Rank
 
-RANK = b"claunch.slurm.rank\nRank\n(V/x/run\n(V--config=/x/a.yaml\nt(V--rounds=3\nV--eval_every=1\ntI90\ntR."
-"""A job's rank, as it has to be understood for ever."""
-ASKED = ("/x/run", ("--config=/x/a.yaml",), ("--rounds=3", "--eval_every=1"), 90)
+FIRST_RANK = b"claunch.slurm.rank\nRank\n(V/x/run\n(V--config=/x/a.yaml\nt(V--rounds=3\nV--eval_every=1\ntI90\ntR."
+RANK = FIRST_RANK.replace(b"I90\n", b"I90\nI01\n")
+"""A job's rank, as it has to be understood for ever; FIRST_RANK, too."""
+ASKED = ("/x/run", ("--config=/x/a.yaml",), ("--rounds=3", "--eval_every=1"), 90, True)
 RANK_OF_AN_EARLIER_VERSION = b"claunch.job\nRank\n(NtR."
 
 
@@ -37,9 +38,9 @@ def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-def submitted(*words: str) -> Path:
+def submitted(*words: str, requeues: int = 1) -> Path:
     """The pickle of a job that was submitted."""
-    submit([Trial("a", Path("runs/a"), words)], SlurmOptions(), Path("runs/a.slurm"), None)
+    submit([Trial("a", Path("runs/a"), words)], SlurmOptions(requeues=requeues), Path("runs/a.slurm"), None)
     (pickle,) = Path("runs/a.slurm").glob("*_submitted.pkl")
     return pickle
 
@@ -50,11 +51,20 @@ def test_a_pickle_names_one_class_of_ours_and_holds_plain_data() -> None:
     assert [text for text in texts if text.startswith(("launch", "fl_ddp"))] == ["launch.slurm.rank"]
 
 
-def test_the_pickle_of_today_is_understood_for_ever(tmp_path: Path) -> None:
-    (tmp_path / "rank.pkl").write_bytes(RANK)
+@pytest.mark.parametrize("pickle", [FIRST_RANK, RANK])
+def test_the_pickle_of_today_is_understood_for_ever(pickle: bytes, tmp_path: Path) -> None:
+    (tmp_path / "rank.pkl").write_bytes(pickle)
     rank: Rank = pickle_load(tmp_path / "rank.pkl")
     assert rank.__reduce__() == (Rank, ASKED)
-    assert rank.checkpoint().function.__reduce__() == rank.__reduce__()
+    assert (again := rank.checkpoint()) and again.function.__reduce__() == rank.__reduce__()
+
+
+def test_without_requeues_a_job_comes_no_more_whatever_ends_it() -> None:
+    """Slurm refuses to requeue such a job: neither is it asked to."""
+    rank: Rank = pickle_load(submitted(*options(SMALL), requeues=0)).function
+    (file,) = Path("runs/a.slurm").glob("*_submission.sh")
+    assert "#SBATCH --no-requeue\n" in file.read_text() and "--requeue\n" not in file.read_text()
+    assert rank.checkpoint() is None
 
 
 def test_a_job_has_the_options_of_its_submission_whatever_becomes_of_the_files() -> None:
@@ -63,7 +73,7 @@ def test_a_job_has_the_options_of_its_submission_whatever_becomes_of_the_files()
     before = with_absolute_paths(parse([*words, "--out=runs", "--name=a"]))
     rank: Rank = pickle_load(submitted(*words)).function
     Path("mine.yaml").write_text("lr: 0.25\n")
-    folder, first, free, _ = rank.__reduce__()[1]
+    folder, first, free, *_ = rank.__reduce__()[1]
     assert folder == str(Path("runs/a").absolute()) and before.lr == 0.5
     assert with_absolute_paths(parse(first)) == before
     others = ("--stop_at=null", "--patience=null", "--rank_timeout=600.0")
