@@ -1,7 +1,8 @@
-"""What is printed; a reader that has gone away, as in `| head`, stops no run."""
+"""What is printed; a reader that has gone away, as in `| head`, or a terminal that was closed stops no run."""
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 
@@ -10,7 +11,9 @@ def say(text: str) -> None:
     """Print at once, or to nowhere if nobody reads any more."""
     try:
         print(text, flush=True)
-    except BrokenPipeError:
+    except OSError as error:
+        if error.errno not in (errno.EPIPE, errno.EIO):
+            raise
         # what is left in the buffer must have somewhere to go, too
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 

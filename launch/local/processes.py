@@ -12,7 +12,7 @@ from types import FrameType, TracebackType
 
 
 class Stop:
-    """Ctrl-C and SIGTERM, handed on to the commands that are running; no other is started after them.
+    """Ctrl-C, SIGTERM and the end of the terminal, told to the commands that are running; no other starts after them.
 
     Attributes:
         asked: whether one of them came.
@@ -24,7 +24,10 @@ class Stop:
         self._running: set[subprocess.Popen[bytes]] = set()
 
     def __enter__(self) -> Stop:
-        self._before = {number: signal.signal(number, self._receive) for number in (signal.SIGINT, signal.SIGTERM)}
+        stops = [signal.SIGINT, signal.SIGTERM]
+        if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # nohup has it ignored
+            stops.append(signal.SIGHUP)
+        self._before = {number: signal.signal(number, self._receive) for number in stops}
         return self
 
     def __exit__(
@@ -66,6 +69,10 @@ class Stop:
             each.send_signal(number)
 
     def _receive(self, number: int, _: FrameType | None) -> None:
+        if number == signal.SIGHUP:  # the shell and the kernel may both send it
+            if not self.asked:
+                self.ask()
+            return
         if not self._running and self.asked:
             os._exit(128 + number)
         self.ask(number)

@@ -56,6 +56,7 @@ class RunProgress:
                 say(f"[{self._ended}/{self._number}] {line}")
                 return
             if outcome.state != "finished":
-                self._bar.write(line, file=sys.stdout)
+                with self._bar.external_write_mode(file=sys.stdout):
+                    say(line)
             self._bar.set_description_str(f"{self._failed} failed, " if self._failed else "", refresh=False)
             self._bar.update()
