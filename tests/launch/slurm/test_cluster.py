@@ -255,6 +255,7 @@ def test_a_cancelled_run_is_told_and_can_be_resumed(
 
 
 def test_the_scripts_train_and_go_on(tmp_path: Path, uninterrupted: Numbers) -> None:
+    asked = options({key: value for key, value in LONG.items() if key != "name"})
     words = ["--parsable", "--gpus-per-node=1", "--cpus-per-task=1", "--export=ALL,OUT=out"]
     jobs = {}
     for name in ("train", "train_multinode"):
@@ -262,7 +263,7 @@ def test_the_scripts_train_and_go_on(tmp_path: Path, uninterrupted: Numbers) -> 
         if name == "train":
             simulated({**LONG, "rounds": 1}, place / "out")  # its summary is not that of all rounds
         script = str(PROJECT / "slurm" / f"{name}.sbatch")
-        job = command("sbatch", *words, f"--chdir={place}", script, "run", *options(LONG)).strip()
+        job = command("sbatch", *words, f"--chdir={place}", script, "run", *asked).strip()
         jobs[place] = (warn, job)
     interrupt_all(dict(jobs))
     for place, (_, job) in jobs.items():
