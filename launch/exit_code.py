@@ -8,6 +8,10 @@ from collections.abc import Callable
 from fl_ddp.errors import ConfigError, RunError
 
 
+_INTERRUPTED = 130
+"""What shells have for a command that SIGINT ended."""
+
+
 def exit_code(command: str, work: Callable[[], int]) -> int:
     """Do what a command line asks for.
 
@@ -16,10 +20,13 @@ def exit_code(command: str, work: Callable[[], int]) -> int:
         work: reads the command line and does it; its own exit code is 0, or 1 where a run failed or was stopped.
 
     Returns:
-        that of the work; 1 for a RunError, or 2 for a ConfigError: the input cannot be run.
+        that of the work; 1 for a RunError, 2 for a ConfigError: the input cannot be run, or 130 for a Ctrl-C.
     """
     try:
         return work()
     except (ConfigError, RunError) as error:
         print(f"{command}: error: {error}", file=sys.stderr)
         return error.exit_code
+    except KeyboardInterrupt:
+        print(f"{command}: interrupted", file=sys.stderr)
+        return _INTERRUPTED
