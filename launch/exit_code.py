@@ -7,7 +7,6 @@ from collections.abc import Callable
 
 from fl_ddp.errors import ConfigError, RunError
 
-
 _INTERRUPTED = 130
 """What shells have for a command that SIGINT ended."""
 
