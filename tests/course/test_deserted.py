@@ -6,7 +6,8 @@ import csv
 import json
 import os
 import signal
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from itertools import groupby
 from pathlib import Path
 
 import own_models
@@ -64,18 +65,21 @@ def test_lanes_are_padded_in_rounds_with_clients_alone(tmp_path: Path) -> None:
 
 
 def test_means_and_spreads_of_clients_are_of_one_round(tmp_path: Path) -> None:
-    """Of a single client: what it received at the end of a round in which it alone could be tested."""
+    """In one that client 0 trains in alone, who has no test samples, all are tested as they were before it."""
     division = tmp_path / "division.json"
-    own, rest = [[0, 1], [*range(2, 40)], [*range(40, 80)]], {"local_test": 0.2, "cohort": 1, "clients": 3}
-    division.write_text(json.dumps({"clients": own}))
-    given = {**PLAIN, **NORMED, **rest, "partition": "FromFile", "partition.path": str(division)}
-    for seed in range(4):
-        run = simulated(
-            {**given, "running_statistics": "local", "rounds": 3, "seed": seed, "name": f"s{seed}"}, tmp_path
-        )
-        content = summary_of(run)
-        with (run / "clients.csv").open(newline="") as file:
-            rows = [row for row in csv.DictReader(file) if row["received_accuracy"]]
-        newest = [float(row["received_accuracy"]) for row in rows if row["round"] == rows[-1]["round"]]
-        assert content["initial_accuracy"] == pytest.approx(sum(newest) / len(newest))
-        assert content["initial_accuracy_worst"] == pytest.approx(min(newest))
+    division.write_text(json.dumps({"clients": [[0, 1], [*range(2, 40)], [*range(40, 80)]]}))
+    given = {**PLAIN, **NORMED, "partition": "FromFile", "partition.path": str(division), "clients": 3, "cohort": 1}
+    given |= {"running_statistics": "local", "local_test": 0.2, "lr": 0.3, "local_epochs": 5, "seed": 7}
+    run = simulated(given, tmp_path)
+    assert (run / "cohorts.csv").read_text().splitlines()[1:] == ["1,1", "2,0", "3,0"]
+    with (run / "clients.csv").open(newline="") as file:
+        tested = [[float(a) for row in rows if (a := row["received_accuracy"])] for rows in by_round(file)]
+    content = summary_of(run)
+    assert [len(each) for each in tested] == [2, 2, 2] and tested[0] != tested[2]
+    assert content["initial_accuracy"] == pytest.approx(sum(tested[2]) / 2)
+    assert content["initial_accuracy_worst"] == min(tested[2])
+
+
+def by_round(file: Iterable[str]) -> list[list[dict[str, str]]]:
+    """The rows of each round in a table."""
+    return [[*rows] for _, rows in groupby(csv.DictReader(file), lambda row: row["round"])]

@@ -42,35 +42,30 @@ def made_up(name: str) -> Arrays:
     return Arrays(*part(n), *part(n // 5), tuple(map(str, range(classes))))
 
 
-PARTS = {
-    "data", "partition", "clients", "drop_last", "model", "running_statistics", "estimate_statistics", "loss",
-    "optimizer", "stream", "method",
-}  # fmt: skip
-"""What may not go together; of a method its name alone counts."""
+PARTS = ("data", "model", "running_statistics", "estimate_statistics", "loss", "optimizer", "stream")
+"""What may not go together with what a recipe has, or with each other."""
+BY_NAME = "stream."
+"""Options that do not count: of a stream its name alone does."""
 
 
-def kinds() -> Iterator[tuple[Row, bool, bool]]:
-    """Of each choice of what may not go together a row, whether its twin, and whether it is quick to build.
-
-    Quick are twins, whose models are small, with one method of each choice; a row itself is built with that one alone.
-    """
+def kinds() -> Iterator[tuple[Row, bool]]:
+    """The first row of each choice of what may not go together, in full size and as a twin."""
     seen: set[tuple[object, ...]] = set()
     for table in map(load_table, table_names()):
         for row, small in product((row for row in table.rows if row.table == table.name), (True, False)):
             options = {**row.options, **(row.small if small else {})}
-            parts = {key: str(value) for key, value in options.items() if key.split(".")[0] in PARTS}
-            method = parts.pop("method", "")
-            kind = (row.base, small, *sorted(each for each in parts.items() if not each[0].startswith("method.")))
-            if (*kind, method) not in seen and (small or kind not in seen):
-                yield row, small, small and kind not in seen
-            seen |= {kind, (*kind, method)}
+            parts = (each for each in options.items() if each[0].split(".")[0] in PARTS)
+            kind = (row.base, small, *sorted((key, str(value)) for key, value in parts if not key.startswith(BY_NAME)))
+            if kind not in seen:
+                yield row, small
+            seen.add(kind)
 
 
 @pytest.mark.parametrize(
     ("row", "small"),
     [
-        pytest.param(row, small, marks=[pytest.mark.slow] * (not quick), id=f"{row.table}/{row.full_name}-{small}")
-        for row, small, quick in kinds()
+        pytest.param(row, small, marks=[pytest.mark.slow] * (not small), id=f"{row.table}/{row.full_name}-{small}")
+        for row, small in kinds()
     ],
 )
 def test_the_federation_of_each_kind_of_row_is_built(row: Row, small: bool, monkeypatch: pytest.MonkeyPatch) -> None:
