@@ -157,10 +157,11 @@ class Simulation:
         """A round without clients, or whose clients all fail."""
         self._ranks.together(self._stop.check)
         server = self._measured(index)
+        traffic = self._traffic(index, server, 0)  # asks the method: behind _finish() nothing may fail
         after = self._sound(Made(index + 1, "end_of_task"), partial(self._task_ended, index, server))
         scores = self._evaluated(index + 1, after) if self._due(index)[0] else None
         self._finish(index, after)
-        self._end(Record(self.finished, 0, *self._traffic(index, server, 0), 0.0), scores, OfClients())
+        self._end(Record(self.finished, 0, *traffic, 0.0), scores, OfClients())
 
     def _traffic(self, index: int, server: Tensors, up: int) -> Traffic:
         """What is sent in a round; a client that fails has received the model."""
@@ -302,12 +303,7 @@ class Simulation:
             return self._sound(by, make, readings, tested=tested)
 
     def _sound(
-        self,
-        by: Made,
-        make: Callable[[Readings], Tensors],
-        readings: Readings | None = None,
-        *,
-        tested: bool = False,
+        self, by: Made, make: Callable[[Readings], Tensors], readings: Readings | None = None, *, tested: bool = False
     ) -> Tensors:
         """A state of the server that every rank makes, once it is heard that all is sound on all of them.
 

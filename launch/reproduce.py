@@ -94,7 +94,7 @@ def _reproduce(options: ReproduceOptions, over: Sequence[str], executor: Executo
         outcomes = executor.make_all(trials, array_folder(folder))
         unfinished = [each for each in outcomes if each.state in ("not started", "stopped", "failed")]
         failed = {each.trial.label: each.words for each in unfinished}
-        if of_images:
+        if of_images and not any(each.state in ("not started", "stopped") for each in outcomes):
             made = [each.trial for each in outcomes if each.state == "finished"]
             attack_all([trial.folder for trial in made if trial.config.method.name == "FilVer"], DECODER_EPOCHS)
         say("")

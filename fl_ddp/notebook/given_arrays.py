@@ -46,7 +46,8 @@ def holds_arrays(given: Mapping[str, object]) -> bool:
 
 def _refuse_options(given: Mapping[str, object]) -> None:
     """Refuse what stands beside arrays and is none; a file of them may hold more."""
-    more = [str(key) for key in given if key not in (*KEYS, *MAYBE, *_PARTS)]
+    known = (*(KEYS if set(KEYS) <= set(given) else _PARTS), *MAYBE)
+    more = [str(key) for key in given if key not in known]
     if more and not isinstance(given, np.lib.npyio.NpzFile):
         accepted = f"{', '.join(MAYBE)} beside arrays, and options by themselves: " + '**{"data.normalize": True}'
         raise ConfigError("data", f"{', '.join(more)} beside arrays", accepted)

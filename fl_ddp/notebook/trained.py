@@ -68,6 +68,7 @@ class Trained:
         """That of the best model with a checkpoint, if one was evaluated."""
         return checkpoint.best(self._folder)
 
+    @as_it_begins()
     def weights(self, round: int | None = None) -> Tensors:
         """The server's model after a round, the last one that has a checkpoint if not told, by the module's names.
 
@@ -82,6 +83,7 @@ class Trained:
             return self._federation.model.state_dict(self._federation.method.init()["theta"])
         return self._federation.model.state_dict(self._server(self._checkpoint(round))["theta"])
 
+    @as_it_begins()
     def own_weights(self, client: int, round: int | None = None) -> Tensors:
         """A client's own model after a round; likewise.
 
@@ -95,6 +97,7 @@ class Trained:
             raise ConfigError("method", what, "own_logits() in the place of own_weights()")
         return model.state_dict(own)
 
+    @as_it_begins()
     def own_logits(self, client: int, x: Tensor, round: int | None = None) -> Tensor:
         """Logits of a client's own model for inputs, whatever it is made of; raises as own_weights does."""
         with torch.no_grad():
@@ -117,6 +120,7 @@ class Trained:
             raise ConfigError("method", what, "one with own_model(): Ditto, FedPer, LocalOnly")
         return statistics.own(server["theta"] if own is None else own, remembered)
 
+    @as_it_begins()
     def module(self, weights: Tensors) -> nn.Module:
         """The run's module in evaluation mode, with these weights.
 

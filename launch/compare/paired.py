@@ -95,7 +95,8 @@ class Against:
         if not (of.ended and beside.ended):
             return "not finished yet"
         # rounds that were asked for are a setting as any other
-        cut = of.last != beside.last and metric.target is None and "rounds" not in self.values
+        unlike = of.last != beside.last or of.shortened or beside.shortened
+        cut = unlike and metric.target is None and "rounds" not in self.values
         both = (*of.counted, *beside.counted)
         after = last_read([run for run in both if run.rounds], metric, min(of.last, beside.last)) if cut else None
         if after == 0:

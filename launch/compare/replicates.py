@@ -85,8 +85,8 @@ class Replicates:
         return self.ended and any(run.rounds > self.last for run in self._begun)
 
     def last_of(self, metric: Metric) -> int:
-        """The last round that all runs that count were read in; where some went on, they may not all have seen last."""
-        return last_read(self._begun, metric, self.last) if self.shortened else self.last
+        """The last round that all runs that count were read in; last, where some went on and there is no such round."""
+        return (self.shortened and last_read(self._begun, metric, self.last)) or self.last
 
     @property
     def _begun(self) -> list[Run]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import stat
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -71,8 +72,18 @@ class Stop:
     def _receive(self, number: int, _: FrameType | None) -> None:
         if number == signal.SIGHUP:  # the shell and the kernel may both send it
             if not self.asked:
+                _say_nothing_more()
                 self.ask()
             return
         if not self._running and self.asked:
             os._exit(128 + number)
         self.ask(number)
+
+
+def _say_nothing_more() -> None:
+    """Have what is printed go nowhere, but for files: a terminal that was closed takes nothing."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for number in (1, 2):
+        if stat.S_ISCHR(os.fstat(number).st_mode):
+            os.dup2(nowhere, number)
+    os.close(nowhere)

@@ -120,8 +120,12 @@ def starting_options(folder: Path, first: tuple[str, ...], free: tuple[str, ...]
     return (f"--resume={folder}", *free) if _has_begun(folder) else first
 
 
-def clear(folder: Path) -> None:
+def clear(folder: Path, elsewhere: str = "--out") -> None:
     """Remove a folder whose run died before it had begun, so that it can begin anew.
+
+    Args:
+        folder: of the run.
+        elsewhere: what the user may choose another of, for the message.
 
     Raises:
         ConfigError: there is something in it, or a run is just beginning there.
@@ -130,7 +134,7 @@ def clear(folder: Path) -> None:
         return
     with RunFolder(folder):
         if any(not path.name.startswith(".") for path in folder.iterdir()):
-            raise ConfigError(folder, "is not the folder of a run; remove it, or choose another --out")
+            raise ConfigError(folder, f"is not the folder of a run; remove it, or choose another {elsewhere}")
         shutil.rmtree(folder)
 
 

@@ -32,7 +32,7 @@ def make_ready(folder: Path, options: Sequence[str]) -> None:
     for each in tokens(options):
         if each.key in _INSTEAD:
             raise ConfigError(each.where, f"is not the user's to give here; give {_INSTEAD[each.key]}")
-    clear(folder)
+    clear(folder, "NAME")
 
 
 def _main(folder: str, *options: str) -> int:

@@ -185,16 +185,20 @@ def _shows(relation: str, a: Reading, b: Reading, tolerance: float) -> bool:
 
 
 def _may_be_chance(a: list[Reading], b: list[Reading]) -> bool:
-    """Whether two that do the same would be as far apart in more than 1 of 20 tables: a one-sided paired t-test.
+    """Whether two that do the same would be as far apart in more than 1 of 20 tables; of one seed nothing is said.
 
-    Of a missed target counts the least that it can be; where that is unknown, it is chance unless all seeds agree.
+    By a one-sided paired t-test; where a target was missed, by how many seeds agree, a sign test.
     """
+    number = len(a)
+    if number == 1:
+        return False
+    if reached(a + b) < 2 * number:
+        ahead = sum(_shows("<", x, y, 0) for x, y in zip(a, b, strict=True))
+        agreeing = max(ahead, sum(_shows(">", x, y, 0) for x, y in zip(a, b, strict=True)))
+        return 0.5**number * sum(math.comb(number, k) for k in range(agreeing, number + 1)) > _CHANCE
     differences = [x.value - y.value for x, y in zip(a, b, strict=True)]
-    number = len(differences)
-    if not all(map(math.isfinite, differences)):
-        return len({x.value > y.value for x, y in zip(a, b, strict=True)}) > 1
     deviation = spread(differences)
-    if not deviation:  # of one seed nothing is known
+    if not deviation:
         return False
     from scipy import stats  # takes a second that tables of one seed can spare
 

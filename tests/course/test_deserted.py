@@ -7,16 +7,19 @@ import json
 import os
 import signal
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 
 import own_models
 import pytest
-from launching import SMALL, resumed, simulated
+from launching import SMALL, checkpoints, launched, resumed, simulated
 
 from fl_ddp import simulate
 from fl_ddp.api import Record
 from fl_ddp.errors import InterruptedRunError
+from fl_ddp.methods.fedavg import FedAvg
+from fl_ddp.protocol import Tensors
 
 NORMED: Mapping[str, object] = {"model": f"{own_models.__file__}:Normed"}
 PLAIN = {key: value for key, value in SMALL.items() if not key.startswith("model")}
@@ -46,6 +49,40 @@ def test_a_stop_is_heard_where_nobody_trains(tmp_path: Path) -> None:
     with pytest.raises(InterruptedRunError, match="round 3"):
         simulate(given, callbacks=[stop])
     assert len((tmp_path / "stopped" / "metrics.csv").read_text().splitlines()) < 10
+
+
+@pytest.mark.slow
+def test_two_ranks_hear_a_stop_where_nobody_trains(tmp_path: Path) -> None:
+    given = {**SMALL, "availability": until(1, tmp_path), "rounds": 100_000, "out": str(tmp_path), "name": "stopped"}
+    run = tmp_path / "stopped"
+    with launched({**given, "checkpoint_every": 50}, 2, tmp_path) as launch:
+        launch.until(lambda: checkpoints(run))
+        launch.launcher.send_signal(signal.SIGTERM)
+        launch.ended()
+    done = len((run / "metrics.csv").read_text().splitlines()) - 1
+    assert done < 100_000 and checkpoints(run)[-1] == f"round_{done:06d}"
+
+
+@dataclass(frozen=True)
+class FailsOnce(FedAvg):
+    """Cannot say what it sends in round 4, as long as a file is there."""
+
+    def sent_bytes(self, server: Tensors, round_index: int) -> int:
+        if round_index == 3 and (why := Path("fails")).exists():
+            why.unlink()
+            raise ValueError("it does not know")
+        return super().sent_bytes(server, round_index)
+
+
+def test_no_round_is_saved_without_its_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("fails").touch()
+    given = {**SMALL, "availability": until(2, tmp_path), "rounds": 6, "method": f"{__file__}:FailsOnce"}
+    with pytest.raises(ValueError, match="it does not know"):
+        simulated(given, tmp_path)
+    assert checkpoints(tmp_path / "run")[-1] == "round_000003"
+    rows = (resumed(tmp_path / "run") / "metrics.csv").read_text().splitlines()[1:]
+    assert [row.split(",")[0] for row in rows] == ["1", "2", "3", "4", "5", "6"]
 
 
 def test_a_run_that_goes_on_where_nobody_trains_ends_with_the_same_summary(tmp_path: Path) -> None:

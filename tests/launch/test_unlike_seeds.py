@@ -33,6 +33,25 @@ def test_seeds_of_unlike_rounds_are_read_in_a_round_in_which_all_were_looked_at(
     assert "finished runs: as after round 4, though seeds were asked for 5, 10 rounds" in out
 
 
+def test_settings_whose_seeds_have_unlike_rounds_are_compared_in_one_of_all(show: Showing) -> None:
+    for lr, of_lr in ((0.1, (10, 5)), (0.2, (5, 5))):
+        for seed, rounds in enumerate(of_lr):
+            curve = [r / 100 for r in range(1, rounds + 1)]
+            looked_at(Written({"lr": lr, "seed": seed, "eval_every": 2}, curve).at(Path(f"runs/{lr}{seed}")), 2)
+    show("runs", "--against", "lr=0.2")
+    with Path("runs/results.csv").open(newline="") as file:
+        first, _ = csv.DictReader(file)
+    assert (float(first["difference_mean"]), first["difference_seeds"], first["difference_round"]) == (0, "2", "4")
+
+
+def test_seeds_without_a_round_in_which_all_were_looked_at_have_their_numbers(show: Showing) -> None:
+    for seed, (every, rounds) in enumerate(((5, 9), (7, 20))):
+        curve = [r / 100 for r in range(1, rounds + 1)]
+        looked_at(Written({"seed": seed, "eval_every": every}, curve).at(Path(f"runs/{seed}")), every)
+    out = show("runs")[1]
+    assert "8.00 ± 1.41" in out and "as after round 9" in out and "eval_every is 5 and 7" in out
+
+
 def test_what_the_seeds_of_a_line_differ_in_and_numbers_depend_on_is_told(show: Showing) -> None:
     for seed, every in enumerate((1, 2)):
         run = Written({"seed": seed, "eval_every": every}, [0.1, 0.2, 0.3, 0.4]).at(Path(f"runs/{seed}"))

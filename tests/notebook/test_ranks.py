@@ -18,12 +18,16 @@ x = random.normal(size=(60, 5)).astype(np.float32)
 y = (x[:, 0] > 0).astype(np.int64)
 seen = []
 callbacks = [lambda record: seen.append(record.round) or record.round == 2] if rank == 0 else []
-wrong = {"lrr": 1} if what == "option" and rank == 1 else {}
+class Unreadable(list):
+    def __iter__(self):
+        raise OSError("cannot be read")
+
+wrong = {"option": {"lrr": 1}, "error": {"client_lr": Unreadable()}}.get(what, {}) if rank == 1 else {}
 try:
     done = fl_ddp.simulate(data=(x, y, x, y), callbacks=callbacks, clients=4, partition="IID", rounds=4, compile=False,
                            device="cpu", name="run", out="runs", **wrong)
-except (fl_ddp.errors.ConfigError, fl_ddp.errors.ElsewhereError) as error:
-    print(error)
+except (fl_ddp.errors.ConfigError, fl_ddp.errors.ElsewhereError, OSError) as error:
+    print(rank, error)
 else:
     print(rank, seen, done.get("rounds"), len(done.history))
 """
@@ -53,6 +57,12 @@ def test_a_wrong_option_on_one_rank_ends_the_call_on_all(tmp_path: Path) -> None
     told = outcome("option", tmp_path)
     assert "lrr: unknown option" in told and "rank 1" in told
     assert not (tmp_path / "runs" / "run").exists()
+
+
+@pytest.mark.slow
+def test_any_error_of_one_rank_ends_the_call_on_all(tmp_path: Path) -> None:
+    told = outcome("error", tmp_path)
+    assert "1 cannot be read" in told and "0 rank 1" in told
 
 
 @pytest.mark.slow

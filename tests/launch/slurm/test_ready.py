@@ -44,6 +44,6 @@ def test_only_what_has_not_begun_is_removed(tmp_path: Path) -> None:
     assert not early.exists()
     (other := tmp_path / "other").mkdir()
     (other / "thesis.tex").touch()
-    with pytest.raises(ConfigError, match="other: is not the folder of a run; remove it, or choose another"):
+    with pytest.raises(ConfigError, match=r"other: is not the folder of a run; remove it, or choose another NAME$"):
         make_ready(other, [])
     assert (other / "thesis.tex").exists()

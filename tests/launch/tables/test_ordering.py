@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from dataclasses import replace
 
@@ -140,8 +139,13 @@ def test_steps_that_methods_which_do_the_same_could_show_are_named() -> None:
     assert judged("a > b > c > d", rows).by_chance == ("b 3.9 against c 2.667", "c 2.667 against d 1")
     assert judged("c > d", {row: values[:1] for row, values in rows.items()}).by_chance == ()  # of one seed, unknown
     assert judged("a ~ c", rows, 3).by_chance == () and judged("d > c", rows).by_chance == ()
-    targets = {"a": of(10, 20, 12), "b": of(None, None, None), "c": [Reading(math.inf, True)] * 3}
-    assert judged("a < b", targets).by_chance == judged("a < c", targets).by_chance == ()
+    none = "without the target"
+    targets = {"a": of(10, 20, 12), "b": of(None, None, None)}
+    assert judged("a < b", targets).by_chance == (f"a 14 against b {none}",)  # 1 of 8 tables has three that agree
+    many = {row: (values * 2)[:5] for row, values in targets.items()}
+    assert judged("a < b", many).by_chance == ()  # 1 of 32
+    some = {"a": of(10, 20, 12, 30, 11, 20), "b": of(None, 40, 30, 40, 50, 10)}  # 7 of 64 have five that agree
+    assert judged("a < b", some).by_chance == ("a 17.17 against b >= 38.5 (5 of 6 reach the target)",)
 
 
 @settings(max_examples=5)
