@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 
+import numpy as np
 import own_models
 import pytest
 from launching import SMALL, checkpoints, launched, resumed, simulated
@@ -115,6 +116,20 @@ def test_means_and_spreads_of_clients_are_of_one_round(tmp_path: Path) -> None:
     assert [len(each) for each in tested] == [2, 2, 2] and tested[0] != tested[2]
     assert content["initial_accuracy"] == pytest.approx(sum(tested[2]) / 2)
     assert content["initial_accuracy_worst"] == min(tested[2])
+
+
+def test_clients_that_have_no_test_samples_in_the_last_task_are_told_of_in_the_one_before(tmp_path: Path) -> None:
+    """All of their own are of the classes of the first task."""
+    x = np.random.default_rng(0).normal(size=(80, 4)).astype(np.float32)
+    y, division = np.arange(80) % 4, tmp_path / "division.json"
+    tested = [[i for i in range(60, 80) if y[i] == k] for k in (0, 1)]
+    division.write_text(json.dumps({"clients": [[*range(30)], [*range(30, 60)]], "local_test": tested}))
+    given = {**SMALL, "clients": 2, "cohort": 2, "partition": {"name": "FromFile", "path": str(division)}, "rounds": 2}
+    given |= {"stream": {"name": "ClassGroups", "tasks": 2, "size": 2, "task_rounds": 1}, "local_test": 0.1}
+    result = simulate({**given, "data": (x, y, x, y), "out": str(tmp_path)})
+    for what in ("initial_accuracy", "personalised_accuracy"):
+        assert result[what] is not None
+        assert None not in (result[f"{what}_worst"], result[f"{what}_deviation"])
 
 
 def by_round(file: Iterable[str]) -> list[list[dict[str, str]]]:
