@@ -26,7 +26,7 @@ FREE_ON_RESUME = ("rounds", "eval_every", "checkpoint_every", "keep_checkpoints"
 """What may differ from the stored configuration when a run goes on."""
 PLACE = ("data.root", "data.download")
 """Options that say where data lie."""
-_MAY_MOVE = ("data.path", "data.test_path", "partition.path", "stream.path", "availability", *WORDS_OR_FILES)
+MAY_MOVE = ("data.path", "data.test_path", "partition.path", "stream.path", "availability", *WORDS_OR_FILES)
 """Options that are files, what is in which is looked at when a run goes on."""
 _BEGINNING = ("name", "out")
 """Options of a file that say where a run begins; one that goes on is where it is."""
@@ -127,7 +127,7 @@ def resumed(folder: Path, layers: Sequence[Layer]) -> Config:
     for given in (given for each in asked for given in each.values()):
         before, after = _value(stored, given.key), _value(wanted, given.key)
         stored_text, now = (written(_value(each, given.key)) for each in (there, here))
-        differ = _of_moved(stored_text) != _of_moved(now) if given.key in _MAY_MOVE else stored_text != now
+        differ = _of_moved(stored_text) != _of_moved(now) if given.key in MAY_MOVE else stored_text != now
         change = f"{written(after)} is not {folder}'s {written(before)}"
         if given.key == "rounds" and differ and stored.depends_on_rounds:
             raise ConfigError(given.where, f"{change}, over which the learning rate falls (--lr_schedule cosine)")

@@ -137,6 +137,8 @@ def _taken_apart(content: Mapping[str, object]) -> _Given:
     arrays, parts = None, None
     if (isinstance(data, Mapping) and holds_arrays(data)) or (isinstance(data, Sequence) and not isinstance(data, str)):
         arrays = as_arrays(data)
+    if isinstance(division, Mapping) and not division:
+        raise ConfigError("partition", "is empty", "a name with its options, or the sample indices of each client")
     if isinstance(division, np.ndarray | Tensor) and division.ndim:
         division = list(division)
     by_client = isinstance(division, Mapping) and is_by_client(division)

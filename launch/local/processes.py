@@ -8,6 +8,7 @@ import stat
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import FrameType, TracebackType
 
@@ -84,6 +85,7 @@ def _say_nothing_more() -> None:
     """Have what is printed go nowhere, but for files: a terminal that was closed takes nothing."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     for number in (1, 2):
-        if stat.S_ISCHR(os.fstat(number).st_mode):
-            os.dup2(nowhere, number)
+        with suppress(OSError):  # it may be closed
+            if stat.S_ISCHR(os.fstat(number).st_mode):
+                os.dup2(nowhere, number)
     os.close(nowhere)

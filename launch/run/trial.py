@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 
 from fl_ddp.config.absolute_paths import with_absolute_paths
-from fl_ddp.config.command_line import FREE_ON_RESUME, OF_MACHINE, PLACE, from_file, parse
+from fl_ddp.config.command_line import FREE_ON_RESUME, MAY_MOVE, OF_MACHINE, PLACE, from_file, parse
 from fl_ddp.config.settings import Choice, Config
 from fl_ddp.config.yaml_file import written
 from fl_ddp.errors import ConfigError
@@ -53,11 +53,11 @@ class Trial:
 
     @property
     def free_options(self) -> tuple[str, ...]:
-        """Options of fl_ddp.main that may change when the run goes on; where data lie only if it is said."""
+        """Options of fl_ddp.main that may change when the run goes on; where data lie only if it is said or is new."""
         values = {key: getattr(self.config, key) for key in FREE_ON_RESUME}
         data = with_absolute_paths(self.config).data.init_args
         said = [key for key in PLACE if key in {key_of(option) for option in self.options}]
-        values |= {key: data[key.removeprefix("data.")] for key in said}
+        values |= {key: data[key.removeprefix("data.")] for key in said} | _moved(self.folder, self.config)
         return tuple(f"--{key}={written(value)}" for key, value in values.items())
 
     def options_now(self) -> tuple[str, ...]:
@@ -142,6 +142,15 @@ def _has_begun(folder: Path) -> bool:
     return (folder / "config.yaml").is_file()
 
 
+def _moved(folder: Path, config: Config) -> dict[str, object]:
+    """Files that the run in a folder has elsewhere, where they lie now."""
+    if not _has_begun(folder):
+        return {}
+    before, after = _flat(with_absolute_paths(from_file(folder / "config.yaml"))), _flat(with_absolute_paths(config))
+    files = {key: (before.get(key), after.get(key)) for key in MAY_MOVE}
+    return {key: now for key, (there, now) in files.items() if there != now and _alike(there, now)}
+
+
 def _differences(stored: Config, wanted: Config) -> list[tuple[str, str, str]]:
     """Key, stored and wanted value of what makes two runs different ones."""
     before, after = _flat(with_absolute_paths(stored)), _flat(with_absolute_paths(wanted))
@@ -151,12 +160,16 @@ def _differences(stored: Config, wanted: Config) -> list[tuple[str, str, str]]:
 
 
 def _alike(before: object, after: object) -> bool:
-    """Whether two values are the same, or files that hold the same: of a recipe in another checkout, say."""
+    """Whether two values are the same, or files that hold the same, of a recipe in another checkout, say; or one moved.
+
+    Of that a run looks at what it holds when it goes on.
+    """
     if before == after or not isinstance(before, str) or not isinstance(after, str):
         return before == after
     there, here = Path(before).expanduser(), Path(after).expanduser()
-    are_files = all(file.is_absolute() and file.is_file() for file in (there, here))
-    return are_files and cmp(there, here, shallow=False)
+    if not (there.is_absolute() and here.is_absolute() and here.is_file()):
+        return False
+    return cmp(there, here, shallow=False) if there.is_file() else not there.exists() and there.name == here.name
 
 
 def _flat(config: Config) -> dict[str, object]:

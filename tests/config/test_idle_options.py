@@ -47,6 +47,7 @@ HUB = ["--data", "HuggingFace", "--data.dataset", "ylecun/mnist"]
                 "--local_test_from test does nothing beside --local_test 0, with which clients have no own tests",
             ],
         ),
+        (["--init", ""], ["--init is empty: the run begins with the weights of its seed"]),
         (["--model", "CharLSTM", "--model.dropout", "0.3"], []),
         (["--model", "CharLSTM", "--model.layers", "1"], []),
         (["--model", "ResNet18", "--model.groups", "8"], []),

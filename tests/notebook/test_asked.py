@@ -238,6 +238,7 @@ def test_arrays_and_divisions_are_not_spelled(tmp_path: Path) -> None:
             {"clients": 4, "client_lr": [0.5, 2.0]},
             r"client_lr: 2 numbers, and there are 4 clients; accepted: a number of each client, or a mapping of those",
         ),
+        ({"partition": {}}, "partition: is empty; accepted: a name with its options, or the sample indices"),
         ({"client_work": np.array(0.5)}, "client_work: 0.5 is one number; accepted: rows client, factor"),
         ({"availability": np.array(1)}, "availability: 1 is one number; accepted: rows client, from, to"),
     ],

@@ -73,3 +73,19 @@ def test_a_run_goes_on_with_the_data_where_they_are_said_to_lie_now(
     Written({"data": "MNIST", "data.root": "old"}, [0.5], 2).at(tmp_path / "run")
     assert said.options_now() == (f"--resume={tmp_path / 'run'}", *said.free_options)
     assert parse(said.options_now()).data.init_args["root"] == str(tmp_path / "new")
+
+
+def test_a_run_goes_on_with_a_file_that_was_moved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    old, new = Path("old/mine.npz"), Path("new/mine.npz")
+    for file in (old, new):
+        file.parent.mkdir()
+    new.touch()
+    Written({"data": str(old.absolute())}, [0.5], 2).at(tmp_path / "run")
+    trial = Trial("row", tmp_path / "run", (f"--data={new}", "--rounds=2"))
+    assert not trial.is_finished() and trial.options_now()[-1] == f"--data.path={tmp_path / new}"
+    assert parse(trial.options_now()).data.init_args["path"] == str(tmp_path / new)
+    old.write_text("another")
+    with pytest.raises(ConfigError, match=r"holds another run \(data.path is"):
+        trial.is_finished()
+    assert trial.options_now() == (f"--resume={tmp_path / 'run'}", *Trial("", Path("none"), trial.options).free_options)
