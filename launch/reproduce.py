@@ -41,7 +41,7 @@ prints our numbers beside the paper's, with the verdict on every ordering that m
 
 Other options go on to every run, over those of its row: --data.root DIR, --data.download true, --device cuda;
 python -m fl_ddp.main --help lists them. Runs on data that come with the package are not told where data lie.
-Ctrl-C stops after the current round; the same command goes on.
+Ctrl-C stops all runs, without their unfinished round; the same command goes on.
 Exit codes: 0 done, 1 a run failed or was stopped, 2 the input cannot be run."""
 
 _REFUSED = {"seed": "--seeds", "name": "--out", "resume": "nothing: what is unfinished goes on", "config": "a table"}

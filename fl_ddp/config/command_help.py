@@ -22,11 +22,10 @@ GROUPS = {
         "personalise", "class_reduction",
     ),
     "training": (
-        "rounds", "local_epochs", "local_steps", "client_work", "stragglers", "drop_stragglers",
-        "batch_size", "drop_last",
-        "lr", "client_lr", "lr_schedule", "lr_schedule_over", "lr_decay", "lr_step", "lr_min", "lr_warmup",
-        "momentum", "weight_decay", "clip_norm", "loss", "label_smoothing", "augment", "seed",
-        "init", "running_statistics", "estimate_statistics",
+        "rounds", "local_epochs", "local_steps", "stragglers", "drop_stragglers", "batch_size", "drop_last",
+        "lr", "lr_schedule", "lr_schedule_over", "lr_decay", "lr_step", "lr_min", "lr_warmup",
+        "client_lr", "client_work", "momentum", "weight_decay", "clip_norm", "loss", "label_smoothing", "augment",
+        "seed", "init", "running_statistics", "estimate_statistics",
     ),
     "speed and numbers": ("lanes", "compile", "precision", "convolution", "device", "rank_timeout", "reduction"),
     "results": (
@@ -36,7 +35,7 @@ GROUPS = {
 }  # fmt: skip
 
 _OTHERS = {
-    "--config FILE": "YAML file of options; those of the command line go before it",
+    "--config FILE": "YAML file of options; those of the command line hold over it",
     "--print_config": "print all options as YAML and stop",
     "--method.help": "list all methods; --method.help FedProx shows the options of one; so for the other choices",
     "--version": "print the version and stop",

@@ -79,7 +79,7 @@ class Config:
         drop_stragglers: leave stragglers out of the round, as clients that fail are, and as in FedProx's paper.
         batch_size: samples of a client in one local step.
         drop_last: leave out an epoch's last batch where it is not full.
-        lr: learning rate of the clients in round 0; if not given, another --optimizer than SGD has torch's.
+        lr: learning rate of the clients in the first round; if not given, another --optimizer than SGD has torch's.
         lr_schedule: how it changes: constant; exponential, by lr_decay each time; step, by lr_decay every lr_step;
             cosine, from lr to lr_min; or warmup_cosine, the same after it has risen to lr lr_warmup times.
         lr_schedule_over: what these times are: rounds, or a client's local steps, in each round from the start.
