@@ -2,6 +2,7 @@
 
 from fl_ddp import load, simulate
 from fl_ddp.bounds import BelowOne, Count, CountOrZero, NonNegative, Positive, Real, Seed, Share, UnitInterval, Whole
+from fl_ddp.clients.noise import normal, uniform
 from fl_ddp.clients.own_samples import (
     best_of_class,
     class_counts,
@@ -16,7 +17,6 @@ from fl_ddp.datasets.dataset import Arrays, Dataset
 from fl_ddp.datasets.owners import owners_of
 from fl_ddp.engine.group import Group
 from fl_ddp.engine.plan import Plan
-from fl_ddp.engine.seeds import normal, uniform
 from fl_ddp.errors import ConfigError, InterruptedRunError, RunError
 from fl_ddp.importance.fisher import Reduction, fisher, importance_sum
 from fl_ddp.importance.scale import Norm, by_tensor_norm, of_largest

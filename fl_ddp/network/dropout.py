@@ -26,6 +26,8 @@ class KeyedDropout(nn.Module):
         """Drop each element of x with probability p and scale the others by 1 / (1 - p)."""
         if not self.training or self.p == 0:
             return x
+        if self.p == 1:  # x / 0 has no gradient
+            return torch.zeros_like(x)
         kept = uniform(self.key, self.stream, x.shape) >= self.p
         # a layer that is called twice draws anew; functional_call undoes this at its end
         self.key = self.key + 1

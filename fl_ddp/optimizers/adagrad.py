@@ -40,5 +40,8 @@ class Adagrad(Optimizer):
     def step(self, theta: Tensor, g: Tensor, state: Tensors, count: Tensor, rates: Rates) -> tuple[Tensor, Tensors]:
         """Figure 1, diagonal."""
         total = state["sum"] + g.square()
-        lr = rates.lr / (1 + count.to(g) * self.lr_decay) if self.lr_decay else rates.lr
-        return theta - lr * g / (total.sqrt() + self.eps), {"sum": total}
+        return theta - self.reach(state, count, rates) * g / (total.sqrt() + self.eps), {"sum": total}
+
+    def reach(self, state: Tensors, count: Tensor, rates: Rates) -> Tensor:
+        """The learning rate, which lr_decay lets fall."""
+        return rates.lr / (1 + count.to(rates.lr) * self.lr_decay) if self.lr_decay else rates.lr

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
+from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
@@ -74,17 +75,23 @@ class ClassReduction:
     @cached_property
     def _left(self) -> list[list[Indices]]:
         """Each client's samples from each of the rounds on at which some are lost."""
-        return [self._with({(r.client, r.label): r.samples for r in self._reductions if r.round <= first})
-                for first in self._stages]  # fmt: skip
+        stages, clients, counts = list[list[Indices]](), self._clients, dict[int, dict[int, int]]()
+        for _, some in groupby(self._reductions, lambda each: each.round):
+            clients = list(clients)
+            for client, label, _, count in some:
+                counts[client] = counts.get(client, {}) | {label: count}
+                clients[client] = self._reduced(client, counts[client])
+            stages.append(clients)
+        return stages
 
-    def _with(self, counts: Mapping[tuple[int, int], int]) -> list[Indices]:
-        clients = list(self._clients)
-        for (client, label), count in counts.items():
-            own = self._clients[client]
+    def _reduced(self, client: int, counts: Mapping[int, int]) -> Indices:
+        """A client's samples of which it has only so many of some classes."""
+        left = own = self._clients[client]
+        for label, count in counts.items():
             of_class = own[self._labels[own] == label]
             lost = self._rng(client, label).permutation(of_class)[count:]
-            clients[client] = clients[client][~np.isin(clients[client], lost)]
-        return clients
+            left = left[~np.isin(left, lost)]
+        return left
 
 
 def read_reductions(text: str, classes: Sequence[str]) -> list[Reduction]:

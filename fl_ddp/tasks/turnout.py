@@ -42,6 +42,7 @@ class Turnout:
         if config.availability is not None:
             self.availability = read_availability(config.availability, config.clients)
         self._known: dict[int, _Called] = {}
+        self._rounds: dict[int, Round] = {}
 
     def drawn(self, index: int) -> Indices:
         """Ids of a round's cohort, ascending: whoever receives the model."""
@@ -57,7 +58,11 @@ class Turnout:
 
     def round(self, index: int) -> Round:
         """What groups know of a round."""
-        return Round(index, self.previous(index), self.ends_task(index))
+        known = self._rounds  # each of thousands of groups asks
+        if index not in known:
+            newest = list(known.items())[-1:]  # as _called() does
+            known = self._rounds = dict(newest) | {index: self._round(index)}
+        return known[index]
 
     def previous(self, index: int) -> int:
         """The last round before this one in which somebody took part; -1 if there was none."""
@@ -84,6 +89,9 @@ class Turnout:
         if self.availability is None:
             return []
         return [i + 1 for i in range(rounds) if len(self._worlds.present(i)) and not len(self._there(i))]
+
+    def _round(self, index: int) -> Round:
+        return Round(index, self.previous(index), self.ends_task(index))
 
     def _there(self, index: int) -> Indices:
         present = self._worlds.present(index)

@@ -23,7 +23,9 @@ def test_help_shows_each_option_once_with_its_doc_line(capsys: pytest.CaptureFix
         assert shown.count(f"\n  --{each.name} ") == 1
     assert "--rounds              number of communication rounds; 0 writes" in shown
     line = " ".join(shown.partition("\n  --lr ")[2].partition("\n  --")[0].split())
-    assert line.startswith("learning rate of the clients in the first round;") and line.endswith("(numbers above 0) [0.1]")
+    assert line.startswith("learning rate of the clients in the first round;") and line.endswith(
+        "(numbers above 0) [0.1]"
+    )
     assert "FedProx" in shown
     assert len(shown.splitlines()) < 120
     assert max(map(len, shown.splitlines())) <= 120

@@ -11,6 +11,7 @@ from quadratic import THETA_0, A, B, OneWeight, Rounds, linear, quadratic, steps
 
 from fl_ddp.methods.fedcl import FedCL
 from fl_ddp.methods.fedprox import FedProx
+from fl_ddp.optimizers.adagrad import Adagrad
 from fl_ddp.optimizers.adam import Adam
 from fl_ddp.optimizers.rmsprop import RMSprop
 from fl_ddp.optimizers.rule import Rates
@@ -40,6 +41,11 @@ def test_without_momentum_it_is_the_learning_rate() -> None:
     for optimizer in (SGD(), RMSprop(), Adam()):
         state = dict.fromkeys(optimizer.remembers(momentum=False), NOTHING)
         assert optimizer.reach(state, torch.tensor(3), rates(0.0)).item() == 0.25
+
+
+def test_adagrads_falls_with_its_learning_rate() -> None:
+    found = [Adagrad(lr_decay=0.5).reach({"sum": NOTHING}, torch.tensor(n), rates(0.0)).item() for n in range(4)]
+    assert found == approx([0.25, 0.25 / 1.5, 0.25 / 2, 0.25 / 2.5])
 
 
 @pytest.mark.parametrize("step", ["explicit", "proximal"])
