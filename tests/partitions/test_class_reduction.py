@@ -33,8 +33,10 @@ def counts(it: ClassReduction, index: int, client: int) -> list[int]:
 
 
 def test_counts_fall_from_their_rounds_on() -> None:
-    it = reduction(Reduction(0, 1, 3, 2), Reduction(0, 1, 5, 0), Reduction(1, 2, 3, 1))
-    assert [counts(it, index, 0) for index in range(6)] == [[4, 4, 4]] * 2 + [[4, 2, 4]] * 2 + [[4, 0, 4]] * 2
+    it = reduction(Reduction(0, 1, 3, 2), Reduction(0, 1, 5, 0), Reduction(1, 2, 3, 1), Reduction(0, 2, 6, 1))
+    assert [counts(it, index, 0) for index in range(7)] == [[4, 4, 4]] * 2 + [[4, 2, 4]] * 2 + [[4, 0, 4]] + [
+        [4, 0, 1]
+    ] * 2
     assert [counts(it, index, 1) for index in range(6)] == [[6, 6, 6]] * 2 + [[6, 6, 1]] * 4
 
 
