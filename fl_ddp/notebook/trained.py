@@ -254,7 +254,7 @@ class Trained:
             "num_tokens": federation.model.num_tokens,
             "given": self._module,
         }
-        with as_it_begins(), torch_seed(config.seed, Purpose.MODEL):
+        with torch_seed(config.seed, Purpose.MODEL):
             module = registry.build(config.model, **known)
         assert isinstance(module, nn.Module)
         return module

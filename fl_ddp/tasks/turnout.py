@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
@@ -14,6 +14,8 @@ from fl_ddp.ranks.cohort import cohort
 from fl_ddp.streams.stream import Stream
 from fl_ddp.tasks.availability import Availability, read_availability
 from fl_ddp.tasks.world import Worlds
+
+Known = TypeVar("Known")
 
 
 class _Called(NamedTuple):
@@ -58,10 +60,7 @@ class Turnout:
 
     def round(self, index: int) -> Round:
         """What groups know of a round."""
-        known = self._rounds  # each of thousands of groups asks
-        if index not in known:
-            newest = list(known.items())[-1:]  # as _called() does
-            known = self._rounds = dict(newest) | {index: self._round(index)}
+        known = self._rounds = _beside_newest(self._rounds, index, self._round)  # each of thousands of groups asks
         return known[index]
 
     def previous(self, index: int) -> int:
@@ -102,10 +101,7 @@ class Turnout:
         return bool(len(self._call(index).left if some_leave else self._there(index)))
 
     def _called(self, index: int) -> _Called:
-        known = self._known  # threads may ask for different rounds
-        if index not in known:
-            newest = list(known.items())[-1:]  # a round is looked at while the next one is put together
-            known = self._known = dict(newest) | {index: self._call(index)}
+        known = self._known = _beside_newest(self._known, index, self._call)
         return known[index]
 
     def _call(self, index: int) -> _Called:
@@ -121,6 +117,14 @@ class Turnout:
         if not number:
             return ids[:0]
         return ids[np.argsort(keys(self._config.seed, index, Purpose.STRAGGLER, ids))[:number]]
+
+
+def _beside_newest(known: dict[int, Known], index: int, make: Callable[[int], Known]) -> dict[int, Known]:
+    """What is known of a round, and of the newest one: a round is looked at while the next one is put together.
+
+    Threads may ask for different rounds, so what they look at is never changed.
+    """
+    return known if index in known else dict(list(known.items())[-1:]) | {index: make(index)}
 
 
 def rounds_in_words(rounds: Sequence[int]) -> str:

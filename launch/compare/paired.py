@@ -97,8 +97,8 @@ class Against:
         # rounds that were asked for are a setting as any other
         unlike = of.last != beside.last or of.shortened or beside.shortened
         cut = unlike and metric.target is None and "rounds" not in self.values
-        both = (*of.counted, *beside.counted)
-        after = last_read([run for run in both if run.rounds], metric, min(of.last, beside.last)) if cut else None
+        last = min(of.last, beside.last)
+        after = last_read((*of.after(last), *beside.after(last)), metric, last) if cut else None
         if after == 0:
             return "no round in common"
         ours, theirs = of.by_seed(metric, after), beside.by_seed(metric, after)

@@ -115,7 +115,7 @@ def decide(ordering: Ordering, readings: Mapping[str, BySeed]) -> Decision:
         return Decision("not decided", seeds, showing, f"on the mean {whys or 'it shows'}")
     if missing := [row for row in ordering.rows if row not in known]:
         return Decision("not decided", seeds, showing, _without(missing))
-    unsure = (_why(a, b, of) for a, b, sign in pairs if sign != "~" and _may_be_chance(of[a], of[b]))
+    unsure = (_why(a, b, of) for a, b, sign in pairs if sign != "~" and _may_be_chance(sign, of[a], of[b]))
     return Decision("holds", seeds, showing, by_chance=tuple(unsure))
 
 
@@ -184,8 +184,8 @@ def _shows(relation: str, a: Reading, b: Reading, tolerance: float) -> bool:
     return not first.missed and (second.missed or first.value < second.value)
 
 
-def _may_be_chance(a: list[Reading], b: list[Reading]) -> bool:
-    """Whether two that do the same would be as far apart in more than 1 of 20 tables; of one seed nothing is said.
+def _may_be_chance(relation: str, a: list[Reading], b: list[Reading]) -> bool:
+    """Whether two that do the same would show < or > as clearly in more than 1 of 20 tables; nothing of one seed.
 
     By a one-sided paired t-test; where a target was missed, by how many seeds agree, a sign test.
     """
@@ -193,8 +193,7 @@ def _may_be_chance(a: list[Reading], b: list[Reading]) -> bool:
     if number == 1:
         return False
     if reached(a + b) < 2 * number:
-        ahead = sum(_shows("<", x, y, 0) for x, y in zip(a, b, strict=True))
-        agreeing = max(ahead, sum(_shows(">", x, y, 0) for x, y in zip(a, b, strict=True)))
+        agreeing = sum(_shows(relation, x, y, 0) for x, y in zip(a, b, strict=True))
         return 0.5**number * sum(math.comb(number, k) for k in range(agreeing, number + 1)) > _CHANCE
     differences = [x.value - y.value for x, y in zip(a, b, strict=True)]
     deviation = spread(differences)

@@ -43,11 +43,9 @@ def made_up(name: str) -> Arrays:
         return np.resize(np.arange(251, dtype=np.uint8), (size, *shape)), np.arange(size) % classes
 
     x, y = part(n)
-    return Arrays(x, np.repeat(np.arange(10), OF_MNIST) if name == "MNIST" else y, *part(n // 5), names(classes))
-
-
-def names(classes: int) -> tuple[str, ...]:
-    return tuple(map(str, range(classes)))
+    if name == "MNIST":
+        y = np.repeat(np.arange(10), OF_MNIST)
+    return Arrays(x, y, *part(n // 5), tuple(map(str, range(classes))))
 
 
 PARTS = ("data", "model", "running_statistics", "estimate_statistics", "loss", "optimizer", "stream")
