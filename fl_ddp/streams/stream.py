@@ -5,7 +5,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -89,25 +88,24 @@ class Stream(ABC):
         """How many of a client's samples are left of each task that it had some of, of so many, in the tasks' order."""
         if self.budget == "growing":
             return [round(self.keep * size) for size in sizes]
-        left = [_in_one_room(float(self.keep), tuple(sizes[:now])) for now in range(len(sizes) + 1)]  # each by the last
-        return [*left[-1]]
+        left: list[int] = []
+        for now in range(1, len(sizes) + 1):
+            left = _in_one_room(float(self.keep), sizes[:now], left)
+        return left
 
     def ends_task(self, index: int) -> bool:
         """Whether the next round is of another task."""
         return self.task(index) != self.task(index + 1)
 
 
-@cache
-def _in_one_room(keep: float, sizes: tuple[int, ...]) -> tuple[int, ...]:
+def _in_one_room(keep: float, sizes: Sequence[int], before: list[int]) -> list[int]:
     """A room for keep of the mean size, shared in proportion to the sizes, by largest remainders; the first of equals.
 
-    What was thrown away for one task stays away, whatever its share is after the next.
+    What was thrown away for one task, so that only so much was left before, stays away, whatever its share is now.
     """
-    if not sizes:
-        return ()
     shares = [keep * size / len(sizes) for size in sizes]
     left = [int(share) for share in shares]
     room = round(keep * (sum(sizes) / len(sizes)))
     for i in sorted(range(len(sizes)), key=lambda i: left[i] - shares[i])[: room - sum(left)]:
         left[i] += 1
-    return (*map(min, _in_one_room(keep, sizes[:-1]), left), left[-1])
+    return [*map(min, before, left), left[-1]]

@@ -128,8 +128,8 @@ class Worlds:
         self._present: World | None = None
         self._known_labels: dict[tuple[int, Origin], Indices] = {}
         self._known_own: dict[int, Parts] = {}
-        self._known_kept: dict[int, dict[int, Indices]] = {}
-        self._known_parts: dict[int, Parts] = {}
+        self._known_orders: dict[tuple[int, int], Indices] = {}
+        self._known_parts: dict[int, tuple[Parts, dict[int, Indices]]] = {}
         self._known_present: dict[int, Indices] = {}
         self._known_tests: dict[int, TaskTest] = {}
         if stream.keep and any(stream.allowed(task) is not None for task in range(stream.num_tasks)):
@@ -137,10 +137,10 @@ class Worlds:
                 f"{stream.keep}, but samples of earlier tasks would be classified among the labels of the present one"
             )
             raise ConfigError("--stream.keep", what, "false, or a stream whose tasks have the same labels")
-        self.largest_client = max(len(part) for task in range(stream.num_tasks) for part in self._parts(task))
+        self.largest_client = max(len(part) for task in range(stream.num_tasks) for part in self.clients_in(task))
         for task in range(stream.num_tasks):
             # models and methods begin with the first task
-            if not any(map(len, self._parts(task))) and (stream.empty == "error" or not task):
+            if not any(map(len, self.clients_in(task))) and (stream.empty == "error" or not task):
                 what = f"{stream.enrolment}: no client that is enrolled in task {task + 1} has samples in it"
                 raise ConfigError("--stream.enrolment", what, "another" + (", or --stream.empty skip" if task else ""))
         self._shared(0)
@@ -160,7 +160,7 @@ class Worlds:
         digest, some = hashlib.sha256(), self._data.train.x[:_LOOKED_AT]
         for task in range(self._stream.num_tasks):
             allowed = np.zeros(0, np.int64) if (among := self._allowed_labels(task)) is None else among
-            for part in (*self._parts(task), self._labels(task, "train"), self._labels(task, "test"), allowed):
+            for part in (*self.clients_in(task), self._labels(task, "train"), self._labels(task, "test"), allowed):
                 digest.update(len(part).to_bytes(8, "little") + np.ascontiguousarray(part, np.int64).tobytes())
             digest.update(self._inputs(task, some).cpu().numpy().tobytes())
         for samples in (self._data.train, self._data.test):
@@ -186,8 +186,8 @@ class Worlds:
         return {first: np.unique(y[y >= 0]) if outputs is None else np.arange(outputs) for first, y in tests.items()}
 
     def clients_in(self, task: int) -> Parts:
-        """Training samples of each client in a task, as many as at() has, elsewhere."""
-        return self._parts(task)
+        """Training samples of each client in a task, as its training set numbers them."""
+        return self._with_kept(task)[0]
 
     def present(self, index: int) -> Indices:
         """Ids of the clients that are enrolled in a round, from 0, and have samples in its task, ascending."""
@@ -195,7 +195,7 @@ class Worlds:
 
     def _present_in(self, task: int) -> Indices:
         if task not in self._known_present:
-            parts = self._parts(task)
+            parts = self.clients_in(task)
             here = [i for i in enrolled(self._of_run, task) if len(parts[i])]
             self._known_present[task] = np.array(here, np.int64)
         return self._known_present[task]
@@ -211,8 +211,8 @@ class Worlds:
         if index and not self._stream.ends_task(index - 1):
             return 0
         task = self._stream.task(index)
-        earlier = {i for before in range(task) for i, part in enumerate(self._parts(before)) if len(part)}
-        return sum(1 for i, part in enumerate(self._parts(task)) if len(part) and i not in earlier)
+        earlier = {i for before in range(task) for i, part in enumerate(self.clients_in(before)) if len(part)}
+        return sum(1 for i, part in enumerate(self.clients_in(task)) if len(part) and i not in earlier)
 
     def at(self, index: int) -> World:
         """The world of a round, from 0."""
@@ -230,7 +230,7 @@ class Worlds:
         return self._present
 
     def _made(self, task: int) -> World:
-        data, parts = self._data, self._parts(task)
+        data, parts = self._data, self.clients_in(task)
         train, labels = self._train(task)
         tests = [self._test(each) for each in range(task + 1 if self._stream.tests_apart else 1)]
         return World(
@@ -251,7 +251,7 @@ class Worlds:
         """The task's training set, behind it what is kept of earlier ones; and its labels on the host."""
         data, labels = self._data, self._labels(task, "train")
         x = self._inputs(task, data.train.x)
-        if kept := self._kept(task):
+        if kept := self._with_kept(task)[1]:
             images, of_all = [x], [labels]
             for before, rows in kept.items():
                 of_all.append(self._labels(before, "train")[rows])
@@ -288,42 +288,40 @@ class Worlds:
             return [part if here else nothing for part, here in zip(data.clients, column, strict=True)]
         return [part[labels[part] >= 0] if here else nothing for part, here in zip(data.clients, column, strict=True)]
 
-    def _left_of(self, task: int, before: int) -> Parts:
-        """What the clients of a task still have of one before it."""
-        left = list[Indices]()
-        for i, part in enumerate(self._own(before)):
-            sizes = {each: size for each in range(task) if (size := len(self._own(each)[i]))}
-            here = bool(self._of_run[i, task]) and len(part) > 0
-            kept = dict(zip(sizes, self._stream.kept([*sizes.values()]), strict=True))[before] if here else 0
-            order = self._rng(Purpose.KEPT, before, i).permutation(part) if 0 < kept < len(part) else part
-            left.append(np.sort(order[:kept]))
+    def _left(self, task: int) -> list[Parts]:
+        """What the clients of a task still have of each one before it."""
+        nothing, own = np.zeros(0, np.int64), [self._own(before) for before in range(task)]
+        left: list[Parts] = [[nothing] * len(self._data.clients) for _ in own]
+        for i in map(int, np.flatnonzero(self._of_run[:, task])):
+            sizes = {before: size for before, parts in enumerate(own) if (size := len(parts[i]))}
+            for before, kept in zip(sizes, self._stream.kept([*sizes.values()]) if sizes else [], strict=True):
+                order = self._order(before, i) if 0 < kept < sizes[before] else own[before][i]
+                left[before][i] = np.sort(order[:kept])
         return left
 
-    def _kept(self, task: int) -> dict[int, Indices]:
-        if task not in self._known_kept:
-            self._known_kept[task] = self._kept_in(task)
-        return self._known_kept[task]
+    def _order(self, task: int, i: int) -> Indices:
+        """A client's samples of a task in the order in which it keeps them, which is the same in all later tasks."""
+        if (task, i) not in self._known_orders:
+            self._known_orders[task, i] = self._rng(Purpose.KEPT, task, i).permutation(self._own(task)[i])
+        return self._known_orders[task, i]
 
-    def _kept_in(self, task: int) -> dict[int, Indices]:
-        """Samples of each task before that somebody still has, ascending."""
-        if not self._stream.keep or not self._stream.tests_apart:
-            return {}
-        rows = {before: np.unique(np.concatenate(self._left_of(task, before))) for before in range(task)}
-        return {before: kept for before, kept in rows.items() if len(kept)}
-
-    def _parts(self, task: int) -> Parts:
+    def _with_kept(self, task: int) -> tuple[Parts, dict[int, Indices]]:
+        """What clients_in() gives, and the samples of each task before that somebody still has, ascending."""
         if task not in self._known_parts:
-            self._known_parts[task] = self._parts_in(task)
+            self._known_parts[task] = self._with_kept_in(task)
         return self._known_parts[task]
 
-    def _parts_in(self, task: int) -> Parts:
-        """Training samples of each client in a task, as its training set numbers them."""
+    def _with_kept_in(self, task: int) -> tuple[Parts, dict[int, Indices]]:
         parts, start = self._own(task), len(self._data.labels)
-        for before, rows in self._kept(task).items():
-            old = [start + np.searchsorted(rows, left) for left in self._left_of(task, before)]
-            parts = [np.concatenate(both) for both in zip(parts, old, strict=True)]
-            start += len(rows)
-        return parts
+        if not self._stream.keep or not self._stream.tests_apart:
+            return parts, {}
+        kept: dict[int, Indices] = {}
+        for before, left in enumerate(self._left(task)):
+            if len(rows := np.unique(np.concatenate(left))):
+                old = [start + np.searchsorted(rows, part) for part in left]
+                parts = [np.concatenate(both) for both in zip(parts, old, strict=True)]
+                kept[before], start = rows, start + len(rows)
+        return parts, kept
 
     def _test(self, task: int) -> TaskTest:
         if task not in self._known_tests:
@@ -391,7 +389,7 @@ class Worlds:
         method, everyone = self._method, np.ones(len(self._data.clients), bool)
         if method.proxy == 0:
             return []
-        own = self._own_in(task, everyone) if method.proxy_everyone else self._parts(task)
+        own = self._own_in(task, everyone) if method.proxy_everyone else self.clients_in(task)
         samples = np.unique(np.concatenate(own))
         words = (self._seed, Purpose.PROXY, task) if task else (self._seed, Purpose.PROXY)
         drawn = generator(*words).permutation(samples)[: max(1, round(method.proxy * len(samples)))]
