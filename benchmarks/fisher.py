@@ -204,12 +204,13 @@ def measure_memory(name: str, scale: int, device: str) -> Numbers:
     workload = WORKLOADS[name]
     if device == "cuda":
         torch.cuda.reset_peak_memory_stats()
+    before = torch.cuda.memory_allocated() if device == "cuda" else 0  # models of earlier scales are kept
     _, model, groups = federation(workload, scale * workload.samples, device)
     with one_torch_thread(device) as workers:
         workers.map(lambda group: fisher(group, model.init(), model), groups)
     kilobytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     peak = torch.cuda.max_memory_allocated() if device == "cuda" else 1024 * kilobytes
-    return {f"megabytes_at_{scale}x": (peak - groups[0].workplace.samples.x.nbytes) / 1e6}
+    return {f"megabytes_at_{scale}x": (peak - before - groups[0].workplace.samples.x.nbytes) / 1e6}
 
 
 def table(results: dict[str, Numbers]) -> str:

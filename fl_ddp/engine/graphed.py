@@ -205,10 +205,12 @@ def warm_up(function: Callable[[], object]) -> None:
     """Run a function twice, which compiles it and makes the libraries' handles; neither may happen while recording."""
     stream = _side_stream()
     stream.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(stream):
-        for _ in range(2):
-            function()
-    torch.cuda.current_stream().wait_stream(stream)
+    try:
+        with torch.cuda.stream(stream):
+            for _ in range(2):
+                function()
+    finally:  # one that failed may still write into what is given up, and to others, now
+        torch.cuda.current_stream().wait_stream(stream)
 
 
 def recorded(function: Callable[[], object]) -> Callable[[], None]:

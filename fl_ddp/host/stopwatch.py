@@ -118,7 +118,8 @@ class Stopwatch:
         """Seconds of each phase since the last lap; starts the next, which has what a GPU has not come to yet."""
         now = time.perf_counter()
         with self._alone:
-            over = [span.lap <= self._laps and span.end.reached() for span in self._spans]
+            reached = {id(span.end): span.end.reached() for span in self._spans}  # of a part and its whole alike
+            over = [span.lap <= self._laps and reached[id(span.end)] for span in self._spans]
             spans = [span for span, its in zip(self._spans, over, strict=True) if its]
             self._spans = [span for span, its in zip(self._spans, over, strict=True) if not its]
             self._laps += 1
@@ -126,7 +127,7 @@ class Stopwatch:
         for span in spans:
             seconds[span.name] += span.took()
         # of the next lap's work what this one has spent
-        ahead = sum(span.took() for span in self._spans if span.lap == self._laps and span.end.reached())
+        ahead = sum(span.took() for span in self._spans if span.lap == self._laps and reached[id(span.end)])
         # a part may seem longer than the phase around it, or that may end in the next lap, which pays
         self._owed = {name: each for name, each in seconds.items() if each < 0}
         seconds |= dict.fromkeys(self._owed, 0.0)

@@ -67,6 +67,29 @@ def test_what_the_gpu_has_not_come_to_is_the_next_laps() -> None:
     assert (second["training"], second["server"]) == (0.0, 1.0)
 
 
+def test_a_part_and_what_it_is_taken_from_are_of_one_lap() -> None:
+    class Runs(Queue):
+        """Goes on while it is asked."""
+
+        def mark(self) -> Place:
+            return Moving(self)
+
+    class Moving(Place):
+        def reached(self) -> bool:
+            before, self._queue.done = super().reached(), self._queue.put
+            return before
+
+    queue = Runs()
+    watch = Stopwatch(mark=queue.mark)
+    with watch.phase("training"):
+        queue.put += 2.0
+        with watch.part_of("training", "forgetting", 1):
+            queue.put += 1.0
+    queue.done = queue.put - 0.5
+    seconds = watch.lap()
+    assert (seconds["training"], seconds["forgetting"]) == (2.0, 1.0)
+
+
 def test_a_part_is_taken_from_the_phase_around_it() -> None:
     queue = Queue()
     watch = Stopwatch(mark=queue.mark)
