@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
+from launching import one_thread
 from torch import Tensor, nn
 
 import fl_ddp
@@ -30,9 +32,9 @@ class Frozen(nn.Module):
 def test_what_is_frozen_is_neither_trained_nor_sent_nor_measured(method: str, tmp_path: Path) -> None:
     module = Frozen()
     before = {name: t.clone() for name, t in module.state_dict().items()}
-    result = fl_ddp.simulate(
-        data="digits", model=module, method=method, clients=3, rounds=2, compile=False, device="cpu", out=str(tmp_path)
-    )
+    of_run: dict[str, Any] = {"clients": 3, "rounds": 2, "compile": False, "device": "cpu", "out": str(tmp_path)}
+    with one_thread():
+        result = fl_ddp.simulate(data="digits", model=module, method=method, **of_run)
     after = result.weights
     assert set(after) == set(before)
     for name, t in after.items():
