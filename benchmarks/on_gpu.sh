@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # All that a machine with a GPU has to tell, in a quarter of an hour as estimated; files in a folder, each as soon as it is known.
 #   bash benchmarks/on_gpu.sh FOLDER                        all stages
-#   bash benchmarks/on_gpu.sh FOLDER "cifar fisher"         some of tests, cifar, rounds, fisher, methods, models
+#   bash benchmarks/on_gpu.sh FOLDER "cifar fisher"         some of tests, cifar, rounds, fisher, models, methods
 #   SMOKE=1 bash benchmarks/on_gpu.sh FOLDER                without a GPU: does it run?
 # Steps are compiled beside the tests, by several processes, and found in the cache by what is measured then, alone.
 set -u
 folder=$(realpath -m "${1:?the folder for the results is missing}") && cd "$(dirname "$0")/.." || exit
-stages=${2:-tests cifar rounds fisher methods models}
+stages=${2:-tests cifar rounds fisher models methods}
 mkdir -p "$folder"
 export PYTHONPATH="$PWD${PYTHONPATH:+:$PYTHONPATH}" PYTHONUNBUFFERED=1
 python=${PYTHON:-python3} device=cuda smoke=() marks=gpu
@@ -36,6 +36,6 @@ if stage cifar; then
 fi
 if stage rounds; then measured rounds --ranks 1 --workloads mlp --rounds 20 --out "$folder/rounds_mlp.json"; fi
 if stage fisher; then measured fisher --out "$folder/fisher.json"; fi
-if stage methods; then measured methods --out "$folder/methods.json"; fi
 if stage models; then measured rounds --ranks 1 --workloads all --rounds 4 --samples 40 --out "$folder/rounds_models.json"; fi
+if stage methods; then measured methods --out "$folder/methods.json"; fi
 exit $failed
