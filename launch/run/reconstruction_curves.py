@@ -26,4 +26,4 @@ def reconstruction_curves(folder: Path) -> dict[str, Curve]:
 def epochs_of(folder: Path) -> int | None:
     """For how long the decoder of a run's reconstructions was trained; None if there are none."""
     with written_rows(folder / FILE) as rows:
-        return int(rows[0]["epochs"]) if rows else None
+        return next((int(row["epochs"]) for row in rows), None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,14 +12,15 @@ from fl_ddp.errors import ConfigError
 
 
 @contextmanager
-def written_rows(path: Path) -> Iterator[list[dict[str, str]]]:
-    """Rows of a file, none if there is no such file; a last one that is being written is left out.
+def written_rows(path: Path) -> Iterator[csv.DictReader[str]]:
+    """Rows of a file, one after the other, none if there is no such file; a last one that is being written is left out.
 
     Raises:
         ConfigError: the file is not what a run writes, which may show where its rows are used.
     """
     try:
-        lines = path.read_text(encoding="utf-8").splitlines(keepends=True) if path.is_file() else []
-        yield list(csv.DictReader(line for line in lines if line.endswith("\n")))
-    except (OSError, KeyError, TypeError, ValueError) as error:
+        # the names of classes are in its head, and may hold all that ends a line elsewhere
+        with path.open(encoding="utf-8", newline="\n") if path.is_file() else io.StringIO() as file:
+            yield csv.DictReader(line for line in file if line.endswith("\n"))
+    except (OSError, KeyError, TypeError, ValueError, csv.Error) as error:
         raise ConfigError(path, f"is not what a run writes ({error or type(error).__name__})") from error
