@@ -14,6 +14,7 @@ from fl_ddp.errors import ConfigError
 from fl_ddp.host.atomic_file import write_text, writing
 from fl_ddp.host.stdout import say
 from launch.compare.found_runs import Finds, find_runs, named_folders
+from launch.compare.long_tables import long_tables, refuse_folder_of_run
 from launch.compare.paired import against
 from launch.compare.refusals import refuse_what_no_run_has, refuse_what_no_run_tells
 from launch.compare.replicates import design_of, rows_of
@@ -33,7 +34,7 @@ Reads all runs below the folders, finished or still going. Those that differ in 
 
 Leaves results.csv and results.md, curves.png and .svg (mean over seeds, band of one standard deviation; dotted where
 only some seeds are yet), a plot of the metric over each varied option, and, where asked, curves_over_traffic,
-classes, partitions, tasks_by_round and tasks_end, client_3 or client_3_cat.
+classes, partitions, tasks_by_round and tasks_end, client_3 or client_3_cat, and rounds.csv and tasks.csv.
 A seed counts once: of several runs with the same settings and seed one is taken; where their results differ, none.
 Exit codes: 0 done, 1 a file cannot be written or such results differ, 2 the input cannot be read."""
 
@@ -62,7 +63,10 @@ class ResultsOptions:
             the options that differ.
         against: setting that others are compared with, seed by seed, such as method=FedAvg: each with the one that has
             all else, but for the method's options, in common with it.
-        out: folder for results.csv, results.md and the plots [the first FOLDER].
+        long: leave all that the runs recorded, too, finished or not: rounds.csv, a row for each of their rounds, and
+            tasks.csv, one for each test of a task, with the run's folder, its seed and the options that differ, which
+            are columns --lr and so on.
+        out: folder for results.csv, results.md, the plots and long tables [the first FOLDER].
     """
 
     folders: tuple[RunsFolder, ...]
@@ -75,6 +79,7 @@ class ResultsOptions:
     of_class: str | None = None
     rows: bool = False
     against: Setting | None = None
+    long: bool = False
     out: Folder | None = None
 
     def __post_init__(self) -> None:
@@ -122,6 +127,8 @@ def _answer(line: Sequence[str]) -> int:
 def _show(folders: Sequence[Path], options: ResultsOptions, out: Path, command: str) -> int:
     """Print the table, and leave it with its plots; the exit code."""
     finds = find_runs(folders)
+    if options.long:
+        refuse_folder_of_run(out, [each.run for each in finds.runs])
     shown = options.shown or (_usual(finds),)
     for metric in shown:
         refuse_what_no_run_has(metric, [each.run for each in finds.runs])
@@ -131,6 +138,7 @@ def _show(folders: Sequence[Path], options: ResultsOptions, out: Path, command: 
     beside_it = () if len(shown) > 1 else tuple(each for each in _beside(finds) if each not in shown)
     metrics = (*shown, *beside_it)
     beside = against(options.against, design) if options.against is not None else None
+    tables = long_tables(design, folders) if options.long else ()
     results = Results(", ".join(map(str, folders)), design, metrics, finds, beside)
     # matplotlib takes a second to import, which a wrong option need not wait for
     from launch.plots.figures import Beside, figures_beside, write_figures
@@ -141,9 +149,12 @@ def _show(folders: Sequence[Path], options: ResultsOptions, out: Path, command: 
     with writing(out):
         out.mkdir(parents=True, exist_ok=True)
     write_text(out / "results.csv", as_csv(results))
+    for table in tables:
+        table.write(out)
     figures = write_figures(design, metrics[0], options.over, asked_for, out)
     write_text(out / "results.md", markdown(results, command, figures))
-    say(f"\n{out}: results.csv, results.md{''.join(f', {name}' for name in figures)}")
+    left = ["results.csv", "results.md", *(table.name for table in tables), *figures]
+    say(f"\n{out}: {', '.join(left)}")
     for each in design.differing:
         print(f"results: error: {each}", file=sys.stderr, flush=True)
     return 1 if design.differing else 0

@@ -16,6 +16,8 @@ from launch.numbers.metric import Curve, Metric, read_off
 from launch.numbers.reading import Reading, reached
 from launch.run.stored import Run
 
+ROW = "row"
+"""What stands for the keys of a design where settings are called by folders."""
 _SEED = re.compile(r"-seed\d+$")
 _SAME_RUN = (
     "seed", "name", "out", "resume", "device", "rank_timeout", "checkpoint_every", "keep_checkpoints", "targets",
@@ -184,7 +186,7 @@ def rows_of(runs: Sequence[FoundRun]) -> Design:
             raise ConfigError(row, f"its runs differ in more than their seeds: {keys[0]} is {values}")
     sets = [Replicates((row.partition("-")[2] if alone else row,), tuple(of)) for row, of in by_row.items()]
     differing = tuple(why for each in sets for why in each.once.differing)
-    return Design(("row",), tuple(each for each in sets if each.runs), differing)
+    return Design((ROW,), tuple(each for each in sets if each.runs), differing)
 
 
 def last_read(runs: Collection[Run], metric: Metric, last: int) -> int:
