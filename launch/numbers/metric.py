@@ -49,6 +49,7 @@ FORMS = (
     "of own_accuracy/<client>/<class> or forgetting_degree/<client>/<class>, "
     "of loss, train_loss, perplexity, mae, r2, initial_mae or personalised_mae, exact_match, f1 or auc, "
     "of worst_initial_mae, deviation_initial_mae, worst_personalised_mae or deviation_personalised_mae, "
+    "of method/<name>, which the method reports and the more of it the better, "
     "or, of runs with tasks, of average_accuracy, incremental_accuracy, average_forgetting, backward_transfer, "
     "forward_transfer or task_accuracy/<task>, "
     "or, of those that launch.reconstruct has read, of psnr/<task> or psnr_of_mean/<task>"
@@ -60,6 +61,7 @@ Curve = Sequence[tuple[int, float]]
 _OF_CLASS = re.compile(r"(accuracy|forgetting|forgetting_degree)/(?P<label>.+)")
 _OF_TASK = re.compile(r"task_accuracy/(?P<task>[1-9]\d*)")
 _OF_IMAGES = re.compile(r"psnr(_of_mean)?/(?P<task>[1-9]\d*)")
+_OF_METHOD = re.compile(r"method/(?P<name>[^\s,/]+)")
 _OF_CLIENT = re.compile(r"(?P<column>own_accuracy|forgetting_degree)/(?P<client>\d+)/(?P<label>.+)")
 _STATISTIC = re.compile(r"(final|best|running_mean|ema(?P<weight>0?\.\d+)|last(?P<count>[1-9]\d*))(@(?P<round>\d+))?")
 
@@ -113,7 +115,7 @@ class Metric:
     @property
     def of_number(self) -> bool:
         """Whether its quantity is no share of anything."""
-        return self.quantity in (*ERRORS, "r2")
+        return self.quantity in (*ERRORS, "r2") or _OF_METHOD.fullmatch(self.quantity) is not None
 
     @property
     def of_target(self) -> bool:
@@ -169,7 +171,8 @@ def parse_metric(text: str, where: str = "--metric") -> Metric:
         if row is not None and (slash or not re.fullmatch(r"[A-Za-z_]\w*", row)):
             raise unknown
     quantity = _quantity(parts.pop()) if parts and _quantity(parts[-1]) else "accuracy"
-    if target is not None and not 0 < target <= (math.inf if quantity in ERRORS else 1):
+    of_any_size = quantity in ERRORS or _OF_METHOD.fullmatch(quantity)
+    if target is not None and not 0 < target <= (math.inf if of_any_size else 1):
         raise ConfigError(where, f"{text!r}: the target {target} is impossible", "accuracies in (0, 1], errors above 0")
     match = _STATISTIC.fullmatch(parts[0] if parts else "final")
     of_target = target is not None or row is not None
@@ -185,7 +188,7 @@ def parse_metric(text: str, where: str = "--metric") -> Metric:
 
 def _quantity(name: str) -> str:
     """The curve that a metric's last word means; empty if it means none."""
-    known = any(form.fullmatch(name) for form in (_OF_CLASS, _OF_TASK, _OF_IMAGES)) or of_client(name)
+    known = any(form.fullmatch(name) for form in (_OF_CLASS, _OF_TASK, _OF_IMAGES, _OF_METHOD)) or of_client(name)
     return name if known else QUANTITIES.get(name, "")
 
 
@@ -197,6 +200,8 @@ def quantity_name(metric: Metric) -> str:
         return f"accuracy on task {of_task['task']}"
     if of_images := _OF_IMAGES.fullmatch(metric.quantity):
         return f"PSNR {'of the mean image ' if of_images[1] else ''}on task {of_images['task']}"
+    if of_method := _OF_METHOD.fullmatch(metric.quantity):
+        return f"the method's {of_method['name'].replace('_', ' ')}"
     name, slash, label = metric.quantity.partition("/")
     return f"{name.replace('_', ' ')} of class {label}" if slash else name.replace("_", " ")
 

@@ -95,6 +95,9 @@ def test_every_smoothing_of_a_constant_is_the_constant(value: float, gaps: list[
         "final of of",
         "final of accuracy/",
         "final of own_accuracy/cat",
+        "final of method/",
+        "final of method/a/b",
+        "final of method/a,b",
         "final of own_accuracy/x/cat",
         "rounds_to fedavg / other",
         "rounds_to fedavg@3",
@@ -124,11 +127,22 @@ def test_malformed_metrics_are_refused(text: str) -> None:
         ("final of train_loss", "train_loss", "train loss", True),
         ("rounds_to fedavg of perplexity", "perplexity", "perplexity", True),
         ("rounds_to 0.2 of forgetting", "forgetting", "forgetting", False),
+        ("final of method/mean_pull", "method/mean_pull", "the method's mean pull", False),
+        ("rounds_to 2.5 of method/pull", "method/pull", "the method's pull", True),
     ],
 )
 def test_metrics_may_be_of_one_class_and_of_one_clients_class(text: str, quantity: str, words: str, less: bool) -> None:
     metric = parse_metric(text)
     assert (metric.quantity, quantity_name(metric), metric.less_is_better) == (quantity, words, less)
+
+
+def test_what_a_method_reports_is_a_number_as_it_is() -> None:
+    curve = [(1, -3.0), (2, 250.0), (3, 0.5)]
+    told = [
+        read_off(parse_metric(f"{text} of method/pull"), curve, True) for text in ("final", "best", "rounds_to 100")
+    ]
+    assert told == [Reading(0.5), Reading(250.0), Reading(2)]
+    assert parse_metric("final of method/pull").unit == "number"
 
 
 def test_rounds_may_be_to_what_another_row_ends_with() -> None:
