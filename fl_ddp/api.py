@@ -41,6 +41,7 @@ from fl_ddp.protocol import (
     Total,
     Trained,
     Upload,
+    alike,
 )
 from fl_ddp.results.metrics import Record
 from fl_ddp.streams.class_groups import ClassGroups
@@ -95,6 +96,7 @@ __all__ = [
     "UnitInterval",
     "Upload",
     "Whole",
+    "alike",
     "among",
     "best_of_class",
     "by_tensor_norm",

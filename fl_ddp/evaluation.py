@@ -175,6 +175,7 @@ class Evaluation:
             personalised_accuracy=total.ratio("own_accuracy", "tested"),
             initial_accuracy_cohort=initial.by_cohort if of_all else None,
             personalised_accuracy_all=personal.by_all,
+            reported=total.means(self._federation.method.reports),
         )
 
     def personal(

@@ -116,6 +116,7 @@ class Federation:
             tasks=tests,
             score=loss.score,
             measures=loss.measures,
+            reported=self.method.reports,
             renewed=renewed,
             knows=bool(config.init),
         )

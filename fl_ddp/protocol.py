@@ -5,7 +5,7 @@ G is the number of lanes (clients side by side), P of parameters, B of samples i
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Literal, NamedTuple
@@ -187,6 +187,11 @@ class Total(NamedTuple):
         there = over in self.numbers and under in self.numbers and self.numbers[under] > 0
         return self.numbers[over] / self.numbers[under] if there else None
 
+    def means(self, names: Sequence[str]) -> dict[str, float]:
+        """Means over the clients of the numbers that they report; without those that nobody has a weight in."""
+        found = {name: self.ratio(name, weight_of(name)) for name in names}
+        return {name: mean for name, mean in found.items() if mean is not None}
+
 
 @dataclass(frozen=True)
 class Info:
@@ -221,6 +226,11 @@ def alike(values: Tensor, start: int = -1) -> Tensor:
         return values
     rows = values.flatten(start)
     return torch.nn.functional.pad(rows, (0, -rows.shape[-1] % 4)).clone(memory_format=torch.contiguous_format)
+
+
+def weight_of(name: str) -> str:
+    """Name of the sum of the weights with which clients report a number of this name."""
+    return f"weight of {name}"
 
 
 def listed(names: Collection[str]) -> str:

@@ -7,7 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fl_ddp.protocol import Quadratic, Total, Upload, alike
+from fl_ddp.protocol import Quadratic, Total, Upload, alike, weight_of
 
 numbers = st.floats(-10, 10, allow_subnormal=False)
 
@@ -40,6 +40,11 @@ def test_a_ratio_of_what_is_not_handed_over_is_none() -> None:
     assert Total({}, numbers={"loss": 3.0, "trained": 2.0, "none": 0.0}).ratio("loss", "trained") == 1.5
     for over, under in (("loss", "weight"), ("delta", "trained"), ("loss", "none")):
         assert Total({}, numbers={"loss": 3.0, "trained": 2.0, "none": 0.0}).ratio(over, under) is None
+
+
+def test_means_are_by_the_weights_of_what_is_reported_and_of_somebody() -> None:
+    numbers = {"pull": 6.0, weight_of("pull"): 4.0, "gap": 0.0, weight_of("gap"): 0.0, "weight": 2.0}
+    assert Total({}, numbers=numbers).means(("gap", "pull", "drift")) == {"pull": 1.5}
 
 
 @pytest.mark.parametrize("length", range(1, 9))

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch._dynamo.utils import counters
 
 from fl_ddp.check.candidate import Candidate
-from fl_ddp.check.runs import SOLO, Cut, course, differences, play, unlike, unlike_runs
+from fl_ddp.check.runs import SOLO, Cut, course, differences, play, unlike, unlike_plays, unlike_runs
 from fl_ddp.compiler.compilation import require_compiler
 from fl_ddp.config.command_line import from_mapping
 from fl_ddp.errors import ConfigError
@@ -177,7 +177,7 @@ def resume(it: Candidate) -> str:
 
 
 def _regrouped(it: Candidate, cuts: Mapping[str, Cut]) -> str:
-    gaps = {name: unlike(play(it.case.settings, cut).states, it.reference.states) for name, cut in cuts.items()}
+    gaps = {name: unlike_plays(play(it.case.settings, cut), it.reference) for name, cut in cuts.items()}
     return "; ".join(f"{name}: {gap}" for name, gap in gaps.items() if gap)
 
 

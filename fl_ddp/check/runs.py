@@ -20,7 +20,7 @@ from fl_ddp.evaluation import Scores
 from fl_ddp.federation import Federation, build_federation
 from fl_ddp.host.arithmetic import repeatable
 from fl_ddp.host.interrupt import StopRequest
-from fl_ddp.protocol import Indices, Tensors
+from fl_ddp.protocol import Indices, Tensors, listed
 from fl_ddp.ranks.collectives import Ranks
 from fl_ddp.ranks.memory import ClientMemory
 from fl_ddp.ranks.threads import one_torch_thread
@@ -178,6 +178,17 @@ def play(settings: Settings, cut: Cut | None = None) -> Unwritten:
         for _ in simulation.rounds():
             pass
     return kept
+
+
+def unlike_plays(ours: Unwritten, theirs: Unwritten) -> str:
+    """The same of runs without files, or else the first round whose clients have reported other numbers."""
+    pairs = [(a.round, a.reported, b.reported) for a, b in zip(ours.records, theirs.records, strict=True)]
+    told = (
+        f"round {index}: {listed({n for n, _ in a.items() ^ b.items()})} of those reported"
+        for index, a, b in pairs
+        if a != b
+    )
+    return unlike(ours.states, theirs.states) or next(told, "")
 
 
 class Photograph(StopRequest):

@@ -15,7 +15,8 @@ from torch import Tensor
 
 from fl_ddp.errors import ConfigError, is_users, place_of, place_of_code
 from fl_ddp.guards.global_random import refuse_global_draws
-from fl_ddp.protocol import OF_OPTIMIZER, OF_STATISTICS, Indices, Tensors, Term, Upload, form_of, listed
+from fl_ddp.guards.reports import refuse_unreportable, with_weights
+from fl_ddp.protocol import OF_OPTIMIZER, OF_STATISTICS, Indices, Tensors, Term, Upload, form_of, listed, weight_of
 
 REPORTED = ("own_accuracy", "own_loss", "right", "tested", "trained")
 """Names of the engine's own sums and rows."""
@@ -34,6 +35,7 @@ class Hooks:
     def __init__(self, method: object, model: str) -> None:
         """Of a method, and of a model of this name."""
         self._method, self._model = type(method), model
+        self._reports: tuple[str, ...] = getattr(method, "reports", ())
         self._compared = set[str]()
         self.keeps_models = sum("own_model" in vars(each) for each in self._method.__mro__) > 1
         self.spoilt: ConfigError | None = None
@@ -151,7 +153,7 @@ class Hooks:
 
         Raises:
             ConfigError: it is no upload, keeps other names, shapes or types than init_client gives, has a sum of the
-                engine's name, or something in it that is not of each lane.
+                engine's name, something in it that is not of each lane, or not what the method reports.
         """
         if not isinstance(given, Upload):
             raise self._refused("client_update", f"gives {type(given).__name__}", "an Upload")
@@ -167,13 +169,14 @@ class Hooks:
             if form_of(given.memory[name]) != form_of(one):
                 what = f"keeps {name} as {form_of(given.memory[name])}"
                 raise self._refused("client_update", what, f"{form_of(one)}, one of init_client's for each lane")
-        if taken := sorted((given.sums.keys() | given.rows.keys()) & set(REPORTED)):
+        if taken := sorted((given.sums.keys() | given.rows.keys()) & {*REPORTED, *map(weight_of, self._reports)}):
             what = f"gives a sum or row named {taken[0]}, which is the engine's own; give it another name"
             raise self._refused("client_update", what)
         sent = None if given.sent is None else {name: _bare(t) for name, t in given.sent.items()}
         sums = {name: _bare(t) for name, t in given.sums.items()}
         memory, rows = ({name: t.detach() for name, t in of.items()} for of in (given.memory, given.rows))
-        return Upload(sums, given.theta.detach(), memory, sent, rows)
+        bare = Upload(sums, given.theta.detach(), memory, sent, rows)
+        return with_weights(self._method, self._reports, bare, lanes)
 
     def sums(self, hook: str, given: dict[str, Tensor | Term], lanes: int) -> dict[str, Tensor | Term]:
         """What a hook gives of so many lanes to be summed.
@@ -307,8 +310,8 @@ def refuse_unusable(method: object, base: type) -> None:
     """Refuse what a method, which has the hooks of a base, says of itself and cannot be.
 
     Raises:
-        ConfigError: its share of samples for the server is none, their batches are empty, or the server is to train
-            and the method does not say how.
+        ConfigError: its share of samples for the server is none, their batches are empty, the server is to train
+            and the method does not say how, or what it reports has no names for columns.
     """
     owner = type(method)
     proxy, batch, trains = (getattr(method, name) for name in ("proxy", "proxy_batch", "trains_on_server"))
@@ -321,6 +324,7 @@ def refuse_unusable(method: object, base: type) -> None:
     if trains and getattr(owner, hook) is getattr(base, hook):
         what = f"is {trains} in {owner.__name__}"
         raise ConfigError("--method: trains_on_server", what, f"false, or a {hook} beside it")
+    refuse_unreportable(owner, getattr(method, "reports", ()), REPORTED)
 
 
 def uncalled(method: object, base: type, num_tasks: int) -> Iterator[str]:

@@ -46,6 +46,9 @@ class FedAvg:
 
     trains_on_server: ClassVar[bool] = False
     """Whether the server trains after its update; see server_train()."""
+    reports: ClassVar[tuple[str, ...]] = ()
+    """Names of sums of an upload that are one number of each client: their means, by the weights of their terms, are
+    columns of metrics.csv, and they are not sent, unless `Upload.sent` has them."""
 
     def __post_init__(self) -> None:
         check_fields(self, "--method.")

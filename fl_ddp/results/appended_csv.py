@@ -125,5 +125,6 @@ def _kept(path: Path, columns: Sequence[str], state: State) -> tuple[bytes, Iter
     if hashlib.sha256(kept).hexdigest() != state["sha256"]:
         raise ConfigError(path, f"was edited, its first {size} bytes are not those the checkpoint knows")
     if tuple(rows.fieldnames or ()) != tuple(columns):
-        raise ConfigError(path, "was begun by another version, with other columns; the run cannot go on with this one")
+        what = "was begun by another version, or a method that reports other numbers, with other columns"
+        raise ConfigError(path, f"{what}; the run cannot go on with this one")
     return kept, rows

@@ -27,6 +27,11 @@ def perplexity(cross_entropy: float) -> float:
     return math.exp(cross_entropy)
 
 
+def of_method(name: str) -> str:
+    """The column, and TensorBoard's curve, of a number that the method reports."""
+    return f"method/{name}"
+
+
 def is_of_phase(column: str) -> bool:
     """Whether a column has the seconds of a phase."""
     return is_of_time(column) and column not in (_PADDED, _WALL)
@@ -55,6 +60,7 @@ class Record:
         class_degree: the same by class.
         class_accuracy: in the order of the classes; nan for a class without test samples.
         measures: what else the loss tells of the test set.
+        reported: means of the numbers that the method reports of its clients, by their names.
         seconds: by phase; one that did not take place is left out.
         wall: seconds since 1970.
         clients: that took part, ascending; cohorts.csv has them.
@@ -76,6 +82,7 @@ class Record:
     class_degree: tuple[float, ...] | None = None
     class_accuracy: tuple[float, ...] | None = None
     measures: Mapping[str, float] = field(default_factory=dict)
+    reported: Mapping[str, float] = field(default_factory=dict)
     seconds: Mapping[str, float] = field(default_factory=dict)
     wall: float = 0.0
     clients: tuple[int, ...] = ()
@@ -99,6 +106,7 @@ class Columns:
         tasks: number of tasks with test sets of their own, which are no columns; 1 where there are none.
         score: what clients are measured by on their own test samples; where it is accuracy, so is the global model.
         measures: what else the loss tells of the test set.
+        reported: what the method reports of its clients, in columns method/<name>.
         renewed: classes that have other test samples than before from a round on, by the round.
         knows: whether the model of round 0 was trained before, so that what it knows can be forgotten.
     """
@@ -110,6 +118,7 @@ class Columns:
     tasks: int = 1
     score: str = "accuracy"
     measures: tuple[str, ...] = ()
+    reported: tuple[str, ...] = ()
     renewed: Mapping[int, Iterable[int]] = field(default_factory=dict)
     knows: bool = False
 
@@ -188,6 +197,7 @@ def _row(record: Record, columns: Columns, running_mean: float | None, forgettin
         f"personalised_{score}": record.personalised_accuracy,
         **(of_all if columns.everybody else {}),
         **(degrees if columns.degree else {}),
+        **{of_method(name): record.reported.get(name) for name in columns.reported},
         **{f"accuracy/{name}": value for name, value in zip(columns.classes, of_class, strict=True)},
         _WALL: record.wall,
         **{f"time_{phase}": record.seconds.get(phase) for phase in columns.phases},
@@ -203,6 +213,7 @@ def _record(row: Mapping[str, str], columns: Columns) -> Record:
     score = columns.score
     of_class = [number(f"accuracy/{name}") for name in columns.classes]
     measures = {name: number(name) for name in columns.measures}
+    reported = {name: number(of_method(name)) for name in columns.reported}
     degree_of_class = [number(f"forgetting_degree/{name}") for name in columns.classes]
     seconds = {phase: number(f"time_{phase}") for phase in columns.phases}
     return Record(
@@ -222,6 +233,7 @@ def _record(row: Mapping[str, str], columns: Columns) -> Record:
         class_degree=tuple(value for value in degree_of_class if value is not None) or None,
         class_accuracy=tuple(value for value in of_class if value is not None) or None,
         measures={name: value for name, value in measures.items() if value is not None},
+        reported={name: value for name, value in reported.items() if value is not None},
         seconds={phase: value for phase, value in seconds.items() if value is not None},
         wall=float(row[_WALL]),
     )

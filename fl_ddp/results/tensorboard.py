@@ -32,7 +32,7 @@ from torch.utils.tensorboard import RecordWriter
 from torch.utils.tensorboard.summary import custom_scalars, histogram
 
 from fl_ddp.host.atomic_file import writing
-from fl_ddp.results.metrics import Columns
+from fl_ddp.results.metrics import Columns, of_method
 
 _COUNTER = itertools.count()
 
@@ -149,7 +149,7 @@ def charts(columns: Columns) -> dict[str, dict[str, Chart]]:
     Args:
         columns: of metrics.csv.
     """
-    classes = columns.classes
+    classes, reported = columns.classes, columns.reported
     degrees = {"average": _lines("forgetting_degree/average$"), **_by_class("forgetting_degree", classes)}
     accuracies = {
         "accuracy": _lines("accuracy/global$"),
@@ -168,6 +168,7 @@ def charts(columns: Columns) -> dict[str, dict[str, Chart]]:
         **({"Accuracy on each task": _tasks(columns.tasks)} if columns.tasks > 1 else {}),
         **(of_classes if classes else {}),
         **({"Forgetting degree: what local training loses of each class": degrees} if columns.degree else {}),
+        **({"Method": {name: _lines(f"{re.escape(of_method(name))}$") for name in reported}} if reported else {}),
         "Loss": {"mean over the test set, mean over local steps": _lines("loss/test$", "loss/train$")},
         "Cost": {
             "bytes sent and received by all clients so far": _lines("traffic/"),

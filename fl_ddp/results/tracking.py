@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from fl_ddp.results.appended_csv import AppendedCsv
 from fl_ddp.results.client_table import ClientScores, spread
 from fl_ddp.results.forgetting import average, forgetting
-from fl_ddp.results.metrics import Columns, Metrics, Record, perplexity
+from fl_ddp.results.metrics import Columns, Metrics, Record, of_method, perplexity
 from fl_ddp.results.tensorboard import EventFile
 
 
@@ -256,6 +256,7 @@ class Tracker:
             "loss/test": record.loss,
             "loss/perplexity": None if record.loss is None or self._measures else perplexity(record.loss),
             "loss/train": record.train_loss,
+            **{of_method(name): value for name, value in record.reported.items()},
             "traffic/up": self.history.traffic_up_bytes,
             "traffic/down": self.history.traffic_down_bytes,
             **{f"time/{phase}": seconds for phase, seconds in record.seconds.items()},

@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from dataclasses import dataclass, replace
 
-from fl_ddp.api import FedAvg, Quadratic, Term, Upload, normal
+from fl_ddp.api import FedAvg, Quadratic, Term, Upload, alike, normal
 
 
 @dataclass(frozen=True)

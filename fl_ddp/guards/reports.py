@@ -1,0 +1,66 @@
+"""Numbers that a method reports: one of each client, whose mean over a round's clients is a column of metrics.csv."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Collection
+from dataclasses import replace
+
+from torch import Tensor
+
+from fl_ddp.errors import ConfigError, place_of
+from fl_ddp.protocol import Term, Upload, form_of, weight_of
+
+_OF_AVERAGE = ("delta", "loss", "statistics", "weight")
+"""Names of an average's sums, which travel; the loss has a column of its own."""
+_NAME = re.compile(r"[^\s,/]+")
+
+
+def refuse_unreportable(owner: type, names: object, taken: Collection[str]) -> None:
+    """Refuse what a method of a class names as what it reports, if no columns can be made of it.
+
+    Raises:
+        ConfigError: it is no tuple, or one of the names is no name, another one's, or taken.
+    """
+    if not isinstance(names, tuple):
+        raise _refused(owner, f"is {names!r}", 'a tuple of names, such as ("pull",)')
+    for place, name in enumerate(names):
+        if not isinstance(name, str) or not _NAME.fullmatch(name):
+            raise _refused(owner, f"names {name!r}", "words without spaces, commas and slashes")
+        if name in (*_OF_AVERAGE, *taken):
+            raise _refused(owner, f"names {name}, as the engine calls a sum of its own", "another name")
+        if name in names[:place]:
+            raise _refused(owner, f"names {name} twice", "each name once")
+
+
+def with_weights(owner: type, names: tuple[str, ...], given: Upload, lanes: int) -> Upload:
+    """An upload of so many lanes with the weights of the numbers that it reports, which do not travel.
+
+    Raises:
+        ConfigError: one of them is not there, or is not a number of each lane.
+    """
+    weights: dict[str, Tensor | Term] = {}
+    for name in names:
+        if name not in given.sums:
+            raise _refused(owner, f"names {name}, and client_update gives no sum of that name", "names of its sums")
+        summand = given.sums[name]
+        term = summand if isinstance(summand, Term) else Term(summand)
+        if term.value.shape != (lanes,):
+            what = f"names {name}, and client_update gives it as {form_of(term.value)}"
+            raise _refused(owner, what, f"[{lanes}], a number for each of {lanes} lanes")
+        weights[weight_of(name)] = term.value.new_ones(lanes) if term.weight is None else term.weight.reshape(lanes)
+    if not names:
+        return given
+    sent = {name: t for name, t in given.sums.items() if name not in names} | given.rows
+    return replace(given, sums=given.sums | weights, sent=sent if given.sent is None else given.sent)
+
+
+def _refused(owner: type, what: str, accepted: str) -> ConfigError:
+    """What to say, with the line at which the class begins that says what is reported."""
+    says = next((each for each in owner.__mro__ if "reports" in vars(each)), owner)
+    try:
+        where = f"{place_of(inspect.getfile(says), inspect.getsourcelines(says)[1])}: "
+    except (OSError, TypeError):  # of a class of a notebook's
+        where = ""
+    return ConfigError(f"{where}reports of {owner.__name__}", what, accepted)
