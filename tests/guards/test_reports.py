@@ -119,7 +119,7 @@ def test_the_example_of_contributing_is_told_everywhere(tmp_path: Path) -> None:
     (tmp_path / "drifting.py").write_text(head + example)
     found = list[Record]()
     given = {**SMALL, "method": f"{tmp_path / 'drifting.py'}:Drifting", "out": str(tmp_path)}
-    run = Path(fl_ddp.simulate(given, callbacks=found.append)["folder"])
+    run = Path(fl_ddp.simulate(given, callbacks=[found.append])["folder"])
     means = [record.reported["drift"] for record in found]
     assert [float(row["method/drift"]) for row in rows(run)] == means and len(set(means)) == 3 and min(means) > 0
     events = EventAccumulator(str(run)).Reload()
