@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from fl_ddp.engine.samples import Samples
-from fl_ddp.evaluation import Scores, evaluate
+from fl_ddp.evaluation import Scores, evaluate, pooled
 from fl_ddp.ranks.collectives import Ranks, Result
 from fl_ddp.ranks.outputs import BATCH, Passes
 
@@ -114,3 +114,11 @@ def test_a_loss_that_is_not_finite_is_reported_as_such() -> None:
     samples = test_set(20)
     samples.x[3] = math.nan
     assert math.isnan(scores(samples)[0].loss)
+
+
+def test_scores_on_several_test_sets_are_those_on_all_their_samples() -> None:
+    few = Scores(0.5, 1.0, (1.0, 0.0), ((1, 0), (1, 0)))
+    many = Scores(4 / 6, 4.0, (1.0, 0.5), ((2, 0), (2, 2)))
+    both = pooled([few, many])
+    assert (both.accuracy, both.loss) == pytest.approx((5 / 8, (2 * 1.0 + 6 * 4.0) / 8))
+    assert both.confusion == ((3, 0), (3, 2)) and both.class_accuracy == pytest.approx((1.0, 2 / 5))

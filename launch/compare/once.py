@@ -50,7 +50,9 @@ def _differ(a: FoundRun, b: FoundRun) -> str:
         ours, theirs = dict(a.run.curves[name]), dict(b.run.curves[name])
         for number in sorted(ours.keys() & theirs.keys()):
             if ours[number] != theirs[number]:
-                return f"{name} of round {number} is {ours[number]:g} and {theirs[number]:g}{_machines(a.run, b.run)}"
+                both = tuple(f"{value:g}" for value in (ours[number], theirs[number]))
+                first, second = both if len({*both}) > 1 else (ours[number], theirs[number])
+                return f"{name} of round {number} is {first} and {second}{_machines(a.run, b.run)}"
     if a.run.rounds == b.run.rounds and _parameters(a.run) != _parameters(b.run):
         return f"the final parameters differ{_machines(a.run, b.run)}"
     return ""

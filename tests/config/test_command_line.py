@@ -149,6 +149,11 @@ def test_cohort_on_the_command_line_takes_the_place_of_participation_in_the_file
     assert (config.participation, config.cohort, config.local_epochs, config.local_steps) == (None, 4, None, 3)
 
 
+@pytest.mark.parametrize(("enrolled", "cohort"), [(1, 1), (4, 1), (14, 1), (16, 2), (18, 2), (100, 10)])
+def test_a_share_of_the_clients_is_rounded_and_at_least_one(enrolled: int, cohort: int) -> None:
+    assert from_mapping({"participation": 0.1}).cohort_of(enrolled) == cohort
+
+
 def test_a_mapping_a_config_and_the_command_line_agree() -> None:
     expected = config_of("--method FedProx --method.mu 0.1 --data x.npz --targets [0.5] --lr 1")
     nested = {"method": {"name": "fedprox", "mu": 0.1}, "data": "x.npz", "targets": [0.5], "lr": 1}

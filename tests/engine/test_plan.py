@@ -8,7 +8,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from fl_ddp.engine.plan import Plan
+from fl_ddp.engine.plan import Plan, num_held_out
 from fl_ddp.engine.seeds import keys
 from fl_ddp.protocol import Indices
 
@@ -147,6 +147,11 @@ def test_one_sample_is_trained_on_however_short_the_epoch() -> None:
 def test_a_fraction_counts_the_samples_of_its_last_epoch() -> None:
     assert epochs(1.5, 4).num_steps(np.array([10, 4, 1])).tolist() == [5, 2, 1]
     assert epochs(0.5, 4, drop_last=True).num_steps(np.array([10, 16, 4])).tolist() == [1, 2, 0]
+
+
+def test_what_is_held_out_is_rounded_and_never_nothing_nor_all() -> None:
+    assert num_held_out(np.array([0, 1, 2, 7, 8, 100]), 0.2).tolist() == [0, 0, 1, 1, 2, 20]
+    assert num_held_out(np.array([1, 2, 3]), 0.9).tolist() == [0, 1, 2]
 
 
 def test_other_keys_give_other_orders() -> None:

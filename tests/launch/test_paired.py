@@ -59,6 +59,14 @@ def test_less_is_better_where_less_is_better(tmp_path: Path) -> None:
     assert missed == "a target that was missed", "by FedAvg's first seed"
     found = differences(against("method=Scaffold", design), 0, parse_metric("rounds_to 0.5"))
     assert found.by_seed == {0: 0.0, 1: 0.0} and found.better == 0
+    reached = {
+        f"{method}{seed}": Written({"method": method, "seed": seed}, curve)
+        for method, curve in (("FedAvg", [0.1, 0.2, 0.6]), ("Scaffold", [0.1, 0.6, 0.6]))
+        for seed in (0, 1)
+    }
+    design = design_in(tmp_path / "reached", reached)
+    found = differences(against("method=FedAvg", design), 1, parse_metric("rounds_to 0.5"))
+    assert found.by_seed == {0: -1.0, 1: -1.0} and found.better == 2
     forgetting = {
         f"{method}{seed}": Written({"method": method, "seed": seed}, [0.5, 0.5], forgetting=[0.0, lost])
         for method, of in (("FedAvg", (0.2, 0.3)), ("Scaffold", (0.1, 0.25)))

@@ -238,17 +238,19 @@ def test_a_seed_that_ran_twice_counts_once(show: Showing) -> None:
     assert table(Path("runs"))[0]["final_spread"] == ""
 
 
-@pytest.mark.parametrize("edit", ["curve", "parameters"])
+@pytest.mark.parametrize("edit", ["curve", "last bit of the curve", "parameters"])
 def test_runs_that_should_be_the_same_and_are_not_are_an_error_and_no_number(show: Showing, edit: str) -> None:
     Written({"seed": 0}, [0.1, 0.4]).at(Path("runs/a"))
-    other = Written({"seed": 0}, [0.1, 0.5 if edit == "curve" else 0.4]).at(Path("runs/b"))
+    last = {"curve": 0.5, "last bit of the curve": 0.4000000001, "parameters": 0.4}[edit]
+    other = Written({"seed": 0}, [0.1, last]).at(Path("runs/b"))
     if edit == "parameters":
         (other / "summary.json").write_text(
             json.dumps({"rounds": 2, "parameters_sha256": "b", "numerics": {"cpu": "B"}})
         )
     Written({"seed": 1}, [0.2, 0.6]).at(Path("runs/c"))
     code, out, err = show("runs")
-    what = "accuracy of round 2 is 0.4 and 0.5" if edit == "curve" else "the final parameters differ (cpu None and B)"
+    of_model = "the final parameters differ (cpu None and B)"
+    what = of_model if edit == "parameters" else f"accuracy of round 2 is 0.4 and {last}"
     assert code == 1 and err.startswith(f"results: error: runs/a and runs/b: {what}, though settings and seed are")
     assert table(Path("runs"))[0]["seeds"] == "1" and f"left out: runs/a and runs/b: {what}" in out
     shutil.rmtree("runs/c")

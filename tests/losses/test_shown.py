@@ -111,6 +111,7 @@ def test_perplexity_is_the_exponential_of_the_cross_entropy(tmp_path: Path) -> N
 
 def test_perplexity_of_any_loss_is_a_number_and_of_no_cross_entropy_there_is_none(tmp_path: Path) -> None:
     assert perplexity(1e9) == math.inf and math.isnan(perplexity(math.nan))
+    assert [perplexity(loss) for loss in (7.5, 100.0, 700.0)] == [math.exp(loss) for loss in (7.5, 100.0, 700.0)]
     stored = read_run(simulated({**SMALL, "loss": "mse", "partition": "IID"}, tmp_path))
     assert stored is not None
     assert stored.summary["perplexity"] is None and not stored.curve("perplexity")

@@ -175,6 +175,13 @@ def test_top_q_sends_the_largest_entries_and_their_places(monkeypatch: pytest.Mo
     }
 
 
+def test_a_share_that_is_a_whole_number_but_for_rounding_is_that_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    """0.07 * 100 is 7.000000000000001."""
+    rounds = GivenRounds(FedCurv(Weights([0.0] * 100), top_q=0.07), fedcurv, monkeypatch)
+    rounds.play([[1.0] * 100], [[float(i) for i in range(100)]])
+    assert rounds.server["u"].nonzero().flatten().tolist() == [*range(93, 100)]
+
+
 def test_a_sparse_change_moves_the_same_coordinates_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """Section 3.1; clients of 10 and 20 samples that send coordinates 1, 3 and 0, 3."""
     method = FedCurv(Weights([0.0] * 5), top_q=0.4, sparse_delta=True)

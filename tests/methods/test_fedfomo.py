@@ -100,10 +100,11 @@ def test_held_out_samples_judge_by_their_mean_cross_entropy() -> None:
 
 
 def test_the_norm_of_a_distance() -> None:
-    method = FedFomo(OneWeight(0.0), num_clients=2)
-    gap = torch.tensor([[3.0, 4.0]])
-    assert gap.norm(p=2, dim=1) == 5 and gap.norm(p=1, dim=1) == 7
-    assert method.norm == "l2"
+    gap = torch.zeros(2, small_network().num_params)
+    gap[0, 0], gap[0, -1] = 3.0, -4.0
+    for options, length in (({}, 5.0), ({"norm": "l2"}, 5.0), ({"norm": "l1"}, 7.0)):
+        method = FedFomo(small_network(), num_clients=2, **options)  # type: ignore[arg-type]
+        assert method._length(gap).tolist() == [length, 0]
 
 
 def chosen(epsilon: float, index: int = 0, models: int = 3) -> list[list[int]]:

@@ -9,7 +9,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from quadratic import Rounds, approx, small_network, uneven_clients
+from quadratic import Clients, Rounds, approx, small_network, uneven_clients
 from scipy.optimize import minimize
 from table import of_rows, reading, table
 from torch.func import grad_and_value
@@ -121,6 +121,17 @@ def test_statistics_by_a_loop() -> None:
         sums += torch.stack([trained[y == c].sum(0) for c in range(3)])
     torch.testing.assert_close(rounds.server["means"], sums / count[:, None], rtol=1e-5, atol=1e-6)
     assert rounds.server["known"].tolist() == [1, 1, 1]
+
+
+def test_the_mean_of_a_class_is_known_as_long_as_nobody_has_another() -> None:
+    samples = uneven_clients().samples
+    of_class = [torch.nonzero(samples.y == label).flatten().numpy() for label in range(2)]
+    rounds = Rounds(FedPAC(small_network(), num_clients=2), Clients(samples, of_class), PLAN)
+    first = rounds.play([0])
+    assert first["known"].tolist() == [1, 0, 0]
+    second = rounds.play([1])
+    assert second["known"].tolist() == [1, 1, 0]
+    assert torch.equal(second["means"][0], first["means"][0]) and second["means"][1].any()
 
 
 def test_the_head_is_trained_first_and_the_body_after_it() -> None:

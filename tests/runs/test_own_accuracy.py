@@ -340,3 +340,16 @@ def test_a_task_may_be_one_of_which_nobody_has_test_samples_of_its_own() -> None
 def test_without_own_test_samples_nothing_is_reported() -> None:
     (record,) = play({"rounds": 1, "local_test": 0.0}).records
     assert record.initial_accuracy is None and record.personalised_accuracy is None
+
+
+def test_the_mean_over_all_clients_is_over_those_that_are_enrolled(tmp_path: Path) -> None:
+    (tmp_path / "enrolment.csv").write_text("1,1\n1,1\n0,1\n")
+    tasks = {"stream": "ClassGroups", "stream.tasks": 2, "stream.size": 5, "stream.task_rounds": 1}
+    own = {"local_test": 0.3, "stream.enrolment": str(tmp_path / "enrolment.csv"), "clients": 3, "cohort": 1}
+    fl_ddp.simulate(**SMALL | tasks | own | {"rounds": 2, "out": str(tmp_path), "name": "run"})  # type: ignore[arg-type]
+    with (tmp_path / "run" / "clients.csv").open(newline="") as file:
+        rows = [row for row in csv.DictReader(file) if row["round"] == "1"]
+    with (tmp_path / "run" / "metrics.csv").open(newline="") as file:
+        (row,) = (row for row in csv.DictReader(file) if row["round"] == "1")
+    assert [each["client"] for each in rows] == ["0", "1"] and row["cohort"] == "1"
+    assert float(row["initial_accuracy"]) == pytest.approx(np.mean([float(each["received_accuracy"]) for each in rows]))

@@ -233,6 +233,19 @@ def test_shared_samples_are_of_the_tasks_classes() -> None:
     assert world.labels[world.shared[2:4]].tolist() == [2, 3]
 
 
+def test_which_sample_of_a_class_is_shared_is_drawn() -> None:
+    of_run = {"method": "FedKA", "partition.seed": 0}
+    drawn = {tuple(federation(of_run | {"seed": seed}).worlds.at(0).shared.tolist()) for seed in range(4)}
+    assert len(drawn) == 4
+
+
+def test_the_server_has_other_samples_in_each_task() -> None:
+    built = federation({"method": "FedCL", "method.proxy": 0.5, "stream": "Permuted", "stream.tasks": 2})
+    first, second = (np.sort(np.concatenate(built.worlds.at(index).proxy)) for index in (0, built.stream.task_rounds))
+    assert built.worlds.at(built.stream.task_rounds).task == 1
+    assert len(first) == len(second) and not np.array_equal(first, second)
+
+
 def test_shared_samples_of_data_that_stay_are_given_once_to_everyone() -> None:
     of_static = {"method": "FedKA", "stream.tasks": 4, "stream.task_rounds": 3, "stream.enrolment": "increasing"}
     built = federation(of_static)

@@ -136,6 +136,8 @@ def test_a_method_that_does_nothing_is_ahead_of_nothing(values: list[int | None]
 def test_steps_that_methods_which_do_the_same_could_show_are_named() -> None:
     rows = {"a": of(3, 5, 4), "b": of(2.9, 4.9, 3.9), "c": of(2, 2, 4), "d": of(1, 1, 1)}
     assert judged("a > b", rows).by_chance == ()  # always by a tenth
+    # t of 1, 2 and 3 is 3.46: to one side 2.92 is due, to both 4.30
+    assert judged("a > b", {"a": of(2, 4, 6), "b": of(1, 2, 3)}).by_chance == ()
     assert judged("a > b > c > d", rows).by_chance == ("b 3.9 against c 2.667", "c 2.667 against d 1")
     assert judged("c > d", {row: values[:1] for row, values in rows.items()}).by_chance == ()  # of one seed, unknown
     assert judged("a ~ c", rows, 3).by_chance == () and judged("d > c", rows).by_chance == ()
