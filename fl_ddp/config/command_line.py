@@ -130,7 +130,8 @@ def resumed(folder: Path, layers: Sequence[Layer]) -> Config:
         differ = _of_moved(stored_text) != _of_moved(now) if given.key in MAY_MOVE else stored_text != now
         change = f"{written(after)} is not {folder}'s {written(before)}"
         if given.key == "rounds" and differ and stored.depends_on_rounds:
-            raise ConfigError(given.where, f"{change}, over which the learning rate falls (--lr_schedule cosine)")
+            what = f"{change}, over which the learning rate falls (--lr_schedule {stored.lr_schedule})"
+            raise ConfigError(given.where, f"{what}; a new run with --init {folder} begins with its model")
         if given.key not in (*FREE_ON_RESUME, *PLACE, "resume") and differ:
             free = ", ".join(f"--{key}" for key in FREE_ON_RESUME)
             raise ConfigError(given.where, f"{change}; with --resume only {free} may change, and where files lie")

@@ -130,11 +130,11 @@ def result_table(summary: Summary) -> str:
 
 
 def _accuracies(summary: Summary) -> dict[str, str]:
-    """Rows of the global model's."""
+    """Rows of the global model's; with tasks those of before were tested on others, and count in no mean or best."""
+    of_before = {"running mean": summary.running_mean_accuracy, "best accuracy": summary.best_accuracy}
     return {
         "accuracy": _number(summary.accuracy),
-        "running mean": _number(summary.running_mean_accuracy),
-        "best accuracy": _number(summary.best_accuracy),
+        **({name: _number(value) for name, value in of_before.items()} if summary.average_accuracy is None else {}),
         "forgetting": _forgetting(summary),
     }
 
@@ -159,7 +159,8 @@ def _forgetting(summary: Summary) -> str:
     if not lost:
         return "-"
     most = max(lost, key=lost.__getitem__)
-    return f"{_number(summary.forgetting)} (most: class {most}, {lost[most]:.4f})"
+    most_lost = f" (most: class {most}, {lost[most]:.4f})" if lost[most] else ""
+    return f"{_number(summary.forgetting)}{most_lost}"
 
 
 def _number(value: float | None) -> str:

@@ -181,6 +181,10 @@ def _notes(results: Results) -> list[str]:
         notes = ["", "no run counts" if results.design.differing else "no run has begun"]
     if results.best:
         notes.append(f"*: best by {results.metrics[0].text}")
+    lengths = sorted({run.wanted for each in results.design.sets for run in each.counted})
+    if len(lengths) > 1 and results.metrics[0].round is None and results.metrics[0].target is None:
+        rounds = f"{', '.join(map(str, lengths[:-1]))} and {lengths[-1]}"
+        notes.append(f"runs were asked for {rounds} rounds; --metric final@{lengths[0]} shows all after as many")
     if any(0 < len(each.numbers(m)) < len(each.counted) for each in results.design.sets for m in results.metrics):
         notes.append("(1 of 3): the number of one seed, which the runs of the others do not have")
     if results.against:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -19,6 +19,17 @@ from launch.plots.series import series
 _DECADES = 30.0
 """Largest over smallest value from which an axis is logarithmic."""
 _MOST_TICKS = 8
+
+
+def _around(
+    names: Sequence[str], known: Sequence[Replicates], key: int, labels: Mapping[Replicates, str]
+) -> dict[Replicates, float]:
+    """Places on an axis of values without a scale: those that have a value around its tick, in the order of rows."""
+    rows, places = list(labels.values()), dict[Replicates, float]()
+    for tick, value in enumerate(names):
+        here = sorted((each for each in known if each.values[key] == value), key=lambda each: rows.index(labels[each]))
+        places |= {each: tick + 0.5 * ((place + 0.5) / len(here) - 0.5) for place, each in enumerate(here)}
+    return places
 
 
 def metric_figure(design: Design, key: int, metric: Metric) -> Figure | None:
@@ -38,14 +49,15 @@ def metric_figure(design: Design, key: int, metric: Metric) -> Figure | None:
     figure, (axes,) = panels(1)
     named = series(design, known, metric, key)
     rows = list(dict.fromkeys(named.labels.values()))
-    joined = len(rows) < len(known)  # without two values of a key in a row there is nothing to join
-    for row, name in enumerate(rows):
+    places = {each: float(each.values[key]) for each in known} if numeric else _around(names, known, key, named.labels)
+    # with one value in each row there is nothing to join, with one row at each value nothing to tell apart
+    apart = len(rows) < len(known) or len(names) < len(known)
+    for name in rows:
         sets = [each for each in known if named.labels[each] == name]
-        aside = 0.0 if numeric else 0.5 * ((row + 0.5) / len(rows) - 0.5)
-        places = [float(each.values[key]) if numeric else names.index(each.values[key]) + aside for each in sets]
-        shade = named.shade(sets[0]) if joined else INK
-        marker = named.marker(name) if joined else "o"
-        _draw(axes, places, sets, metric, colour=shade, marker=marker, line="-" if joined and numeric else "")
+        shade = named.shade(sets[0]) if apart else INK
+        marker = named.marker(name) if apart else "o"
+        line = "-" if apart and numeric else ""
+        _draw(axes, [places[each] for each in sets], sets, metric, colour=shade, marker=marker, line=line)
     if numeric:
         _scale(axes, sorted({float(replicates.values[key]) for replicates in known}))
     else:
@@ -56,7 +68,7 @@ def metric_figure(design: Design, key: int, metric: Metric) -> Figure | None:
         axes.set_xlim(-0.5, len(names) - 0.5)
     axes.set_xlabel(design.names[key])
     axes.set_ylabel(metric_name(metric))
-    if joined and len(rows) > 1:
+    if apart and len(rows) > 1:
         legend(figure, named.title, named.entries("-" if numeric else "", markers=True))
     return figure
 

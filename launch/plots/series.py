@@ -61,7 +61,8 @@ def series(design: Design, sets: Sequence[Replicates], metric: Metric, without: 
     labels = {}
     for each in sets:
         values = {design.names[i]: design.written[i][each.values[i]] for i in left}
-        labels[each] = ", ".join((value or "-") if alone else f"{name}={value}" for name, value in values.items())
+        said = [value if alone else f"{name}={value}" for name, value in values.items() if value]
+        labels[each] = ", ".join(said) or "-"
     names = list(dict.fromkeys(labels.values()))
     title = design.names[left[0]] if alone else ""
     if len(names) <= MOST_COLOURS:

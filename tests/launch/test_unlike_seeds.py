@@ -62,3 +62,11 @@ def test_what_the_seeds_of_a_line_differ_in_and_numbers_depend_on_is_told(show: 
     Written({"seed": 2, "patience": 3}, [0.1, 0.2, 0.3, 0.4]).at(Path("others/2"))
     out = show("others")[1]
     assert "patience is 3 and null, so that some seeds may have ended sooner" in out and "eval_every is" not in out
+
+
+def test_settings_of_other_numbers_of_rounds_are_told(show: Showing) -> None:
+    for lr, curve in ((0.1, [0.1, 0.4]), (0.2, [0.1, 0.3, 0.6])):
+        Written({"lr": lr}, curve).at(Path(f"runs/{lr}"))
+    told = "runs were asked for 2 and 3 rounds; --metric final@2 shows all after as many"
+    assert told in show("runs")[1]
+    assert "were asked for" not in show("runs", "--metric", "final@2")[1]

@@ -16,7 +16,7 @@ from fl_ddp.datasets.mnist import MNIST
 from fl_ddp.errors import ConfigError, RunError
 from fl_ddp.partitions.blocks import Blocks
 from fl_ddp.partitions.classes import Classes
-from fl_ddp.partitions.client_dirichlet import ClientDirichlet, _counts_apart
+from fl_ddp.partitions.client_dirichlet import ClientDirichlet
 from fl_ddp.partitions.dirichlet import Dirichlet
 from fl_ddp.partitions.from_file import FromFile
 from fl_ddp.partitions.iid import IID
@@ -124,22 +124,6 @@ def test_samples_of_a_class_are_dealt_at_random(partition: Partition) -> None:
     for part in parts:  # a tenth of all, with gaps of a tenth of the samples at most, by chance
         assert 50 < len(part) < 200
         assert len(np.unique(np.diff(part))) > 5 and part[0] < 200 and part[-1] >= 800
-
-
-@pytest.mark.parametrize(
-    "partition", [Classes(classes_per_client=1), ClientDirichlet(alpha="inf", overlap=False)], ids=str
-)
-def test_who_has_a_sample_more_than_others_is_drawn(partition: Partition) -> None:
-    drawn = [partition.split(np.zeros(1003, np.int64), 10, generator(seed)) for seed in range(5)]
-    larger = {tuple(i for i, part in enumerate(parts) if len(part) == 101) for parts in drawn}
-    assert len(larger) > 1 and all(len(those) == 3 for those in larger)
-
-
-def test_who_turns_first_to_what_is_left_is_drawn() -> None:
-    """Three clients want all of one class: shared out in thirds, one sample is left over; so is one of the other."""
-    shares, pool = np.tile([1.0, 0.0], (3, 1)), np.array([4, 2])
-    counts = [_counts_apart(shares, pool, generator(seed)) for seed in range(20)]
-    assert len({tuple(each[:, 0]) for each in counts}) == 3
 
 
 def test_clients_that_overlap_draw_samples_of_their_own() -> None:

@@ -325,6 +325,17 @@ def test_result_table_tells_accuracy_classes_targets_and_where_to_look() -> None
         assert part in table
 
 
+def test_result_table_of_tasks_compares_no_rounds_that_were_tested_on_other_samples() -> None:
+    assert "best accuracy" in result_table(SUMMARY) and "running mean  " in result_table(SUMMARY)
+    table = result_table(replace(SUMMARY, average_accuracy=0.5))
+    assert "best accuracy" not in table and "running mean  " not in table and "average accuracy  " in table
+
+
+def test_result_table_names_no_class_where_nothing_is_forgotten() -> None:
+    table = result_table(replace(SUMMARY, forgetting=0.0, class_forgetting={"cat": 0.0, "T-shirt/top": 0.0}))
+    assert "0.0000" in table and "most" not in table
+
+
 def test_progress_without_a_terminal_is_first_and_last_line_of_a_short_run(capsys: pytest.CaptureFixture[str]) -> None:
     progress = Progress(0, 500)
     progress.say("hello")

@@ -346,7 +346,7 @@ def test_the_mean_over_all_clients_is_over_those_that_are_enrolled(tmp_path: Pat
     (tmp_path / "enrolment.csv").write_text("1,1\n1,1\n0,1\n")
     tasks = {"stream": "ClassGroups", "stream.tasks": 2, "stream.size": 5, "stream.task_rounds": 1}
     own = {"local_test": 0.3, "stream.enrolment": str(tmp_path / "enrolment.csv"), "clients": 3, "cohort": 1}
-    fl_ddp.simulate(**SMALL | tasks | own | {"rounds": 2, "out": str(tmp_path), "name": "run"})  # type: ignore[arg-type]
+    fl_ddp.simulate(**{**SMALL, **tasks, **own, "rounds": 2, "out": str(tmp_path)})  # type: ignore[arg-type]
     with (tmp_path / "run" / "clients.csv").open(newline="") as file:
         rows = [row for row in csv.DictReader(file) if row["round"] == "1"]
     with (tmp_path / "run" / "metrics.csv").open(newline="") as file:

@@ -196,3 +196,26 @@ def test_categories_are_sorted_where_the_grid_is_incomplete(tmp_path: Path) -> N
     assert figure is not None
     ticks = [tick.get_text() for tick in figure.axes[0].get_xticklabels()]
     assert ticks == ["FedAvg", "FedDyn", "Scaffold"]
+
+
+ONE_HAS_NO_MU: list[dict[str, object]] = [
+    {"method": "FedAvg"}, {"method": "FedProx", "method.mu": 1}, {"method": "FedProx", "method.mu": 2},
+]  # fmt: skip
+
+
+def test_settings_of_one_category_are_told_apart_and_lie_around_its_tick(tmp_path: Path) -> None:
+    design = design_in(tmp_path, {str(i): Written(each, rising(0.5)) for i, each in enumerate(ONE_HAS_NO_MU)})
+    with paper_style():
+        figure = metric_figure(design, design.keys.index("method"), parse_metric("final"))
+    assert figure is not None
+    (axes,) = figure.axes
+    places = sorted({float(x) for line in axes.lines for x in np.ravel(line.get_xdata())})
+    assert places == pytest.approx([0, 0.875, 1.125])
+    assert [text.get_text() for legend in figure.legends for text in legend.get_texts()] == ["-", "1", "2"]
+    assert len({line.get_color() for legend in figure.legends for line in legend.get_lines()}) == 3
+
+
+def test_an_option_that_a_setting_has_not_is_not_in_its_name(tmp_path: Path) -> None:
+    design = design_in(tmp_path, {str(i): Written(each, rising(0.5)) for i, each in enumerate(ONE_HAS_NO_MU)})
+    named = series(design, design.sets, parse_metric("final"), without=None)
+    assert sorted(named.labels.values()) == ["method=FedAvg", "method=FedProx, mu=1", "method=FedProx, mu=2"]
