@@ -121,8 +121,9 @@ def _runs_in(folder: Path) -> list[Path]:
 
 
 def _is_run(folder: Path) -> bool:
-    """Whether a folder with a config.yaml is a run's; others may keep such a file, too."""
-    return (folder / "metrics.csv").exists() or (folder / ".lock").exists()
+    """Whether a folder with a config.yaml is a run's; others may keep such a file, too, and a sweep's is locked."""
+    begun = (folder / ".lock").exists() and not (folder / SWEEP_FILE).is_file()
+    return begun or (folder / "metrics.csv").exists()
 
 
 def _shown(value: object) -> str:

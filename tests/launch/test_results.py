@@ -358,6 +358,8 @@ def test_neither_a_damaged_run_nor_a_configuration_beside_runs_hides_them(show: 
     for seed in (0, 1):
         Written({"seed": seed}, [0.5]).at(Path(f"sweep/{seed}"))
     Path("sweep/config.yaml").write_text(Path("sweep/0/config.yaml").read_text().replace("\nseed: 0", "\nseed: 2"))
+    Path("sweep/sweep.json").write_text(json.dumps({"base": [], "varied": [], "points": []}))
+    Path("sweep/.lock").touch()
     Path("sweep/1/metrics.csv").write_text("round,accuracy\n1,\0\n")
     code, out, err = show("sweep")
     assert (code, err) == (0, "") and [(row["seeds"], row["finished"]) for row in table(Path("sweep"))] == [("1", "1")]
