@@ -113,7 +113,7 @@ def rooms_below(folder: str) -> set[str]:
 
 def test_the_engine_knows_the_protocol_alone() -> None:
     assert rooms_below("engine") == {"compiler", "errors", "guards", "protocol", "optimizers"}
-    assert rooms_below("compiler") == {"convolutions", "errors"}
+    assert rooms_below("compiler") == {"convolutions", "errors", "host"}
     assert rooms_below("network") == {"convolutions", "errors", "guards", "protocol", "engine", "losses"}
     for room in ("importance", "clients"):
         assert rooms_below(room) <= {"compiler", "errors", "protocol", "engine", "network", "losses", "optimizers"}

@@ -21,6 +21,7 @@ from torch import Tensor
 from fl_ddp.compiler.repeated import repeatedly
 from fl_ddp.compiler.waiting_users import with_waiting_users
 from fl_ddp.errors import CompilerError, ConfigError, first_line
+from fl_ddp.host.device_errors import out_of_memory
 
 F = TypeVar("F", bound=Callable[..., object])
 P = ParamSpec("P")
@@ -36,8 +37,6 @@ _CALL_UNLOCKED = """[](auto... given) {{
     kernel(given...);
 }}({}); Py_RETURN_NONE;"""
 _UNLOCKING = RLock()
-_NO_ROOM = ("out of memory", "ALLOC_FAILED")
-"""What torch's allocator and Triton, or cuBLAS and cuDNN, say of a GPU's memory."""
 
 _ON_A_GPU: dict[str, str | int | bool | Callable[..., object]] = {
     # rather hashes a key again than keeps 64 bits of each number that dropout draws
@@ -130,7 +129,7 @@ def compiled(
                     run = begun(given)
                     result = run(*given)
             except Exception as error:
-                if any(words in str(error) for words in _NO_ROOM):  # what is not compiled may need less, and has room
+                if out_of_memory(error):  # what is not compiled may need less, and has room
                     raise
                 function(*given)  # a mistake of a user's shows itself better without the compiler
                 raise CompilerError(

@@ -131,7 +131,7 @@ def resumed(folder: Path, layers: Sequence[Layer]) -> Config:
         change = f"{written(after)} is not {folder}'s {written(before)}"
         if given.key == "rounds" and differ and stored.depends_on_rounds:
             what = f"{change}, over which the learning rate falls (--lr_schedule {stored.lr_schedule})"
-            raise ConfigError(given.where, f"{what}; a new run with --init {folder} begins with its model")
+            raise ConfigError(given.where, f"{what}; once it is over, --init {folder} begins a new one with its model")
         if given.key not in (*FREE_ON_RESUME, *PLACE, "resume") and differ:
             free = ", ".join(f"--{key}" for key in FREE_ON_RESUME)
             raise ConfigError(given.where, f"{change}; with --resume only {free} may change, and where files lie")

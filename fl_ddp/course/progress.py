@@ -112,11 +112,7 @@ def result_table(summary: Summary) -> str:
             )
             if value is not None
         },
-        **{
-            f"rounds to {target}": f"{_round(reached)} (running mean: {_round(means.get(target))})"
-            for means in [summary.rounds_to_target.get("running_mean", {})]
-            for target, reached in summary.rounds_to_target.get("accuracy", {}).items()
-        },
+        **(_targets(summary) if summary.average_accuracy is None else {}),
         "traffic": f"{summary.traffic_up_bytes / 1e6:,.1f} MB up, {summary.traffic_down_bytes / 1e6:,.1f} MB down",
         "padded lanes": f"{summary.padded_lanes:.1%}",
         "seconds": ", ".join(f"{phase} {seconds:.1f}" for phase, seconds in summary.seconds.items()),
@@ -127,6 +123,13 @@ def result_table(summary: Summary) -> str:
     lines = [f"{name:<{width}}  {value}" for name, value in rows.items()]
     of_classes = [*_class_table(summary.class_accuracy), ""] if summary.class_accuracy else []
     return "\n".join([*lines, "", *of_classes, tensorboard_line(summary.folder)])
+
+
+def _targets(summary: Summary) -> dict[str, str]:
+    """Rows of when the global model reached them."""
+    means = summary.rounds_to_target.get("running_mean", {})
+    reached = summary.rounds_to_target.get("accuracy", {})
+    return {f"rounds to {t}": f"{_round(found)} (running mean: {_round(means.get(t))})" for t, found in reached.items()}
 
 
 def _accuracies(summary: Summary) -> dict[str, str]:

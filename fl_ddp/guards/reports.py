@@ -7,6 +7,7 @@ import re
 from collections.abc import Collection
 from dataclasses import replace
 
+import torch
 from torch import Tensor
 
 from fl_ddp.errors import ConfigError, place_of
@@ -40,20 +41,23 @@ def with_weights(owner: type, names: tuple[str, ...], given: Upload, lanes: int)
     Raises:
         ConfigError: one of them is not there, or is not a number of each lane.
     """
-    weights: dict[str, Tensor | Term] = {}
+    if not names:
+        return given
+    reported: dict[str, Tensor | Term] = {}
     for name in names:
         if name not in given.sums:
             raise _refused(owner, f"names {name}, and client_update gives no sum of that name", "names of its sums")
         summand = given.sums[name]
         term = summand if isinstance(summand, Term) else Term(summand)
-        if term.value.shape != (lanes,):
-            what = f"names {name}, and client_update gives it as {form_of(term.value)}"
+        value = term.value
+        if value.shape != (lanes,):
+            what = f"names {name}, and client_update gives it as {form_of(value)}"
             raise _refused(owner, what, f"[{lanes}], a number for each of {lanes} lanes")
-        weights[weight_of(name)] = term.value.new_ones(lanes) if term.weight is None else term.weight.reshape(lanes)
-    if not names:
-        return given
+        weight = value.new_ones(lanes) if term.weight is None else term.weight.reshape(lanes)
+        # who has no such number may have divided by nothing
+        reported |= {name: replace(term, value=torch.where(weight == 0, 0, value)), weight_of(name): weight}
     sent = {name: t for name, t in given.sums.items() if name not in names} | given.rows
-    return replace(given, sums=given.sums | weights, sent=sent if given.sent is None else given.sent)
+    return replace(given, sums=given.sums | reported, sent=sent if given.sent is None else given.sent)
 
 
 def _refused(owner: type, what: str, accepted: str) -> ConfigError:

@@ -138,6 +138,7 @@ class Worlds:
             )
             raise ConfigError("--stream.keep", what, "false, or a stream whose tasks have the same labels")
         self.largest_client = max(len(part) for task in range(stream.num_tasks) for part in self.clients_in(task))
+        self._known_orders.clear()  # all tasks are known, and they are as many as samples
         for task in range(stream.num_tasks):
             # models and methods begin with the first task
             if not any(map(len, self.clients_in(task))) and (stream.empty == "error" or not task):

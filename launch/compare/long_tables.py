@@ -114,7 +114,7 @@ def _rows(run: Run, recorded: str, columns: Sequence[str]) -> Iterator[list[str 
 
 def _names(runs: Sequence[Path], folders: Sequence[Path]) -> list[str]:
     """Folders of runs as they are called from one in which all of them lie, and which is none of them."""
-    places = [run.absolute() for run in runs]
-    base = Path(commonpath([folder.absolute() for folder in folders]))
+    places = [run.resolve() for run in runs]
+    base = Path(commonpath([folder.resolve() for folder in folders]))
     base = base.parent if base in places else base
     return [place.relative_to(base).as_posix() for place in places]

@@ -174,6 +174,14 @@ def _number(replicates: Replicates, metric: Metric) -> str:
     return text if replicates.ended or text == "-" else f"({text})"
 
 
+def _at(metric: Metric, number: int) -> str:
+    """The metric as it is asked for of a round."""
+    statistic, of, quantity = metric.text.partition(" of ")
+    if statistic.startswith(metric.statistic):
+        return f"{statistic}@{number}{of}{quantity}"
+    return f"{metric.statistic}@{number} of {metric.text}"
+
+
 def _notes(results: Results) -> list[str]:
     """What the columns mean, and what is not in the table."""
     notes = ["", "mean ± standard deviation over seeds; traffic and time are means of one run"]
@@ -181,10 +189,11 @@ def _notes(results: Results) -> list[str]:
         notes = ["", "no run counts" if results.design.differing else "no run has begun"]
     if results.best:
         notes.append(f"*: best by {results.metrics[0].text}")
-    lengths = sorted({run.wanted for each in results.design.sets for run in each.counted})
-    if len(lengths) > 1 and results.metrics[0].round is None and results.metrics[0].target is None:
+    first = results.metrics[0]
+    lengths = sorted({max((run.wanted for run in each.counted), default=0) for each in results.design.sets})
+    if len(lengths) > 1 and first.round is None and first.target is None and not first.relative_to:
         rounds = f"{', '.join(map(str, lengths[:-1]))} and {lengths[-1]}"
-        notes.append(f"runs were asked for {rounds} rounds; --metric final@{lengths[0]} shows all after as many")
+        notes.append(f"settings are of {rounds} rounds; --metric '{_at(first, lengths[0])}' shows all after as many")
     if any(0 < len(each.numbers(m)) < len(each.counted) for each in results.design.sets for m in results.metrics):
         notes.append("(1 of 3): the number of one seed, which the runs of the others do not have")
     if results.against:

@@ -171,8 +171,8 @@ def parse_metric(text: str, where: str = "--metric") -> Metric:
         if row is not None and (slash or not re.fullmatch(r"[A-Za-z_]\w*", row)):
             raise unknown
     quantity = _quantity(parts.pop()) if parts and _quantity(parts[-1]) else "accuracy"
-    of_any_size = quantity in ERRORS or _OF_METHOD.fullmatch(quantity)
-    if target is not None and not 0 < target <= (math.inf if of_any_size else 1):
+    most = math.inf if quantity in ERRORS else 1
+    if target is not None and not _OF_METHOD.fullmatch(quantity) and not 0 < target <= most:
         raise ConfigError(where, f"{text!r}: the target {target} is impossible", "accuracies in (0, 1], errors above 0")
     match = _STATISTIC.fullmatch(parts[0] if parts else "final")
     of_target = target is not None or row is not None

@@ -215,6 +215,17 @@ def test_options_that_are_neutral_ask_for_no_effect(tmp_path: Path) -> None:
     assert (neutral.verdict, effect.verdict) == ("holds", "holds")
 
 
+def test_a_method_that_trains_as_fedavg_does_and_reports_has_an_effect(tmp_path: Path) -> None:
+    blocks = re.split(r" *```(?:python)?\n", CONTRIBUTING.read_text(encoding="utf-8"))
+    example = next(block for block in blocks if "reports = " in block)
+    for name, text in (("reporting", example), ("silent", example.replace('("drift",)', "()"))):
+        (tmp_path / f"{name}.py").write_text(f"if True:\n{text}")
+    verdicts = [
+        found(tmp_path, f"{tmp_path / name}.py:Drifting", "effect")[0].verdict for name in ("reporting", "silent")
+    ]
+    assert verdicts == ["holds", "does not hold"]
+
+
 def test_help_says_what_each_check_is_for(capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["--help"]) == 0
     told = capfd.readouterr().out

@@ -72,8 +72,8 @@ def test_the_rounds_of_a_cosine_stay(tmp_path: Path) -> None:
     (tmp_path / "config.yaml").write_text(to_yaml(config_of("--lr_schedule cosine --rounds 30")))
     assert config_of(f"--resume {tmp_path} --rounds 30 --eval_every 2").rounds == 30
     assert message_of(f"--resume {tmp_path} --rounds 40") == (
-        f"--rounds: 40 is not {tmp_path}'s 30, over which the learning rate falls (--lr_schedule cosine); a new run "
-        f"with --init {tmp_path} begins with its model"
+        f"--rounds: 40 is not {tmp_path}'s 30, over which the learning rate falls (--lr_schedule cosine); once it is "
+        f"over, --init {tmp_path} begins a new one with its model"
     )
 
 

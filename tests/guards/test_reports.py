@@ -26,7 +26,7 @@ from launch.run.stored import read_run
 
 CONTRIBUTING = Path(fl_ddp.__file__).parents[1] / "CONTRIBUTING.md"
 TELLS = """
-reports = ("samples", "mean_samples", "share", "drift")
+reports = ("samples", "mean_samples", "share", "drift", "of_many")
 
 def client_update(self, group, server, memory):
     upload = super().client_update(group, server, memory)
@@ -36,6 +36,7 @@ def client_update(self, group, server, memory):
         "samples": Term(group.n, weight=group.n[:, None]),
         "share": Term(group.n, minus=torch.ones(()), weight=torch.where(group.n > 100, 2 * group.n, 0)),
         "drift": Term(drift, weight=group.n),
+        "of_many": Term(group.n / (group.n > 100), weight=group.n > 100),
     }
     return replace(upload, sums=upload.sums | told)
 """
@@ -83,7 +84,7 @@ def test_means_are_by_the_weights_of_their_terms_and_all_else_is_as_without(tmp_
     kept = [{k: v for k, v in row.items() if not k.startswith("method/")} for row in told]
     assert kept == rows(without), "traffic, too"
     added = [column for column in told[0] if column not in kept[0]]
-    assert added == [f"method/{name}" for name in ("samples", "mean_samples", "share", "drift")]
+    assert added == [f"method/{name}" for name in ("samples", "mean_samples", "share", "drift", "of_many")]
     sizes = [len(part) for part in json.loads((run / "partition.json").read_text())["clients"]]
     with (run / "cohorts.csv").open(newline="") as file:
         lines = list(csv.DictReader(file))
@@ -98,6 +99,7 @@ def test_means_are_by_the_weights_of_their_terms_and_all_else_is_as_without(tmp_
         )
         for name, value in zip(columns, expected, strict=False):
             assert row[f"method/{name}"] == ("" if value is None else str(value)), (row["round"], name)
+        assert row["method/of_many"] == (str(sum(large) / len(large)) if large else "")
         assert (row["method/drift"] == "") == (not n) and float(row["method/drift"] or 1) > 0
         seen.add((bool(n), bool(large)))
     assert seen == {(True, True), (True, False), (False, False)}, "a mean may be of nobody"
@@ -115,8 +117,7 @@ def test_what_is_reported_is_the_same_in_any_company(tmp_path: Path) -> None:
 def test_the_example_of_contributing_is_told_everywhere(tmp_path: Path) -> None:
     blocks = re.split(r" *```(?:python)?\n", CONTRIBUTING.read_text(encoding="utf-8"))
     example = next(block for block in blocks if "reports = " in block)
-    head = "from dataclasses import dataclass, replace\nfrom fl_ddp.api import FedAvg, Term, alike\nif True:\n"
-    (tmp_path / "drifting.py").write_text(head + example)
+    (tmp_path / "drifting.py").write_text(f"if True:\n{example}")
     found = list[Record]()
     given = {**SMALL, "method": f"{tmp_path / 'drifting.py'}:Drifting", "out": str(tmp_path)}
     run = Path(fl_ddp.simulate(given, callbacks=[found.append])["folder"])

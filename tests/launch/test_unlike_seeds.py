@@ -66,7 +66,17 @@ def test_what_the_seeds_of_a_line_differ_in_and_numbers_depend_on_is_told(show: 
 
 def test_settings_of_other_numbers_of_rounds_are_told(show: Showing) -> None:
     for lr, curve in ((0.1, [0.1, 0.4]), (0.2, [0.1, 0.3, 0.6])):
-        Written({"lr": lr}, curve).at(Path(f"runs/{lr}"))
-    told = "runs were asked for 2 and 3 rounds; --metric final@2 shows all after as many"
-    assert told in show("runs")[1]
-    assert "were asked for" not in show("runs", "--metric", "final@2")[1]
+        Written({"lr": lr}, curve, forgetting=[0.1] * len(curve)).at(Path(f"runs/{lr}"))
+    for metric, at in (
+        ("final", "final@2"), ("best of forgetting", "best@2 of forgetting"), ("forgetting", "final@2 of forgetting"),
+    ):  # fmt: skip
+        assert f"settings are of 2 and 3 rounds; --metric '{at}' shows all after" in show("runs", "--metric", metric)[1]
+        code, out, err = show("runs", "--metric", at)
+        assert (code, err) == (0, "") and "settings are of" not in out
+
+
+def test_seeds_of_other_numbers_of_rounds_are_told_by_their_setting_alone(show: Showing) -> None:
+    for seed, curve in ((0, [0.1, 0.4]), (1, [0.1, 0.3, 0.6])):
+        Written({"seed": seed}, curve).at(Path(f"runs/{seed}"))
+    out = show("runs")[1]
+    assert "as after round 2, though seeds were asked for 2, 3 rounds" in out and "settings are of" not in out

@@ -30,6 +30,17 @@ def test_a_damaged_file_is_told_where_its_rows_are_used(tmp_path: Path, text: st
         assert [int(row["round"]) for row in rows] == []
 
 
+def test_the_end_of_a_row_that_comes_while_it_is_read_is_no_row(tmp_path: Path) -> None:
+    path = tmp_path / "metrics.csv"
+    path.write_text("round,accuracy\n1,0.1\n2,0.")
+    with written_rows(path) as rows:
+        assert next(rows) == {"round": "1", "accuracy": "0.1"}
+        assert next(rows, None) is None
+        with path.open("a") as file:
+            file.write("25\n3,0.3\n")
+        assert list(rows) == []
+
+
 def test_a_file_that_is_not_there_has_no_rows_and_no_columns(tmp_path: Path) -> None:
     with written_rows(tmp_path / "tasks.csv") as rows:
         assert list(rows) == [] and rows.fieldnames is None
