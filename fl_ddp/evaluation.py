@@ -13,29 +13,28 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from fl_ddp.engine.lanes import Spread, by_lane
+from fl_ddp.engine.lanes import Spread
 from fl_ddp.engine.samples import Samples
 from fl_ddp.engine.transfer import upload
 from fl_ddp.federation import Federation
 from fl_ddp.guards.hooks import Hooks
 from fl_ddp.losses.criterion import ByOutput
-from fl_ddp.losses.cross_entropy import among, one_hot
+from fl_ddp.losses.cross_entropy import among
 from fl_ddp.protocol import Indices, Tensors, Term, Total
 from fl_ddp.ranks.collectives import Ranks
 from fl_ddp.ranks.exact_sum import LIMIT, exact_total
 from fl_ddp.ranks.exchange import Summed
 from fl_ddp.ranks.outputs import Passes, gathered, of_lanes, passes_of, summed
-from fl_ddp.ranks.own_tests import OfClients, OfLanes, evaluate_clients, own_scores
+from fl_ddp.ranks.own_tests import OfClients, OfLanes, evaluate_clients, own_scores, right_by_class
 from fl_ddp.ranks.threads import apart
 from fl_ddp.results.client_table import ClientScores
 from fl_ddp.results.forgetting_table import ClassChange
 from fl_ddp.results.metrics import Record
-from fl_ddp.tasks.world import TaskTest, World
+from fl_ddp.tasks.data import TaskTest
+from fl_ddp.tasks.world import World
 
 Predict = Callable[[Tensor, Tensor], Tensor]
 """Logits [B, C] of a model [V] for inputs [B, ...]."""
-_OF_EACH = 100
-"""Samples of the test set per forward pass of each client's own model, in whatever company."""
 
 
 class Scores(NamedTuple):
@@ -376,25 +375,3 @@ def _mean(accuracy: npt.NDArray[np.float64]) -> float | None:
     """Over clients that have test samples."""
     known = accuracy[~np.isnan(accuracy)]
     return float(np.mean(known)) if len(known) else None
-
-
-def right_by_class(
-    predict: Predict, theta: Tensor, samples: Samples, num_classes: int, spread: Spread | None = None
-) -> Tensor:
-    """Right predictions [G, C], whole numbers in float32, of each lane's model on all samples, by label.
-
-    Args:
-        predict: logits [B, C] of a model [V] for inputs [B, ...].
-        theta: [G, V].
-        samples: the test set.
-        num_classes: C.
-        spread: does something with lanes one after another; None for all side by side.
-    """
-    total = torch.zeros(len(theta), num_classes, device=theta.device)
-    with torch.no_grad():
-        places = torch.arange(len(samples.y), device=theta.device)
-        for at in torch.split(places, _OF_EACH):
-            y = samples.y[at]
-            right = by_lane(predict, theta, samples.inputs(samples.x[at], theta.dtype), spread, None).argmax(2) == y
-            total += right.to(total) @ one_hot(y, num_classes).to(total)
-    return total

@@ -41,10 +41,11 @@ from fl_ddp.ranks.memory import room_on
 from fl_ddp.results.metrics import Columns
 from fl_ddp.streams.static import Static
 from fl_ddp.streams.stream import Stream
+from fl_ddp.tasks.data import Data, Parts
 from fl_ddp.tasks.of_stream import classes_in, refuse_other_tasks
 from fl_ddp.tasks.pace import Pace
 from fl_ddp.tasks.turnout import Turnout
-from fl_ddp.tasks.world import Data, Parts, Worlds
+from fl_ddp.tasks.world import Worlds
 
 
 @dataclass(frozen=True)

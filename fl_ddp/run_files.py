@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from safetensors.torch import save
 from torch import Tensor
 
-from fl_ddp.building.idle_clients import num_idle
+from fl_ddp.building.idle_clients import idle_remarks
 from fl_ddp.building.initial import KEPT
 from fl_ddp.config.absolute_paths import with_absolute_paths
 from fl_ddp.config.command_line import fixed
@@ -42,11 +42,11 @@ from fl_ddp.results.provenance import numerics, provenance
 from fl_ddp.results.run_folder import FAILURE, MODEL
 from fl_ddp.results.summary import Summary, rounds_to_target, write_summary
 from fl_ddp.results.tracking import Tracker
-from fl_ddp.tasks import matrix as of_tasks
-from fl_ddp.tasks.figure import task_figure
+from fl_ddp.retention import matrix as of_tasks
+from fl_ddp.retention.figure import task_figure
+from fl_ddp.retention.table import TaskTable
 from fl_ddp.tasks.kept_files import KeptFiles
 from fl_ddp.tasks.recorded import recorded, refuse_others
-from fl_ddp.tasks.table import TaskTable
 from fl_ddp.tasks.turnout import rounds_in_words
 
 
@@ -376,23 +376,13 @@ class RunFiles:
         )
         for remark in self._federation.remarks:
             self.tell(remark)
-        stream = self._federation.stream
+        federation, stream = self._federation, self._federation.stream
         if 0 < config.rounds <= stream.task_rounds * (stream.num_tasks - 1):
             last = stream.task(config.rounds - 1) + 1
             self.tell(f"warning: {config.rounds} rounds end in task {last} of {stream.num_tasks}; give more --rounds")
         if deserted := self._federation.turnout.deserted(config.rounds):
             self.tell(f"warning: nobody is available in {rounds_in_words(deserted)}: nothing is trained then")
-        idle: dict[int, int] = {}
-        work, held_out = self._federation.pace.work, self._federation.method.share_held_out
-        for task in range(stream.task(max(config.rounds - 1, 0)) + 1):
-            if number := num_idle(config, self._federation.worlds.clients_in(task), work, held_out):
-                idle[task + 1] = number
-        if idle and stream.num_tasks == 1:
-            self._tell_who_idles(f"{idle[1]} of {config.clients} clients", "never train")
-        elif idle:
-            each = ", ".join(f"{number} in task {task}" for task, number in idle.items())
-            self._tell_who_idles(f"of the {config.clients} clients {each}", "do not train in it")
-
-    def _tell_who_idles(self, who: str, what: str) -> None:
-        so_do = "without --drop_last, or with a smaller --batch_size, they do"
-        self.tell(f"warning: {who} have no full batch of {self._config.batch_size} and {what}; {so_do}")
+        for remark in idle_remarks(
+            config, stream, federation.worlds, federation.pace.work, federation.method.share_held_out
+        ):
+            self.tell(remark)

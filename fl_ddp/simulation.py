@@ -36,6 +36,7 @@ from fl_ddp.results.forgetting_table import with_degrees
 from fl_ddp.results.metrics import Record
 from fl_ddp.run_files import OfClients
 from fl_ddp.tasks.lineup import Lineup
+from fl_ddp.tasks.own_models import OwnModels
 
 Result = TypeVar("Result")
 
@@ -70,6 +71,8 @@ class Simulation:
         self._lineup = ranks.together(self._lined_up)
         self._exchange = Exchange(config, ranks, stop, self._hooks, self._watch, records.lanes)
         self._evaluation = Evaluation(federation, self._lineup.world, ranks, self._hooks)
+        parts = self._hooks, self._lineup, self._exchange, self._memory, records.lanes, self._remembered
+        self._own = OwnModels(method.own_model, federation.statistics, ranks, *parts)
 
     def _lined_up(self) -> Lineup:
         config, federation, lanes = self._config, self._federation, self._records.lanes
@@ -259,21 +262,11 @@ class Simulation:
 
     def _before_training(self, index: int, ids: Indices, server: Tensors) -> Received:
         """How the models that clients have do before they train: their own, if they keep such, or the received one."""
-        own, statistics = self._federation.method.own_model, self._federation.statistics
-        if not self._hooks.keeps_models and not statistics.are_local:
+        if not self._own.are_kept:
             return self._looked("evaluation", Evaluation.received, server["theta"], ids)
-        copies = {name: t.clone() for name, t in server.items()}
-
-        def test(clients: Indices) -> tuple[Group, Upload]:
-            group = self._lineup.in_training(clients, index)
-            kept = self._memory.take(group.client)
-            theta = self._hooks.own_models(own, copies, {n: kept[n] for n in self._remembered}, group.client)
-            return group, self._tested(group, Upload({}, statistics.own(theta, kept)))
-
         present = self._lineup.world.present
-        work = Work("own_model", f"round {index + 1}, client", present, test, "evaluation")
-        done = self._exchange.sum(self._lineup.hands(present, index)[self._ranks.index], work, server)
-        return self._evaluation.received_own(present, ids, done.reported)
+        found = self._own.tested(index, present, server, self._evaluation.own)
+        return self._evaluation.received_own(present, ids, found)
 
     def _others_tested(
         self, index: int, ids: Indices, server: Tensors, total: Total, readings: Readings

@@ -50,6 +50,7 @@ FLOORS = (
     ("federation",),
     ("building",),
     ("tasks",),
+    ("retention",),
     ("course",),
     ("results",),
     ("ranks",),

@@ -14,7 +14,7 @@ from fl_ddp.losses.criterion import ByOutput, Criterion
 from fl_ddp.partitions.local_split import drawn_like, local_split
 from fl_ddp.partitions.partition import Partition
 from fl_ddp.protocol import Indices, Owners
-from fl_ddp.tasks.world import Parts
+from fl_ddp.tasks.data import Parts
 
 
 class Division(NamedTuple):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from fl_ddp.config.settings import Config
@@ -9,7 +11,8 @@ from fl_ddp.engine.plan import Plan, num_held_out
 from fl_ddp.errors import ConfigError
 from fl_ddp.protocol import Factors
 from fl_ddp.streams.stream import Stream
-from fl_ddp.tasks.world import Parts, Worlds
+from fl_ddp.tasks.data import Parts
+from fl_ddp.tasks.world import Worlds
 
 
 def num_idle(config: Config, clients: Parts, work: Factors | None = None, held_out: float = 0.0) -> int:
@@ -54,3 +57,21 @@ def refuse_idle(config: Config, stream: Stream, worlds: Worlds, work: Factors | 
             if config.client_work is not None:
                 instead += f", of which clients do the parts --client_work {config.client_work}"
             raise ConfigError("--drop_last", what, instead)
+
+
+def idle_remarks(
+    config: Config, stream: Stream, worlds: Worlds, work: Factors | None, held_out: float
+) -> Iterator[str]:
+    """What to say of them in the tasks that a run comes to; as refuse_idle() is told."""
+    idle: dict[int, int] = {}
+    for task in range(stream.task(max(config.rounds - 1, 0)) + 1):
+        if number := num_idle(config, worlds.clients_in(task), work, held_out):
+            idle[task + 1] = number
+    if not idle:
+        return
+    who, what = f"{idle.get(1)} of {config.clients} clients", "never train"
+    if stream.num_tasks > 1:
+        each = ", ".join(f"{number} in task {task}" for task, number in idle.items())
+        who, what = f"of the {config.clients} clients {each}", "do not train in it"
+    so_do = "without --drop_last, or with a smaller --batch_size, they do"
+    yield f"warning: {who} have no full batch of {config.batch_size} and {what}; {so_do}"

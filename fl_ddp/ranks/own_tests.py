@@ -1,4 +1,4 @@
-"""How models do on clients' own test samples: one model on all clients', and each lane's on its own."""
+"""How models do on clients' own test samples, and clients' own models on the test set, class by class."""
 
 from __future__ import annotations
 
@@ -13,10 +13,14 @@ from torch import Tensor
 from fl_ddp.engine.lanes import Spread, by_lane
 from fl_ddp.engine.samples import Samples
 from fl_ddp.engine.transfer import upload
+from fl_ddp.losses.cross_entropy import one_hot
 from fl_ddp.protocol import Indices
 from fl_ddp.ranks.collectives import Ranks
 from fl_ddp.ranks.exact_sum import LIMIT, bins
 from fl_ddp.ranks.outputs import WIDTH, Passes, in_widths, summed
+
+_OF_EACH = 100
+"""Samples of the test set per forward pass of each client's own model, in whatever company."""
 
 
 class OfClients(NamedTuple):
@@ -102,3 +106,29 @@ def own_scores(
             loss += torch.where(at >= 0, nll.clamp(max=LIMIT), 0).sum(1)
     size = (rows >= 0).sum(1).clamp_min(1)
     return OfLanes(right / size, loss / size)
+
+
+def right_by_class(
+    predict: Callable[[Tensor, Tensor], Tensor],
+    theta: Tensor,
+    samples: Samples,
+    num_classes: int,
+    spread: Spread | None = None,
+) -> Tensor:
+    """Right predictions [G, C], whole numbers in float32, of each lane's model on all samples, by label.
+
+    Args:
+        predict: logits [B, C] of a model [V] for inputs [B, ...].
+        theta: [G, V].
+        samples: the test set.
+        num_classes: C.
+        spread: does something with lanes one after another; None for all side by side.
+    """
+    total = torch.zeros(len(theta), num_classes, device=theta.device)
+    with torch.no_grad():
+        places = torch.arange(len(samples.y), device=theta.device)
+        for at in torch.split(places, _OF_EACH):
+            y = samples.y[at]
+            right = by_lane(predict, theta, samples.inputs(samples.x[at], theta.dtype), spread, None).argmax(2) == y
+            total += right.to(total) @ one_hot(y, num_classes).to(total)
+    return total

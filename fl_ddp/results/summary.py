@@ -49,7 +49,7 @@ class Summary:
         numerics: what decides the bits beside data, method and seed: lanes, compile, device, cpu, torch ...
         environment: command, date, commit, versions and hardware of the last part of the run.
         average_accuracy: on the tasks so far, mean; this and the next four are None where tasks have no test sets of
-            their own, see tasks.matrix.
+            their own, see retention.matrix.
         incremental_accuracy: mean of the average accuracies after each of these tasks.
         average_forgetting: of the tasks before the last one, since each one's best.
         backward_transfer: what they have gained since the end of their own training.

@@ -1,1 +1,1 @@
-"""Tasks one after the other: who has which samples in them, and what a model knows of each after each."""
+"""Tasks one after the other: who takes part in them and has which samples."""

@@ -7,7 +7,6 @@ import operator
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -21,45 +20,14 @@ from fl_ddp.methods.fedavg import FedAvg
 from fl_ddp.partitions.class_reduction import ClassReduction
 from fl_ddp.protocol import Indices, Origin, Tensors
 from fl_ddp.streams.stream import Stream
+from fl_ddp.tasks.data import Data, Parts, TaskTest
 from fl_ddp.tasks.enrolment import enrolled, enrolment
 from fl_ddp.tasks.of_stream import allowed_in, inputs_in, labels_in
 
-Parts = list[Indices]
 _LOOKED_AT = 16
 """Inputs of which it is told how a task has them."""
 _AT_ONCE = 10_000
 """Samples whose inputs are changed for a task in one call."""
-
-
-class Data(NamedTuple):
-    """The data of a run, as all tasks find them.
-
-    Attributes:
-        train: training set on the device.
-        test: test set on the device.
-        labels: [N] of the training set, on the host.
-        test_labels: [M] of the test set, on the host.
-        classes: names of the labels that tasks have.
-        clients: training samples of each client.
-        local_test: test samples of each client's own.
-        local_test_from: set that they are of.
-    """
-
-    train: Samples
-    test: Samples
-    labels: Indices
-    test_labels: Indices
-    classes: tuple[str, ...]
-    clients: Parts
-    local_test: Parts
-    local_test_from: Origin
-
-
-class TaskTest(NamedTuple):
-    """The test samples of a task, and among which labels they are classified: [C] bool, None for all."""
-
-    samples: Samples
-    allowed: Tensor | None
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from fl_ddp.tasks.matrix import (
+from fl_ddp.retention.matrix import (
     Matrix,
     average_accuracy,
     average_forgetting,

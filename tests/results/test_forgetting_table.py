@@ -19,9 +19,9 @@ from fl_ddp.config.command_line import from_mapping
 from fl_ddp.engine.lanes import Spread, one_by_one
 from fl_ddp.engine.samples import Samples
 from fl_ddp.errors import ConfigError
-from fl_ddp.evaluation import right_by_class
 from fl_ddp.federation import build_federation
 from fl_ddp.ranks.outputs import BATCH
+from fl_ddp.ranks.own_tests import right_by_class
 from fl_ddp.results.figures import forgetting_figure
 from fl_ddp.results.forgetting import XI, degree, mean_degree
 from fl_ddp.results.forgetting_table import COLUMNS, ClassChange, mean_degrees

@@ -7,7 +7,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
-from fl_ddp.tasks.matrix import Matrix
+from fl_ddp.retention.matrix import Matrix
 
 _MOST_NUMBERS = 12
 """Tasks up to which cells are labelled."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fl_ddp.tasks.figure import task_figure
-from fl_ddp.tasks.matrix import (
+from fl_ddp.retention.figure import task_figure
+from fl_ddp.retention.matrix import (
     average_accuracy,
     average_forgetting,
     backward_transfer,

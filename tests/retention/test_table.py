@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fl_ddp.tasks.table import TaskTable
+from fl_ddp.retention.table import TaskTable
 
 
 def test_a_row_for_each_task_of_each_evaluation(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ class TaskTable:
     """The open tasks.csv of a run.
 
     Attributes:
-        matrix: accuracies at the newest evaluation in each task, by the task; see tasks.matrix.
+        matrix: accuracies at the newest evaluation in each task, by the task; see retention.matrix.
         rounds: of all evaluations so far, with their accuracies.
     """
 
