@@ -30,7 +30,7 @@ from fl_ddp.ranks.threads import apart
 from fl_ddp.results.client_table import ClientScores
 from fl_ddp.results.forgetting_table import ClassChange
 from fl_ddp.results.metrics import Record
-from fl_ddp.tasks.data import TaskTest
+from fl_ddp.tasks.data import OwnTest, TaskTest
 from fl_ddp.tasks.world import World
 
 Predict = Callable[[Tensor, Tensor], Tensor]
@@ -95,12 +95,14 @@ class Evaluation:
 
     Attributes:
         any_own: whether clients have test samples of their own, without which received() has nothing to tell.
+        any_own_tasks: whether they have such of tasks with tests of their own.
     """
 
     def __init__(self, federation: Federation, world: World, ranks: Ranks, hooks: Hooks) -> None:
         """Look at a world's test samples, all ranks together, as the hooks of a method predict."""
         self._federation, self._world, self._ranks, self._hooks = federation, world, ranks, hooks
         self.any_own = any(map(len, federation.local_test))
+        self.any_own_tasks = self.any_own and federation.worlds.num_tests > 1
         self._passes = passes_of(federation.model)
         criterion = federation.model.criterion
         self._by_output = criterion if isinstance(criterion, ByOutput) else None
@@ -147,14 +149,22 @@ class Evaluation:
     def received(self, theta: Tensor, cohort: Indices) -> Received:
         """How the model [P] that clients receive does on their own test samples, all clients' and the cohort's."""
         assert self.any_own
-        world, model = self._world, self._federation.model
+        world = self._world
+        accuracy, loss = self._received_in(theta, world.own_test)
+        return Received(_mean(accuracy[world.present]), _mean(accuracy[cohort]), accuracy, loss)
+
+    def received_in_tasks(self, theta: Tensor, tests: Sequence[OwnTest]) -> npt.NDArray[np.float64]:
+        """Accuracy [K, tests] of the model [P] that all clients have, on their own test samples, nan without any."""
+        return np.stack([self._received_in(theta, test).accuracy for test in tests], 1)
+
+    def _received_in(self, theta: Tensor, test: OwnTest) -> OfClients:
+        model, (samples, parts, allowed) = self._federation.model, test
 
         def predict(x: Tensor) -> Tensor:
-            return among(model.logits(theta.clone(), x), world.allowed)
+            return among(model.logits(theta.clone(), x), allowed)
 
         find = self._scores_of_clients if self._by_output else evaluate_clients
-        accuracy, loss = find(predict, world.own_samples, world.local_test, self._passes, self._ranks)
-        return Received(_mean(accuracy[world.present]), _mean(accuracy[cohort]), accuracy, loss)
+        return find(predict, samples, parts, self._passes, self._ranks)
 
     def received_own(self, clients: Indices, cohort: Indices, found: Tensors) -> Received:
         """The same of models that clients keep: own_accuracy and own_loss [k] of clients [k]."""
@@ -257,14 +267,23 @@ class Evaluation:
         """
         if not self.any_own:
             return {}, {}
-        federation, world = self._federation, self._world
-        parts = [world.local_test[i] if i >= 0 else np.zeros(0, np.int64) for i in clients]
-        model, predict = federation.model, self._predicting(world.allowed)
-        find = self._own_scores if self._by_output else own_scores
-        accuracy, loss = find(predict, theta.clone(), world.own_samples, parts, model.dtype, apart(model))
-        tested = upload(torch.tensor([float(len(part) > 0) for part in parts]), accuracy.device)
+        test = self._world.own_test
+        accuracy, loss = self._own_in(clients, theta, test)
+        tested = upload(torch.tensor([float(i >= 0 and len(test.parts[i]) > 0) for i in clients]), accuracy.device)
         sums = {"own_accuracy": Term(accuracy, weight=tested), "tested": Term(tested)}
         return sums, {"own_accuracy": accuracy, "own_loss": loss}
+
+    def own_in_tasks(
+        self, tests: Sequence[OwnTest], clients: Indices, theta: Tensor
+    ) -> tuple[dict[str, Term], Tensors]:
+        """Likewise how their own models do in tasks: the row own_accuracy [G, tests], 0 without test samples."""
+        return {}, {"own_accuracy": torch.stack([self._own_in(clients, theta, test).accuracy for test in tests], 1)}
+
+    def _own_in(self, clients: Indices, theta: Tensor, test: OwnTest) -> OfLanes:
+        parts = [test.parts[i] if i >= 0 else np.zeros(0, np.int64) for i in clients]
+        model, predict = self._federation.model, self._predicting(test.allowed)
+        find = self._own_scores if self._by_output else own_scores
+        return find(predict, theta.clone(), test.samples, parts, model.dtype, apart(model))
 
     def _predicting(self, allowed: Tensor | None) -> Predict:
         """Logits of a client's own model for inputs, with those of labels that are not allowed far below all others."""

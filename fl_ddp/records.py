@@ -29,6 +29,7 @@ from fl_ddp.results.metrics import Record
 from fl_ddp.results.provenance import numerics
 from fl_ddp.results.run_folder import FAILURE, RunFolder
 from fl_ddp.results.summary import read_summary
+from fl_ddp.retention.own_table import OwnTask
 from fl_ddp.run_files import OfClients, RunFiles
 
 
@@ -172,15 +173,16 @@ class Records:
         )
         files.commits.hear()
 
-    def again(self, finished: int, scores: Scores) -> None:
-        """Take in how the last round's model does, where no round is left in whose record it could be; all ranks do.
+    def again(self, finished: int, scores: Scores | None, own_tasks: Sequence[OwnTask] = ()) -> None:
+        """Take in how the last round's models do, where no round is left in whose record it could be; all ranks do.
 
         Raises:
             RunError: it cannot be written.
         """
-        self.scores, self.scored = scores, finished
+        if scores:
+            self.scores, self.scored = scores, finished
         files = self._files
-        self._ranks.together(lambda: files.again(finished, scores) if files else None)
+        self._ranks.together(lambda: files.again(finished, scores, own_tasks) if files else None)
 
     def ends_early(self) -> bool:
         """Whether the run ends before its last round; rank 0 decides for all."""

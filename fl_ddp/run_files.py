@@ -44,6 +44,7 @@ from fl_ddp.results.summary import Summary, rounds_to_target, write_summary
 from fl_ddp.results.tracking import Tracker
 from fl_ddp.retention import matrix as of_tasks
 from fl_ddp.retention.figure import task_figure
+from fl_ddp.retention.own_table import OwnTask, OwnTaskTable
 from fl_ddp.retention.table import TaskTable
 from fl_ddp.tasks.kept_files import KeptFiles
 from fl_ddp.tasks.recorded import recorded, refuse_others
@@ -68,10 +69,12 @@ class OfClients(NamedTuple):
     Attributes:
         scores: how their models do on their own test samples, where they were tested.
         changes: what their local training made of each class, where that was asked for.
+        tasks: how what they then have does on their own test samples of each task so far, where one ends.
     """
 
     scores: Sequence[ClientScores] = ()
     changes: Sequence[ClassChange] = ()
+    tasks: Sequence[OwnTask] = ()
 
 
 class RunFiles:
@@ -145,6 +148,8 @@ class RunFiles:
             self.tracker.clients(each, earlier)
         self._changes: Sequence[ClassChange] = self._forgetting.newest if self._forgetting else ()
         self._tasks = TaskTable(path / "tasks.csv", known.get("tasks")) if tests > 1 else None
+        own_tasks = path / "own_tasks.csv" if config.local_test and tests > 1 else None
+        self._own_tasks = OwnTaskTable(own_tasks, known.get("own_tasks")) if own_tasks else None
         for each, accuracies in self._tasks.rounds.items() if self._tasks else ():
             self.tracker.tasks(each, accuracies[: self._task(each)])
         figure = partition_figure(federation.clients, federation.labels, federation.names)
@@ -198,13 +203,17 @@ class RunFiles:
             self._changes = clients.changes
         if self._tasks and of_tasks:
             add(self._add_tasks, self._tasks, record.round, of_tasks)
+        if self._own_tasks and clients.tasks:
+            add(self._own_tasks.add, record.round, self._task(record.round), clients.tasks)
         self._progress.update(record)
         if failures:
             raise failures[0]
 
-    def again(self, finished: int, scores: Scores) -> None:
-        """Take in how the last round's model does, for the summary, unless its row in metrics.csv has it."""
-        if (newest := self.tracker.history.evaluated) is None or newest.round != finished:
+    def again(self, finished: int, scores: Scores | None, own_tasks: Sequence[OwnTask]) -> None:
+        """Take in how the last round's models do, for the summary, unless the files have it."""
+        if self._own_tasks and own_tasks and self._own_tasks.newest != finished:
+            self._own_tasks.add(finished, self._task(finished), own_tasks)
+        if scores and ((newest := self.tracker.history.evaluated) is None or newest.round != finished):
             self.tracker.history.evaluate(scores.told(Record(finished, 0, 0, 0, 0.0)))
             if self._tasks and scores.of_tasks:
                 self._add_tasks(self._tasks, finished, scores.of_tasks)
@@ -251,7 +260,7 @@ class RunFiles:
     def _appended(self) -> dict[str, AppendedCsv]:
         """The files that grow with the rounds, by the names that a checkpoint has for them."""
         of_clients = {"cohorts": self._cohorts, "clients": self._clients, "forgetting": self._forgetting}
-        tables = {**of_clients, "tasks": self._tasks}
+        tables = {**of_clients, "tasks": self._tasks, "own_tasks": self._own_tasks}
         return {"metrics": self.tracker.file} | {name: table.file for name, table in tables.items() if table}
 
     def finish(
@@ -291,6 +300,7 @@ class RunFiles:
             self.tracker.figure("tasks", figure, finished)
         means, rounds = history.running_means, history.rounds
         matrix = self._tasks.matrix if self._tasks else {}
+        of_own = self._own_tasks.clients if self._own_tasks else {}
         tested, errors = history.clients_tested, self._federation.model.criterion.score != "accuracy"
         initial = spread((s.received for s in self._scores), errors=errors)
         personalised = spread((s.own for s in self._scores), errors=errors)
@@ -323,6 +333,8 @@ class RunFiles:
             average_forgetting=of_tasks.average_forgetting(matrix),
             backward_transfer=of_tasks.backward_transfer(matrix),
             forward_transfer=of_tasks.forward_transfer(matrix),
+            own_average_accuracy=of_tasks.own_average_accuracy(of_own),
+            own_average_forgetting=of_tasks.own_average_forgetting(of_own),
             task_accuracy=[matrix[task] for task in sorted(matrix)],
             traffic_up_bytes=history.traffic_up_bytes,
             traffic_down_bytes=history.traffic_down_bytes,

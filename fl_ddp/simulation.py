@@ -15,7 +15,7 @@ from torch import Tensor
 from fl_ddp.clients.kept_optimizer import kept_state, taken_state
 from fl_ddp.clients.own_samples import batch_statistics
 from fl_ddp.config.settings import Config
-from fl_ddp.course.tests_due import tests_due
+from fl_ddp.course.tests_due import ends, tests_due
 from fl_ddp.engine.group import Carried, Group
 from fl_ddp.engine.seeds import Purpose, noise_key
 from fl_ddp.engine.transfer import Readings, upload_all
@@ -34,6 +34,7 @@ from fl_ddp.ranks.traffic import Traffic
 from fl_ddp.records import Records
 from fl_ddp.results.forgetting_table import with_degrees
 from fl_ddp.results.metrics import Record
+from fl_ddp.retention.own_table import OwnTask
 from fl_ddp.run_files import OfClients
 from fl_ddp.tasks.lineup import Lineup
 from fl_ddp.tasks.own_models import OwnModels
@@ -56,6 +57,7 @@ class Simulation:
         self._config, self._ranks, self._stop = config, ranks, stop
         self._federation, self._records, self._watch = federation, records, Stopwatch(ranks.device.type)
         self._due = partial(tests_due, config, federation.stream.ends_task)
+        self._ends = partial(ends, config, federation.stream.ends_task)
         method, start = federation.method, records.start
         self.finished = start.finished if start else 0
         self._hooks = Hooks(method, config.model.name)
@@ -118,12 +120,13 @@ class Simulation:
             scores = self._evaluated(index + 1, after, readings) if due else None
             personal = self._evaluation.personal(ids, initial, done, others) if due else Personal()
             changes = self._evaluation.changes(ids, by_class, done.reported["right"]) if by_class else []
+            own_tasks = self._own_tasks(index, after, done.kept)
             self._finish(index, after, done.kept)
             padded, of_all = padded_lanes(hands, self._records.lanes), config.personalise == "all"
             record = Record(index + 1, len(ids), traffic.up, traffic.down, padded, clients=tuple(ids.tolist()))
             record = self._evaluation.told_of(record, done.total, initial, personal, of_all=of_all)
             record = with_degrees(record, changes, len(self._federation.classes))
-            self._end(record, scores, OfClients(personal.each, changes))
+            self._end(record, scores, OfClients(personal.each, changes, own_tasks))
             yield self.finished
         self._ranks.agree(None)
 
@@ -163,8 +166,9 @@ class Simulation:
         traffic = self._traffic(index, server, 0)  # asks the method: behind _finish() nothing may fail
         after = self._sound(Made(index + 1, "end_of_task"), partial(self._task_ended, index, server))
         scores = self._evaluated(index + 1, after) if self._due(index)[0] else None
+        own_tasks = self._own_tasks(index, after)
         self._finish(index, after)
-        self._end(Record(self.finished, 0, *traffic, 0.0), scores, OfClients())
+        self._end(Record(self.finished, 0, *traffic, 0.0), scores, OfClients(tasks=own_tasks))
 
     def _traffic(self, index: int, server: Tensors, up: int) -> Traffic:
         """What is sent in a round; a client that fails has received the model."""
@@ -190,8 +194,8 @@ class Simulation:
         scores = self._evaluated(self.finished, self.server)
         if self._config.rounds == 0:
             self._record(Record(0, 0, 0, 0, 0.0), scores, OfClients())
-        elif scores:
-            self._records.again(self.finished, scores)
+        else:
+            self._records.again(self.finished, scores, self._own_tasks(self.finished - 1, self.server))
 
     def _end_early(self) -> None:
         """Save the last finished round, and evaluate it if the newest evaluation is of another."""
@@ -267,6 +271,14 @@ class Simulation:
         present = self._lineup.world.present
         found = self._own.tested(index, present, server, self._evaluation.own)
         return self._evaluation.received_own(present, ids, found)
+
+    def _own_tasks(self, index: int, server: Tensors, kept: Sequence[Kept] = ()) -> Sequence[OwnTask]:
+        """At the end of a task, how what clients then have does on their own test samples of each task so far."""
+        if not (self._evaluation.any_own_tasks and self._ends(index)):
+            return ()
+        tests = self._ranks.together(partial(self._federation.worlds.own_tests, self._lineup.world.task))
+        received = partial(self._looked, "evaluation", Evaluation.received_in_tasks, server["theta"], tests)
+        return self._own.in_tasks(index, server, tests, received, self._evaluation.own_in_tasks, kept)
 
     def _others_tested(
         self, index: int, ids: Indices, server: Tensors, total: Total, readings: Readings
@@ -358,8 +370,7 @@ class Simulation:
             if not self._config.estimate_statistics or not len(self._federation.turnout.of_round(index)):
                 return None
             theta = self._with_estimated_statistics(index, server)
-        of_all = not finished or self._federation.stream.ends_task(index) or finished == self._config.rounds
-        scores = self._looked("evaluation", Evaluation.of_server, theta, of_all)
+        scores = self._looked("evaluation", Evaluation.of_server, theta, not finished or self._ends(index))
         if readings:
             with self._watch.phase("server"):
                 readings.go_on()

@@ -39,7 +39,7 @@ SETTINGS: Settings = {
     "compile": False, "local_test": 0.2, "forgetting_every": 2,
     "checkpoint_every": 1, "keep_checkpoints": ROUNDS, "seed": 3, "device": "cpu",
 }  # fmt: skip
-TABLES = ("cohorts.csv", "clients.csv", "forgetting.csv", "tasks.csv")
+TABLES = ("cohorts.csv", "clients.csv", "forgetting.csv", "tasks.csv", "own_tasks.csv")
 SOLO = Ranks(0, 1, torch.device("cpu"))
 _PATIENCE = 60.0
 """Seconds to wait for a checkpoint, which gets to the disk while the next round trains."""

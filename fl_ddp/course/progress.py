@@ -109,6 +109,8 @@ def result_table(summary: Summary) -> str:
                 ("average forgetting", summary.average_forgetting),
                 ("backward transfer", summary.backward_transfer),
                 ("forward transfer", summary.forward_transfer),
+                ("own average accuracy", summary.own_average_accuracy),
+                ("own average forgetting", summary.own_average_forgetting),
             )
             if value is not None
         },

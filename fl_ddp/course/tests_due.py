@@ -12,7 +12,12 @@ def tests_due(config: Config, ends_task: Callable[[int], bool], index: int) -> t
 
     An interval of 0 is never.
     """
-    last = index + 1 == config.rounds or ends_task(index)
+    last = ends(config, ends_task, index)
     every = config.eval_every, config.forgetting_every
     due, looks = (each > 0 and (last or (index + 1) % each == 0) for each in every)
     return due, looks
+
+
+def ends(config: Config, ends_task: Callable[[int], bool], index: int) -> bool:
+    """Whether a task ends with a round, or the run does."""
+    return index + 1 == config.rounds or ends_task(index)

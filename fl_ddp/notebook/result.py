@@ -69,6 +69,11 @@ class Result(dict[str, Any]):
         return self._table("tasks")
 
     @property
+    def own_tasks(self) -> Any:
+        """The rows of own_tasks.csv, likewise; none without --local_test beside it."""
+        return self._table("own_tasks")
+
+    @property
     def forgetting_degrees(self) -> Any:
         """The rows of forgetting.csv, likewise; none without --forgetting_every."""
         return self._table("forgetting")

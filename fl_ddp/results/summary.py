@@ -54,6 +54,9 @@ class Summary:
         average_forgetting: of the tasks before the last one, since each one's best.
         backward_transfer: what they have gained since the end of their own training.
         forward_transfer: what tasks have gained from those before them, beside the initial model.
+        own_average_accuracy: of what each client has at the last end of a task, on its own test samples of its tasks so
+            far, mean over the clients; None without such samples.
+        own_average_forgetting: likewise of its tasks before, since each one's best.
         task_accuracy: accuracies on the tasks, of the initial model and at the end of each task.
         stopped: why the run ended before its last round; None if it did not.
         perplexity: the exponential of the loss; None where it is no cross-entropy.
@@ -90,6 +93,8 @@ class Summary:
     average_forgetting: float | None = None
     backward_transfer: float | None = None
     forward_transfer: float | None = None
+    own_average_accuracy: float | None = None
+    own_average_forgetting: float | None = None
     task_accuracy: Sequence[Sequence[float]] = ()
     stopped: str | None = None
     perplexity: float | None = None

@@ -5,7 +5,7 @@ Rows are the tasks that a model was trained on last, row 0 the initial model; co
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from math import isnan, nan
 from statistics import fmean
 
@@ -14,6 +14,9 @@ Matrix = Mapping[int, Sequence[float]]
 
 A row that is missing, as a model may have nothing to be tested with, leaves nothing to say of what it is asked for.
 """
+
+Clients = Mapping[int, Matrix]
+"""One of each client, of its own test samples; not a number on tasks of which it has none."""
 
 
 def _last(matrix: Matrix) -> int:
@@ -28,6 +31,12 @@ def _accuracy(matrix: Matrix, row: int, task: int) -> float:
 
 def _mean(numbers: Sequence[float]) -> float | None:
     return None if not numbers or any(map(isnan, numbers)) else fmean(numbers)
+
+
+def _mean_of_clients(each: Iterable[Sequence[float]]) -> float | None:
+    """Mean over clients of the mean of each one's numbers, as far as they are known."""
+    known = [[number for number in numbers if not isnan(number)] for numbers in each]
+    return _mean([fmean(numbers) for numbers in known if numbers])
 
 
 def average_accuracy(matrix: Matrix) -> float | None:
@@ -47,9 +56,14 @@ def average_forgetting(matrix: Matrix) -> float | None:
 
     A task's accuracies count from when it has been trained.
     """
+    return _mean(_lost(matrix))
+
+
+def _lost(matrix: Matrix) -> list[float]:
+    """Of each task before the last one what it has lost; not a number where that is not known."""
     k = _last(matrix)
     best = [max([_accuracy(matrix, row, j) for row in matrix if j <= row < k], default=nan) for j in range(1, k)]
-    return _mean([most - _accuracy(matrix, k, j) for j, most in enumerate(best, 1)])
+    return [most - _accuracy(matrix, k, j) for j, most in enumerate(best, 1)]
 
 
 def backward_transfer(matrix: Matrix) -> float | None:
@@ -62,3 +76,13 @@ def forward_transfer(matrix: Matrix) -> float | None:
     """Mean over the tasks from the second to k of R_(j-1)j - R_0j. Source: GEM, FWT."""
     k = _last(matrix)
     return _mean([_accuracy(matrix, j - 1, j) - _accuracy(matrix, 0, j) for j in range(2, k + 1)])
+
+
+def own_average_accuracy(clients: Clients) -> float | None:
+    """average_accuracy of each client's tasks so far, mean over the clients."""
+    return _mean_of_clients([_accuracy(m, _last(m), j) for j in range(1, _last(m) + 1)] for m in clients.values())
+
+
+def own_average_forgetting(clients: Clients) -> float | None:
+    """average_forgetting of each client's tasks that were tested before, mean over the clients that have such."""
+    return _mean_of_clients(map(_lost, clients.values()))

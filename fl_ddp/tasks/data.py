@@ -41,3 +41,17 @@ class TaskTest(NamedTuple):
 
     samples: Samples
     allowed: Tensor | None
+
+
+class OwnTest(NamedTuple):
+    """Clients' own test samples of a task.
+
+    Attributes:
+        samples: that the parts are of.
+        parts: those of each client, empty for one that has none in the task.
+        allowed: [C] bool, labels among which they are classified; None for all.
+    """
+
+    samples: Samples
+    parts: Parts
+    allowed: Tensor | None

@@ -15,12 +15,13 @@ from torch import Tensor
 
 from fl_ddp.engine.samples import Samples
 from fl_ddp.engine.seeds import Purpose, generator
+from fl_ddp.engine.transfer import upload
 from fl_ddp.errors import ConfigError
 from fl_ddp.methods.fedavg import FedAvg
 from fl_ddp.partitions.class_reduction import ClassReduction
 from fl_ddp.protocol import Indices, Origin, Tensors
 from fl_ddp.streams.stream import Stream
-from fl_ddp.tasks.data import Data, Parts, TaskTest
+from fl_ddp.tasks.data import Data, OwnTest, Parts, TaskTest
 from fl_ddp.tasks.enrolment import enrolled, enrolment
 from fl_ddp.tasks.of_stream import allowed_in, inputs_in, labels_in
 
@@ -61,6 +62,11 @@ class World:
     allowed: Tensor | None
     tests: Sequence[TaskTest]
 
+    @property
+    def own_test(self) -> OwnTest:
+        """Clients' own test samples in the task."""
+        return OwnTest(self.own_samples, self.local_test, self.allowed)
+
 
 class Worlds:
     """The worlds of all tasks; beside the data, training samples are on the device as the present task has them.
@@ -100,6 +106,7 @@ class Worlds:
         self._known_parts: dict[int, tuple[Parts, dict[int, Indices]]] = {}
         self._known_present: dict[int, Indices] = {}
         self._known_tests: dict[int, TaskTest] = {}
+        self._known_own_tests: dict[int, OwnTest] = {}
         if stream.keep and any(stream.allowed(task) is not None for task in range(stream.num_tasks)):
             what = (
                 f"{stream.keep}, but samples of earlier tasks would be classified among the labels of the present one"
@@ -191,6 +198,18 @@ class Worlds:
     def all_tests(self) -> list[TaskTest]:
         """The test sets of all tasks, also of those to come."""
         return [self._test(task) for task in range(self.num_tests)]
+
+    def own_tests(self, task: int) -> list[OwnTest]:
+        """Own test samples, in each task up to one, of the clients that are enrolled in it and had samples so far."""
+        here = np.zeros(len(self._data.clients), np.bool_)
+        for each in range(task + 1):
+            here[self._present_in(each)] = True
+            if each not in self._known_own_tests:
+                self._known_own_tests[each] = self._own_test(each)
+        tests, nothing = [self._known_own_tests[each] for each in range(task + 1)], np.zeros(0, np.int64)
+        return [
+            test._replace(parts=[p if i else nothing for p, i in zip(test.parts, here, strict=True)]) for test in tests
+        ]
 
     def _of_task(self, task: int) -> World:
         if self._present is None or self._present.task != task:
@@ -318,6 +337,18 @@ class Worlds:
             return data.local_test
         of_task = [part[labels[part] >= 0] for part in data.local_test]
         return of_task if origin == "train" else [np.searchsorted(self._test_rows(task), part) for part in of_task]
+
+    def _own_test(self, task: int) -> OwnTest:
+        data, nothing, column = self._data, np.zeros(0, np.int64), self._of_run[:, task]
+        parts = [part if here else nothing for part, here in zip(self._local_test(task), column, strict=True)]
+        if data.local_test_from == "test":
+            return OwnTest(self._test(task).samples, parts, self._allowed(task))
+        rows = np.unique(np.concatenate(parts))  # all others of the training set need not be made for it
+        device = data.train.x.device
+        at, y = (upload(torch.from_numpy(each), device) for each in (rows, self._labels(task, "train")[rows]))
+        x = self._inputs(task, data.train.x[at]) if len(rows) else data.train.x[at]
+        own = Samples(x, y, data.train.normaliser)
+        return OwnTest(own, [np.searchsorted(rows, part) for part in parts], self._allowed(task))
 
     def _shared(self, task: int) -> Indices:
         """One of the clients' training samples of each class that the task has, if the method has everyone be given it.

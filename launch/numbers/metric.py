@@ -37,6 +37,8 @@ QUANTITIES = {
     "average_forgetting": "average_forgetting",
     "backward_transfer": "backward_transfer",
     "forward_transfer": "forward_transfer",
+    "own_average_accuracy": "own_average_accuracy",
+    "own_average_forgetting": "own_average_forgetting",
     **{name: name for name in (*ERRORS, "r2", "exact_match", "f1", "auc")},
 }
 """Curves of a run by the name a metric gives them; generic is what papers on personalised methods call it."""
@@ -51,7 +53,7 @@ FORMS = (
     "of worst_initial_mae, deviation_initial_mae, worst_personalised_mae or deviation_personalised_mae, "
     "of method/<name>, which the method reports and the more of it the better, "
     "or, of runs with tasks, of average_accuracy, incremental_accuracy, average_forgetting, backward_transfer, "
-    "forward_transfer or task_accuracy/<task>, "
+    "forward_transfer, own_average_accuracy, own_average_forgetting or task_accuracy/<task>, "
     "or, of those that launch.reconstruct has read, of psnr/<task> or psnr_of_mean/<task>"
 )
 
@@ -76,8 +78,8 @@ class Metric:
         parameter: weight of the ema, number of rounds of last.
         round: where it is read; None is the end of the run.
         target: fraction, or error, whose first round is asked for; None asks for the value itself.
-        quantity: column of metrics.csv, what tasks.csv or reconstruction.csv tells, or column/client/class of
-            forgetting.csv.
+        quantity: column of metrics.csv, what tasks.csv, own_tasks.csv or reconstruction.csv tells, or
+            column/client/class of forgetting.csv.
         relative_to: row of the same group whose number this one is divided by.
         target_row: row of the same group at whose last value the target is.
     """
@@ -130,7 +132,8 @@ class Metric:
     @property
     def of_loss(self) -> bool:
         """Whether it reads a quantity of which less is better."""
-        return self.quantity.startswith(("forgetting", "average_forgetting", "deviation")) or self.quantity in ERRORS
+        losses = ("forgetting", "average_forgetting", "own_average_forgetting", "deviation")
+        return self.quantity.startswith(losses) or self.quantity in ERRORS
 
     def reached_by(self, value: float) -> bool:
         """Whether a value of its curve is what its target asks for: as much of a share, as little of an error."""

@@ -38,7 +38,7 @@ class Run:
         rounds: finished rounds.
         wanted: rounds it was asked for.
         curves: values of each column of metrics.csv by evaluated round, without round 0, the perplexity, what each
-            class has lost, and what tasks.csv and reconstruction.csv tell; those of time are left out.
+            class has lost, and what tasks.csv, own_tasks.csv and reconstruction.csv tell; those of time are left out.
         time: seconds that each finished round took, all phases together.
         summary: its summary.json; empty until it has one of its last round.
         failure: why it failed, if it could say so.

@@ -1,4 +1,4 @@
-"""What a run's tasks.csv tells: accuracy on each task over rounds, and what it says of learning one after another."""
+"""What a run's tasks.csv and own_tasks.csv tell: accuracy on each task over rounds, and what it says of learning."""
 
 from __future__ import annotations
 
@@ -7,13 +7,17 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from fl_ddp.retention.matrix import (
+    Clients,
     Matrix,
     average_accuracy,
     average_forgetting,
     backward_transfer,
     forward_transfer,
     incremental_accuracy,
+    own_average_accuracy,
+    own_average_forgetting,
 )
+from fl_ddp.retention.own_table import OfClients
 from launch.numbers.metric import Curve
 from launch.run.written_rows import written_rows
 
@@ -23,6 +27,10 @@ MEASURES: Mapping[str, Callable[[Matrix], float | None]] = {
     "average_forgetting": average_forgetting,
     "backward_transfer": backward_transfer,
     "forward_transfer": forward_transfer,
+}
+OWN_MEASURES: Mapping[str, Callable[[Clients], float | None]] = {
+    "own_average_accuracy": own_average_accuracy,
+    "own_average_forgetting": own_average_forgetting,
 }
 ON_TASK = "task_accuracy/"
 
@@ -51,6 +59,22 @@ def task_curves(folder: Path) -> dict[str, Curve]:
         for name, value in told.items():
             if not math.isnan(value):
                 found.setdefault(name, []).append((finished, value))
+    return {**found, **_own_curves(folder)}
+
+
+def _own_curves(folder: Path) -> dict[str, Curve]:
+    """The measures of own_tasks.csv at the end of each task."""
+    ends: dict[int, list[dict[str, str]]] = {}
+    clients, found = OfClients(), dict[str, list[tuple[int, float]]]()
+    with written_rows(folder / "own_tasks.csv") as rows:
+        for row in rows:
+            ends.setdefault(int(row["round"]), []).append(row)
+        for finished, end in ends.items():
+            for row in end:
+                clients.take(row)
+            for name, measure in OWN_MEASURES.items():
+                if (value := measure(clients)) is not None:
+                    found.setdefault(name, []).append((finished, value))
     return dict(found)
 
 

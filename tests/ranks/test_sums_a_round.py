@@ -76,6 +76,20 @@ def test_clients_that_remember_cost_two_more_as_a_checkpoint_is_written(tmp_path
     assert [more - less for less, more in zip(plain[:3], scaffold[:3], strict=True)] == [0, 2, 0]
 
 
+def test_own_tests_of_all_tasks_are_a_sum_for_each_or_one_of_what_clients_keep(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tasks = {"stream": "ClassGroups", "stream.tasks": 3, "stream.size": 3, "stream.task_rounds": 2, "rounds": 6}
+    given = {**tasks, "partition": "IID", "local_test": 0.3, "checkpoint_every": 9, "eval_every": 9}
+    with_them = {name: sums_of_rounds(tmp_path / name, {**given, "method": name}) for name in ("FedAvg", "FedPer")}
+    monkeypatch.setattr(Simulation, "_own_tasks", lambda *_: ())
+    for name, found in with_them.items():
+        without = sums_of_rounds(tmp_path / f"{name} without", {**given, "method": name})
+        more = [a - b for a, b in zip(found, without, strict=True)]
+        received = [0, 3, 0, 4, 0, 5]  # that all have the samples, that the model drew nothing, a sum a task
+        assert more == (received if name == "FedAvg" else [0, 3, 0, 3, 0, 3]), "a form is agreed on"
+
+
 def test_a_last_evaluation_that_cannot_be_written_is_told_to_all_ranks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

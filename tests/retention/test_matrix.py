@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import nan
+
 import numpy as np
 import pytest
 
@@ -12,6 +14,8 @@ from fl_ddp.retention.matrix import (
     backward_transfer,
     forward_transfer,
     incremental_accuracy,
+    own_average_accuracy,
+    own_average_forgetting,
 )
 
 MATRIX = {0: (0.1, 0.2, 0.1), 1: (0.9, 0.3, 0.2), 2: (0.95, 0.8, 0.4), 3: (0.5, 0.6, 0.7)}
@@ -75,3 +79,18 @@ def test_tasks_that_are_still_to_come_are_pale() -> None:
     assert np.asarray(image.get_alpha()).tolist() == [
         [pale, pale, pale], [full, pale, pale], [full, full, pale], [full, full, full],
     ]  # fmt: skip
+
+
+def test_clients_have_tasks_of_their_own() -> None:
+    """The first one left and came back, the second has joined with the second task, the third has the last one."""
+    clients = {
+        0: {1: [0.9], 2: [0.7, nan], 3: [0.8, nan, 0.6]},
+        1: {2: [nan, 0.5], 3: [nan, 0.75, nan]},
+        2: {3: [nan, nan, 0.4]},
+    }
+    assert own_average_accuracy(clients) == pytest.approx(((0.8 + 0.6) / 2 + 0.75 + 0.4) / 3)
+    assert own_average_forgetting(clients) == pytest.approx(((0.9 - 0.8) + (0.5 - 0.75)) / 2)
+    assert own_average_forgetting({2: clients[2]}) is None and own_average_accuracy({}) is None
+    whole = {task: row[:task] for task, row in MATRIX.items() if task}
+    assert own_average_accuracy({0: whole}) == average_accuracy(whole)
+    assert own_average_forgetting({0: whole}) == average_forgetting(whole)

@@ -206,6 +206,30 @@ def test_own_tests_of_the_test_set_are_of_the_task() -> None:
         assert torch.equal(world.own_samples.y[torch.from_numpy(part)], whole.y[torch.from_numpy(mine)])
 
 
+@pytest.mark.parametrize("origin", ["train", "test"])
+def test_own_tests_of_all_tasks_so_far_are_those_of_each_of_them(origin: str) -> None:
+    """Also of a task in which nobody but who is enrolled has any, and whoever had no samples so far has none."""
+    given = {"stream": "Rotated", "stream.tasks": 4, "stream.task_rounds": 3, "stream.enrolment": "decreasing"}
+    built = federation(given | {"local_test": 0.3, "local_test_from": origin})
+    for task in range(4):
+        found = built.worlds.own_tests(task)
+        for before, test in enumerate(found):
+            world = built.worlds.at(3 * before)
+            for client, (part, own) in enumerate(zip(test.parts, world.local_test, strict=True)):
+                assert len(part) == (len(own) if client + before < 4 else 0)
+                if len(part):
+                    assert torch.equal(
+                        test.samples.x[torch.from_numpy(part)], world.own_samples.x[torch.from_numpy(own)]
+                    )
+                    assert torch.equal(
+                        test.samples.y[torch.from_numpy(part)], world.own_samples.y[torch.from_numpy(own)]
+                    )
+        assert len(found) == task + 1
+        assert origin == "test" or len(found[0].samples.y) == sum(map(len, found[0].parts)), "and no others are made"
+    increasing = federation(FOUR | {"stream.enrolment": "increasing", "local_test": 0.3}).worlds
+    assert [len(part) > 0 for part in increasing.own_tests(1)[1].parts] == [True, True, False, False]
+
+
 def test_the_servers_samples_are_of_the_task_and_of_those_who_take_part() -> None:
     built = federation(FOUR | {"method": "FedCL", "method.proxy": 0.5, "stream.enrolment": "increasing"})
     for task in (0, 2):

@@ -35,6 +35,26 @@ def test_curves_of_tasks_begin_when_they_are_trained(tmp_path: Path) -> None:
     assert dict(found["forward_transfer"]) == pytest.approx({3: 0.1, 4: 0.1})
 
 
+OWN_ROWS = """round,task_trained,client,task_tested,test_samples,accuracy
+2,1,0,1,10,0.5
+2,1,1,1,20,0.75
+4,2,0,1,10,0.25
+4,2,0,2,10,0.75
+4,2,1,1,20,1.0
+4,2,2,2,5,0.5
+6,3,0"""
+
+
+def test_what_clients_forget_is_known_at_the_ends_of_tasks(tmp_path: Path) -> None:
+    (tmp_path / "own_tasks.csv").write_text(OWN_ROWS)
+    found = task_curves(tmp_path)
+    assert dict(found["own_average_accuracy"]) == pytest.approx({2: 0.625, 4: (0.5 + 1 + 0.5) / 3})
+    assert dict(found["own_average_forgetting"]) == pytest.approx({4: ((0.5 - 0.25) + (0.75 - 1)) / 2})
+    forgotten = parse_metric("final of own_average_forgetting")
+    assert (quantity_name(forgotten), forgotten.less_is_better) == ("own average forgetting", True)
+    assert not parse_metric("best of own_average_accuracy").less_is_better
+
+
 def test_a_run_without_tasks_has_no_curves_of_them(tmp_path: Path) -> None:
     assert task_curves(tmp_path) == {}
     (tmp_path / "tasks.csv").write_text("round,task_trained\n1,2\n")
