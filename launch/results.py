@@ -34,7 +34,7 @@ Reads all runs below the folders, finished or still going. Those that differ in 
 
 Leaves results.csv and results.md, curves.png and .svg (mean over seeds, band of one standard deviation; dotted where
 only some seeds are yet), a plot of the metric over each varied option, and, where asked, curves_over_traffic,
-classes, partitions, tasks_by_round and tasks_end, client_3 or client_3_cat, and rounds.csv and tasks.csv.
+classes, partitions, tasks_by_round and tasks_end, client_3 or client_3_cat, and the long tables.
 A seed counts once: of several runs with the same settings and seed one is taken; where their results differ, none.
 Exit codes: 0 done, 1 a file cannot be written or such results differ, 2 the input cannot be read."""
 
@@ -64,8 +64,8 @@ class ResultsOptions:
         against: setting that others are compared with, seed by seed, such as method=FedAvg: each with the one that has
             all else, but for the method's options, in common with it.
         long: leave all that the runs recorded, too, finished or not: rounds.csv, a row for each of their rounds, and
-            tasks.csv, one for each test of a task, with the run's folder, its seed and the options that differ, which
-            are columns --lr and so on.
+            tasks.csv, one for each test of a task (own_tasks.csv: on a client's samples), with the run's folder, its
+            seed and the options that differ, which are columns --lr and so on.
         out: folder for results.csv, results.md, the plots and long tables [the first FOLDER].
     """
 
