@@ -54,7 +54,7 @@ class LongTable:
 
 
 def long_tables(design: Design, folders: Sequence[Path]) -> tuple[LongTable, ...]:
-    """The tables of runs, finished or not, each seed once: of rounds and, where one has such, of tests of tasks, on own samples, too.
+    """The tables of runs, finished or not, each seed once: of rounds and, where one has such, of tests of tasks.
 
     What is said of a run is its folder, its seed, and the options that differ, as a command line spells them: so that
     --loss is no loss. What a run recorded is called as it is in its file.
