@@ -148,8 +148,8 @@ class RunFiles:
             self.tracker.clients(each, earlier)
         self._changes: Sequence[ClassChange] = self._forgetting.newest if self._forgetting else ()
         self._tasks = TaskTable(path / "tasks.csv", known.get("tasks")) if tests > 1 else None
-        own_tasks = path / "own_tasks.csv" if config.local_test and tests > 1 else None
-        self._own_tasks = OwnTaskTable(own_tasks, known.get("own_tasks")) if own_tasks else None
+        has = config.local_test and self._tasks and ("own_tasks" in known or self._task((finished or 0) + 1) == 1)
+        self._own_tasks = OwnTaskTable(path / "own_tasks.csv", known.get("own_tasks")) if has else None
         for each, accuracies in self._tasks.rounds.items() if self._tasks else ():
             self.tracker.tasks(each, accuracies[: self._task(each)])
         figure = partition_figure(federation.clients, federation.labels, federation.names)
@@ -380,21 +380,21 @@ class RunFiles:
             self._progress.close()
 
     def _tell_what_begins(self, finished: int, ranks: Ranks) -> None:
-        config = self._config
-        going_on = f", going on after round {finished}" if finished else ""
+        config, federation, stream = self._config, self._federation, self._federation.stream
+        older = config.local_test and self._tasks and not self._own_tasks  # whose first ends would be missing
+        lacking = " without own_tasks.csv, as it began" if older else ""
+        going_on = f", going on after round {finished}{lacking}" if finished else ""
         self.tell(
             f"{self._path}: {config.method.name}, {config.clients} clients, cohort {config.cohort_size}, "
-            f"{self._federation.lanes} lanes, {ranks.size} rank(s) on {ranks.device.type}{going_on}"
+            f"{federation.lanes} lanes, {ranks.size} rank(s) on {ranks.device.type}{going_on}"
         )
-        for remark in self._federation.remarks:
+        for remark in federation.remarks:
             self.tell(remark)
-        federation, stream = self._federation, self._federation.stream
         if 0 < config.rounds <= stream.task_rounds * (stream.num_tasks - 1):
-            last = stream.task(config.rounds - 1) + 1
+            last = self._task(config.rounds)
             self.tell(f"warning: {config.rounds} rounds end in task {last} of {stream.num_tasks}; give more --rounds")
-        if deserted := self._federation.turnout.deserted(config.rounds):
+        if deserted := federation.turnout.deserted(config.rounds):
             self.tell(f"warning: nobody is available in {rounds_in_words(deserted)}: nothing is trained then")
-        for remark in idle_remarks(
-            config, stream, federation.worlds, federation.pace.work, federation.method.share_held_out
-        ):
+        work, held_out = federation.pace.work, federation.method.share_held_out
+        for remark in idle_remarks(config, stream, federation.worlds, work, held_out):
             self.tell(remark)

@@ -19,5 +19,5 @@ def tests_due(config: Config, ends_task: Callable[[int], bool], index: int) -> t
 
 
 def ends(config: Config, ends_task: Callable[[int], bool], index: int) -> bool:
-    """Whether a task ends with a round, or the run does."""
+    """Whether a task ends with a round, or all that were asked for are over."""
     return index + 1 == config.rounds or ends_task(index)

@@ -70,7 +70,7 @@ class Result(dict[str, Any]):
 
     @property
     def own_tasks(self) -> Any:
-        """The rows of own_tasks.csv, likewise; none without --local_test beside it."""
+        """The rows of own_tasks.csv, likewise; none without --local_test and a --stream of tasks."""
         return self._table("own_tasks")
 
     @property

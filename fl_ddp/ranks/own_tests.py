@@ -94,8 +94,10 @@ def own_scores(
         spread: does something with lanes one after another; None for all side by side.
     """
     device = samples.y.device
-    rows = upload(in_widths(parts), device)
     right, loss = torch.zeros(2, len(parts), device=device, dtype=torch.float64)
+    if not any(map(len, parts)):  # there may be no sample at all to fill lanes up with
+        return OfLanes(right, loss)
+    rows = upload(in_widths(parts), device)
     with torch.no_grad():
         for at in torch.split(rows, WIDTH, 1):
             index = at.clamp_min(0)

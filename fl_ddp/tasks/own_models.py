@@ -1,4 +1,4 @@
-"""What clients have before they train where that is their own: a model, a part of one, or running statistics."""
+"""What clients have before a round, or after one, where that is their own: a model, a part of one, or statistics."""
 
 from __future__ import annotations
 
@@ -90,11 +90,12 @@ class OwnModels:
         """
         own, statistics, lineup = self._own_model, self._statistics, self._lineup
         copies, plan = {name: t.clone() for name, t in server.items()}, lineup.plan(index)
+        places = {int(client): (of, lane) for of in newest for lane, client in enumerate(of.clients)}
 
         def look(ids: Indices) -> tuple[Group, Upload]:
             nothing = [np.zeros(0, np.int64)] * len(ids)
             group = lineup.group(lineup.workplace, ids, index, plan, nothing, self._lanes)
-            kept = _as_after(newest, self._memory.take(group.client), ids)
+            kept = _as_after(places, self._memory.take(group.client), ids)
             theta = self._hooks.own_models(own, copies, {n: kept[n] for n in self._remembered}, group.client)
             given = Upload({}, statistics.own(theta, kept))
             sums, rows = test(group.client, given.theta)
@@ -136,12 +137,12 @@ class OwnModels:
         return [OwnTask(int(i), int(task) + 1, int(sizes[i, task]), float(found[at, task])) for at, i, task in pairs]
 
 
-def _as_after(newest: Sequence[Kept], memory: Tensors, clients: Indices) -> Tensors:
-    """Memory [G, ...], a copy, of clients [<= G] with what the newest round leaves of those that took part in it."""
-    lane_of = {int(client): lane for lane, client in enumerate(clients)}
-    for of in newest:
-        pairs = [(lane_of[int(client)], lane) for lane, client in enumerate(of.clients) if int(client) in lane_of]
-        for name, t in memory.items() if pairs else ():
-            here, there = upload(torch.tensor(pairs).T.contiguous(), t.device)
-            t[here] = of.memory[name][there].detach()
+def _as_after(places: Mapping[int, tuple[Kept, int]], memory: Tensors, clients: Indices) -> Tensors:
+    """Memory [G, ...], a copy, of clients [<= G] with what the newest round leaves, at these places, of those in it."""
+    there = [(places[int(client)], lane) for lane, client in enumerate(clients) if int(client) in places]
+    for of in {id(kept): kept for (kept, _), _ in there}.values():
+        lanes, kept_lanes = zip(*((lane, place) for (kept, place), lane in there if kept is of), strict=True)
+        for name, t in memory.items():
+            to, given = upload(torch.tensor([lanes, kept_lanes]), t.device)
+            t[to] = of.memory[name][given].detach()
     return memory

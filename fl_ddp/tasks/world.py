@@ -343,11 +343,12 @@ class Worlds:
         parts = [part if here else nothing for part, here in zip(self._local_test(task), column, strict=True)]
         if data.local_test_from == "test":
             return OwnTest(self._test(task).samples, parts, self._allowed(task))
-        rows = np.unique(np.concatenate(parts))  # all others of the training set need not be made for it
-        device = data.train.x.device
-        at, y = (upload(torch.from_numpy(each), device) for each in (rows, self._labels(task, "train")[rows]))
-        x = self._inputs(task, data.train.x[at]) if len(rows) else data.train.x[at]
-        own = Samples(x, y, data.train.normaliser)
+        train, labels, as_stored = data.train, self._labels(task, "train"), type(self._stream).inputs is Stream.inputs
+        # where a task has inputs of its own all others need not be made for it
+        rows = np.arange(len(labels)) if as_stored else np.unique(np.concatenate(parts))
+        at, y = (upload(torch.from_numpy(each), train.x.device) for each in (rows, labels[rows]))
+        x = train.x if as_stored else train.x[at]
+        own = Samples(self._inputs(task, x) if len(x) else x, y, train.normaliser)
         return OwnTest(own, [np.searchsorted(rows, part) for part in parts], self._allowed(task))
 
     def _shared(self, task: int) -> Indices:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from itertools import groupby
 from pathlib import Path
 
 from fl_ddp.retention.matrix import (
@@ -64,12 +65,9 @@ def task_curves(folder: Path) -> dict[str, Curve]:
 
 def _own_curves(folder: Path) -> dict[str, Curve]:
     """The measures of own_tasks.csv at the end of each task."""
-    ends: dict[int, list[dict[str, str]]] = {}
     clients, found = OfClients(), dict[str, list[tuple[int, float]]]()
     with written_rows(folder / "own_tasks.csv") as rows:
-        for row in rows:
-            ends.setdefault(int(row["round"]), []).append(row)
-        for finished, end in ends.items():
+        for finished, end in groupby(rows, lambda row: int(row["round"])):
             for row in end:
                 clients.take(row)
             for name, measure in OWN_MEASURES.items():

@@ -19,6 +19,7 @@ from fl_ddp.config.command_line import from_mapping
 from fl_ddp.federation import Federation, build_federation
 from fl_ddp.notebook.result import Result
 from fl_ddp.protocol import Indices
+from fl_ddp.run_files import RunFiles
 from fl_ddp.simulation import Simulation
 
 TASKS: Mapping[str, object] = {
@@ -213,6 +214,31 @@ def test_a_task_ends_in_a_round_without_clients_too(tmp_path: Path, method: str)
     by_hand, found = expected(run, settings, method == "Ditto"), table(run)
     assert found.keys() == by_hand.keys()
     assert [value[2] for value in found.values()] == pytest.approx([value[2] for value in by_hand.values()], abs=1e-12)
+
+
+@pytest.mark.parametrize("method", ["FedAvg", "Ditto"])
+def test_a_task_may_have_nobody_s_samples(tmp_path: Path, method: str) -> None:
+    more = {"method": method, "clients": 2, "stream.enrolment": "scattered", "stream.empty": "skip"}
+    for name, stream in (("as stored", {}), ("others", {"stream": "Permuted", "stream.size": None})):
+        run = simulated(given({**more, **stream, "name": name}), tmp_path)
+        ends = [key[0] for key in table(run)]
+        assert sorted(set(ends)) == [2, 4, 6] and len({key[1:] for key in table(run)}) == 2, "a task of each client"
+
+
+def test_a_run_of_a_version_without_the_table_goes_on_without_it(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its numbers would be of the last ends alone; where no task had ended it has all of them."""
+    now = RunFiles._appended
+    for rounds, lacks in ((1, False), (3, True)):
+        with monkeypatch.context() as patch:
+            patch.setattr(RunFiles, "_appended", lambda it: {k: v for k, v in now(it).items() if k != "own_tasks"})
+            run = simulated(given({"rounds": rounds, "name": f"of{rounds}"}), tmp_path)
+        (run / "own_tasks.csv").unlink()
+        resumed(run, rounds=6)
+        assert ("going on after round 3 without own_tasks.csv" in capfd.readouterr().out) == lacks
+        summary = json.loads((run / "summary.json").read_text())
+        assert (run / "own_tasks.csv").exists() != lacks and (summary["own_average_forgetting"] is None) == lacks
 
 
 def test_without_tasks_or_own_tests_there_is_no_table(tmp_path: Path) -> None:
