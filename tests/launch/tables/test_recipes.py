@@ -198,7 +198,9 @@ def test_every_paper_has_an_ordering_that_must_show_in_the_twin() -> None:
 
 def test_every_base_configuration_of_a_paper_is_used() -> None:
     used = {row.base for table in TABLES.values() for row in table.rows}
-    of_no_paper = {"benchmarks/cifar10_1000_clients.yaml", "examples/cifar10_resnet18.yaml"}
+    of_no_paper = {
+        "benchmarks/cifar10_1000_clients.yaml", "examples/cifar10_resnet18.yaml", "examples/split_mnist.yaml",
+    }  # fmt: skip
     assert {str(base.relative_to(CONFIGS)) for base in set(BASES) - used} == of_no_paper
 
 
@@ -289,7 +291,20 @@ def test_what_is_tuned_is_a_sweep_of_its_configuration(base: str) -> None:
 
 
 def test_every_list_of_points_is_looked_at() -> None:
-    assert {path.parent.name for path in CONFIGS.glob("*/*.points.yaml")} == {base.split("/")[0] for base in GRIDS}
+    lists = {path.parent.name for path in CONFIGS.glob("*/*.points.yaml")}
+    assert lists == {base.split("/")[0] for base in GRIDS} | {"examples"}
+
+
+def test_the_points_of_the_example_are_those_that_it_tells_of() -> None:
+    file = CONFIGS / "examples" / "split_mnist.yaml"
+    assert f"--points configs/examples/{file.stem}.points.yaml" in file.read_text()
+    configs = [
+        parse([f"--config={file}", *(f"--{key}={value}" for key, value in point.items())])
+        for point in read_points(file.with_suffix(".points.yaml")).points
+    ]
+    assert [(config.method.name, config.stream.init_args["keep"]) for config in configs] == [
+        ("FedAvg", False), ("OnlineEWC", False), ("FedAvg", 0.02), ("FedAvg", True),
+    ]  # fmt: skip
 
 
 def test_fedkas_clients_are_those_that_are_published_and_the_twins_a_tenth() -> None:
