@@ -173,7 +173,7 @@ class Records:
         )
         files.commits.hear()
 
-    def again(self, finished: int, scores: Scores | None, own_tasks: Sequence[OwnTask] = ()) -> None:
+    def again(self, finished: int, scores: Scores | None, own_tasks: Sequence[OwnTask]) -> None:
         """Take in how the last round's models do, where no round is left in whose record it could be; all ranks do.
 
         Raises:

@@ -343,13 +343,15 @@ class Worlds:
         parts = [part if here else nothing for part, here in zip(self._local_test(task), column, strict=True)]
         if data.local_test_from == "test":
             return OwnTest(self._test(task).samples, parts, self._allowed(task))
-        train, labels, as_stored = data.train, self._labels(task, "train"), type(self._stream).inputs is Stream.inputs
-        # where a task has inputs of its own all others need not be made for it
-        rows = np.arange(len(labels)) if as_stored else np.unique(np.concatenate(parts))
-        at, y = (upload(torch.from_numpy(each), train.x.device) for each in (rows, labels[rows]))
-        x = train.x if as_stored else train.x[at]
-        own = Samples(self._inputs(task, x) if len(x) else x, y, train.normaliser)
-        return OwnTest(own, [np.searchsorted(rows, part) for part in parts], self._allowed(task))
+        train, labels, x = data.train, self._labels(task, "train"), data.train.x
+        if type(self._stream).inputs is not Stream.inputs:  # of a task's own inputs all others need not be made
+            rows = np.unique(np.concatenate(parts))
+            labels, parts = labels[rows], [np.searchsorted(rows, part) for part in parts]
+            x = x[upload(torch.from_numpy(rows), x.device)]
+            x = self._inputs(task, x) if len(x) else x
+        return OwnTest(
+            Samples(x, upload(torch.from_numpy(labels), x.device), train.normaliser), parts, self._allowed(task)
+        )
 
     def _shared(self, task: int) -> Indices:
         """One of the clients' training samples of each class that the task has, if the method has everyone be given it.

@@ -67,37 +67,30 @@ def test_what_the_gpu_has_not_come_to_is_the_next_laps() -> None:
     assert (second["training"], second["server"]) == (0.0, 1.0)
 
 
-def test_a_part_and_what_it_is_taken_from_are_of_one_lap() -> None:
-    class Runs(Queue):
-        """Goes on while it is asked."""
+class Runs(Queue):
+    """One that goes on while it is asked."""
 
-        def mark(self) -> Place:
-            return Moving(self)
-
-    class Moving(Place):
-        def reached(self) -> bool:
-            before, self._queue.done = super().reached(), self._queue.put
-            return before
-
-    queue = Runs()
-    watch = Stopwatch(mark=queue.mark)
-    with watch.phase("training"):
-        queue.put += 2.0
-        with watch.part_of("training", "forgetting", 1):
-            queue.put += 1.0
-    queue.done = queue.put - 0.5
-    seconds = watch.lap()
-    assert (seconds["training"], seconds["forgetting"]) == (2.0, 1.0)
+    def mark(self) -> Place:
+        return Moving(self)
 
 
-def test_a_part_is_taken_from_the_phase_around_it() -> None:
-    queue = Queue()
+class Moving(Place):
+    """A place in it."""
+
+    def reached(self) -> bool:
+        before, self._queue.done = super().reached(), self._queue.put
+        return before
+
+
+@pytest.mark.parametrize(("queue", "left"), [(Queue(), 0.0), (Runs(), 0.5)], ids=["done", "reached while asked"])
+def test_a_part_is_taken_from_the_phase_around_it(queue: Queue, left: float) -> None:
+    """Both are of one lap."""
     watch = Stopwatch(mark=queue.mark)
     with watch.phase("training"):
         queue.put += 3.0
         with watch.part_of("training", "forgetting", 1):
             queue.put += 1.0
-    queue.done = queue.put
+    queue.done = queue.put - left
     seconds = watch.lap()
     assert (seconds["training"], seconds["forgetting"]) == (3.0, 1.0)
 
