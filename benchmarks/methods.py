@@ -149,6 +149,7 @@ def main() -> None:
     known = [name for name in registry.known("method") if name in LOOPS]
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--methods", nargs="*", choices=known, default=known)
+    parser.add_argument("--norms", action=argparse.BooleanOptionalAction, default=True, help="and the norms")
     parser.add_argument("--rounds", type=int, default=8)
     parser.add_argument("--device", default="auto", choices=["auto", "cpu", "cuda"])
     parser.add_argument("--smoke", action="store_true", help="a round of one method, eager: does it run?")
@@ -175,7 +176,7 @@ def main() -> None:
             print(table({"": {name: methods[name]}}), flush=True)
             if options.out:  # a machine may be lent for less time than all of them take
                 write_results(options.out, {"methods": methods, "norms": norms})
-        if not options.smoke:
+        if options.norms and not options.smoke:
             for kind in ("batch", "none"):
                 beside = {**small, "model.kind": "group"}
                 norms[kind] = compared({**small, "model.kind": kind}, beside, options.rounds, ranks)
