@@ -5,7 +5,7 @@
 
 A Fisher pass is the engine's: over the samples of all lanes in chunks, or of a large model on a CPU lane by lane. The
 plain pass, compiled likewise, goes over all lanes at once, its faster way, and adds up gradients, not their squares; on
-a GPU both convolve lanes as local steps do.
+a GPU both convolve lanes as local steps do, and both are recorded once and replayed.
 Both run on as many groups at once as there are threads, in alternation. The loop is the other way to get per-sample
 gradients: nn.Module, one sample at a time, backward, square, add. Peak memory is that of a process of its own without
 its images, for one and for four times the samples. Of a GPU the time that its kernels take is told, too: a host that
@@ -34,13 +34,15 @@ from torch.func import grad, vmap
 from written import write_results
 
 from fl_ddp.compiler.compilation import compiled
+from fl_ddp.engine.graphed import recordings_on
 from fl_ddp.engine.group import Group, Workplace
 from fl_ddp.engine.plan import Plan
 from fl_ddp.engine.samples import Normaliser, Samples
 from fl_ddp.engine.seeds import torch_seed
-from fl_ddp.engine.step import Drawn
+from fl_ddp.engine.step import Drawn, joined
 from fl_ddp.host.arithmetic import repeatable
 from fl_ddp.host.environment import prepare
+from fl_ddp.importance.chunk import added_up
 from fl_ddp.importance.coverage import coverage
 from fl_ddp.importance.fisher import chunk_size, fisher
 from fl_ddp.models.cnn import FedKACNN, ImportanceCNN
@@ -88,7 +90,8 @@ def federation(workload: Workload, samples: int, device: str) -> tuple[nn.Module
     data = Samples(x, y)
     model = FlatModel(module, 10, data.inputs(x[:1], torch.float32))
     spread = workers_on(device).spread
-    work = Workplace(data, torch.float32, False, True, lambda: None, len(images) // clients, spread=spread)
+    recordings, most = recordings_on(data.x.device, compile=True), len(images) // clients
+    work = Workplace(data, torch.float32, False, True, lambda: None, most, spread=spread, recordings=recordings)
     own = np.split(np.arange(len(images)), clients)
     plan = Plan(10, 1.0, None, 0.1)
     when = Round.of_one_task(0)
@@ -118,10 +121,9 @@ def plain_pass(model: FlatModel, theta: Tensor, chunk: int) -> Pass:
     def whole(group: Group) -> Tensor:
         leaves = tuple(leaf.clone() for leaf in model.leaves(theta.expand(group.lanes, -1)))
         total = tuple(torch.zeros_like(leaf) for leaf in leaves)
+        chunks = ((total, leaves, drawn, group.workplace.samples.normaliser) for drawn in group.once(chunk))
         with torch.no_grad():
-            for drawn in group.once(chunk):
-                run(total, leaves, drawn, group.workplace.samples.normaliser)
-        return torch.cat([leaf.flatten(1) for leaf in total], 1)
+            return added_up(group, lambda layout: run, total, chunks, joined)
 
     return whole
 

@@ -2,16 +2,17 @@
 
 A training is then: copy its state and what it is given into tensors that stay where they are, the samples of its steps,
 too, replay as often as it has steps, copy the state back. Between a step's kernels there is no Python, and no wait.
+Steps that are given their samples, such as those of an importance pass, are recorded on copies of these.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import suppress
 from functools import cache, partial
 from threading import Lock
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar, cast
 
 import torch
 from torch import Tensor
@@ -24,13 +25,14 @@ from fl_ddp.errors import first_line
 
 ROWS = 64
 """Steps whose samples lie ready at a time; they are part of what is compiled, so a longer training fills them again."""
-MOST = 4
-"""Recordings at a time: of a method's one to three trainings in a round, and of its server's."""
+MOST = 6
+"""Recordings at a time: of a method's one to three trainings in a round and two importance passes, and its server's."""
 
 Record = Callable[[Callable[[], None]], Callable[[], object]]
 """Makes of a function of tensors that stay where they are what does the same to them again."""
 
 Ended = TypeVar("Ended")
+Made = TypeVar("Made", "Recording", "RecordedCall")
 
 _log = logging.getLogger(__name__)
 
@@ -121,18 +123,53 @@ class Recording:
         return state
 
 
+class RecordedCall:
+    """A function recorded on tensors of its own, which adds to the first thing that it is given.
+
+    Attributes:
+        failed: whether it could not be recorded, and is run anew in each call.
+    """
+
+    def __init__(self, function: Callable[..., None], given: tuple[object, ...], record: Record) -> None:
+        """Record it.
+
+        Args:
+            function: of tensors, and of nests of them.
+            given: to one of its calls, which is left as it is.
+            record: what does it.
+        """
+        self._own = cloned(given)
+        once = partial(function, *self._own)
+        self._replay = record(once)
+        self.failed = self._replay is once
+
+    def run(self, calls: Iterable[tuple[object, ...]], check: Callable[[], None]) -> Any:
+        """Make all calls, with a check before each; gives what they added up to, which lasts until the next ones.
+
+        What is the same object as in the call before is what it was then.
+        """
+        before: tuple[object, ...] = (None,) * len(self._own)
+        for given in calls:
+            check()
+            changed = [i for i, (one, old) in enumerate(zip(given, before, strict=True)) if one is not old]
+            _copy(tuple(self._own[i] for i in changed), tuple(given[i] for i in changed))
+            self._replay()
+            before = given
+        return self._own[0]
+
+
 class Recordings:
-    """The recordings of a run's trainings, by what their steps are made of.
+    """The recordings of a run's trainings and importance passes, by what their steps are made of.
 
     Each holds a state of its own, a copy of what it is given, and the memory in which a step computes; so there are
     only some, and all give way to one more. None goes alone: from 2.14 on, torch lets a graph that ends take the memory
-    along in which cuBLAS computes on their common stream. All threads' trainings pass through one after another.
+    along in which cuBLAS computes on their common stream. All threads' work passes through one after another.
     """
 
     def __init__(self, record: Record, most: int = MOST) -> None:
         """Remember how to record, and how many recordings there are at most."""
         self._record, self._most = record, most
-        self._made: dict[Hashable, Recording] = {}
+        self._made: dict[Hashable, Recording | RecordedCall] = {}
         self._refused: set[Hashable] = set()
         self._lock = Lock()
 
@@ -160,23 +197,45 @@ class Recordings:
         shapes = tuple(None if part is None else (part.shape[1:], part.dtype) for part in steps)
         key = (objective, kind, _form(training.state), layout(training[1:]), shapes, layout(samples))
         with self._lock:
-            made = self._recorded(key, objective, kind, training, steps, samples)
+            new = partial(Recording, objective, kind, training, steps, samples, self._record)
+            made = self._recorded(key, new, "the local step")
             return None if made is None else end(made.run(training, steps, check))
 
-    def _recorded(
-        self, key: Hashable, objective: Objective, kind: StepKind, training: Training, steps: Steps, samples: Samples
-    ) -> Recording | None:
-        """What was recorded for trainings of this key, or is now; None where it cannot be."""
+    def call(
+        self,
+        function: Callable[..., None],
+        first: tuple[object, ...],
+        calls: Iterable[tuple[object, ...]],
+        check: Callable[[], None],
+        end: Callable[[Any], Ended],
+        what: str,
+    ) -> Ended | None:
+        """Make calls of a function that add to the first thing they are given; None where it cannot be recorded.
+
+        Args:
+            function: of tensors, and of nests of them, whose layout is the same in all calls.
+            first: what the first call is given.
+            calls: what each of them is given, the first among them; nothing is taken where there is no recording.
+            check: called before each.
+            end: makes something else of what they added up to.
+            what: it is, for messages.
+        """
+        with self._lock:
+            made = self._recorded((function, layout(first)), partial(RecordedCall, function, first, self._record), what)
+            return None if made is None else end(made.run(calls, check))
+
+    def _recorded(self, key: Hashable, new: Callable[[], Made], what: str) -> Made | None:
+        """What was recorded by this key, or is now; None where it cannot be."""
         if key in self._refused:
             return None
         if (made := self._made.get(key)) is not None:
-            return made
+            return cast(Made, made)
         if len(self._made) >= self._most:
             self._made.clear()
         try:
-            made = Recording(objective, kind, training, steps, samples, self._record)
+            made = new()
         except RuntimeError as error:  # of CUDA, also where its memory does not hold a recording
-            _log.info("the local step cannot be recorded (%s); its kernels are launched singly", first_line(error))
+            _log.info("%s cannot be recorded (%s); its kernels are launched singly", what, first_line(error))
             self._refused.add(key)
             self._made.clear()
             return None

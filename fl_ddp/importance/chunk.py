@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
-from typing import NamedTuple, cast
+from collections.abc import Callable, Hashable, Iterator
+from itertools import chain
+from typing import NamedTuple, TypeVar, cast
 
 import torch
 from torch import Tensor
 from torch.func import grad, vjp, vmap
 
-from fl_ddp.compiler.compilation import compiled, made_once
+from fl_ddp.compiler.compilation import compiled, layout, made_once
+from fl_ddp.engine.group import Group
 from fl_ddp.engine.samples import Normaliser
 from fl_ddp.engine.seeds import uniform
 from fl_ddp.importance.coverage import Coverage
@@ -32,6 +34,9 @@ class Chunk(NamedTuple):
     weight: Tensor
     key: Tensor
 
+
+Total = TypeVar("Total", Tensor, Leaves)
+Ended = TypeVar("Ended")
 
 NormStep = Callable[[Tensor, Leaves, Chunk, Normaliser, Tensor | None], None]
 SumStep = Callable[[Leaves, Leaves, Chunk, Normaliser, Tensor, Tensor | None], None]
@@ -89,6 +94,35 @@ def sum_step(
             total[leaf].add_(sum_.view_as(total[leaf]))
 
     return compiled(step, "the importance step", products=products) if compile else step
+
+
+def added_up(
+    group: Group,
+    make: Callable[[Hashable], Callable[..., None]],
+    total: Total,
+    chunks: Iterator[tuple[object, ...]],
+    end: Callable[[Total], Ended],
+) -> Ended:
+    """What is made of a total to which a step has added one chunk after another, recorded once where that can be.
+
+    Args:
+        group: whose chunks they are.
+        make: the step, of the layout of all that it is given.
+        total: as it begins.
+        chunks: all that the step is given for each, the total first.
+        end: makes something of the total in tensors of its own.
+    """
+    work = group.workplace
+    if (first := next(chunks, None)) is None:
+        return end(total)
+    step, chunks = make(layout(first)), chain([first], chunks)
+    made = work.recordings
+    if made and (found := made.call(step, first, chunks, work.check, end, "the importance step")) is not None:
+        return found
+    for given in chunks:
+        work.check()
+        step(*given)
+    return end(total)
 
 
 def _vjp(function: Callable[[Leaves], Tensor], leaves: Leaves) -> tuple[Tensor, Callable[[Tensor], tuple[Leaves]]]:

@@ -13,17 +13,16 @@ on one must be converted for the other.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Literal
 
 import torch
 from torch import Tensor
 
-from fl_ddp.compiler.compilation import ByLayout
 from fl_ddp.engine.group import Group
-from fl_ddp.engine.step import Drawn
-from fl_ddp.importance.chunk import Chunk, norm_step, sum_step
+from fl_ddp.engine.step import Drawn, joined
+from fl_ddp.importance.chunk import Chunk, added_up, norm_step, sum_step
 from fl_ddp.importance.coverage import Coverage, coverage
 from fl_ddp.importance.sensitivity import Label, Sensitivity
 from fl_ddp.network.flat_model import FlatModel
@@ -79,19 +78,20 @@ def _sum(
     blocks = _blocks(model, sensitivity)
     of_batches = batch_size is not None and not sensitivity.over_classes
     size = batch_size if of_batches and batch_size else chunk_size(covered, len(blocks[0]))
-    leaves, total = _leaves(group, theta, model), _nothing(group, model)
-    steps = ByLayout(partial(sum_step, model, sensitivity, covered, group.workplace.compile, _products(group)))
-    with torch.no_grad():
+    work, leaves, total = group.workplace, _leaves(group, theta, model), _nothing(group, model)
+
+    def chunks() -> Iterator[tuple[object, ...]]:
         for index, drawn in enumerate(group.once(size, max_samples)):
             weight = drawn.mask
             if batch_size is not None:
                 weight = drawn.mask / _samples_of_batch(drawn, n, batch_size, index * size)
             chunk = Chunk(drawn.x, drawn.y, weight, drawn.key)
             for classes in blocks:
-                group.workplace.check()
-                given = (total, leaves, chunk, group.workplace.samples.normaliser, classes, group.workplace.allowed)
-                steps.of(given)(*given)
-    found = torch.cat([t.reshape(len(t), -1) for t in total], 1)
+                yield total, leaves, chunk, work.samples.normaliser, classes, work.allowed
+
+    step = partial(sum_step, model, sensitivity, covered, work.compile, _products(group))
+    with torch.no_grad():
+        found = added_up(group, step, total, chunks(), joined)
     return found.div_(sensitivity.draws) if sensitivity.draws > 1 else found, count
 
 
@@ -140,15 +140,13 @@ def mean_gradient_norm(group: Group, theta: Tensor, model: FlatModel) -> Tensor:
 
 def _norms(group: Group, theta: Tensor, model: FlatModel) -> Tensor:
     """Sums over each client's samples [G], of lanes side by side."""
-    leaves, total = _leaves(group, theta, model), torch.zeros_like(group.n)
-    steps = ByLayout(partial(norm_step, model, group.workplace.compile))
+    work, leaves, total = group.workplace, _leaves(group, theta, model), torch.zeros_like(group.n)
+    chunks = (
+        (total, leaves, Chunk(drawn.x, drawn.y, drawn.mask, drawn.key), work.samples.normaliser, work.allowed)
+        for drawn in group.once(min(_CHUNK, max(1, _LARGEST // model.num_params)))
+    )
     with torch.no_grad():
-        for drawn in group.once(min(_CHUNK, max(1, _LARGEST // model.num_params))):
-            group.workplace.check()
-            chunk = Chunk(drawn.x, drawn.y, drawn.mask, drawn.key)
-            given = (total, leaves, chunk, group.workplace.samples.normaliser, group.workplace.allowed)
-            steps.of(given)(*given)
-    return total
+        return added_up(group, partial(norm_step, model, work.compile), total, chunks, torch.clone)
 
 
 def _by_clients(

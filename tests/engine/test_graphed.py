@@ -10,7 +10,7 @@ from functools import partial
 import numpy as np
 import pytest
 import torch
-from step_bench import PLANS, ROUND, SIZES, Bench, Penalised, bench, mlp
+from step_bench import PLANS, ROUND, SIZES, Bench, Penalised, Recorded, bench, mlp
 from torch import Tensor, nn
 from torch._ops import OpOverload
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -33,24 +33,6 @@ LANES = 4
 GROUPS: tuple[list[int], ...] = ([0, 1, 3], [2, 1], [], [4, 0])
 """Of clients with few samples after some with many, and the other way round."""
 PLAN = PLANS["momentum"]
-
-
-class Recorded:
-    """In place of a CUDA graph; counts."""
-
-    def __init__(self) -> None:
-        self.made, self.steps = 0, 0
-
-    def __call__(self, function: Callable[[], None]) -> Callable[[], object]:
-        for _ in range(2):  # as before a CUDA graph is recorded
-            function()
-        self.made += 1
-
-        def again() -> None:
-            self.steps += 1
-            function()
-
-        return again
 
 
 def replayed(b: Bench, record: Callable[[Callable[[], None]], Callable[[], object]] | None = None) -> Bench:
@@ -254,7 +236,10 @@ def test_samples_of_all_kinds_are_found(kind: str, monkeypatch: pytest.MonkeyPat
 
 def test_few_recordings_stay_and_all_give_way_to_one_more() -> None:
     plain, record = bench(method=Penalised), Recorded()
-    b, names = replayed(plain, record), ["momentum", "one epoch", "Adam", "AdamW", "clipped"]
+    b, names = (
+        replayed(plain, record),
+        ["momentum", "one epoch", "Adam", "AdamW", "clipped", "batch of one", "fixed steps"],
+    )
     assert len(names) == MOST + 1
     for name in [*names[:MOST], names[0], names[2]]:
         b.train(PLANS[name], [0, 1])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -15,6 +17,7 @@ from method_settings import FOR_METHODS
 from fl_ddp.check.candidate import Candidate, Case
 from fl_ddp.check.runs import unlike_runs
 from fl_ddp.config import registry
+from fl_ddp.engine.graphed import Recordings, as_cuda_graph
 from fl_ddp.importance.fisher import fisher
 from fl_ddp.methods.fedavg import FedAvg
 from fl_ddp.models.cnn import LeNet5
@@ -62,6 +65,26 @@ def test_a_clients_fisher_has_its_bits_in_any_company_of_as_many(device: str) ->
     for others in ([1, 2], [2, 1], []):
         found.append(fisher(b.group([0, *others], 3), theta, b.model)[0])
     assert all(torch.equal(each, found[0]) for each in found)
+
+
+@pytest.mark.parametrize("device", [GPU])
+def test_a_fisher_pass_that_is_recorded_has_the_bits_of_single_steps(device: str) -> None:
+    make, made = partial(LeNet5, in_shape=(3, 16, 16), num_classes=3), 0
+    b = bench(make, (3, 16, 16), (230, 7, 60), dtype=torch.float32, device=device, compile=True)
+
+    def counted(function: Callable[[], None]) -> Callable[[], object]:
+        nonlocal made
+        again = as_cuda_graph(function)
+        assert again is not function, "it could not be recorded"
+        made += 1
+        return again
+
+    recorded = b._replace(work=replace(b.work, recordings=Recordings(counted)))
+    for ids in ([0, 1, 2], [2], [1, 0]):
+        theta = b.theta(3) * (1 + len(ids) / 8)
+        single, again = (fisher(each.group(ids, 3), theta, b.model) for each in (b, recorded))
+        assert torch.equal(single, again) and single[0].any()
+    assert made == 1
 
 
 @pytest.mark.parametrize("device", SLOW_DEVICES)
