@@ -45,7 +45,8 @@ class Scores(NamedTuple):
         loss: mean of the samples'; a cross-entropy counts up to 2^27 / N, so that the sum is exact.
         class_accuracy: [C] accuracy on the samples of each class, nan where there are none; or of each decision.
         confusion: [C, C] numbers of samples by label and prediction; empty where there are no classes.
-        of_tasks: accuracies on the test sets of tasks, from the first on; maybe more than count above.
+        of_tasks: accuracies on the test sets of tasks, from the first on; maybe more than count above. Empty where all
+            tasks have the same.
         measures: what else the loss tells.
     """
 
@@ -58,10 +59,9 @@ class Scores(NamedTuple):
 
     def told(self, record: Record) -> Record:
         """A round's record with these scores of the global model."""
-        of_class = self.class_accuracy or None
-        return replace(
-            record, accuracy=self.accuracy, loss=self.loss, class_accuracy=of_class, measures=dict(self.measures)
-        )
+        of_class, measures = self.class_accuracy or None, dict(self.measures)
+        of_all = replace(record, accuracy=self.accuracy, loss=self.loss, class_accuracy=of_class, measures=measures)
+        return replace(of_all, task_accuracy=self.of_tasks)
 
 
 class Received(NamedTuple):
@@ -129,7 +129,8 @@ class Evaluation:
 
         def of_all() -> Scores:
             each = [scores() for scores in coming]
-            of_tasks = tuple(scores.accuracy for scores in each if scores.accuracy is not None)
+            of_each = tuple(scores.accuracy for scores in each if scores.accuracy is not None)
+            of_tasks = of_each if worlds.num_tests > 1 else ()
             return pooled(each[: len(tests)])._replace(of_tasks=of_tasks)
 
         return of_all

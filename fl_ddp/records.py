@@ -150,8 +150,7 @@ class Records:
         if scores:
             self.scores, self.scored = scores, record.round
         if self._files:
-            of_tasks = scores.of_tasks if scores else ()
-            self._unwritten = partial(self._write, self._files, record, clients, of_tasks, theta)
+            self._unwritten = partial(self._write, self._files, record, clients, theta)
         if not self._late:
             self.write()
 
@@ -164,10 +163,8 @@ class Records:
         except Exception as error:
             self._ranks.tell_later(error)
 
-    def _write(
-        self, files: RunFiles, record: Record, clients: OfClients, of_tasks: Sequence[float], theta: Tensor
-    ) -> None:
-        files.round(record, clients, of_tasks)
+    def _write(self, files: RunFiles, record: Record, clients: OfClients, theta: Tensor) -> None:
+        files.round(record, clients)
         self._asked_to_stop = any_asks_to_stop(
             self._callbacks, record, partial(self._federation.model.state_dict, theta)
         )

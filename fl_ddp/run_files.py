@@ -177,7 +177,7 @@ class RunFiles:
         """Print a line above the progress bar."""
         self._progress.say(f"fl_ddp: {line}")
 
-    def round(self, record: Record, clients: OfClients, of_tasks: Sequence[float]) -> None:
+    def round(self, record: Record, clients: OfClients) -> None:
         """Add a finished round, how its clients' models do, what they have forgotten, and accuracies on tasks.
 
         Raises:
@@ -201,8 +201,8 @@ class RunFiles:
         if self._forgetting and clients.changes:
             add(self._forgetting.add, record.round, clients.changes)
             self._changes = clients.changes
-        if self._tasks and of_tasks:
-            add(self._add_tasks, self._tasks, record.round, of_tasks)
+        if self._tasks and record.task_accuracy:
+            add(self._add_tasks, self._tasks, record.round, record.task_accuracy)
         if self._own_tasks and clients.tasks:
             add(self._own_tasks.add, record.round, self._task(record.round), clients.tasks)
         self._progress.update(record)

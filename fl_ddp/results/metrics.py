@@ -59,6 +59,8 @@ class Record:
         forgetting_degree: mean over the cohort's clients and the classes, see results.forgetting.
         class_degree: the same by class.
         class_accuracy: in the order of the classes; nan for a class without test samples.
+        task_accuracy: on the test sets of tasks, from the first on: of those so far, at a task's end of those to come,
+            too. Empty where all tasks have the same, and in rows read from metrics.csv: tasks.csv has it.
         measures: what else the loss tells of the test set.
         reported: means of the numbers that the method reports of its clients, by their names.
         seconds: by phase; one that did not take place is left out.
@@ -81,6 +83,7 @@ class Record:
     forgetting_degree: float | None = None
     class_degree: tuple[float, ...] | None = None
     class_accuracy: tuple[float, ...] | None = None
+    task_accuracy: tuple[float, ...] = ()
     measures: Mapping[str, float] = field(default_factory=dict)
     reported: Mapping[str, float] = field(default_factory=dict)
     seconds: Mapping[str, float] = field(default_factory=dict)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import groupby
 from pathlib import Path
@@ -329,10 +329,10 @@ def test_rounds_that_are_over_are_written_down_though_the_next_one_fails(
             raise of_fourth
         return train(self, group, server, memory)
 
-    def full(self: RunFiles, record: Record, clients: OfClients, of_tasks: Sequence[float]) -> None:
+    def full(self: RunFiles, record: Record, clients: OfClients) -> None:
         if record.round == unwritten:
             raise RunError("the disk is full")
-        write(self, record, clients, of_tasks)
+        write(self, record, clients)
 
     def failed(name: str, settings: Settings, error: type[Exception]) -> list[str]:
         given = {**SETTINGS, **device_cases.SHORT, "rounds": 6, "out": str(tmp_path), "name": name, **settings}
