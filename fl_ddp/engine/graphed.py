@@ -152,7 +152,8 @@ class RecordedCall:
         for given in calls:
             check()
             changed = [i for i, (one, old) in enumerate(zip(given, before, strict=True)) if one is not old]
-            _copy(tuple(self._own[i] for i in changed), tuple(given[i] for i in changed))
+            if changed:
+                _copy(tuple(self._own[i] for i in changed), tuple(given[i] for i in changed))
             self._replay()
             before = given
         return self._own[0]
@@ -232,17 +233,24 @@ class Recordings:
             return cast(Made, made)
         if len(self._made) >= self._most:
             self._made.clear()
-        try:
-            made = new()
-        except RuntimeError as error:  # of CUDA, also where its memory does not hold a recording
-            _log.info("%s cannot be recorded (%s); its kernels are launched singly", what, first_line(error))
+        made = _tried(new, what)
+        if self._made and (made is None or made.failed):
+            self._made.clear()  # theirs may be the memory that it lacks, or gone with its own
+            made = _tried(new, what)
+        if made is None:
             self._refused.add(key)
-            self._made.clear()
-            return None
-        if made.failed:
-            self._made.clear()
-        self._made[key] = made
+        else:
+            self._made[key] = made
         return made
+
+
+def _tried(new: Callable[[], Made], what: str) -> Made | None:
+    """A new recording; None where it fails before anything is recorded."""
+    try:
+        return new()
+    except RuntimeError as error:  # of CUDA, also where its memory does not hold a recording
+        _log.info("%s cannot be recorded (%s); its kernels are launched singly", what, first_line(error))
+        return None
 
 
 def recordings_on(device: torch.device, *, compile: bool) -> Recordings | None:
@@ -311,7 +319,12 @@ def _pool() -> Any:
 
 def _copy(to: object, given: object) -> None:
     """Write all tensors of a nest into those of another one that looks alike."""
-    torch._foreach_copy_([*_tensors(to)], [*_tensors(given)])
+    of_type: dict[torch.dtype, tuple[list[Tensor], list[Tensor]]] = {}
+    for own, other in zip(_tensors(to), _tensors(given), strict=True):  # a GPU copies those of one type in one launch
+        for tensors, t in zip(of_type.setdefault(own.dtype, ([], [])), (own, other), strict=True):
+            tensors.append(t)
+    for pair in of_type.values():
+        torch._foreach_copy_(*pair)
 
 
 def _form(given: object) -> Hashable:

@@ -57,7 +57,7 @@ class Workplace:
         allowed: [C] bool, labels among which they are classified; None for all.
         batch_size: of the run, of samples of a method's making.
         kept: what functions gave for a client's samples, by a name and the client, as long as the task goes on.
-        recordings: of the groups' local steps, on these samples alone; None where nothing is recorded.
+        recordings: of local steps, on these samples alone, and of importance passes; None where nothing is recorded.
         loops: of local steps without Python between them; None where it takes them one by one.
         convolution: how lanes are convolved in local steps.
         spread: does something with all lanes that go on alone.

@@ -119,6 +119,7 @@ def added_up(
     made = work.recordings
     if made and (found := made.call(step, first, chunks, work.check, end, "the importance step")) is not None:
         return found
+    del first  # and the stack that it is a part of
     for given in chunks:
         work.check()
         step(*given)

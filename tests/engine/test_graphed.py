@@ -251,16 +251,23 @@ def test_few_recordings_stay_and_all_give_way_to_one_more() -> None:
     check_same_bits([found], [plain.train(PLANS[names[2]], [0, 1])])
 
 
+@pytest.mark.parametrize("fails", [1, 2])
 @pytest.mark.parametrize("raises", [True, False])
-def test_a_recording_that_fails_takes_those_before_it_along(raises: bool) -> None:
-    """Their memory may be gone with its own; they are made again."""
-    plain, made = bench(method=Penalised), list[str]()
+def test_a_recording_that_fails_takes_those_before_it_along_and_is_tried_once_more(raises: bool, fails: int) -> None:
+    """Theirs may be the memory that it lacks, or gone with its own; they are made again."""
+    plain, made, replays = bench(method=Penalised), list[str](), list[int]()
 
     def second_fails(function: Callable[[], None]) -> Callable[[], object]:
         made.append("tried")
-        if len(made) != 2:
+        number = len(made)
+        if not 1 < number < 2 + fails:
             function()
-            return lambda: function()
+
+            def again() -> None:
+                replays.append(number)
+                function()
+
+            return again
         if raises:
             raise RuntimeError("operation not permitted when stream is capturing")
         return function
@@ -268,7 +275,8 @@ def test_a_recording_that_fails_takes_those_before_it_along(raises: bool) -> Non
     b = replayed(plain, second_fails)
     for name in ("momentum", "Adam", "momentum", "Adam"):
         check_same_bits([b.train(PLANS[name], [0, 1])], [plain.train(PLANS[name], [0, 1])])
-    assert len(made) == 3
+    assert len(made) == 4
+    assert set(replays) == ({1, 3, 4} if fails == 1 else {1, 4})
 
 
 def test_other_shapes_are_recorded_anew() -> None:

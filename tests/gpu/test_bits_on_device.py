@@ -11,8 +11,10 @@ import pytest
 import torch
 from device_runs import DEVICES, GPU, SLOW_DEVICES, alone_on, gaps, hashes_with_cold_caches, run_two_ranks
 from device_runs import unlike_after_resume as unlike
-from importance_bench import bench
+from importance_bench import PASSES, bench
 from method_settings import FOR_METHODS
+from own_models import Normed
+from torch import nn
 
 from fl_ddp.check.candidate import Candidate, Case
 from fl_ddp.check.runs import unlike_runs
@@ -68,8 +70,11 @@ def test_a_clients_fisher_has_its_bits_in_any_company_of_as_many(device: str) ->
 
 
 @pytest.mark.parametrize("device", [GPU])
-def test_a_fisher_pass_that_is_recorded_has_the_bits_of_single_steps(device: str) -> None:
-    make, made = partial(LeNet5, in_shape=(3, 16, 16), num_classes=3), 0
+@pytest.mark.parametrize(("name", "owner"), [*((name, LeNet5) for name in PASSES), ("empirical", Normed)])
+def test_a_pass_that_is_recorded_has_the_bits_of_single_steps(
+    name: str, owner: Callable[..., nn.Module], device: str
+) -> None:
+    make, made = partial(owner, in_shape=(3, 16, 16), num_classes=3), 0
     b = bench(make, (3, 16, 16), (230, 7, 60), dtype=torch.float32, device=device, compile=True)
 
     def counted(function: Callable[[], None]) -> Callable[[], object]:
@@ -82,7 +87,7 @@ def test_a_fisher_pass_that_is_recorded_has_the_bits_of_single_steps(device: str
     recorded = b._replace(work=replace(b.work, recordings=Recordings(counted)))
     for ids in ([0, 1, 2], [2], [1, 0]):
         theta = b.theta(3) * (1 + len(ids) / 8)
-        single, again = (fisher(each.group(ids, 3), theta, b.model) for each in (b, recorded))
+        single, again = (PASSES[name](each.group(ids, 3), theta, b.model) for each in (b, recorded))
         assert torch.equal(single, again) and single[0].any()
     assert made == 1
 

@@ -32,7 +32,9 @@ BARE = Record(3, 11, 1001, 2001, 0.5, seconds={"training": 1 / 43}, wall=1e9 + 1
 
 
 def test_every_field_of_a_record_comes_back_from_a_column_of_its_own(tmp_path: Path) -> None:
-    assert len({str(getattr(WHOLE, each.name)) for each in fields(Record)}) == len(fields(Record))
+    """But for who took part and the accuracies on tasks, which have files of their own."""
+    here = [each.name for each in fields(Record) if each.name not in ("clients", "task_accuracy")]
+    assert len({str(getattr(WHOLE, name)) for name in here}) == len(here)
     file = Metrics(tmp_path / "metrics.csv", COLUMNS, None)
     for record in (WHOLE, BARE):
         file.append(record, 1 / 47, 1 / 53)

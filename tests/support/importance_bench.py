@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -14,11 +15,20 @@ from fl_ddp.engine.plan import Plan
 from fl_ddp.engine.samples import Normaliser, Samples
 from fl_ddp.engine.seeds import torch_seed
 from fl_ddp.importance.coverage import coverage
-from fl_ddp.importance.fisher import fisher
+from fl_ddp.importance.fisher import fisher, mean_gradient_norm
 from fl_ddp.network.flat_model import FlatModel
 from fl_ddp.protocol import Indices, Round
 
 PLAN = Plan(10, 1.0, None, 0.1)
+
+PASSES: Mapping[str, Callable[[Group, Tensor, FlatModel], Tensor]] = {
+    "empirical": fisher,
+    "exact": partial(fisher, kind="exact"),
+    "three draws": partial(fisher, kind="mc", draws=3),
+    "batch means": partial(fisher, kind="exact", reduction="batch_mean_sq", batch_size=9),
+    "norms": mean_gradient_norm,
+}
+"""All kinds of steps that an importance pass has."""
 
 
 class Bench(NamedTuple):
