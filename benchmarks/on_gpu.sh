@@ -50,7 +50,7 @@ if stage rounds; then measured rounds --ranks 1 --workloads mlp --rounds 20 --ou
 if stage fisher; then measured fisher --out "$folder/fisher.json"; fi
 if stage compile; then
     names() { "$python" -c "import sys; sys.path.insert(0, 'benchmarks'); from $1 import $2; print(*$2)"; }
-    few() { if [ "$device" = cpu ]; then head -n 1; else cat; fi; } # smoke runs are all alike
+    few() { if [ "$device" = cpu ]; then sed -n 1p; else cat; fi; } # smoke runs are all alike
     for model in $(tr ' ' '\n' <<< "${MODELS:-$(names rounds WORKLOADS)}" | few); do beside rounds --ranks 1 --workloads "$model" --rounds 1 --samples 40; done
     while read -r -a pair; do beside methods --methods "${pair[@]}" --no-norms --rounds 1; done < <(names methods LOOPS | xargs -n 2 | few)
     beside methods --methods --rounds 1 # the norms
