@@ -104,8 +104,12 @@ def federation(workload: Workload, samples: int, device: str) -> tuple[nn.Module
 
 def _graph(step: Callable[[], None]) -> Callable[[], object]:
     """A step as a CUDA graph, and nothing else: a pass whose kernels are launched singly is not what is measured."""
-    again = as_cuda_graph(step)
-    assert again is not step, "a step could not be recorded"
+    try:
+        again = as_cuda_graph(step)
+    except RuntimeError as error:  # which recordings take for a reason to launch singly
+        raise SystemExit(f"a step could not be recorded: {error}") from error
+    if again is step:
+        raise SystemExit("a step could not be recorded")
     return again
 
 

@@ -21,7 +21,8 @@ trap 'rm -rf "$logs"' EXIT
 beside() {
     compiling=$((compiling + 1))
     local log=$logs/$compiling
-    { TORCHINDUCTOR_COMPILE_THREADS=2 bench "$@" > "$log" 2>&1 || { echo "failed: $*"; tail -n 3 "$log"; false; }; } &
+    { TORCHINDUCTOR_COMPILE_THREADS=2 bench "$@" > "$log" 2>&1 ||
+        { echo "failed: $*"; tail -n 3 "$log"; cp "$log" "$folder/failed_$compiling.log"; false; }; } &
     jobs+=($!)
 }
 all_compiled() {
@@ -51,8 +52,9 @@ if stage fisher; then measured fisher --out "$folder/fisher.json"; fi
 if stage compile; then
     names() { "$python" -c "import sys; sys.path.insert(0, 'benchmarks'); from $1 import $2; print(*$2)"; }
     few() { if [ "$device" = cpu ]; then sed -n 1p; else cat; fi; } # smoke runs are all alike
-    for model in $(tr ' ' '\n' <<< "${MODELS:-$(names rounds WORKLOADS)}" | few); do beside rounds --ranks 1 --workloads "$model" --rounds 1 --samples 40; done
-    while read -r -a pair; do beside methods --methods "${pair[@]}" --no-norms --rounds 1; done < <(names methods LOOPS | xargs -n 2 | few)
+    models=$(names rounds WORKLOADS) && methods=$(names methods LOOPS) || exit
+    for model in $(tr ' ' '\n' <<< "${MODELS:-$models}" | few); do beside rounds --ranks 1 --workloads "$model" --rounds 1 --samples 40; done
+    while read -r -a pair; do beside methods --methods "${pair[@]}" --no-norms --rounds 1; done < <(xargs -n 2 <<< "$methods" | few)
     beside methods --methods --rounds 1 # the norms
     all_compiled
 fi

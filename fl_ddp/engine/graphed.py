@@ -152,8 +152,7 @@ class RecordedCall:
         for given in calls:
             check()
             changed = [i for i, (one, old) in enumerate(zip(given, before, strict=True)) if one is not old]
-            if changed:
-                _copy(tuple(self._own[i] for i in changed), tuple(given[i] for i in changed))
+            _copy(tuple(self._own[i] for i in changed), tuple(given[i] for i in changed))
             self._replay()
             before = given
         return self._own[0]
@@ -233,10 +232,14 @@ class Recordings:
             return cast(Made, made)
         if len(self._made) >= self._most:
             self._made.clear()
-        made = _tried(new, what)
-        if self._made and (made is None or made.failed):
-            self._made.clear()  # theirs may be the memory that it lacks, or gone with its own
-            made = _tried(new, what)
+        made, why = _tried(new)
+        if (made is None or made.failed) and any(not each.failed for each in self._made.values()):
+            made = None  # with its own tensors
+            # theirs may be the memory that it lacks, or gone with its own
+            self._made = {key: each for key, each in self._made.items() if each.failed}
+            made, why = _tried(new)
+        if made is None or made.failed:
+            _log.info("%s cannot be recorded%s; its kernels are launched singly", what, why)
         if made is None:
             self._refused.add(key)
         else:
@@ -244,13 +247,12 @@ class Recordings:
         return made
 
 
-def _tried(new: Callable[[], Made], what: str) -> Made | None:
-    """A new recording; None where it fails before anything is recorded."""
+def _tried(new: Callable[[], Made]) -> tuple[Made | None, str]:
+    """A new recording; None where it fails before anything is recorded, and why."""
     try:
-        return new()
+        return new(), ""
     except RuntimeError as error:  # of CUDA, also where its memory does not hold a recording
-        _log.info("%s cannot be recorded (%s); its kernels are launched singly", what, first_line(error))
-        return None
+        return None, f" ({first_line(error)})"
 
 
 def recordings_on(device: torch.device, *, compile: bool) -> Recordings | None:
@@ -264,7 +266,7 @@ def as_cuda_graph(function: Callable[[], None]) -> Callable[[], object]:
     try:
         return recorded(function)
     except RuntimeError as error:
-        _log.info("a recording failed (%s); its kernels are launched singly", first_line(error.__context__ or error))
+        _log.info("a recording failed (%s)", first_line(error.__context__ or error))
         return function
 
 

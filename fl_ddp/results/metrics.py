@@ -59,8 +59,9 @@ class Record:
         forgetting_degree: mean over the cohort's clients and the classes, see results.forgetting.
         class_degree: the same by class.
         class_accuracy: in the order of the classes; nan for a class without test samples.
-        task_accuracy: on the test sets of tasks, from the first on: of those so far, at a task's end of those to come,
-            too. Empty where all tasks have the same, and in rows read from metrics.csv: tasks.csv has it.
+        task_accuracy: on the test sets of tasks, from the first on: of those so far; of all tasks before round 1, at a
+            task's end and in the last round. Empty in rounds without evaluation, where all tasks have the same test
+            set or the loss knows no accuracy, and in rows read from metrics.csv: tasks.csv has it.
         measures: what else the loss tells of the test set.
         reported: means of the numbers that the method reports of its clients, by their names.
         seconds: by phase; one that did not take place is left out.

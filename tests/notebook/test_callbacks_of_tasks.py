@@ -36,6 +36,11 @@ def test_callbacks_see_accuracies_on_tasks_and_may_stop_where_one_is_forgotten(t
 
     part = fl_ddp.simulate(tasks, eval_every=1, out=str(tmp_path / "b"), callbacks=[forgot])
     assert part["rounds"] == next(each.round for each in seen if forgot(each)) < 6
+    fewer: list[Record] = []
+    fl_ddp.simulate({**tasks, "rounds": 5}, eval_every=2, out=str(tmp_path / "d"), callbacks=[fewer.append])
+    assert [len(each.task_accuracy) for each in fewer] == [3, 0, 3, 0, 3, 3], (
+        "none without an evaluation, all at the end"
+    )
     alike: list[Record] = []
     fl_ddp.simulate(SMALL, out=str(tmp_path / "c"), callbacks=[alike.append])
     assert all(each.accuracy is not None and each.task_accuracy == () for each in alike)
