@@ -11,13 +11,14 @@ from itertools import groupby
 import numpy as np
 import pytest
 import torch
-from step_bench import PLANS, ROUND, SIZES, Bench, Penalised, Recorded, bench, mlp
+from recordings import Graphs, Recorded, Refused, Stop, recording
+from step_bench import PLANS, ROUND, SIZES, Bench, Penalised, bench, mlp
 from torch import Tensor, nn
 from torch._ops import OpOverload
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from fl_ddp.engine import graphed
-from fl_ddp.engine.graphed import MOST, Recordings, as_cuda_graph, recordings_on
+from fl_ddp.engine.graphed import MOST, recordings_on
 from fl_ddp.engine.plan import Plan
 from fl_ddp.engine.samples import Samples
 from fl_ddp.engine.schedule import Schedule
@@ -38,7 +39,7 @@ PLAN = PLANS["momentum"]
 
 def replayed(b: Bench, record: Callable[[Callable[[], None]], Callable[[], object]] | None = None) -> Bench:
     """The same bench, whose steps are recorded."""
-    return b._replace(work=replace(b.work, recordings=Recordings(record or Recorded())))
+    return b._replace(work=recording(b.work, record or Recorded()))
 
 
 def on_few_rows(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -316,18 +317,10 @@ def test_other_shapes_are_recorded_anew() -> None:
 
 
 def test_what_cannot_be_recorded_is_told_once_and_trains_all_the_same(caplog: pytest.LogCaptureFixture) -> None:
-    tried = 0
-
-    def refuse(function: Callable[[], None]) -> Callable[[], object]:
-        nonlocal tried
-        tried += 1
-        function()
-        raise RuntimeError("operation not permitted when stream is capturing\nmore of it")
-
-    plain = bench(method=Penalised)
+    plain, refuse = bench(method=Penalised), Refused("operation not permitted when stream is capturing\nmore of it")
     with caplog.at_level(logging.INFO):
         check_same_bits(trainings(replayed(plain, refuse), PLAN), trainings(plain, PLAN))
-    assert tried == 1
+    assert refuse.tried == 1
     assert [record.getMessage() for record in caplog.records] == [
         "the local step cannot be recorded (RuntimeError: operation not permitted when stream is capturing); "
         "its kernels are launched singly"
@@ -335,24 +328,16 @@ def test_what_cannot_be_recorded_is_told_once_and_trains_all_the_same(caplog: py
 
 
 def test_a_stop_is_heard_between_steps_and_leaves_the_next_training_alone() -> None:
-    calls, last = 0, 2
-
-    def check() -> None:
-        nonlocal calls
-        calls += 1
-        if calls > last:
-            raise InterruptedRunError
-
-    plain, record = bench(method=Penalised), Recorded()
+    plain, record, stop = bench(method=Penalised), Recorded(), Stop(2)
     b = replayed(plain, record)
-    b = b._replace(work=replace(b.work, check=check))
+    b = b._replace(work=replace(b.work, check=stop))
     start = plain.server["theta"].clone()
     with pytest.raises(InterruptedRunError):
         b.train(PLANS["fixed steps"], [0, 4])
-    assert record.steps == last and torch.equal(plain.server["theta"], start)
-    calls, last = 0, 6
+    assert record.steps == stop.last and torch.equal(plain.server["theta"], start)
+    stop.calls, stop.last = 0, 6
     check_same_bits([b.train(PLANS["fixed steps"], [1, 3])], [plain.train(PLANS["fixed steps"], [1, 3])])
-    assert calls == record.steps - 2 == 6
+    assert stop.calls == record.steps - 2 == 6
 
 
 def test_samples_of_a_methods_making_are_no_part_of_a_recording() -> None:
@@ -377,14 +362,6 @@ def test_compiled_steps_on_cuda_are_recorded() -> None:
 )
 def test_a_real_graph_has_the_bits_of_single_steps(name: str) -> None:
     plain = bench(lambda: mlp(0.4), Penalised, torch.float32, compile=True, device="cuda")
-    made = 0
-
-    def counted(function: Callable[[], None]) -> Callable[[], object]:
-        nonlocal made
-        again = as_cuda_graph(function)
-        assert again is not function, "it could not be recorded"
-        made += 1
-        return again
-
-    check_same_bits(trainings(replayed(plain, counted), PLANS[name]), trainings(plain, PLANS[name]))
-    assert made == 1
+    graphs = Graphs()
+    check_same_bits(trainings(replayed(plain, graphs), PLANS[name]), trainings(plain, PLANS[name]))
+    assert graphs.made == 1

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -14,12 +13,12 @@ from device_runs import unlike_after_resume as unlike
 from importance_bench import PASSES, bench
 from method_settings import FOR_METHODS
 from own_models import Normed
+from recordings import Graphs, recording
 from torch import nn
 
 from fl_ddp.check.candidate import Candidate, Case
 from fl_ddp.check.runs import unlike_runs
 from fl_ddp.config import registry
-from fl_ddp.engine.graphed import Recordings, as_cuda_graph
 from fl_ddp.importance.fisher import fisher
 from fl_ddp.methods.fedavg import FedAvg
 from fl_ddp.models.cnn import LeNet5
@@ -74,22 +73,14 @@ def test_a_clients_fisher_has_its_bits_in_any_company_of_as_many(device: str) ->
 def test_a_pass_that_is_recorded_has_the_bits_of_single_steps(
     name: str, owner: Callable[..., nn.Module], device: str
 ) -> None:
-    make, made = partial(owner, in_shape=(3, 16, 16), num_classes=3), 0
+    make, graphs = partial(owner, in_shape=(3, 16, 16), num_classes=3), Graphs()
     b = bench(make, (3, 16, 16), (230, 7, 60), dtype=torch.float32, device=device, compile=True)
-
-    def counted(function: Callable[[], None]) -> Callable[[], object]:
-        nonlocal made
-        again = as_cuda_graph(function)
-        assert again is not function, "it could not be recorded"
-        made += 1
-        return again
-
-    recorded = b._replace(work=replace(b.work, recordings=Recordings(counted)))
+    recorded = b._replace(work=recording(b.work, graphs))
     for ids in ([0, 1, 2], [2], [1, 0]):
         theta = b.theta(3) * (1 + len(ids) / 8)
         single, again = (PASSES[name](each.group(ids, 3), theta, b.model) for each in (b, recorded))
         assert torch.equal(single, again) and single[0].any()
-    assert made == 1
+    assert graphs.made == 1
 
 
 @pytest.mark.parametrize("device", SLOW_DEVICES)

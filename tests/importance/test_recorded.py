@@ -9,10 +9,10 @@ from dataclasses import replace
 import pytest
 import torch
 from importance_bench import PASSES, Bench, bench
-from step_bench import Recorded
+from recordings import Recorded, Refused, Stop, recording
 from torch import Tensor, nn
 
-from fl_ddp.engine.graphed import Record, Recordings
+from fl_ddp.engine.graphed import Record
 from fl_ddp.errors import InterruptedRunError
 
 SHAPE, SIZES, LANES = (1, 6, 6), (120, 1, 50, 7), 3
@@ -31,7 +31,7 @@ STEPS = {"empirical": 13, "exact": 33, "three draws": 39, "batch means": 33, "no
 
 def replayed(b: Bench, record: Record) -> Bench:
     """The same bench, whose steps are recorded."""
-    return b._replace(work=replace(b.work, recordings=Recordings(record)))
+    return b._replace(work=recording(b.work, record))
 
 
 def passed(b: Bench, name: str, ids: list[int], theta: Tensor) -> Tensor:
@@ -87,21 +87,13 @@ def test_a_pass_that_fails_to_be_recorded_takes_others_along() -> None:
 
 
 def test_what_cannot_be_recorded_is_told_once_and_sums_all_the_same(caplog: pytest.LogCaptureFixture) -> None:
-    tried = 0
-
-    def refuse(function: Callable[[], None]) -> Callable[[], object]:
-        nonlocal tried
-        tried += 1
-        function()
-        raise RuntimeError("CUDA out of memory. Tried to allocate\nmore of it")
-
-    plain = bench(partly_covered, SHAPE, SIZES)
+    plain, refuse = bench(partly_covered, SHAPE, SIZES), Refused("CUDA out of memory. Tried to allocate\nmore of it")
     b, groups = replayed(plain, refuse), ([0, 1], [2], [0, 1])
     with caplog.at_level(logging.INFO):
         found = [passed(b, "empirical", ids, plain.theta(LANES)) for ids in groups]
     expected = [passed(plain, "empirical", ids, plain.theta(LANES)) for ids in groups]
     assert all(torch.equal(one, other) for one, other in zip(found, expected, strict=True))
-    assert tried == 1
+    assert refuse.tried == 1
     assert [record.getMessage() for record in caplog.records] == [
         "the importance step cannot be recorded (RuntimeError: CUDA out of memory. Tried to allocate); "
         "its kernels are launched singly"
@@ -109,21 +101,13 @@ def test_what_cannot_be_recorded_is_told_once_and_sums_all_the_same(caplog: pyte
 
 
 def test_a_stop_is_heard_before_every_chunk_and_leaves_the_next_pass_alone() -> None:
-    calls, last = 0, 2
-
-    def check() -> None:
-        nonlocal calls
-        calls += 1
-        if calls > last:
-            raise InterruptedRunError
-
-    plain, record = bench(partly_covered, SHAPE, SIZES), Recorded()
+    plain, record, stop = bench(partly_covered, SHAPE, SIZES), Recorded(), Stop(2)
     b = replayed(plain, record)
-    b = b._replace(work=replace(b.work, check=check))
+    b = b._replace(work=replace(b.work, check=stop))
     theta = plain.theta(LANES)
     with pytest.raises(InterruptedRunError):
         passed(b, "empirical", [0, 1], theta)
-    assert record.steps == last
-    calls, last = 0, 100
+    assert record.steps == stop.last
+    stop.calls, stop.last = 0, 100
     assert torch.equal(passed(b, "empirical", [0, 1], theta), passed(plain, "empirical", [0, 1], theta))
-    assert calls == record.steps - 2 == 3
+    assert stop.calls == record.steps - 2 == 3

@@ -53,24 +53,6 @@ class Penalised(FedAvg):
         return self.mu / 2 * (theta - server["theta"]).square().sum()
 
 
-class Recorded:
-    """In place of a CUDA graph: runs a function again, and counts."""
-
-    def __init__(self) -> None:
-        self.made, self.steps = 0, 0
-
-    def __call__(self, function: Callable[[], None]) -> Callable[[], object]:
-        for _ in range(2):  # as before a CUDA graph is recorded
-            function()
-        self.made += 1
-
-        def again() -> None:
-            self.steps += 1
-            function()
-
-        return again
-
-
 class Bench(NamedTuple):
     """A method on a training set of ragged clients."""
 
