@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import io
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -35,7 +34,7 @@ from fl_ddp.ranks.collectives import Ranks
 from fl_ddp.results import checkpoint
 from fl_ddp.results.appended_csv import AppendedCsv
 from fl_ddp.results.client_table import ClientScores, ClientTable, newest_tested, spread
-from fl_ddp.results.figures import confusion_figure, forgetting_figure, partition_figure
+from fl_ddp.results.figures import confusion_figure, forgetting_figure, partition_figure, png
 from fl_ddp.results.forgetting_table import ClassChange, ForgettingTable
 from fl_ddp.results.metrics import Record, perplexity
 from fl_ddp.results.provenance import numerics, provenance
@@ -152,9 +151,8 @@ class RunFiles:
         self._own_tasks = OwnTaskTable(path / "own_tasks.csv", known.get("own_tasks")) if has else None
         for each, accuracies in self._tasks.rounds.items() if self._tasks else ():
             self.tracker.tasks(each, accuracies[: self._task(each)])
-        figure = partition_figure(federation.clients, federation.labels, federation.names)
-        self._save(figure, "partition.png")
-        self.tracker.figure("partition", figure, 0)
+        dealt = partition_figure(federation.clients, federation.labels, federation.names)
+        self._show("partition", dealt, 0, "partition.png")
         self._progress = Progress(finished or 0, config.rounds, loss.score)
         self._log = _Told(self.tell)
         logging.getLogger("fl_ddp").addHandler(self._log)
@@ -289,15 +287,11 @@ class RunFiles:
         history, classes = self.tracker.history, self._federation.told_apart
         self._write_model(MODEL, theta)
         if scores and scores.confusion:
-            self.tracker.figure("confusion", confusion_figure(scores.confusion, classes), finished)
+            self._show("confusion", confusion_figure(scores.confusion, classes), finished)
         if self._changes:
-            figure = forgetting_figure(self._changes, classes)
-            self._save(figure, "forgetting.png")
-            self.tracker.figure("forgetting_degree", figure, finished)
+            self._show("forgetting_degree", forgetting_figure(self._changes, classes), finished, "forgetting.png")
         if self._tasks and self._tasks.matrix:
-            figure = task_figure(self._tasks.matrix)
-            self._save(figure, "tasks.png")
-            self.tracker.figure("tasks", figure, finished)
+            self._show("tasks", task_figure(self._tasks.matrix), finished, "tasks.png")
         means, rounds = history.running_means, history.rounds
         matrix = self._tasks.matrix if self._tasks else {}
         of_own = self._own_tasks.clients if self._own_tasks else {}
@@ -361,10 +355,12 @@ class RunFiles:
     def _write_model(self, file: str, theta: Tensor) -> None:
         write_bytes(self._path / file, save({k: t.cpu() for k, t in self._federation.model.state_dict(theta).items()}))
 
-    def _save(self, figure: Figure, name: str) -> None:
-        image = io.BytesIO()
-        figure.savefig(image, dpi=200)
-        write_bytes(self._path / name, image.getvalue())
+    def _show(self, tag: str, figure: Figure, step: int, file: str | None = None) -> None:
+        """Draw a figure, which takes longest of all that a short run does, once for TensorBoard and a file."""
+        image = png(figure)
+        if file:
+            write_bytes(self._path / file, image)
+        self.tracker.image(tag, image, step)
 
     def close(self) -> None:
         """Leave the disk and the terminal in order; what comes to nothing now, such as a checkpoint, is told."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import linecache
 import random  # noqa: TID251
 import sys
@@ -12,12 +13,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
+from numpy.random import mtrand
 
 from fl_ddp.errors import RunError, is_users, place_of
 from fl_ddp.guards.drawn_by_imports import imports_undone
 
 if TYPE_CHECKING:
     from _typeshed import TraceFunction
+
+
+_BYTES_OF_MT19937 = 4 * 624 + 4
+"""Its words, and the place among them."""
+_without_normal = b""
+"""Words beside which no drawn number was left."""
 
 
 def _of_torch() -> object:
@@ -31,10 +39,19 @@ def _of_cuda() -> object:
 
 
 def _of_numpy() -> object:
-    state = np.random.get_state(legacy=True)
-    assert isinstance(state, tuple)
-    name, words, *rest = state
-    return name, words.tobytes(), *rest
+    """Read where it lies: get_state() makes 624 numbers of Python's of it, and a round looks twelve times."""
+    global _without_normal
+    generator = mtrand.get_bit_generator()
+    if not isinstance(generator, np.random.MT19937):
+        return repr(np.random.get_state(legacy=False))
+    words = ctypes.string_at(generator.ctypes.state_address, _BYTES_OF_MT19937)
+    normal = (0, 0.0)
+    if words != _without_normal:  # who draws normal numbers one by one leaves every other one beside the words
+        state = np.random.get_state(legacy=False)
+        assert isinstance(state, dict)
+        normal = state["has_gauss"], state["gauss"]
+        _without_normal = _without_normal if state["has_gauss"] else words
+    return words, *normal
 
 
 STATES: Mapping[str, Callable[[], object]] = {

@@ -62,17 +62,15 @@ class CohortRows:
             self._of[name][there] = mine
             self._readings.ask(finite, partial(_judge, name, told))
 
-    def added_to(self, buffer: Tensor) -> Tensor:
-        """A flat vector with all rows behind it, to be added over the ranks."""
-        before = [buffer] if len(buffer) else []
-        return torch.cat([*before, *(t.flatten() for t in self._of.values())]) if self._of else buffer
+    def parts(self) -> list[Tensor]:
+        """All rows as flat vectors, to be added over the ranks."""
+        return [t.flatten() for t in self._of.values()]
 
-    def totals(self, buffer: Tensor) -> Tensors:
-        """The rows [cohort, ...] in their own types, from what lies behind in the ranks' sum."""
-        sums = torch.split(buffer, [prod(t.shape) for t in self._of.values()])
+    def totals(self, parts: Sequence[Tensor]) -> Tensors:
+        """The rows [cohort, ...] in their own types, from the ranks' sums of vectors like parts()."""
         return {
             name: total.view(t.shape).to(self._type_of[name])
-            for (name, t), total in zip(self._of.items(), sums, strict=True)
+            for (name, t), total in zip(self._of.items(), parts, strict=True)
         }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -111,19 +111,20 @@ class Ranks:
         """Whether a sum can say, too, that all ranks have one to give; that of GPUs would be waited for once more."""
         return self.size > 1 and self.device.type == "cpu"
 
-    def offer(self, buffer: Tensor, mark: Tensor | None = None, *, given: bool = True) -> Offer:
+    def offer(self, parts: Sequence[Tensor], mark: Tensor | None = None, *, given: bool = True) -> Offer:
         """What add_common() adds; a GPU's memory may be too small for it.
 
         Args:
-            buffer: float32 or float64 [S].
+            parts: vectors of float32 or float64, as long together on every rank.
             mark: whole numbers [K] below 2^16, as many on every rank.
-            given: whether this rank has something to add; if not, its buffer is zeros.
+            given: whether this rank has something to add; if not, its parts are zeros.
         """
-        mark = torch.zeros(0, device=buffer.device) if mark is None else mark
-        marks = torch.zeros(self.size, len(mark) + 1, dtype=buffer.dtype, device=buffer.device)
+        like = parts[0] if parts else torch.zeros(0, device=self.device)
+        mark = torch.zeros(0, device=like.device) if mark is None else mark
+        marks = torch.zeros(self.size, len(mark) + 1, dtype=like.dtype, device=like.device)
         marks[self.index, 1:] = mark
         marks[self.index, 0] = float(not given)
-        return Offer(torch.cat([buffer, marks.flatten()]), len(buffer))
+        return Offer(torch.cat([*parts, marks.flatten()]), sum(map(len, parts)))
 
     def add_common(self, offer: Offer) -> Common:
         """The sum of all ranks' buffers, and what they have in common, in one sum.
@@ -146,7 +147,7 @@ class Ranks:
             return self.add(self.together(make))
         made, error = self._tried(make)
         offered = torch.zeros(length, dtype=torch.float64) if made is None else made
-        common = self.add_common(self.offer(offered, given=error is None))
+        common = self.add_common(self.offer([offered], given=error is None))
         if not common.whole:
             self.agree(error)
         return common.total

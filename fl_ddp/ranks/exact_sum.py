@@ -39,31 +39,48 @@ def exact_total(values: Tensor) -> Tensor:
     return torch.stack([high.sum(), low.sum()])
 
 
-def _group_bins(
-    real: Tensor, value: Tensor, minus: Tensor | None, weight: Tensor | None
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Bins [S] of the real lanes' sum of weight * (value - minus) [G, S], and its largest magnitude []."""
+def _lanes_bins(real: Tensor, value: Tensor, minus: Tensor | None, weight: Tensor | None) -> tuple[Tensor, Tensor]:
+    """Bins [S] of the real lanes' sum of weight * (value - minus) [G, S]."""
     d = _summands(value, minus, weight, real)
     # summands out of range could cancel and leave a sum that looks sound but depends on their order
     high, low = bins(torch.where(d.abs() < LIMIT / len(value), d, torch.nan))
-    high = high.sum(0)
-    return high, low.sum(0), high.abs().amax()
+    return high.sum(0), low.sum(0)
 
 
-_GroupBins = Callable[[Tensor, Tensor, Tensor | None, Tensor | None], tuple[Tensor, Tensor, Tensor]]
+def _lanes_sum(real: Tensor, value: Tensor, minus: Tensor | None, weight: Tensor | None) -> tuple[Tensor]:
+    """The same sum [S] in float32, whose bits depend on the order of lanes."""
+    return (_summands(value, minus, weight, real).float().sum(0),)
+
+
+def _judged_bins(
+    real: Tensor, value: Tensor, minus: Tensor | None, weight: Tensor | None
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Bins [S], and their largest magnitude []."""
+    high, low = _lanes_bins(real, value, minus, weight)
+    return high, low, high.abs().amax()
+
+
+_JudgedBins = Callable[[Tensor, Tensor, Tensor | None, Tensor | None], tuple[Tensor, Tensor, Tensor]]
 
 
 @made_once
-def _compiled(layout: Hashable) -> _GroupBins:
+def _compiled(layout: Hashable) -> _JudgedBins:
     """Compiled for summands of this layout."""
-    return compiled(_group_bins, "the exact sum", half_vectors=True, few_summands=True)
+    return compiled(_judged_bins, "the exact sum", half_vectors=True, few_summands=True)
 
 
-class _Sum(NamedTuple):
-    """A sum: its bins [S], or one part [S] of a fast sum, and its shape."""
+class _Block(NamedTuple):
+    """One sum, or all sums that are numbers, side by side: one operation is as dear for a number as for many.
 
-    parts: tuple[Tensor, ...]
+    Attributes:
+        names: of the sums.
+        shape: of one; () where they are numbers.
+        parts: bins [S], or one part [S] of a fast sum; S is the number of names where they are numbers.
+    """
+
+    names: tuple[str, ...]
     shape: torch.Size
+    parts: tuple[Tensor, ...]
 
 
 _Flat = tuple[Tensor, Tensor | None, Tensor | None]
@@ -71,16 +88,16 @@ _Flat = tuple[Tensor, Tensor | None, Tensor | None]
 
 
 class GroupSum(NamedTuple):
-    """A group's share of a sum.
+    """A group's share of a block of sums.
 
     Attributes:
-        sum: of its clients.
-        largest: magnitude [] of it, or of a summand that is out of range.
+        block: of its clients.
+        largest: magnitude of each of its sums [names], or of a summand that is out of range.
         summands: of which it is.
         real: [G] 1 for clients, 0 for padded lanes.
     """
 
-    sum: _Sum
+    block: _Block
     largest: Tensor
     summands: _Flat
     real: Tensor
@@ -98,90 +115,98 @@ class CohortSum:
         """Begin with nothing; whether sums are in range is asked of the device by readings, or at once."""
         self.exact, self._compile = exact, compile
         self._limit = min(LIMIT, _EXACT_UP_TO / num_ranks)
-        self._of: dict[str, _Sum] = {}
+        self._of: dict[tuple[str, ...], _Block] = {}
         self._bounds: dict[str, float] = {}
         self._readings = readings or Readings()
         self.numbers: dict[str, float] = {}
 
-    def of_group(self, sums: Mapping[str, Tensor | Term], real: Tensor) -> dict[str, GroupSum]:
+    def of_group(self, sums: Mapping[str, Tensor | Term], real: Tensor) -> list[GroupSum]:
         """A group's shares, which several threads may make at once; none is added yet.
 
         Args:
             sums: summands by name, [G, ...].
             real: [G] 1 for clients, 0 for padded lanes.
         """
-        shares = {}
-        for name, summand in sums.items():
-            term = summand if isinstance(summand, Term) else Term(summand)
-            flat = _flatten(term)
-            if self.exact:
-                given = (real, *flat)
-                large = self._compile and flat[0].shape[1] >= _COMPILE_FROM
-                *parts, largest = (_compiled(layout(given)) if large else _group_bins)(*given)
+        terms = {name: given if isinstance(given, Term) else Term(given) for name, given in sums.items()}
+        shares, numbers = list[GroupSum](), dict[str, _Flat]()
+        for name, term in terms.items():
+            shape, flat = term.value.shape[1:], _flatten(term)
+            if shape:
+                shares.append(self._share((name,), shape, flat, real))
             else:
-                parts = [_summands(*flat, real).float().sum(0)]
-                largest = parts[0].abs().amax()
-            shares[name] = GroupSum(_Sum(tuple(parts), term.value.shape[1:]), largest, flat, real)
+                numbers[name] = flat
+        if numbers:  # behind the others: of a model that is not finite its change tells more than its loss
+            shares.append(self._share(tuple(numbers), torch.Size(), _side_by_side(list(numbers.values())), real))
         return shares
 
-    def add(self, shares: Mapping[str, GroupSum], names: Sequence[str]) -> None:
+    def _share(self, names: tuple[str, ...], shape: torch.Size, flat: _Flat, real: Tensor) -> GroupSum:
+        given = (real, *flat)
+        if self.exact and self._compile and flat[0].shape[1] >= _COMPILE_FROM:
+            *parts, largest = _compiled(layout(given))(*given)
+        else:
+            parts = list(_lanes_bins(*given) if self.exact else _lanes_sum(*given))
+            largest = parts[0].abs() if not shape else parts[0].abs().amax()
+        return GroupSum(_Block(names, shape, tuple(parts)), largest.view(-1), flat, real)
+
+    def add(self, shares: Sequence[GroupSum], names: Sequence[str]) -> None:
         """Add a group's shares; that they are sound is heard with the readings.
 
         Args:
-            shares: by name.
+            shares: as of_group() gives them.
             names: [G] what to call the client of each lane in an error message.
 
         Raises:
             RunError: a client's summand, or a sum, is not finite or out of range.
         """
-        for name, share in shares.items():
-            self._add(name, share.sum)
+        for share in shares:
+            self._add(share.block)
             held = sum(t.nbytes for t in share.summands if t is not None)
-            self._readings.ask(share.largest.view(1), partial(self._judge, name, share, names), held)
+            self._readings.ask(share.largest, partial(self._judge, share, names), held)
 
-    def buffer(self) -> Tensor:
-        """All sums as one flat vector, to be added over the ranks."""
-        parts = [part for group in self._of.values() for part in group.parts]
-        return torch.cat(parts) if parts else torch.zeros(0, dtype=torch.float64 if self.exact else torch.float32)
+    def parts(self) -> list[Tensor]:
+        """All sums as flat vectors, to be added over the ranks."""
+        return [part for block in self._of.values() for part in block.parts]
 
-    def totals(self, buffer: Tensor) -> dict[str, Tensor]:
-        """The sums, float64, from a vector shaped like buffer(), in its memory; that they are in range is heard later.
+    def totals(self, parts: Sequence[Tensor]) -> dict[str, Tensor]:
+        """The sums, float64, from vectors like parts(), in their memory; that they are in range is heard later.
 
         Raises:
             RunError: a sum over all ranks is out of range.
         """
-        sizes = [len(part) for group in self._of.values() for part in group.parts]
-        parts = iter(torch.split(buffer, sizes))
-        out = {}
-        for name, group in self._of.items():
-            total = next(parts).add_(next(parts)) if self.exact else next(parts).double()
-            self._readings.ask(torch.stack(total.aminmax()), partial(self._judge_total, name))
-            out[name] = total.view(group.shape)
+        left, out = iter(parts), dict[str, Tensor]()
+        for block in self._of.values():
+            total = next(left).add_(next(left)) if self.exact else next(left).double()
+            ends = torch.stack(total.aminmax()) if block.shape else total
+            self._readings.ask(ends, partial(self._judge_totals, block))
+            for name, one in zip(block.names, total.view(len(block.names), -1), strict=True):
+                out[name] = one.view(block.shape)
         return out
 
-    def _add(self, name: str, more: _Sum) -> None:
-        old = self._of.get(name)
+    def _add(self, more: _Block) -> None:
+        old = self._of.get(more.names)
         if old:
             parts = tuple(a.add_(b) for a, b in zip(old.parts, more.parts, strict=True))
-            more = _Sum(parts, old.shape)
-        self._of[name] = more
+            more = old._replace(parts=parts)
+        self._of[more.names] = more
 
-    def _judge(self, name: str, share: GroupSum, names: Sequence[str], found: list[float]) -> None:
-        """Hear the largest magnitude of a group's sum."""
-        if not found[0] < LIMIT:
-            raise _blame(name, _summands(*share.summands, share.real), names)
-        # an upper bound of all that was reached on the way, so that no partial sum was inexact
-        self._bounds[name] = self._bounds.get(name, 0.0) + found[0]
-        if not self._bounds[name] < self._limit:
-            raise _too_large(name, self._limit)
+    def _judge(self, share: GroupSum, clients: Sequence[str], found: list[float]) -> None:
+        """Hear the largest magnitude of a group's sums."""
+        for place, (name, largest) in enumerate(zip(share.block.names, found, strict=True)):
+            if not largest < LIMIT:
+                summands = _summands(*share.summands, share.real).view(len(clients), len(found), -1)
+                raise _blame(name, summands[:, place], clients)
+            # an upper bound of all that was reached on the way, so that no partial sum was inexact
+            self._bounds[name] = self._bounds.get(name, 0.0) + largest
+            if not self._bounds[name] < self._limit:
+                raise _too_large(name, self._limit)
 
-    def _judge_total(self, name: str, found: list[float]) -> None:
-        """Hear the least and the largest number of a total."""
-        least, most = found
-        if not (least > -LIMIT and most < LIMIT):
-            raise _too_large(name, LIMIT)
-        if not self._of[name].shape:
-            self.numbers[name] = least
+    def _judge_totals(self, block: _Block, found: list[float]) -> None:
+        """Hear totals that are numbers, or the least and the largest number of one."""
+        for place, number in enumerate(found):
+            if not -LIMIT < number < LIMIT:
+                raise _too_large(block.names[0 if block.shape else place], LIMIT)
+        if not block.shape:
+            self.numbers |= zip(block.names, found, strict=True)
 
 
 def _flatten(term: Term) -> _Flat:
@@ -192,6 +217,16 @@ def _flatten(term: Term) -> _Flat:
     if weight is not None:
         weight = weight.reshape(lanes, -1)
     return term.value.reshape(lanes, -1), minus, weight
+
+
+def _side_by_side(numbers: Sequence[_Flat]) -> _Flat:
+    """Terms [G, 1] as one [G, names]."""
+    values = [value.double() if minus is None else value.double() - minus.double() for value, minus, _ in numbers]
+    weights = [
+        torch.ones_like(value) if weight is None else weight.double()
+        for value, (_, _, weight) in zip(values, numbers, strict=True)
+    ]
+    return torch.cat(values, 1), None, torch.cat(weights, 1)
 
 
 def _summands(value: Tensor, minus: Tensor | None, weight: Tensor | None, real: Tensor) -> Tensor:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from typing import NamedTuple, TypeVar
@@ -169,9 +169,9 @@ class Exchange:
         sums = CohortSum(exact, config.compile, self._ranks.size, readings)
         rows = CohortRows(work.order, torch.float64 if exact else torch.float32, readings)
         kept, form, error = list[Kept](), "", None
-        buffer = numbers = torch.zeros(0)
+        mine, gathered = list[Tensor](), list[Tensor]()
 
-        def of_group(done: tuple[Group, Upload]) -> dict[str, GroupSum]:
+        def of_group(done: tuple[Group, Upload]) -> list[GroupSum]:
             group, upload = done
             return sums.of_group(upload.sums, group.real)
 
@@ -197,16 +197,14 @@ class Exchange:
             with watch.phase("summing"):
                 if self._ranks.size > 1:  # a rank on its own hears all with the totals
                     readings.read()
-                buffer = sums.buffer()
-                numbers = rows.added_to(buffer)
+                mine, gathered = sums.parts(), rows.parts()
         except Exception as failure:
             error = failure
         with watch.phase("summing"):
-            added = self._agreed(work, self._ranks.first(error), numbers, form, server, readings)
+            added = self._agreed(work, self._ranks.first(error), [*mine, *gathered], form, server, readings)
             self.refuse_unlike()  # a CPU has heard of it
-            summed, gathered = added.tensor_split([len(buffer)])
             handed = partial(self._hooks.handed, work.hook)
-            each = handed(sums.totals(summed)), handed(rows.totals(gathered))
+            each = handed(sums.totals(added[: len(mine)])), handed(rows.totals(added[len(mine) :]))
             total = Total(*each, _Numbers(sums.numbers, readings))
             told = {name: t for name, t in total.rows.items() if name in REPORTED}
             reported = {name: torch.empty_like(t, device="cpu") for name, t in told.items()}
@@ -219,12 +217,14 @@ class Exchange:
 
     def compare(self, server: Tensors, error: Exception | None) -> None:
         """Compare the ranks' states if none of them has an error; raises as agree() and refuse_unlike() do."""
-        readings, nothing = Readings(self._ranks.device.type), torch.zeros(0, device=self._ranks.device)
-        if not self._ranks.agree_in_sums:
-            offer, error = self._offered(nothing, server, error)
+        readings = Readings(self._ranks.device.type)
+        if self._ranks.size == 1:  # has nobody to compare with
+            self._ranks.agree(error)
+        elif not self._ranks.agree_in_sums:
+            offer, error = self._offered([], server, error)
             self._ranks.agree(error)
             self._added(offer, readings)
-        elif self._added(self._offer(nothing, server, given=self._ranks.first(error) is None), readings) is None:
+        elif self._added(self._offer([], server, given=self._ranks.first(error) is None), readings) is None:
             self._ranks.agree(error)
         self.hear(readings)
 
@@ -256,49 +256,51 @@ class Exchange:
         return self._hooks.keyed(work.hook, "group.keys", partial(in_this_thread, work.of, groups[0]))
 
     def _agreed(
-        self, work: Work, error: Exception | None, numbers: Tensor, names: str, server: Tensors, readings: Readings
-    ) -> Tensor:
-        """The sum of all ranks' numbers, if none has an error, and all have the same names and shapes.
+        self, work: Work, error: Exception | None, mine: list[Tensor], names: str, server: Tensors, readings: Readings
+    ) -> Sequence[Tensor]:
+        """The sums of all ranks' numbers, if none has an error, and all have the same names and shapes.
 
         How many numbers such work gives is known of the last time: a rank that now has others, or an error, can take
         part in the sum and say so by it, so that ranks need not agree before.
         """
-        key, form = (work.hook, work.kind, len(work.order)), _Form(names, len(numbers), numbers.dtype)
+        if self._ranks.size == 1:
+            self._ranks.agree(error)
+            return mine
+        lengths = [len(part) for part in mine]
+        dtype = mine[0].dtype if mine else torch.get_default_dtype()
+        key, form = (work.hook, work.kind, len(work.order)), _Form(names, sum(lengths), dtype)
         known = self._known.get(key)
         if known:
             given = error is None and form == known
-            offered = numbers if given else numbers.new_zeros(known.length, dtype=known.dtype)
+            offered = mine if given else [torch.zeros(known.length, dtype=known.dtype)]
             total = self._added(self._offer(offered, server, given=given), readings)
             if total is not None:
-                return total
-        offer, error = self._offered(numbers, server, error)
+                return torch.split(total, lengths)
+        offer, error = self._offered(mine, server, error)
         if not self._ranks.agree(error, crc32(repr(form).encode())):
             raise self._hooks.unlike(work.hook, names)
         if self._ranks.agree_in_sums:
             self._known[key] = form
         total = self._added(offer, readings)
         assert total is not None
-        return total
+        return torch.split(total, lengths)
 
-    def _offered(self, numbers: Tensor, server: Tensors, error: Exception | None) -> tuple[Offer, Exception | None]:
+    def _offered(self, mine: list[Tensor], server: Tensors, error: Exception | None) -> tuple[Offer, Exception | None]:
         """What a rank without an error offers, or why it cannot: behind what ranks agree on nothing may fail on one."""
-        nothing = Offer(numbers, len(numbers))
+        nothing = Offer(torch.zeros(0), 0)
         if error:
             return nothing, error
         try:
-            return self._offer(numbers, server), None
+            return self._offer(mine, server), None
         except Exception as failure:
             return nothing, failure
 
-    def _offer(self, numbers: Tensor, server: Tensors, *, given: bool = True) -> Offer:
-        """A rank's numbers, with its state; a rank on its own compares nothing."""
-        alone = self._ranks.size == 1
-        return Offer(numbers, len(numbers)) if alone else self._ranks.offer(numbers, checksum(server), given=given)
+    def _offer(self, mine: list[Tensor], server: Tensors, *, given: bool = True) -> Offer:
+        """A rank's numbers, with its state."""
+        return self._ranks.offer(mine, checksum(server), given=given)
 
     def _added(self, offer: Offer, readings: Readings) -> Tensor | None:
         """The sum of all ranks' numbers, None if not all have given some; that they have one state is heard later."""
-        if self._ranks.size == 1:
-            return offer.numbers
         total, same, whole = self._ranks.add_common(offer)
         if self._ranks.agree_in_sums and not whole:
             return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import math
 from collections.abc import Sequence
 
@@ -32,13 +33,13 @@ def partition_figure(clients: Sequence[Indices], labels: Indices, classes: Seque
         classes: names of the labels.
 
     Returns:
-        a figure of its own, on the Agg canvas; ready for savefig or TensorBoard.
+        a figure of its own, on the Agg canvas; ready for png().
     """
     shown = clients[:CLIENTS_SHOWN]
     counts = np.stack([np.bincount(labels[part], minlength=len(classes)) for part in shown])
     row, column = min(0.28, LARGEST_HEIGHT / len(classes)), min(max(6.2 / len(shown), 0.17), 0.3)  # inches
     width, height = max(column * len(shown), 2.5), max(row * len(classes), 1.2)
-    figure = Figure(figsize=(width + 2.2, height + 1.7), dpi=150, layout="constrained")
+    figure = Figure(figsize=(width + 2.2, height + 1.7), layout="constrained")
     FigureCanvasAgg(figure)
     bars, bubbles = figure.subplots(2, 1, sharex=True, height_ratios=[0.6, height])
     largest_area = (0.95 * 72 * min(column, row)) ** 2  # points^2; neighbours just do not touch
@@ -66,7 +67,7 @@ def confusion_figure(confusion: Sequence[Sequence[int]], classes: Sequence[str])
     share = counts / np.maximum(counts.sum(1, keepdims=True), 1)
     # Small for its letters: TensorBoard shows it in a third of its size.
     size = min(max(1.2 + 0.34 * len(classes), 2.5), 9)
-    figure = Figure(figsize=(size + 1.1, size), dpi=150, layout="compressed")
+    figure = Figure(figsize=(size + 1.1, size), layout="compressed")
     axes = figure.add_subplot()
     image = axes.imshow(share, vmin=0, vmax=1, cmap="Blues")
     bar = figure.colorbar(image, ax=axes, shrink=0.8, label="share of the class", format=PercentFormatter(1))
@@ -102,7 +103,7 @@ def forgetting_figure(changes: Sequence[ClassChange], classes: Sequence[str]) ->
             unknown[at] = each.received == 0
     row, column = min(0.28, LARGEST_HEIGHT / len(classes)), min(max(6.2 / len(clients), 0.17), 0.3)
     width, height = max(column * len(clients), 2.5), max(row * len(classes), 1.2)
-    figure = Figure(figsize=(2 * width + 3.4, height + 1.0), dpi=150, layout="constrained")
+    figure = Figure(figsize=(2 * width + 3.4, height + 1.0), layout="constrained")
     FigureCanvasAgg(figure)
     bubbles, heat = figure.subplots(1, 2)
     every = math.ceil(NAME_HEIGHT / row)
@@ -120,6 +121,13 @@ def forgetting_figure(changes: Sequence[ClassChange], classes: Sequence[str]) ->
         shown = range(0, len(clients), math.ceil(len(clients) / 20))
         axes.set_xticks(shown, [str(clients[i]) for i in shown])
     return figure
+
+
+def png(figure: Figure) -> bytes:
+    """A figure as an image, in the resolution of print."""
+    image = io.BytesIO()
+    figure.savefig(image, format="png", dpi=200)
+    return image.getvalue()
 
 
 def _draw_sizes(axes: Axes, sizes: Counts) -> None:

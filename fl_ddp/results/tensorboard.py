@@ -6,18 +6,17 @@ first. With an `Experiment`, as torch's hparams() writes, it would take one run'
 
 from __future__ import annotations
 
-import io
 import itertools
 import math
 import os
 import re
 import socket
+import struct
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
-from matplotlib.figure import Figure
 from tensorboard.compat.proto.event_pb2 import Event
 from tensorboard.compat.proto.summary_pb2 import Summary, SummaryMetadata
 from tensorboard.plugins.hparams.api_pb2 import STATUS_SUCCESS
@@ -35,6 +34,8 @@ from fl_ddp.host.atomic_file import writing
 from fl_ddp.results.metrics import Columns, of_method
 
 _COUNTER = itertools.count()
+_SIZE_IN_PNG = slice(16, 24)
+"""Bytes of a PNG: width and height."""
 
 Chart = tuple[str, list[str]]
 """What torch's custom_scalars() takes: the kind of chart, and its curves as expressions from the start of a tag."""
@@ -103,16 +104,14 @@ class EventFile:
         """
         self._add(histogram(tag, np.array(values), np.linspace(0, max(1.0, *values), 21)), step, wall)  # type: ignore[no-untyped-call]
 
-    def figure(self, tag: str, figure: Figure, step: int, wall: float) -> None:
-        """Add an image of a figure.
+    def image(self, tag: str, png: bytes, step: int, wall: float) -> None:
+        """Add an image, PNG.
 
         Raises:
             RunError: it cannot be written.
         """
-        image = io.BytesIO()
-        figure.savefig(image, format="png", dpi=figure.dpi)
-        width, height = figure.canvas.get_width_height()
-        shown = Summary.Image(encoded_image_string=image.getvalue(), colorspace=4, width=width, height=height)
+        width, height = struct.unpack(">II", png[_SIZE_IN_PNG])
+        shown = Summary.Image(encoded_image_string=png, colorspace=4, width=width, height=height)
         self._add(Summary(value=[Summary.Value(tag=tag, image=shown)]), step, wall)
 
     def end(self, wall: float) -> None:

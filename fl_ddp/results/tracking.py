@@ -10,8 +10,6 @@ from pathlib import Path
 from statistics import fmean
 from typing import NamedTuple
 
-from matplotlib.figure import Figure
-
 from fl_ddp.results.appended_csv import AppendedCsv
 from fl_ddp.results.client_table import ClientScores, spread
 from fl_ddp.results.forgetting import average, forgetting
@@ -196,13 +194,13 @@ class Tracker:
                 self._show(told, finished, wall)
                 self._events.histogram(f"clients/{name}", known, finished, wall)
 
-    def figure(self, tag: str, figure: Figure, step: int) -> None:
-        """Show a figure in TensorBoard; one from before a resume is gone, so draw it again.
+    def image(self, tag: str, png: bytes, step: int) -> None:
+        """Show an image in TensorBoard; one from before a resume is gone, so give it again.
 
         Raises:
             RunError: it cannot be written.
         """
-        self._events.figure(tag, figure, step, time.time())
+        self._events.image(tag, png, step, time.time())
 
     @property
     def file(self) -> AppendedCsv:

@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Callable, Iterator
+from itertools import combinations
 from pathlib import Path
 
+import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from numpy.random import mtrand
 
 from fl_ddp.errors import RunError
 from fl_ddp.guards import global_random
@@ -28,6 +34,71 @@ def test_a_gpus_generator_that_nobody_knew_has_not_been_drawn_from(
         told = str(error)
     assert told.startswith("it draws from torch.cuda's global generator") == refused
     assert bool(told) == refused
+
+
+def seeded(seed: int) -> None:
+    """Numpy's global generator begins anew, as after its seed()."""
+    np.random.set_state(np.random.RandomState(seed).get_state())
+
+
+@pytest.fixture
+def beginning() -> Iterator[None]:
+    """Numpy's global generator is at its beginning, and behind a test as it was."""
+    generator, state = mtrand.get_bit_generator(), np.random.get_state()
+    seeded(3)
+    yield
+    mtrand.set_bit_generator(generator)
+    np.random.set_state(state)
+
+
+def numpys_own() -> object:
+    """The same state as numpy tells it."""
+    state = np.random.get_state()
+    assert isinstance(state, tuple)
+    _, words, *rest = state
+    return words.tobytes(), *rest
+
+
+STEPS: dict[str, Callable[[], object]] = {
+    "uniform": np.random.rand, "normal": np.random.randn, "two": lambda: np.random.randn(2), "again": lambda: seeded(3),
+}  # fmt: skip
+
+
+@given(st.lists(st.sampled_from([*STEPS]), max_size=8))
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@pytest.mark.usefixtures("beginning")
+def test_numpys_state_is_another_where_numpy_says_so(steps: list[str]) -> None:
+    seeded(3)
+    found = [(global_random.STATES["numpy"](), numpys_own())]
+    for step in steps:
+        STEPS[step]()
+        found.append((global_random.STATES["numpy"](), numpys_own()))
+    for (ours, numpys), (others, theirs) in combinations(found, 2):
+        assert (ours == others) == (numpys == theirs)
+
+
+@pytest.mark.usefixtures("beginning")
+@pytest.mark.parametrize("drawn", [0, 1, 2])
+def test_a_normal_number_that_was_left_over_is_drawn_too(drawn: int) -> None:
+    np.random.randn(drawn)  # of two that are made at a time
+    with (
+        pytest.raises(RunError, match="it draws from numpy's global generator"),
+        refuse_global_draws("it", "from a key", lambda: None),
+    ):
+        np.random.randn()
+
+
+@pytest.mark.usefixtures("beginning")
+@pytest.mark.parametrize("generator", [np.random.PCG64, np.random.Philox, np.random.MT19937])
+def test_numpys_global_generator_may_be_another(generator: type[np.random.PCG64]) -> None:
+    mtrand.set_bit_generator(generator(1))
+    with refuse_global_draws("it", "from a key", lambda: None):
+        pass
+    with (
+        pytest.raises(RunError, match="it draws from numpy's global generator"),
+        refuse_global_draws("it", "from a key", lambda: None),
+    ):
+        np.random.rand()
 
 
 DRAWS = "import random\nimport numpy as np\nimport torch\nrandom.random(), np.random.rand(), torch.rand(1)\n"

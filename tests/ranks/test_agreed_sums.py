@@ -72,10 +72,10 @@ class _OnGpu(_Rank):
 
     agree_in_sums = False
 
-    def offer(self, buffer: Tensor, mark: Tensor | None = None, *, given: bool = True) -> Offer:
+    def offer(self, parts: Sequence[Tensor], mark: Tensor | None = None, *, given: bool = True) -> Offer:
         if self.index == 1:
             raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.")
-        return super().offer(buffer, mark, given=given)
+        return super().offer(parts, mark, given=given)
 
 
 class Federated:

@@ -23,10 +23,14 @@ ROWS: Tensors = {
 }
 
 
+def added(ranks: Sequence[CohortRows]) -> list[Tensor]:
+    """The sums of what ranks have."""
+    return [torch.stack(parts).sum(0) for parts in zip(*(rows.parts() for rows in ranks), strict=True)]
+
+
 def gathered(hands: Sequence[Sequence[int]], lanes: int, dtype: torch.dtype = torch.float64) -> Tensors:
     """Rows of clients dealt to ranks by their places in IDS, in groups of lanes; the ranks' parts are added."""
     ranks = [CohortRows(IDS, dtype) for _ in hands]
-    before = torch.tensor([1.0, 2.0], dtype=dtype)
     for rows, hand in zip(ranks, hands, strict=True):
         for i in range(0, max(len(hand), 1), lanes):
             places = list(hand[i : i + lanes])
@@ -37,9 +41,7 @@ def gathered(hands: Sequence[Sequence[int]], lanes: int, dtype: torch.dtype = to
                 for n, t in ROWS.items()
             }
             rows.add(padded, clients, [str(c) for c in clients])
-    total: Tensor = torch.stack([rows.added_to(before) for rows in ranks]).sum(0)
-    assert total[:2].tolist() == [len(hands), 2 * len(hands)]
-    return ranks[0].totals(total[2:])
+    return ranks[0].totals(added(ranks))
 
 
 @given(st.permutations(range(5)), st.integers(1, 4), st.integers(1, 6), st.data())
@@ -59,8 +61,7 @@ def test_a_negative_zero_is_positive_on_any_number_of_ranks() -> None:
         for rows, hand in zip(ranks, hands, strict=True):
             clients = np.array([2 if hand else -1])
             rows.add({"x": torch.tensor([[-0.0]])}, clients, [""])
-        total = torch.stack([rows.added_to(torch.zeros(0, dtype=torch.float64)) for rows in ranks]).sum(0)
-        assert not torch.signbit(ranks[0].totals(total)["x"]).any()
+        assert not torch.signbit(ranks[0].totals(added(ranks))["x"]).any()
 
 
 @pytest.mark.parametrize("bad", [torch.nan, torch.inf, -torch.inf])
@@ -72,11 +73,10 @@ def test_a_row_that_is_not_finite_names_its_client(bad: float) -> None:
         rows.add({"head": t}, np.array([2, -1, 5]), ["round 3, client 2", "", "round 3, client 5"])
     t[2, 1], t[1, 0] = 0, bad
     rows.add({"head": t}, np.array([2, -1, 5]), ["", "", ""])
-    assert rows.totals(rows.added_to(torch.zeros(0)))["head"].isfinite().all(), "a padded lane's row is nobody's"
+    assert rows.totals(rows.parts())["head"].isfinite().all(), "a padded lane's row is nobody's"
 
 
 def test_without_rows_nothing_is_added() -> None:
-    rows, buffer = CohortRows(IDS, torch.float64), torch.ones(3)
+    rows = CohortRows(IDS, torch.float64)
     rows.add({}, IDS, [""] * 5)
-    assert rows.added_to(buffer) is buffer
-    assert rows.totals(buffer[3:]) == {}
+    assert rows.parts() == [] and rows.totals([]) == {}

@@ -37,7 +37,7 @@ def add(total: CohortSum, sums: Sums, real: Tensor | None = None) -> CohortSum:
 
 def sum_of(sums: Sums, real: Tensor | None = None, *, exact: bool = True, compile: bool = False) -> dict[str, Tensor]:
     total = add(CohortSum(exact, compile), sums, real)
-    return total.totals(total.buffer())
+    return total.totals(total.parts())
 
 
 @settings(deadline=None, max_examples=100)
@@ -64,9 +64,9 @@ def test_sums_do_not_depend_on_order_groups_or_ranks(clients: list[list[float]],
             index = torch.tensor(part + [0] * (lanes - len(part)))
             real = torch.tensor([1.0] * len(part) + [0.0] * (lanes - len(part)))
             add(ranks[number % num_ranks], {"delta": Term(value[index], minus, weight[index])}, real)
-        total = torch.zeros_like(ranks[0].buffer())
+        total = [torch.zeros_like(part) for part in ranks[0].parts()]
         for rank in random.permutation(num_ranks):
-            total += ranks[rank].buffer()
+            total = [a + b for a, b in zip(total, ranks[rank].parts(), strict=True)]
         return ranks[0].totals(total)["delta"]
 
     order = [*range(len(clients))]
@@ -128,14 +128,14 @@ def test_a_term_is_weight_times_difference_in_all_shapes(shape: tuple[int, ...],
 
 
 @pytest.mark.parametrize("exact", [True, False])
-def test_several_sums_share_one_buffer(exact: bool) -> None:
+def test_several_sums_are_flat_vectors_in_order(exact: bool) -> None:
     total = CohortSum(exact, False)
     first = {"n": torch.tensor([2.0, 3.0]), "delta": torch.ones(2, 65), "c": torch.full((2, 2, 2), 0.25)}
     for _ in range(3):
         add(total, first)
-    assert total.buffer().ndim == 1
-    found = total.totals(total.buffer() * 2)
-    assert list(found) == ["n", "delta", "c"]
+    assert {part.ndim for part in total.parts()} == {1}
+    found = total.totals([part * 2 for part in total.parts()])
+    assert found.keys() == first.keys()
     assert found["n"].item() == 30
     assert torch.equal(found["delta"], torch.full((65,), 12.0, dtype=torch.float64))
     assert torch.equal(found["c"], torch.full((2, 2), 3.0, dtype=torch.float64))
@@ -187,6 +187,52 @@ def test_a_summand_out_of_range_names_client_and_key(values: list[float], culpri
         sum_of(sums, exact=exact)
 
 
+@pytest.mark.parametrize("exact", [True, False])
+@pytest.mark.parametrize("name", ["first", "weighted", "changed"])
+@pytest.mark.parametrize(("bad", "what"), [(math.nan, "not finite"), (-3e9, r"out of range \(-3e\+09\)")])
+def test_of_several_numbers_the_one_out_of_range_is_named(name: str, bad: float, what: str, exact: bool) -> None:
+    values = {each: torch.tensor([1.0, bad if each == name else 1.0]) for each in ("first", "weighted", "changed")}
+    sums: Sums = {
+        "first": values["first"],
+        "delta": torch.zeros(2, 3),
+        "weighted": Term(values["weighted"], weight=torch.ones(2)),
+        "changed": Term(values["changed"], minus=torch.tensor(0.0)),
+    }
+    with pytest.raises(RunError, match=f"^round 4, client 31: '{name}' is {what}"):
+        sum_of(sums, exact=exact)
+
+
+@pytest.mark.parametrize("exact", [True, False])
+def test_of_several_numbers_the_sum_above_the_limit_is_named(exact: bool) -> None:
+    of_rank: Sums = {"n": torch.ones(1), "a": torch.full((1,), LIMIT * 0.7)}
+    with pytest.raises(RunError, match="the sum of 'a' over the cohort is above 134217728"):
+        add(add(CohortSum(exact, False), of_rank), of_rank)
+    ranks = [add(CohortSum(exact, False), of_rank) for _ in "12"]
+    with pytest.raises(RunError, match="the sum of 'a' over the cohort is above 134217728"):
+        ranks[0].totals([a + b for a, b in zip(*(rank.parts() for rank in ranks), strict=True)])
+
+
+def test_numbers_have_the_sums_that_each_has_alone() -> None:
+    large = torch.tensor([2**24 + 1, 3, 2**25 + 7])  # float32 holds neither the first nor the last
+    weight = torch.tensor([0.1, 0.7, 1.3])
+    sums: Sums = {
+        "whole": large,
+        "loss": Term(noise(3), weight=weight),
+        "change": Term(noise(3, seed=1), minus=noise(3, seed=2), weight=noise(3, seed=3).double()),
+        "from one": Term(noise(3, seed=4), minus=torch.tensor(0.3)),
+    }
+    together = sum_of(sums)
+    assert together["whole"].item() == large.sum().item()
+    for name, summand in sums.items():
+        assert torch.equal(together[name], sum_of({name: summand})[name]), name
+    assert list(together) == list(sums)
+
+
+def test_of_a_model_that_is_not_finite_its_change_is_told_before_its_loss() -> None:
+    with pytest.raises(RunError, match="client 30: 'delta' is not finite"):
+        sum_of({"loss": torch.tensor([math.nan]), "delta": torch.full((1, 3), math.nan)})
+
+
 def test_summands_out_of_range_that_cancel_are_found() -> None:
     # 2^60 swallows the 1: such a sum would depend on order
     with pytest.raises(RunError, match=r"client 30: 'a' is out of range \(1\.15e\+18\)"):
@@ -218,7 +264,7 @@ def test_large_summands_of_a_group_that_would_cancel_are_refused() -> None:
 def test_a_sum_above_the_limit_is_refused_on_several_ranks_too(exact: bool) -> None:
     ranks = [add(CohortSum(exact, False), {"n": torch.ones(1), "a": torch.full((1, 1), LIMIT * 0.7)}) for _ in "12"]
     with pytest.raises(RunError, match="the sum of 'a' over the cohort is above 134217728"):
-        ranks[0].totals(ranks[0].buffer() + ranks[1].buffer())
+        ranks[0].totals([a + b for a, b in zip(*(rank.parts() for rank in ranks), strict=True)])
 
 
 def test_fast_sums_are_close_to_exact_ones_at_half_the_traffic() -> None:
@@ -227,8 +273,9 @@ def test_fast_sums_are_close_to_exact_ones_at_half_the_traffic() -> None:
     exact, fast = (sum_of(sums, exact=e) for e in (True, False))
     for name in exact:
         torch.testing.assert_close(fast[name], exact[name], rtol=1e-5, atol=1e-4)
-    buffers = [add(CohortSum(e, False), sums).buffer() for e in (True, False)]
-    assert buffers[1].dtype == torch.float32 and buffers[0].nbytes == 4 * buffers[1].nbytes
+    exact_parts, fast_parts = (add(CohortSum(e, False), sums).parts() for e in (True, False))
+    assert {part.dtype for part in fast_parts} == {torch.float32}
+    assert sum(part.nbytes for part in exact_parts) == 4 * sum(part.nbytes for part in fast_parts)
 
 
 @pytest.mark.parametrize(
@@ -252,8 +299,8 @@ def test_compiled_sums_are_the_eager_ones_bit_for_bit(size: int, kind: str) -> N
     # a method's sums come in several shapes and a process may run many models: none may count against another's limit
     with torch._dynamo.config.patch(recompile_limit=1):
         compiled, eager = (add(add(CohortSum(True, c), sums, real), sums, real) for c in (True, False))
-    assert torch.equal(compiled.buffer(), eager.buffer())
-    assert compiled.buffer().any()
+    for a, b in zip(compiled.parts(), eager.parts(), strict=True):
+        assert torch.equal(a, b) and a.any()
 
 
 def test_questions_are_answered_in_order_by_one_reading() -> None:
@@ -267,7 +314,7 @@ def test_questions_are_answered_in_order_by_one_reading() -> None:
     total = CohortSum(True, False, readings=readings)
     for _ in "12":
         add(total, {"n": torch.tensor([1.0, 2.0]), "a": torch.ones(2, 3)})
-    found = total.totals(total.buffer())
+    found = total.totals(total.parts())
     assert total.numbers == {}
     readings.read()
     assert total.numbers == {"n": 6.0} and found["a"].tolist() == [4, 4, 4]

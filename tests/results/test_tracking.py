@@ -1,4 +1,5 @@
 import csv
+import io
 import json
 import math
 import re
@@ -7,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from tensorboard.plugins.custom_scalar.layout_pb2 import Layout
 from tensorboard.plugins.hparams.api_pb2 import STATUS_SUCCESS
@@ -19,7 +21,7 @@ from tensorboard.plugins.hparams.metadata import (
 
 from fl_ddp.course.progress import Progress, result_table
 from fl_ddp.errors import ConfigError
-from fl_ddp.results.figures import confusion_figure
+from fl_ddp.results.figures import confusion_figure, png
 from fl_ddp.results.metrics import Columns, Record
 from fl_ddp.results.provenance import provenance
 from fl_ddp.results.summary import Summary, rounds_to_target, write_summary
@@ -127,11 +129,13 @@ def test_tensorboard_shows_the_mean_over_tasks_and_the_traffic_of_all_rounds(tmp
 
 def test_figures_reach_tensorboard_in_the_same_run(tmp_path: Path) -> None:
     run = tracker(tmp_path)
-    run.figure("confusion", confusion_figure([[3, 0, 1], [0, 0, 0], [1, 1, 9]], CLASSES), 0)
+    drawn = png(confusion_figure([[3, 0, 1], [0, 0, 0], [1, 1, 9]], CLASSES))
+    run.image("confusion", drawn, 0)
     run.close()
     events = EventAccumulator(str(tmp_path)).Reload()
     (image,) = events.Images("confusion")
-    assert image.encoded_image_string.startswith(b"\x89PNG") and image.width > 100
+    assert image.encoded_image_string == drawn and drawn.startswith(b"\x89PNG")
+    assert (image.width, image.height) == Image.open(io.BytesIO(drawn)).size
     assert not [path for path in tmp_path.iterdir() if path.is_dir()]
 
 

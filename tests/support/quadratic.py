@@ -179,8 +179,7 @@ class Rounds:
             rows.add(upload.rows, group.client, [str(k) for k in group.client])
             kept.append((group.client, upload.memory))
             self.local |= {int(k): theta for k, theta in zip(group.client, upload.theta, strict=True) if k >= 0}
-        gathered = rows.added_to(torch.zeros(0, dtype=torch.float64))
-        self.total = Total(sums.totals(sums.buffer()), rows.totals(gathered))
+        self.total = Total(sums.totals(sums.parts()), rows.totals(rows.parts()))
         info = Info(self.finished, torch.from_numpy(ids), len(self.clients.parts), torch.tensor(0))
         self.server = self.method.server_update(self.server, self.total, info)
         for group_ids, memory in kept:
@@ -194,7 +193,7 @@ class Rounds:
         ids = np.arange(len(self.clients.parts))
         for group in self.groups(ids):
             sums.add(sums.of_group(self.method.measure(group, self.server), group.real), [""] * self.lanes)
-        return self.method.measured(self.server, Total(sums.totals(sums.buffer())))
+        return self.method.measured(self.server, Total(sums.totals(sums.parts())))
 
     def scalars(self, rounds: int, name: str = "theta") -> Floats:
         """Play rounds with all clients; a tensor [1] of the server's after each."""
