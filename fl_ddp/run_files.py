@@ -6,6 +6,7 @@ import hashlib
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -151,8 +152,8 @@ class RunFiles:
         self._own_tasks = OwnTaskTable(path / "own_tasks.csv", known.get("own_tasks")) if has else None
         for each, accuracies in self._tasks.rounds.items() if self._tasks else ():
             self.tracker.tasks(each, accuracies[: self._task(each)])
-        dealt = partition_figure(federation.clients, federation.labels, federation.names)
-        self._show("partition", dealt, 0, "partition.png")
+        dealt = federation.clients, federation.labels, federation.names
+        self._show("partition", partial(partition_figure, *dealt), 0, "partition.png")
         self._progress = Progress(finished or 0, config.rounds, loss.score)
         self._log = _Told(self.tell)
         logging.getLogger("fl_ddp").addHandler(self._log)
@@ -287,11 +288,12 @@ class RunFiles:
         history, classes = self.tracker.history, self._federation.told_apart
         self._write_model(MODEL, theta)
         if scores and scores.confusion:
-            self._show("confusion", confusion_figure(scores.confusion, classes), finished)
+            self._show("confusion", partial(confusion_figure, scores.confusion, classes), finished)
         if self._changes:
-            self._show("forgetting_degree", forgetting_figure(self._changes, classes), finished, "forgetting.png")
+            lost = partial(forgetting_figure, self._changes, classes)
+            self._show("forgetting_degree", lost, finished, "forgetting.png")
         if self._tasks and self._tasks.matrix:
-            self._show("tasks", task_figure(self._tasks.matrix), finished, "tasks.png")
+            self._show("tasks", partial(task_figure, self._tasks.matrix), finished, "tasks.png")
         means, rounds = history.running_means, history.rounds
         matrix = self._tasks.matrix if self._tasks else {}
         of_own = self._own_tasks.clients if self._own_tasks else {}
@@ -355,9 +357,11 @@ class RunFiles:
     def _write_model(self, file: str, theta: Tensor) -> None:
         write_bytes(self._path / file, save({k: t.cpu() for k, t in self._federation.model.state_dict(theta).items()}))
 
-    def _show(self, tag: str, figure: Figure, step: int, file: str | None = None) -> None:
-        """Draw a figure, which takes longest of all that a short run does, once for TensorBoard and a file."""
-        image = png(figure)
+    def _show(self, tag: str, draw: Callable[[], Figure], step: int, file: str | None = None) -> None:
+        """Draw a figure if it is wanted, once for TensorBoard and a file: it takes longest of all in a short run."""
+        if not self._config.figures:
+            return
+        image = png(draw())
         if file:
             write_bytes(self._path / file, image)
         self.tracker.image(tag, image, step)

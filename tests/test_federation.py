@@ -20,7 +20,7 @@ from fl_ddp.partitions.saved import SavedPartition, write_partition
 from fl_ddp.protocol import Indices
 from fl_ddp.ranks.collectives import Ranks
 
-SMALL: Mapping[str, object] = {"model.hidden": 4, "clients": 6, "local_test": 0.3, "compile": False}
+SMALL: Mapping[str, object] = {"model.hidden": 4, "clients": 6, "local_test": 0.3, "compile": False, "figures": False}
 
 
 def founded(**changes: object) -> Federation:

@@ -13,5 +13,5 @@ os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "1"
 os.environ["CUDA_VISIBLE_DEVICES"] = ""
 prepare()  # before the compiler is imported, which then looks where to keep what it makes
 
-for name in ("fl_ddp.check.handlers", "fl_ddp.compiler.fused_update", "torch._inductor.compile_fx", "sklearn.datasets"):
+for name in ("fl_ddp.check.handlers", "fl_ddp.compiler.fused_update", "torch._inductor.compile_fx"):
     importlib.import_module(name)

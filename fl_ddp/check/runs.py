@@ -37,7 +37,7 @@ SETTINGS: Settings = {
     "data": "digits", "partition": "Dirichlet", "partition.alpha": 1.0, "model": "MLP", "model.hidden": 16,
     "clients": 8, "cohort": 6, "rounds": ROUNDS, "batch_size": 64, "lr_decay": 0.9, "momentum": 0.5, "lanes": 3,
     "compile": False, "local_test": 0.2, "forgetting_every": 2,
-    "checkpoint_every": 1, "keep_checkpoints": ROUNDS, "seed": 3, "device": "cpu",
+    "checkpoint_every": 1, "keep_checkpoints": ROUNDS, "figures": False, "seed": 3, "device": "cpu",
 }  # fmt: skip
 TABLES = ("cohorts.csv", "clients.csv", "forgetting.csv", "tasks.csv", "own_tasks.csv")
 SOLO = Ranks(0, 1, torch.device("cpu"))

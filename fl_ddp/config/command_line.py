@@ -22,7 +22,9 @@ from fl_ddp.errors import ConfigError
 from fl_ddp.host.stdout import say
 from fl_ddp.version import __version__
 
-FREE_ON_RESUME = ("rounds", "eval_every", "checkpoint_every", "keep_checkpoints", "stop_at", "patience", "rank_timeout")
+FREE_ON_RESUME = (
+    "rounds", "eval_every", "checkpoint_every", "keep_checkpoints", "stop_at", "patience", "rank_timeout", "figures",
+)  # fmt: skip
 """What may differ from the stored configuration when a run goes on."""
 PLACE = ("data.root", "data.download")
 """Options that say where data lie."""

@@ -113,7 +113,8 @@ class Config:
         forgetting_every: rounds between looks at each class's accuracy before and after each client's local training; 0
             for none.
         checkpoint_every: rounds between checkpoints; the last round is always saved.
-        keep_checkpoints: number of newest checkpoints kept, beside the best of those saved.
+        keep_checkpoints: newest checkpoints kept, beside the best of those saved.
+        figures: draw the images of a run's folder and of TensorBoard, which takes half a second.
         targets: accuracies whose first round is reported.
         stop_at: end with the first evaluation that reaches it: accuracy=0.9, or loss, initial_accuracy,
             personalised_accuracy or a measure of the loss.
@@ -175,6 +176,7 @@ class Config:
     forgetting_every: CountOrZero = 0
     checkpoint_every: Count = 10
     keep_checkpoints: Count = 2
+    figures: bool = True
     targets: tuple[Share, ...] = ()
     stop_at: str | None = None
     patience: Count | None = None

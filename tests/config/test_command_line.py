@@ -54,6 +54,7 @@ def test_no_options_are_the_defaults() -> None:
         ("--lanes auto", {"lanes": "auto"}),
         ("--lanes 5", {"lanes": 5}),
         ("--compile false", {"compile": False}),
+        ("--figures false", {"figures": False}),
         ("--compile", {"compile": True}),
         ("--drop_last", {"drop_last": True}),
         ("--drop_last --seed 3", {"drop_last": True, "seed": 3}),

@@ -13,6 +13,7 @@ import pytest
 import torch
 from sklearn.datasets import load_digits
 
+from fl_ddp.datasets import digits
 from fl_ddp.datasets.dataset import Arrays, Dataset
 from fl_ddp.datasets.digits import Digits
 from fl_ddp.datasets.npz import Npz
@@ -31,7 +32,9 @@ def pixels(*shape: int) -> npt.NDArray[np.uint8]:
     return np.random.default_rng(0).integers(0, 256, shape, np.uint8)
 
 
-def test_digits_are_every_image_with_each_fifth_for_the_test() -> None:
+@pytest.mark.parametrize("file", ["datasets/data/digits.csv.gz", "in/another/place.csv.gz"])
+def test_digits_are_every_image_with_each_fifth_for_the_test(monkeypatch: pytest.MonkeyPatch, file: str) -> None:
+    monkeypatch.setattr(digits, "_FILE", file)
     arrays = Digits().load()
     assert (arrays.x_train.shape, arrays.x_test.shape) == ((1437, 1, 8, 8), (360, 1, 8, 8))
     assert arrays.x_train.dtype == np.float32
@@ -40,6 +43,7 @@ def test_digits_are_every_image_with_each_fifth_for_the_test() -> None:
     np.testing.assert_array_equal(arrays.x_test[1, 0] * 16, images[5].reshape(8, 8))
     np.testing.assert_array_equal(arrays.y_test, labels[::5])
     np.testing.assert_array_equal(arrays.x_train[4, 0] * 16, images[6].reshape(8, 8))
+    np.testing.assert_array_equal(arrays.x_test[:, 0] * 16, images[::5].reshape(-1, 8, 8))
 
 
 def arrays_of(**changed: object) -> dict[str, npt.NDArray[np.generic]]:

@@ -30,7 +30,14 @@ def test_a_model_that_limits_its_weights_is_the_same_however_often_it_is_looked_
     looked: dict[str, object], tmp_path: Path
 ) -> None:
     split = {key: value for key, value in looked.items() if key == "local_test"}
-    given = {**own_model("Limited"), "compile": False, "checkpoint_every": 1, "eval_every": 100, **split}
+    given = {
+        **own_model("Limited"),
+        "compile": False,
+        "figures": False,
+        "checkpoint_every": 1,
+        "eval_every": 100,
+        **split,
+    }
     assert hash_of({**given, **looked, "name": "often"}, tmp_path) == hash_of({**given, "name": "once"}, tmp_path)
 
 
@@ -41,7 +48,7 @@ def last_row(run: Path) -> dict[str, str]:
 
 def test_its_scores_are_those_of_any_number_of_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Which ranks and threads share."""
-    settings = {**own_model("Limited"), "compile": False, "local_test": 0.9, "rounds": 1}
+    settings = {**own_model("Limited"), "compile": False, "figures": False, "local_test": 0.9, "rounds": 1}
     found = []
     for size in (1000, 90):
         monkeypatch.setattr("fl_ddp.ranks.outputs.BATCH", size)
@@ -51,7 +58,13 @@ def test_its_scores_are_those_of_any_number_of_batches(tmp_path: Path, monkeypat
 
 
 def test_statistics_are_estimated_of_a_copy(tmp_path: Path) -> None:
-    local = {"running_statistics": "local", "estimate_statistics": True, "local_test": 0.3, "compile": False}
+    local = {
+        "running_statistics": "local",
+        "estimate_statistics": True,
+        "local_test": 0.3,
+        "compile": False,
+        "figures": False,
+    }
     given = {**own_model("LimitedNormed"), **local}
     often, once = ({**given, "eval_every": every, "name": f"every{every}"} for every in (1, 100))
     assert hash_of(often, tmp_path) == hash_of(once, tmp_path)
@@ -61,7 +74,7 @@ def test_a_model_may_write_into_inputs_that_are_stored_as_they_are(tmp_path: Pat
     draws = np.random.default_rng(0)
     x, y = draws.random((400, 12), np.float32), draws.integers(0, 10, 400)
     np.savez(tmp_path / "data.npz", x_train=x[:300], y_train=y[:300], x_test=x[300:], y_test=y[300:])
-    given = {**own_model("WritesIntoInputs"), "data": str(tmp_path / "data.npz"), "compile": False}
+    given = {**own_model("WritesIntoInputs"), "data": str(tmp_path / "data.npz"), "compile": False, "figures": False}
     often, once = (
         last_row(simulated({**given, "eval_every": every, "name": f"every{every}"}, tmp_path)) for every in (1, 100)
     )
@@ -88,5 +101,7 @@ def test_a_servers_step_may_write_into_the_sums(tmp_path: Path, monkeypatch: pyt
     found = []
     for update in (in_place, apart, with_a_gradient):
         monkeypatch.setattr(FedAvg, "server_update", update)
-        found.append(hash_of({**own_model("Normed"), "compile": False, "name": update.__name__}, tmp_path))
+        found.append(
+            hash_of({**own_model("Normed"), "compile": False, "figures": False, "name": update.__name__}, tmp_path)
+        )
     assert found[0] == found[1] == found[2]

@@ -30,19 +30,28 @@ def test_caches_are_where_users_have_theirs_and_else_among_temporary_files(monke
 
 _HOW = {
     "command": "from fl_ddp.main import main; main(['--rounds', '0', '--out', '{out}'])",
-    "notebook": "import fl_ddp; fl_ddp.simulate(rounds=0, out='{out}', stream='Rotated')",
     "users": "import fl_ddp; fl_ddp.simulate(rounds=0, out='{out}', model='{out}/own.py:net')",
+}
+_OTHERWISE = {
+    "notebook": "import fl_ddp; fl_ddp.simulate(rounds=0, out='{out}', stream='Rotated')",
     "torchvision": "import torchvision, fl_ddp; fl_ddp.simulate(rounds=0, out='{out}')",
     "check": "import fl_ddp.check.preloaded",
 }
 
 
-@pytest.mark.parametrize("how", _HOW)
-def test_compiled_steps_are_kept_in_the_cache_of_the_user(tmp_path: Path, how: str) -> None:
+@pytest.mark.parametrize(
+    "code",
+    [*_HOW.values(), *(pytest.param(each, marks=pytest.mark.slow) for each in _OTHERWISE.values())],
+    ids=[*_HOW, *_OTHERWISE],
+)
+def test_compiled_steps_are_kept_in_the_cache_of_the_user(tmp_path: Path, code: str) -> None:
     net = "def net(): return nn.Sequential(nn.Flatten(), nn.Linear(64, 10))"
     (tmp_path / "own.py").write_text(f"import torch._dynamo\nfrom torch import nn\n{net}\n")
-    asks = "from torch._inductor.runtime.cache_dir_utils import cache_dir; print(cache_dir())"
-    code = f"{_HOW[how].format(out=tmp_path)}; {asks}"
+    asks = (
+        "import sys; from torch._inductor.runtime.cache_dir_utils import cache_dir;"
+        "print('sklearn' in sys.modules, cache_dir())"
+    )
+    code = f"{code.format(out=tmp_path)}; {asks}"
     variables = {name: value for name, value in os.environ.items() if name != "TORCHINDUCTOR_CACHE_DIR"}
     told = subprocess.run(
         [sys.executable, "-c", code],
@@ -51,7 +60,8 @@ def test_compiled_steps_are_kept_in_the_cache_of_the_user(tmp_path: Path, how: s
         text=True,
         check=True,
     )
-    assert told.stdout.splitlines()[-1] == f"{tmp_path}/fl_ddp/compiled"
+    # digits are read without what scikit-learn imports
+    assert told.stdout.splitlines()[-1] == f"False {tmp_path}/fl_ddp/compiled"
 
 
 @pytest.mark.parametrize(

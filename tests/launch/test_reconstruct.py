@@ -32,7 +32,8 @@ pytestmark = pytest.mark.slow
 TINY: dict[str, object] = {
     "method": "FilVer", "model": f"{own_models.__file__}:Embedded", "method.sst": 40, "stream": "ClassGroups",
     "stream.tasks": 3, "stream.size": 3, "stream.scenario": "domain", "stream.task_rounds": 1, "rounds": 3,
-    "stream.enrolment": "increasing", "clients": 3, "partition": "IID", "compile": False, "device": "cpu",
+    "stream.enrolment": "increasing", "clients": 3, "partition": "IID",
+    "compile": False, "figures": False, "device": "cpu",
 }  # fmt: skip
 
 
@@ -187,7 +188,15 @@ def test_a_recipe_that_asks_for_it_attacks_its_runs(tmp_path: Path, monkeypatch:
 
 
 def test_bad_input_is_one_line(folder: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    plain = {"clients": 3, "rounds": 1, "compile": False, "device": "cpu", "partition": "IID", "name": "plain"}
+    plain = {
+        "clients": 3,
+        "rounds": 1,
+        "compile": False,
+        "figures": False,
+        "device": "cpu",
+        "partition": "IID",
+        "name": "plain",
+    }
     simulated(plain, tmp_path)
     broken = tmp_path / "broken"
     broken.mkdir()

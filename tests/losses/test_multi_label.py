@@ -58,7 +58,7 @@ def zero(in_shape, num_classes):
     data = write(tmp_path)
     settings = {
         "data": data, "model": f"{tmp_path}/zero.py:zero", "partition": "IID", "loss": "bce", "clients": 1, "rounds": 1,
-        "batch_size": 2000, "lr": 0.3, "compile": False, "device": "cpu", "name": "run",
+        "batch_size": 2000, "lr": 0.3, "compile": False, "figures": False, "device": "cpu", "name": "run",
     }  # fmt: skip
     run = simulated(settings, tmp_path)
     with np.load(data) as arrays:

@@ -62,7 +62,8 @@ def test_full_batches_of_a_linear_layer_are_gradient_descent_on_least_squares(tm
     (tmp_path / "linear.py").write_text(LINEAR)
     settings = {
         "data": str(tmp_path / "own.npz"), "model": f"{tmp_path}/linear.py:Linear", "partition": "IID", "loss": "mse",
-        "clients": 2, "batch_size": 20, "local_steps": 3, "rounds": 4, "lr": 0.05, "compile": False, "device": "cpu",
+        "clients": 2, "batch_size": 20, "local_steps": 3, "rounds": 4, "lr": 0.05,
+        "compile": False, "figures": False, "device": "cpu",
         "name": "run",
     }  # fmt: skip
     run = simulated(settings, tmp_path)

@@ -47,6 +47,13 @@ def test_a_model_whose_features_are_not_known_has_none() -> None:
 
 
 def test_moon_trains_with_it(tmp_path: Path) -> None:
-    tiny: dict[str, object] = {"clients": 3, "rounds": 2, "compile": False, "method": "MOON", "model.hidden": 8}
+    tiny: dict[str, object] = {
+        "clients": 3,
+        "rounds": 2,
+        "compile": False,
+        "figures": False,
+        "method": "MOON",
+        "model.hidden": 8,
+    }
     folder = simulated({**tiny, "model.projection": 4, "name": "run"}, tmp_path)
     assert (folder / "model.safetensors").is_file()

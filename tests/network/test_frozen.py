@@ -32,7 +32,14 @@ class Frozen(nn.Module):
 def test_what_is_frozen_is_neither_trained_nor_sent_nor_measured(method: str, tmp_path: Path) -> None:
     module = Frozen()
     before = {name: t.clone() for name, t in module.state_dict().items()}
-    of_run: dict[str, Any] = {"clients": 3, "rounds": 2, "compile": False, "device": "cpu", "out": str(tmp_path)}
+    of_run: dict[str, Any] = {
+        "clients": 3,
+        "rounds": 2,
+        "compile": False,
+        "figures": False,
+        "device": "cpu",
+        "out": str(tmp_path),
+    }
     with one_thread():
         result = fl_ddp.simulate(data="digits", model=module, method=method, **of_run)
     after = result.weights

@@ -78,7 +78,7 @@ def test_a_run_refuses_such_a_module_before_it_makes_a_folder(tmp_path_factory: 
         "        return torch.nn.functional.dropout(self.head(x.flatten(1)), 0.5, self.training)\n"
     )
     with pytest.raises(ConfigError, match=rf"^--model: Dropping's forward {RANDOM}$"):
-        simulate({"model": f"{out}/dropping.py:Dropping", "compile": False, "out": str(out / "runs")})
+        simulate({"model": f"{out}/dropping.py:Dropping", "compile": False, "figures": False, "out": str(out / "runs")})
     assert not (out / "runs").exists()
 
 
@@ -93,7 +93,9 @@ def test_too_little_memory_is_no_mistake_of_a_model(tmp_path: Path) -> None:
         "        raise torch.OutOfMemoryError('CUDA out of memory. Tried to allocate 3.00 GiB.')\n"
     )
     with pytest.raises(RunError, match=r"^the GPU's memory is too small for 3\.00 GiB more; the data and one model"):
-        simulate({"model": f"{tmp_path}/large.py:Large", "compile": False, "out": str(tmp_path / "runs")})
+        simulate(
+            {"model": f"{tmp_path}/large.py:Large", "compile": False, "figures": False, "out": str(tmp_path / "runs")}
+        )
 
 
 def test_a_forward_without_gradients_is_refused() -> None:

@@ -162,7 +162,15 @@ def test_what_are_no_weights_is_told(tmp_path: Path, init: object, message: str)
 
 def test_a_run_begins_with_weights_in_memory(tmp_path: Path) -> None:
     network, begin = Own(), Own()
-    settings = {"clients": 2, "partition": "IID", "cohort": None, "rounds": 0, "out": str(tmp_path), "compile": False}
+    settings = {
+        "clients": 2,
+        "partition": "IID",
+        "cohort": None,
+        "rounds": 0,
+        "out": str(tmp_path),
+        "compile": False,
+        "figures": False,
+    }
     result = simulate(settings, data=(X, Y, X, Y), model=network, init=begin)
     assert result.weights["weight"].equal(begin.weight) and not begin.weight.equal(network.weight)
 
@@ -185,7 +193,15 @@ def test_rows_are_kept_as_the_file_that_their_option_reads(
 
 
 def test_a_run_has_the_factors_and_the_reach_of_memory(tmp_path: Path) -> None:
-    settings = {"clients": 2, "partition": "IID", "cohort": None, "rounds": 2, "out": str(tmp_path), "compile": False}
+    settings = {
+        "clients": 2,
+        "partition": "IID",
+        "cohort": None,
+        "rounds": 2,
+        "out": str(tmp_path),
+        "compile": False,
+        "figures": False,
+    }
     told = {"data": (X, Y, X, Y), "client_lr": np.array([0.5, 2.0]), "availability": [(1, 2, None)]}
     result = simulate({**settings, **told}, model=(network := Own()))
     folder = Path(str(result["folder"]))

@@ -1,13 +1,17 @@
-"""The picture of a partition."""
+"""The picture of a partition, and whether a run draws any."""
 
 from __future__ import annotations
 
 import io
+from collections.abc import Mapping
+from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
+from launching import resumed, simulated
 from matplotlib.collections import PathCollection
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from fl_ddp.results.figures import partition_figure
 
@@ -51,3 +55,31 @@ def test_extreme_shapes_are_drawn_without_pyplot(num_clients: int, num_classes: 
     partition_figure(clients, labels, [f"class {label}" for label in range(num_classes)]).savefig(file, format="png")
     assert file.getvalue().startswith(b"\x89PNG")
     assert plt.get_fignums() == []
+
+
+RUN: Mapping[str, object] = {
+    "data": "digits", "model.hidden": 8, "clients": 3, "batch_size": 100, "compile": False, "device": "cpu",
+    "rounds": 2, "forgetting_every": 1, "stream": "Permuted", "stream.tasks": 2, "stream.task_rounds": 2, "name": "run",
+}  # fmt: skip
+DRAWN = {"partition.png": "partition", "forgetting.png": "forgetting_degree", "tasks.png": "tasks"}
+
+
+def images(run: Path) -> dict[str, bytes]:
+    """What TensorBoard shows."""
+    events = EventAccumulator(str(run)).Reload()
+    return {tag: events.Images(tag)[0].encoded_image_string for tag in events.Tags()["images"]}
+
+
+def test_a_run_draws_figures_unless_told_otherwise_and_may_draw_them_later(tmp_path: Path) -> None:
+    plain = simulated({**RUN, "figures": False}, tmp_path / "plain")
+    assert images(plain) == {} and not [*plain.glob("*.png")]
+    drawn = simulated(RUN, tmp_path / "drawn")
+    shown = images(drawn)
+    assert shown.keys() == {*DRAWN.values(), "confusion"}
+    assert {path.name: path.read_bytes() for path in drawn.glob("*.png")} == {
+        file: shown[tag] for file, tag in DRAWN.items()
+    }
+    tables = {path.name: path.read_bytes() for path in drawn.glob("*.safetensors")}
+    assert tables and tables == {path.name: path.read_bytes() for path in plain.glob("*.safetensors")}
+    assert images(resumed(plain, figures=True, rounds=4)).keys() == shown.keys()
+    assert (plain / "partition.png").read_bytes() == shown["partition"]

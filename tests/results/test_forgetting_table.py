@@ -26,7 +26,7 @@ from fl_ddp.results.figures import forgetting_figure
 from fl_ddp.results.forgetting import XI, degree, mean_degree
 from fl_ddp.results.forgetting_table import COLUMNS, ClassChange, mean_degrees
 
-LOOKED = {**SMALL, "clients": 6, "cohort": 3, "rounds": 5, "forgetting_every": 2, "checkpoint_every": 1, "lr": 0.5}
+LOOKED = {**SMALL, "clients": 6, "cohort": 3, "rounds": 5, "forgetting_every": 2, "lr": 0.5, "figures": True}
 
 
 def rows(folder: Path, name: str = "forgetting.csv") -> list[dict[str, str]]:

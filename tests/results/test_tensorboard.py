@@ -71,7 +71,7 @@ class Board(NamedTuple):
 def board(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Board]:
     folder = tmp_path_factory.mktemp("runs")
     for name, settings in RUNS.items():
-        simulated({**SMALL, "targets": [0.01, 1.0], **settings, "name": name}, folder)
+        simulated({**SMALL, "targets": [0.01, 1.0], "figures": True, **settings, "name": name}, folder)
     log = tmp_path_factory.mktemp("tensorboard") / "log"
     command = [sys.executable, "-m", "tensorboard.main", "--logdir", str(folder), "--host", "127.0.0.1", "--port", "0"]
     with log.open("wb") as file:

@@ -23,7 +23,8 @@ from fl_ddp.run_files import RunFiles
 from fl_ddp.simulation import Simulation
 
 TASKS: Mapping[str, object] = {
-    "data": "digits", "partition": "IID", "model.hidden": 16, "clients": 3, "batch_size": 20, "compile": False,
+    "data": "digits", "partition": "IID", "model.hidden": 16, "clients": 3, "batch_size": 20,
+    "compile": False, "figures": False,
     "rounds": 6, "eval_every": 4, "checkpoint_every": 1, "keep_checkpoints": 9, "device": "cpu", "name": "run",
     "stream": "ClassGroups", "stream.tasks": 3, "stream.size": 3, "stream.task_rounds": 2, "local_test": 0.3,
     "lr": 0.2,
@@ -197,7 +198,11 @@ def test_the_look_changes_nothing_else(tmp_path: Path, monkeypatch: pytest.Monke
     assert numbers(simulated(given({**OWN[1], "name": "blind"}), tmp_path)) == numbers(run)
 
 
-@pytest.mark.parametrize("settings", OWN, ids=["FedPer", "Ditto", "FedAvg"])
+@pytest.mark.parametrize(
+    "settings",
+    [pytest.param(each, marks=[pytest.mark.slow] * (each is not OWN[1])) for each in OWN],
+    ids=["FedPer", "Ditto", "FedAvg"],
+)
 def test_two_ranks_write_the_same_table(tmp_path: Path, settings: Mapping[str, object]) -> None:
     alone = simulated(given({**settings, "name": "alone", "lanes": 2}), tmp_path)
     finished({**given({**settings, "name": "together", "lanes": 2}), "out": tmp_path}, 2, tmp_path)

@@ -22,7 +22,8 @@ CONFORMANCE = ("lanes", "padding", "order", "again", "shapes", "intact", "ranks"
 KEPT: dict[str, object] = {"momentum": 0.9, "optimizer.keep": True}
 ADAM: dict[str, object] = {"momentum": 0.0, "optimizer": "Adam", "lr": 0.01, "optimizer.keep": True, "clip_norm": 1.0}
 TINY = {
-    **KEPT, "model": "MLP", "model.hidden": 16, "clients": 4, "rounds": 3, "compile": False, "device": "cpu",
+    **KEPT, "model": "MLP", "model.hidden": 16, "clients": 4, "rounds": 3,
+    "compile": False, "figures": False, "device": "cpu",
     "checkpoint_every": 1, "keep_checkpoints": 9, "name": "run", "lr": 0.05, "weight_decay": 0.01,
 }  # fmt: skip
 

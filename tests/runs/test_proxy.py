@@ -61,7 +61,7 @@ def test_the_number_of_the_servers_samples_is_rounded(tmp_path: Path) -> None:
     (tmp_path / "ten.json").write_text('{"clients": [[0, 1, 2, 3, 4], [5, 6, 7, 8, 9]]}')
     settings: dict[str, object] = {
         "data": "digits", "partition": "FromFile", "partition.path": str(tmp_path / "ten.json"), "clients": 2,
-        "method": "FedCL", "method.proxy": 0.19, "model.hidden": 4, "compile": False, "device": "cpu",
+        "method": "FedCL", "method.proxy": 0.19, "model.hidden": 4, "compile": False, "figures": False, "device": "cpu",
     }  # fmt: skip
     built = build_federation(from_mapping(settings), SOLO)
     assert sum(map(len, built.worlds.at(0).proxy)) == 2

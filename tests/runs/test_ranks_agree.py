@@ -99,14 +99,13 @@ class Tasks(Permuted):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("option", "name", "words"),
     [
-        pytest.param("data", "Data", "--data: gives other samples", marks=pytest.mark.slow),
+        ("data", "Data", "--data: gives other samples"),
         ("partition", "Division", "--partition or --stream: deals the samples out otherwise"),
-        pytest.param(
-            "stream", "Tasks", "--partition or --stream: deals the samples out otherwise", marks=pytest.mark.slow
-        ),
+        ("stream", "Tasks", "--partition or --stream: deals the samples out otherwise"),
     ],
 )
 def test_samples_that_differ_between_ranks_are_refused(tmp_path: Path, option: str, name: str, words: str) -> None:

@@ -359,7 +359,13 @@ def test_a_run_goes_on_where_its_data_have_moved_if_they_are_the_same(tmp_path: 
     for place in ("old", "new"):
         (tmp_path / place).mkdir()
         np.savez(tmp_path / place / "own.npz", x_train=x, y_train=y, x_test=x[:9], y_test=y[:9])
-    given = {"data": str(tmp_path / "old" / "own.npz"), "model.hidden": "4", "rounds": 1, "compile": False}
+    given = {
+        "data": str(tmp_path / "old" / "own.npz"),
+        "model.hidden": "4",
+        "rounds": 1,
+        "compile": False,
+        "figures": False,
+    }
     run = simulated({**given, "clients": 3, "partition": "IID", "device": "cpu", "name": "run"}, tmp_path)
     (tmp_path / "old" / "own.npz").unlink()
     with pytest.raises(ConfigError, match=r"own\.npz"):

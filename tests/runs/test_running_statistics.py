@@ -29,7 +29,8 @@ from fl_ddp.protocol import OF_STATISTICS
 
 NORMED = f"{own_models.__file__}:Normed"
 TINY = {
-    "model": NORMED, "clients": 6, "cohort": 4, "rounds": 3, "compile": False, "device": "cpu", "lanes": 3,
+    "model": NORMED, "clients": 6, "cohort": 4, "rounds": 3,
+    "compile": False, "figures": False, "device": "cpu", "lanes": 3,
     "checkpoint_every": 1, "keep_checkpoints": 9, "local_test": 0.2, "name": "run", "batch_size": 40,
 }  # fmt: skip
 COMPILED = ("once", "compiled")

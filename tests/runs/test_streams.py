@@ -54,7 +54,7 @@ def test_bits_are_the_same_in_any_groups_on_any_ranks_and_after_a_kill(method: s
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return simulated(TASKS, tmp_path_factory.mktemp("tasks"))
+    return simulated({**TASKS, "figures": True}, tmp_path_factory.mktemp("tasks"))
 
 
 def rows(run: Path) -> list[dict[str, str]]:

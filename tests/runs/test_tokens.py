@@ -39,7 +39,14 @@ def test_bits_are_the_same(method: str, model: str, tmp_path: Path) -> None:
 
 def test_an_lstm_trains_under_autocast(tmp_path: Path) -> None:
     write_tokens(tmp_path / "tokens.npz", 100)
-    given = {"data": str(tmp_path / "tokens.npz"), "clients": 4, "rounds": 2, "compile": False, "device": "cpu"}
+    given = {
+        "data": str(tmp_path / "tokens.npz"),
+        "clients": 4,
+        "rounds": 2,
+        "compile": False,
+        "figures": False,
+        "device": "cpu",
+    }
     model = {"model": "CharLSTM", "model.hidden": 8, "model.layers": 1, "precision": "bfloat16"}
     summary = json.loads((simulated({**given, **model}, tmp_path) / "summary.json").read_text())
     assert summary["rounds"] == 2 and 0 < summary["loss"] < 10

@@ -117,7 +117,7 @@ def test_compiled_bits_do_not_depend_on_ranks(tmp_path: Path, method: str) -> No
 @pytest.mark.slow
 @pytest.mark.data
 def test_real_data_give_the_same_bits_on_two_ranks_and_are_learnt(tmp_path: Path) -> None:
-    common = {"data.root": os.environ["FL_DDP_DATA"], "compile": False, "device": "cpu"}
+    common = {"data.root": os.environ["FL_DDP_DATA"], "compile": False, "figures": False, "device": "cpu"}
     mnist = {"data": "MNIST", "partition": "IID", "clients": 100, "participation": 0.1, "local_steps": 20, "rounds": 5}
     cifar = {"data": "CIFAR10", "model": "LeNet5", "clients": 50, "cohort": 6, "local_steps": 2, "rounds": 2}
     runs = {"mnist": {**common, **mnist}, "cifar": {**common, **cifar, "eval_every": 2}}

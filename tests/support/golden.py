@@ -24,13 +24,13 @@ from fl_ddp import simulate
 
 FILE = Path(__file__).parents[1] / "golden.json"
 
-MAIN: Mapping[str, object] = {"rounds": 5, "compile": False, "device": "cpu"}
+MAIN: Mapping[str, object] = {"rounds": 5, "compile": False, "figures": False, "device": "cpu"}
 """The main job: defaults, but for its length."""
 
 SHORT: Mapping[str, object] = {
     "data": "digits", "partition": "Dirichlet", "partition.alpha": 0.5, "model": "MLP", "model.hidden": 16,
     "clients": 12, "cohort": 7, "rounds": 3, "local_epochs": 2, "batch_size": 20, "lr_decay": 0.9, "momentum": 0.5,
-    "weight_decay": 1e-4, "local_test": 0.2, "lanes": 3, "seed": 5, "compile": False, "device": "cpu",
+    "weight_decay": 1e-4, "local_test": 0.2, "lanes": 3, "seed": 5, "compile": False, "figures": False, "device": "cpu",
 }  # fmt: skip
 """Ragged clients of which a part takes part, in three groups of which one is padded."""
 

@@ -19,7 +19,7 @@ from fl_ddp.ranks.cohort import cohort
 from fl_ddp.tasks.turnout import Turnout
 
 CONFORMANCE = ("lanes", "padding", "order", "again", "shapes", "intact", "ranks", "resume")
-LITTLE: dict[str, object] = {"model.hidden": 4, "compile": False, "device": "cpu"}
+LITTLE: dict[str, object] = {"model.hidden": 4, "compile": False, "figures": False, "device": "cpu"}
 
 
 def turnout(**settings: object) -> Turnout:

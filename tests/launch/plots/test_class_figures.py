@@ -24,7 +24,8 @@ from launch.results import main
 
 pytestmark = pytest.mark.slow
 TINY: dict[str, object] = {
-    "partition": "Dirichlet", "partition.alpha": 0.3, "clients": 4, "rounds": 3, "model.hidden": 16, "compile": False,
+    "partition": "Dirichlet", "partition.alpha": 0.3, "clients": 4, "rounds": 3, "model.hidden": 16,
+    "compile": False, "figures": False,
     "forgetting_every": 1, "device": "cpu",
 }  # fmt: skip
 Rows = list[dict[str, str]]

@@ -21,7 +21,7 @@ from launch.results import main
 pytestmark = pytest.mark.slow
 TINY: dict[str, object] = {
     "stream": "ClassGroups", "stream.tasks": 2, "stream.size": 3, "stream.task_rounds": 2, "clients": 4, "rounds": 4,
-    "partition": "IID", "model.hidden": 16, "compile": False, "device": "cpu",
+    "partition": "IID", "model.hidden": 16, "compile": False, "figures": False, "device": "cpu",
 }  # fmt: skip
 
 
@@ -101,6 +101,6 @@ def test_the_command_writes_them(folder: Path, tmp_path: Path, capsys: pytest.Ca
 
 
 def test_runs_without_tasks_are_refused(tmp_path: Path) -> None:
-    simulated({"clients": 4, "rounds": 1, "compile": False, "device": "cpu", "name": "a"}, tmp_path)
+    simulated({"clients": 4, "rounds": 1, "compile": False, "figures": False, "device": "cpu", "name": "a"}, tmp_path)
     with pytest.raises(ConfigError, match=r"^--tasks: no run has tasks with test samples of their own"):
         task_figure(design_of(find_runs([tmp_path]).runs))

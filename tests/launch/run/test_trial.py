@@ -19,7 +19,14 @@ def test_a_recipes_file_may_lie_in_another_checkout_if_it_holds_the_same(tmp_pat
     for checkout in ("old", "new"):
         (tmp_path / checkout).mkdir()
         (tmp_path / checkout / "counts.csv").write_text(COUNTS)
-    given: dict[str, object] = {"partition": "FromCounts", "clients": 3, "rounds": 1, "compile": False, "device": "cpu"}
+    given: dict[str, object] = {
+        "partition": "FromCounts",
+        "clients": 3,
+        "rounds": 1,
+        "compile": False,
+        "figures": False,
+        "device": "cpu",
+    }
     simulated({**given, "partition.path": f"{tmp_path}/old/counts.csv", "name": "run"}, tmp_path / "runs")
 
     def finished(file: Path) -> bool:
@@ -36,7 +43,14 @@ def test_a_recipes_file_may_lie_in_another_checkout_if_it_holds_the_same(tmp_pat
 
 @pytest.mark.slow
 def test_a_run_that_ended_early_is_finished_for_its_own_rule_alone(tmp_path: Path) -> None:
-    given: dict[str, object] = {"partition": "IID", "clients": 3, "rounds": 3, "compile": False, "device": "cpu"}
+    given: dict[str, object] = {
+        "partition": "IID",
+        "clients": 3,
+        "rounds": 3,
+        "compile": False,
+        "figures": False,
+        "device": "cpu",
+    }
     run = simulated({**given, "stop_at": "accuracy=0.01", "name": "run"}, tmp_path)
 
     def finished(*more: str) -> bool:

@@ -23,7 +23,7 @@ SLURM = {
 Batch = Callable[..., subprocess.CompletedProcess[str]]
 
 
-@pytest.fixture(params=["train.sbatch", "train_multinode.sbatch"])
+@pytest.fixture(params=["train.sbatch", pytest.param("train_multinode.sbatch", marks=pytest.mark.slow)])
 def batch(request: pytest.FixtureRequest, tmp_path: Path) -> Batch:
     """A script with NAME mine, in a folder in which `said` has what it asks of srun and scontrol."""
     (commands := tmp_path / "bin").mkdir()

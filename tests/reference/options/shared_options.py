@@ -11,7 +11,8 @@ samples.py."""
 
 BASE: Options = {
     "network": "Network", "samples": "data", "division": "unlike", "method": "FedAvg", "clients": 6, "cohort": 4,
-    "rounds": 3, "batch_size": 4, "lr": 0.3, "local_test": 0.2, "seed": 11, "lanes": 3, "compile": False,
+    "rounds": 3, "batch_size": 4, "lr": 0.3, "local_test": 0.2, "seed": 11, "lanes": 3,
+    "compile": False, "figures": False,
     "device": "cpu", "checkpoint_every": 1, "keep_checkpoints": 9,
 }  # fmt: skip
 """Two groups of three lanes, of which two are padded; the last batch of most clients is short."""
