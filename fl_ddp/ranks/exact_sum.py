@@ -18,6 +18,8 @@ from fl_ddp.engine.transfer import Readings
 from fl_ddp.errors import DivergedError, RunError
 from fl_ddp.protocol import Term
 
+Sums = Mapping[str, Tensor | Term]
+"""Summands by name, [G, ...]."""
 LIMIT = 2.0**27
 """Largest magnitude a rank's sum may have; one of G summands of a group may have a G-th of it."""
 _EXACT_UP_TO = 2.0**29
@@ -120,24 +122,15 @@ class CohortSum:
         self._readings = readings or Readings()
         self.numbers: dict[str, float] = {}
 
-    def of_group(self, sums: Mapping[str, Tensor | Term], real: Tensor) -> list[GroupSum]:
-        """A group's shares, which several threads may make at once; none is added yet.
+    def of_group(self, sums: Sums, real: Tensor) -> list[GroupSum]:
+        """A group's shares of what is no number, which several threads may make at once; none is added yet.
 
         Args:
             sums: summands by name, [G, ...].
             real: [G] 1 for clients, 0 for padded lanes.
         """
-        terms = {name: given if isinstance(given, Term) else Term(given) for name, given in sums.items()}
-        shares, numbers = list[GroupSum](), dict[str, _Flat]()
-        for name, term in terms.items():
-            shape, flat = term.value.shape[1:], _flatten(term)
-            if shape:
-                shares.append(self._share((name,), shape, flat, real))
-            else:
-                numbers[name] = flat
-        if numbers:  # behind the others: of a model that is not finite its change tells more than its loss
-            shares.append(self._share(tuple(numbers), torch.Size(), _side_by_side(list(numbers.values())), real))
-        return shares
+        terms = {name: term for name, term in _terms(sums).items() if term.value.ndim > 1}
+        return [self._share((name,), term.value.shape[1:], _flatten(term), real) for name, term in terms.items()]
 
     def _share(self, names: tuple[str, ...], shape: torch.Size, flat: _Flat, real: Tensor) -> GroupSum:
         given = (real, *flat)
@@ -148,16 +141,22 @@ class CohortSum:
             largest = parts[0].abs() if not shape else parts[0].abs().amax()
         return GroupSum(_Block(names, shape, tuple(parts)), largest.view(-1), flat, real)
 
-    def add(self, shares: Sequence[GroupSum], names: Sequence[str]) -> None:
-        """Add a group's shares; that they are sound is heard with the readings.
+    def add(self, shares: Sequence[GroupSum], sums: Sums, real: Tensor, names: Sequence[str]) -> None:
+        """Add a group's sums; that they are sound is heard with the readings.
 
         Args:
             shares: as of_group() gives them.
+            sums: summands by name, [G, ...]; numbers are summed here, as threads that do so wait for each other's lock.
+            real: [G] 1 for clients, 0 for padded lanes.
             names: [G] what to call the client of each lane in an error message.
 
         Raises:
             RunError: a client's summand, or a sum, is not finite or out of range.
         """
+        numbers = {name: _flatten(term) for name, term in _terms(sums).items() if term.value.ndim == 1}
+        if numbers:  # behind the others: of a model that is not finite its change tells more than its loss
+            together = _side_by_side(list(numbers.values()))
+            shares = [*shares, self._share(tuple(numbers), torch.Size(), together, real)]
         for share in shares:
             self._add(share.block)
             held = sum(t.nbytes for t in share.summands if t is not None)
@@ -207,6 +206,10 @@ class CohortSum:
                 raise _too_large(block.names[0 if block.shape else place], LIMIT)
         if not block.shape:
             self.numbers |= zip(block.names, found, strict=True)
+
+
+def _terms(sums: Sums) -> dict[str, Term]:
+    return {name: given if isinstance(given, Term) else Term(given) for name, given in sums.items()}
 
 
 def _flatten(term: Term) -> _Flat:

@@ -191,7 +191,7 @@ class Exchange:
                     for (group, upload), shares in zip(done, self._workers.map(of_group, done), strict=True):
                         form = self._hooks.alike(work.hook, upload, form)
                         names = [f"{work.client} {i}" for i in group.client]
-                        sums.add(shares, names)
+                        sums.add(shares, upload.sums, group.real, names)
                         rows.add(upload.rows, group.client, names)
                         kept.append(Kept(group.client, upload.memory, bytes_up(upload)))
             with watch.phase("summing"):

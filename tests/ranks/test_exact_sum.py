@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from itertools import product
 
 import numpy as np
@@ -14,9 +13,8 @@ from torch import Tensor
 from fl_ddp.engine.transfer import Readings
 from fl_ddp.errors import RunError
 from fl_ddp.protocol import Term
-from fl_ddp.ranks.exact_sum import LIMIT, CohortSum, bins, exact_total
+from fl_ddp.ranks.exact_sum import LIMIT, CohortSum, Sums, bins, exact_total
 
-Sums = Mapping[str, Tensor | Term]
 # 16 of the largest with the largest weight stay below the limit of a sum
 MAGNITUDE = st.floats(-12, 6).map(lambda exponent: 10.0**exponent)
 SHUFFLES = st.integers(0, 10**6)
@@ -30,8 +28,8 @@ def noise(*shape: int, seed: int = 0) -> Tensor:
 def add(total: CohortSum, sums: Sums, real: Tensor | None = None) -> CohortSum:
     first = next(iter(sums.values()))
     lanes = (first.value if isinstance(first, Term) else first).shape[0]
-    shares = total.of_group(sums, torch.ones(lanes) if real is None else real)
-    total.add(shares, [f"round 4, client {lane + 30}" for lane in range(lanes)])
+    real = torch.ones(lanes) if real is None else real
+    total.add(total.of_group(sums, real), sums, real, [f"round 4, client {lane + 30}" for lane in range(lanes)])
     return total
 
 

@@ -94,7 +94,7 @@ class GivenRounds:
         received = {name: (self.server if name in sent else initial)[name] for name in self.method.broadcast}
         self.upload = self.method.client_update(group, received, self.memory.take(ids))
         sums = CohortSum(exact=True, compile=False)
-        sums.add(sums.of_group(self.upload.sums, group.real), [str(i) for i in ids])
+        sums.add(sums.of_group(self.upload.sums, group.real), self.upload.sums, group.real, [str(i) for i in ids])
         info = Info(self._index, torch.from_numpy(ids), 10, torch.tensor(0))
         self.server = self.method.server_update(self.server, Total(sums.totals(sums.parts())), info)
         self.memory.put(ids, self.upload.memory)

@@ -175,7 +175,8 @@ class Rounds:
         self.local = {}
         for group in self.groups(ids):
             upload = self.method.client_update(group, received, self.memory.take(group.client))
-            sums.add(sums.of_group(upload.sums, group.real), [str(k) for k in group.client])
+            of_group = sums.of_group(upload.sums, group.real)
+            sums.add(of_group, upload.sums, group.real, [str(k) for k in group.client])
             rows.add(upload.rows, group.client, [str(k) for k in group.client])
             kept.append((group.client, upload.memory))
             self.local |= {int(k): theta for k, theta in zip(group.client, upload.theta, strict=True) if k >= 0}
@@ -192,7 +193,8 @@ class Rounds:
         sums = CohortSum(exact=True, compile=False)
         ids = np.arange(len(self.clients.parts))
         for group in self.groups(ids):
-            sums.add(sums.of_group(self.method.measure(group, self.server), group.real), [""] * self.lanes)
+            found = self.method.measure(group, self.server)
+            sums.add(sums.of_group(found, group.real), found, group.real, [""] * self.lanes)
         return self.method.measured(self.server, Total(sums.totals(sums.parts())))
 
     def scalars(self, rounds: int, name: str = "theta") -> Floats:
