@@ -59,7 +59,6 @@ class _Told(logging.Handler):
         self._tell = tell
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Print a line."""
         self._tell(record.getMessage())
 
 
@@ -359,12 +358,13 @@ class RunFiles:
 
     def _show(self, tag: str, draw: Callable[[], Figure], step: int, file: str | None = None) -> None:
         """Draw a figure if it is wanted, once for TensorBoard and a file: it takes longest of all in a short run."""
-        if not self._config.figures:
-            return
-        image = png(draw())
-        if file:
-            write_bytes(self._path / file, image)
-        self.tracker.image(tag, image, step)
+        if self._config.figures:
+            image = png(draw())
+            if file:
+                write_bytes(self._path / file, image)
+            self.tracker.image(tag, image, step)
+        elif file and step:  # one of an earlier round would stay
+            (self._path / file).unlink(missing_ok=True)
 
     def close(self) -> None:
         """Leave the disk and the terminal in order; what comes to nothing now, such as a checkpoint, is told."""

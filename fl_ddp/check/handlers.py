@@ -5,15 +5,11 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
-from unittest.mock import patch
 
 import torch
-from matplotlib.figure import Figure
 
-from fl_ddp import run_files
 from fl_ddp.check.candidate import Candidate, Case
 from fl_ddp.check.rules import RULES, Rule
 from fl_ddp.errors import Told
@@ -61,13 +57,12 @@ class Solo:
         """Answer a Question."""
         assert isinstance(question, Question)
         torch.set_num_threads(1)
-        with _no_pictures():
-            if self._candidate is None or self._candidate.case != question.case:
-                self._candidate = Candidate(question.case)
-            _ = self._candidate.reference
-            yield RUNS
-            for name in question.rules:
-                yield _found(BY_NAME[name], self._candidate)
+        if self._candidate is None or self._candidate.case != question.case:
+            self._candidate = Candidate(question.case)
+        _ = self._candidate.reference
+        yield RUNS
+        for name in question.rules:
+            yield _found(BY_NAME[name], self._candidate)
 
 
 @dataclass
@@ -88,8 +83,7 @@ class Rank:
             torch.set_num_threads(1)
             os.environ.update(self.environment)
             self._ranks.append(join("cpu"))
-        with _no_pictures():
-            Candidate(case).run_together(self._ranks[0])
+        Candidate(case).run_together(self._ranks[0])
         return ()
 
 
@@ -104,14 +98,3 @@ def _found(rule: Rule, candidate: Candidate) -> Finding:
     except Exception as error:
         reason, way, _ = Told.of(error)
     return Finding(rule.name, "does not hold" if reason else "holds", reason, time.monotonic() - start, way)
-
-
-@contextmanager
-def _no_pictures() -> Iterator[None]:
-    """Pictures of a run's folder take longer than these rounds, and nobody looks at them."""
-
-    def none(*_: object) -> Figure:
-        return Figure()
-
-    with patch.object(run_files, "partition_figure", none), patch.object(run_files, "confusion_figure", none):
-        yield

@@ -39,7 +39,10 @@ def _of_cuda() -> object:
 
 
 def _of_numpy() -> object:
-    """Read where it lies: get_state() makes 624 numbers of Python's of it, and a round looks twelve times."""
+    """Read where it lies: get_state() makes 624 numbers of Python's of it, and a round looks twelve times.
+
+    Who seeds it as it was once before and leaves one of two normal numbers over is not seen.
+    """
     global _without_normal
     generator = mtrand.get_bit_generator()
     if not isinstance(generator, np.random.MT19937):

@@ -134,7 +134,7 @@ class CohortSum:
 
     def _share(self, names: tuple[str, ...], shape: torch.Size, flat: _Flat, real: Tensor) -> GroupSum:
         given = (real, *flat)
-        if self.exact and self._compile and flat[0].shape[1] >= _COMPILE_FROM:
+        if shape and self.exact and self._compile and flat[0].shape[1] >= _COMPILE_FROM:
             *parts, largest = _compiled(layout(given))(*given)
         else:
             parts = list(_lanes_bins(*given) if self.exact else _lanes_sum(*given))
@@ -154,9 +154,11 @@ class CohortSum:
             RunError: a client's summand, or a sum, is not finite or out of range.
         """
         numbers = {name: _flatten(term) for name, term in _terms(sums).items() if term.value.ndim == 1}
-        if numbers:  # behind the others: of a model that is not finite its change tells more than its loss
-            together = _side_by_side(list(numbers.values()))
-            shares = [*shares, self._share(tuple(numbers), torch.Size(), together, real)]
+        # side by side, float32 numbers would be added in another order of lanes
+        blocks = [tuple(numbers)] if self.exact and numbers else [(name,) for name in numbers]
+        for block in blocks:  # behind the others: of a model that is not finite its change tells more than its loss
+            together = _side_by_side([numbers[name] for name in block])
+            shares = [*shares, self._share(block, torch.Size(), together, real)]
         for share in shares:
             self._add(share.block)
             held = sum(t.nbytes for t in share.summands if t is not None)
@@ -175,7 +177,7 @@ class CohortSum:
         left, out = iter(parts), dict[str, Tensor]()
         for block in self._of.values():
             total = next(left).add_(next(left)) if self.exact else next(left).double()
-            ends = torch.stack(total.aminmax()) if block.shape else total
+            ends = torch.stack(total.aminmax()) if block.shape else total.clone()  # the server's step may write into it
             self._readings.ask(ends, partial(self._judge_totals, block))
             for name, one in zip(block.names, total.view(len(block.names), -1), strict=True):
                 out[name] = one.view(block.shape)

@@ -65,7 +65,7 @@ def confusion_figure(confusion: Sequence[Sequence[int]], classes: Sequence[str])
     """
     counts = np.asarray(confusion)
     share = counts / np.maximum(counts.sum(1, keepdims=True), 1)
-    # Small for its letters: TensorBoard shows it in a third of its size.
+    # Small for its letters: TensorBoard shows it in a fourth of its size.
     size = min(max(1.2 + 0.34 * len(classes), 2.5), 9)
     figure = Figure(figsize=(size + 1.1, size), layout="compressed")
     axes = figure.add_subplot()

@@ -14,7 +14,7 @@ import pretend_device
 import pytest
 import torch
 from on_device import CPU, Settings, played
-from pretend_device import DEVICE, Seen, note_wait, on_host, pretending
+from pretend_device import DEVICE, Seen, note_wait, pretending
 from safetensors.torch import load_file
 
 from fl_ddp.check.runs import SETTINGS
@@ -22,21 +22,20 @@ from fl_ddp.config.command_line import from_mapping
 from fl_ddp.engine.group import Group
 from fl_ddp.engine.samples import Samples
 from fl_ddp.engine.transfer import upload
-from fl_ddp.errors import ConfigError, DivergedError, RankLostError, RunError
-from fl_ddp.evaluation import Evaluation, Personal, Received, Scores, evaluate
+from fl_ddp.errors import ConfigError, RankLostError, RunError
+from fl_ddp.evaluation import Evaluation, Received, Scores, evaluate
 from fl_ddp.host.interrupt import StopRequest
 from fl_ddp.host.stopwatch import Stopwatch
 from fl_ddp.methods.fedavg import FedAvg
 from fl_ddp.network.flat_model import FlatModel
-from fl_ddp.protocol import Indices, Info, Tensors, Total, Trained, Upload
+from fl_ddp.protocol import Indices, Tensors, Trained, Upload
 from fl_ddp.ranks.collectives import Common, Offer, Ranks
-from fl_ddp.ranks.exchange import Exchange, Summed, Work
+from fl_ddp.ranks.exchange import Exchange, Work
 from fl_ddp.ranks.outputs import Passes
 from fl_ddp.results import checkpoint
 from fl_ddp.results.metrics import Record
 from fl_ddp.run import run
 from fl_ddp.run_files import OfClients, RunFiles
-from fl_ddp.tasks.lineup import Lineup
 
 pytestmark = pretend_device.needed
 QUICK = ("FedAvg",)
@@ -243,65 +242,6 @@ def test_two_ranks_wait_for_their_sums_and_verdicts_alone(local_test: float, mod
     # on the samples that there are, on four rounds' training, the server's steps of the two without a test, twice on
     # each model's test, and on saving
     assert ranks.verdicts == 1 + 4 + 2 + 2 * models * 2 + 2
-
-
-def test_what_is_wrong_with_a_client_is_told_though_it_is_heard_after_the_servers_step(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    def errors(**settings: object) -> list[str]:
-        found = []
-        for device in (CPU, DEVICE):
-            with pytest.raises(DivergedError) as error:
-                played({**device_cases.SHORT, "clip_norm": None, **settings}, device)
-            found.append(str(error.value))
-        return found
-
-    here, there = errors(lr=1e30)
-    assert "client" in here and there == here
-    assert errors(lr=1e30, personalise="all", eval_every=1) == [here, here]
-
-    def stumbling(self: FedAvg, server: Tensors, total: Total, info: Info) -> Tensors:
-        raise ValueError("a step that nothing finite reaches")
-
-    def failing(self: Lineup, index: int) -> None:
-        raise MemoryError("the next round has no room")
-
-    monkeypatch.setattr(FedAvg, "server_update", stumbling)
-    monkeypatch.setattr(Lineup, "prepare", failing)
-    assert errors(lr=1e30) == [here, here]
-
-
-def test_a_servers_step_may_look_at_what_is_not_heard_yet(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[object] = []
-    update = FedAvg.server_update
-
-    def looking(self: FedAvg, server: Tensors, total: Total, info: Info) -> Tensors:
-        seen.append((total.ratio("loss", "trained"), dict(total.numbers), on_host(total.rows["own_accuracy"]).tolist()))
-        return update(self, server, total, info)
-
-    monkeypatch.setattr(FedAvg, "server_update", looking)
-    for device in (CPU, DEVICE):
-        played({**device_cases.SHORT, "eval_every": 1, "rounds": 2}, device)
-    assert seen[:2] == seen[2:]
-
-
-def test_a_servers_step_may_write_into_rows_that_are_not_heard_yet(monkeypatch: pytest.MonkeyPatch) -> None:
-    reported: list[list[float]] = []
-    update, personal = FedAvg.server_update, Evaluation.personal
-
-    def in_place(self: FedAvg, server: Tensors, total: Total, info: Info) -> Tensors:
-        total.rows["own_accuracy"].fill_(2.0)
-        return update(self, server, total, info)
-
-    def hearing(self: Evaluation, ids: Indices, initial: Received, done: Summed, others: None) -> Personal:
-        reported.append(done.reported["own_accuracy"].tolist())
-        return personal(self, ids, initial, done, others)
-
-    monkeypatch.setattr(FedAvg, "server_update", in_place)
-    monkeypatch.setattr(Evaluation, "personal", hearing)
-    for device in (CPU, DEVICE):
-        played({**device_cases.SHORT, "eval_every": 1, "rounds": 1}, device)
-    assert reported[0] == reported[1] and max(reported[0]) <= 1
 
 
 @pytest.mark.cuda_code

@@ -210,20 +210,27 @@ def test_of_several_numbers_the_sum_above_the_limit_is_named(exact: bool) -> Non
         ranks[0].totals([a + b for a, b in zip(*(rank.parts() for rank in ranks), strict=True)])
 
 
-def test_numbers_have_the_sums_that_each_has_alone() -> None:
-    large = torch.tensor([2**24 + 1, 3, 2**25 + 7])  # float32 holds neither the first nor the last
-    weight = torch.tensor([0.1, 0.7, 1.3])
+@pytest.mark.parametrize("exact", [True, False])
+def test_numbers_have_the_sums_that_each_has_alone(exact: bool) -> None:
+    fine = torch.arange(32).double() / 3 + 1e5  # float32 holds none of them
     sums: Sums = {
-        "whole": large,
-        "loss": Term(noise(3), weight=weight),
-        "change": Term(noise(3, seed=1), minus=noise(3, seed=2), weight=noise(3, seed=3).double()),
-        "from one": Term(noise(3, seed=4), minus=torch.tensor(0.3)),
+        "fine": fine,
+        "whole": torch.arange(32),
+        "loss": Term(noise(32), weight=noise(32, seed=5).abs()),
+        "change": Term(noise(32, seed=1), minus=noise(32, seed=2), weight=noise(32, seed=3).double()),
+        "from one": Term(noise(32, seed=4), minus=torch.tensor(0.3)),
+        "half": noise(32, seed=6).half(),
     }
-    together = sum_of(sums)
-    assert together["whole"].item() == large.sum().item()
+    together = sum_of(sums, exact=exact)
+    assert not exact or together["fine"].item() == pytest.approx(math.fsum(fine.tolist()), rel=1e-15)
     for name, summand in sums.items():
-        assert torch.equal(together[name], sum_of({name: summand})[name]), name
+        assert torch.equal(together[name], sum_of({name: summand}, exact=exact)[name]), name
     assert list(together) == list(sums)
+
+
+def test_any_number_of_numbers_may_be_summed() -> None:
+    many = {f"n{i}": torch.full((2,), float(i)) for i in range(5000)}
+    assert [*sum_of(many, compile=True).values()] == [2.0 * i for i in range(5000)]
 
 
 def test_of_a_model_that_is_not_finite_its_change_is_told_before_its_loss() -> None:

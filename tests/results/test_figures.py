@@ -83,3 +83,5 @@ def test_a_run_draws_figures_unless_told_otherwise_and_may_draw_them_later(tmp_p
     assert tables and tables == {path.name: path.read_bytes() for path in plain.glob("*.safetensors")}
     assert images(resumed(plain, figures=True, rounds=4)).keys() == shown.keys()
     assert (plain / "partition.png").read_bytes() == shown["partition"]
+    assert images(resumed(drawn, figures=False, rounds=4)) == {}
+    assert [path.name for path in drawn.glob("*.png")] == ["partition.png"], "the others were of an earlier round"

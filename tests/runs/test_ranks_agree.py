@@ -99,13 +99,14 @@ class Tasks(Permuted):
 """
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("option", "name", "words"),
     [
-        ("data", "Data", "--data: gives other samples"),
+        pytest.param("data", "Data", "--data: gives other samples", marks=pytest.mark.slow),
         ("partition", "Division", "--partition or --stream: deals the samples out otherwise"),
-        ("stream", "Tasks", "--partition or --stream: deals the samples out otherwise"),
+        pytest.param(
+            "stream", "Tasks", "--partition or --stream: deals the samples out otherwise", marks=pytest.mark.slow
+        ),
     ],
 )
 def test_samples_that_differ_between_ranks_are_refused(tmp_path: Path, option: str, name: str, words: str) -> None:
