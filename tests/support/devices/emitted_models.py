@@ -202,7 +202,9 @@ def seen(name: str, what: str) -> Seen:
 
 def seen_apart(name: str, what: str) -> Seen:
     """The same, in a process of its own: behind other graphs some code differs, and torch may ask for a real GPU."""
-    with ProcessPoolExecutor(1, get_context("spawn")) as pool:
+    context = get_context("forkserver")
+    context.set_forkserver_preload(["fl_ddp.check.preloaded"])  # a compiler's process, which has compiled nothing
+    with ProcessPoolExecutor(1, context) as pool:
         return pool.submit(seen, name, what).result()
 
 
