@@ -5,17 +5,15 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor
 from functools import cache
 from importlib.util import find_spec
-from multiprocessing import get_context
 from typing import Any
 
 import pytest
 import torch
 from cubin import cubin
 from emitted import Emitted, emitted
-from emitted_models import of_step
+from emitted_models import apart, of_step
 from interpreted_scripts import interpreted
 from torch import Tensor
 
@@ -99,9 +97,8 @@ def test_a_step_is_summed_before_it_is_added(precision: str) -> None:
 
 @cache
 def of_model(name: str, recorded: bool = False, head_alone: bool = False) -> Emitted:
-    """The local step of a model, emitted in a process of its own, as seen_apart() does."""
-    with ProcessPoolExecutor(1, get_context("spawn")) as pool:
-        return pool.submit(of_step, name, recorded=recorded, head_alone=head_alone).result()
+    """The local step of a model."""
+    return apart(of_step, name, recorded=recorded, head_alone=head_alone)
 
 
 def calls(code: Emitted) -> Counter[str]:

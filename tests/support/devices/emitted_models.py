@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from multiprocessing import get_context
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, ParamSpec, TypeVar
 from unittest import mock
 
 import numpy as np
@@ -41,6 +41,9 @@ from fl_ddp.models.resnet import ResNet18
 from fl_ddp.network import recurrence
 from fl_ddp.network.flat_model import FlatModel
 from fl_ddp.protocol import Round
+
+P = ParamSpec("P")
+Result = TypeVar("Result")
 
 FILE = Path(__file__).parents[2] / "cuda_code" / "emitted.json"
 BATCH, FISHER, CLASSES, TOKENS = 10, 50, 10, 80
@@ -201,11 +204,16 @@ def seen(name: str, what: str) -> Seen:
 
 
 def seen_apart(name: str, what: str) -> Seen:
-    """The same, in a process of its own: behind other graphs some code differs, and torch may ask for a real GPU."""
+    """The same, in a process of its own."""
+    return apart(seen, name, what)
+
+
+def apart(emit: Callable[P, Result], *given: P.args, **named: P.kwargs) -> Result:
+    """What a process of its own emits: behind other graphs some code differs, and torch may ask for a real GPU."""
     context = get_context("forkserver")
-    context.set_forkserver_preload(["fl_ddp.check.preloaded"])  # a compiler's process, which has compiled nothing
+    context.set_forkserver_preload(["fl_ddp.check.preloaded"])  # it has imported the compiler, and compiled nothing
     with ProcessPoolExecutor(1, context) as pool:
-        return pool.submit(seen, name, what).result()
+        return pool.submit(emit, *given, **named).result()
 
 
 def kept() -> dict[str, dict[str, Numbers]]:
