@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import partial
 
 import numpy as np
@@ -42,7 +42,7 @@ from fl_ddp.results.metrics import Columns
 from fl_ddp.streams.static import Static
 from fl_ddp.streams.stream import Stream
 from fl_ddp.tasks.data import Data, Parts
-from fl_ddp.tasks.of_stream import classes_in, refuse_other_tasks
+from fl_ddp.tasks.of_stream import classes_in, order_in, refuse_other_tasks
 from fl_ddp.tasks.pace import Pace
 from fl_ddp.tasks.turnout import Turnout
 from fl_ddp.tasks.world import Worlds
@@ -159,18 +159,21 @@ def build_federation(config: Config, ranks: Ranks, module: torch.nn.Module | Non
     _refuse_impossible(config, ranks)
     loss = loss_named(config.loss, config.label_smoothing)
     source, stream = _source(config), _stream(config, loss)
-    data = source.load(loss.targets)
+    loaded = source.load(loss.targets)
+    data = _in_order(loaded, stream, loss, config.seed)
     labels, test_labels, names = _labels(data, loss)
     classes = classes_in(stream, data.classes)
     model, train, test, activations = build_model(config, source, data, len(classes), loss, ranks.device, module)
     method = _method(config, model)
     optimizer = build_optimizer(config, method)
-    division = divide(config, loss, labels, test_labels, data.owners)
+    own_labels, own_test_labels, _ = _labels(loaded, loss)
+    division = divide(config, loss, own_labels, own_test_labels, data.owners)
     if source.merge:
         test, test_labels = _own_tests_together(config, division, train, labels)
     clients, local_test = division.clients, division.local_test
     whole = Data(train, test, labels, test_labels, classes, clients, local_test, config.local_test_from)
-    worlds = Worlds(whole, stream, method, config.seed, _reduction(config, stream, division, data.classes, labels))
+    reduction = _reduction(config, stream, division, loaded.classes, own_labels)
+    worlds = Worlds(whole, stream, method, config.seed, reduction)
     turnout = Turnout(config, worlds, stream)
     pace = Pace(config, turnout)
     refuse_idle(config, stream, worlds, pace.work, method.share_held_out)
@@ -200,7 +203,7 @@ def build_federation(config: Config, ranks: Ranks, module: torch.nn.Module | Non
         lanes=lanes,
         remarks=(
             *idle_options(config),
-            *_remarks(config, data),
+            *_remarks(config, loaded),
             *misspelt(type(stream), Stream),
             *uncalled(method, FedAvg, stream.num_tasks),
         ),
@@ -307,6 +310,17 @@ def _remarks(config: Config, data: Arrays) -> Iterator[str]:
         )
     if config.partition.name == "Natural" and data.owners and config.clients < len(data.owners.names):
         yield f"{config.clients} of the {len(data.owners.names)} clients that the data name take part (--clients)"
+
+
+def _in_order(data: Arrays, stream: Stream, loss: Criterion, seed: int) -> Arrays:
+    """The data, with its classes numbered in the order that the stream has them in."""
+    rng = generator(seed if stream.seed is None else stream.seed, Purpose.CLASS_ORDER)
+    order = None if isinstance(loss, ByOutput) else order_in(stream, len(data.classes), rng)
+    if order is None:
+        return data
+    number = np.argsort(order)
+    in_order = tuple(data.classes[label] for label in order)
+    return replace(data, y_train=number[data.y_train], y_test=number[data.y_test], classes=in_order)
 
 
 def _labels(data: Arrays, loss: Criterion) -> tuple[Indices, Indices, tuple[str, ...]]:

@@ -53,6 +53,7 @@ class Purpose(IntEnum):
     CLIENT_WORK = 24
     STRAGGLER = 25
     LATE = 26
+    CLASS_ORDER = 27
 
 
 def _mix(word: Any) -> Any:

@@ -21,6 +21,8 @@ class ClassGroups(Stream):
     Attributes:
         tasks: their number.
         size: classes of a task.
+        first: classes of the first task; null for size.
+        order: in which classes come: as the data number them, or at random by the stream's seed; the partition stays.
         scenario: class (a sample is classified among the classes of all tasks), task (among those of its own task,
             which is known), or domain (classes of every task are numbered from 0 up).
 
@@ -29,6 +31,8 @@ class ClassGroups(Stream):
 
     tasks: Count = 5
     size: Count = 2
+    first: Count | None = None
+    order: Literal["data", "random"] = "data"
     scenario: Literal["class", "task", "domain"] = "class"
 
     @property
@@ -42,16 +46,29 @@ class ClassGroups(Stream):
         Raises:
             ConfigError: there are too few.
         """
-        needed = self.tasks * self.size
+        needed = self._of(self.tasks - 1).stop
         if needed > len(names):
-            what = f"{self.tasks} tasks of {self.size} classes (--stream.size) are {needed}"
+            first = f"{self.first} classes (--stream.first) and " if self.first else ""
+            others = self.tasks - bool(self.first)
+            what = f"{first}{others} tasks of {self.size} classes (--stream.size) are {needed}"
             raise ConfigError("--stream.tasks", f"{what}, and the data have {len(names)} classes")
-        return tuple(str(i) for i in range(self.size)) if self.scenario == "domain" else names[:needed]
+        largest = max(len(self._of(task)) for task in range(self.tasks))
+        return tuple(str(i) for i in range(largest)) if self.scenario == "domain" else names[:needed]
+
+    def class_order(self, num_classes: int, rng: np.random.Generator) -> Sequence[int] | None:
+        """A permutation, where the order is random."""
+        return rng.permutation(num_classes).tolist() if self.order == "random" else None
 
     def labels(self, task: int, y: Indices, num_classes: int) -> Indices:
         """Those of the task's classes."""
-        return np.where(y // self.size == task, y % self.size if self.scenario == "domain" else y, -1)
+        of = self._of(task)
+        return np.where((of.start <= y) & (y < of.stop), y - of.start if self.scenario == "domain" else y, -1)
 
     def allowed(self, task: int) -> Sequence[int] | None:
         """The task's classes, where it is known."""
-        return range(task * self.size, (task + 1) * self.size) if self.scenario == "task" else None
+        return self._of(task) if self.scenario == "task" else None
+
+    def _of(self, task: int) -> range:
+        """The task's classes in their order."""
+        begins = self.first or self.size
+        return range(begins + (task - 1) * self.size, begins + task * self.size) if task else range(begins)

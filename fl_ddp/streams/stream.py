@@ -60,8 +60,12 @@ class Stream(ABC):
         """Names of the labels that the run has, of those that the data have."""
         return names
 
+    def class_order(self, num_classes: int, rng: np.random.Generator) -> Sequence[int] | None:
+        """The data's classes, all of them, in the order in which the run numbers them from 0; None for the data's."""
+        return None
+
     def labels(self, task: int, y: Indices, num_classes: int) -> Indices:
-        """What the data's labels [N], of so many classes, are in a task, from 0; -1 of samples that it has not."""
+        """The data's labels [N], in this order, as a task has them, of so many, from 0; -1 of samples it has not."""
         return y
 
     def inputs(self, task: int, x: Tensor, rng: np.random.Generator) -> Tensor:

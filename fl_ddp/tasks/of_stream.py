@@ -42,6 +42,22 @@ def classes_in(stream: Stream, names: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(given)
 
 
+def order_in(stream: Stream, num_classes: int, rng: np.random.Generator) -> Indices | None:
+    """The data's classes in the order in which the run numbers them; None for the data's.
+
+    Raises:
+        ConfigError: class_order() gives something else.
+    """
+    given = _called(stream, "class_order", partial(stream.class_order, num_classes, rng))
+    if given is None:
+        return None
+    array = np.asarray(given)
+    if array.ndim != 1 or not np.array_equal(np.sort(array), np.arange(num_classes)):
+        accepted = f"each of 0 to {num_classes - 1} once, the data's classes, or None"
+        raise ConfigError(_who(stream, "class_order"), f"gives {given!r}", accepted)
+    return array.astype(np.int64)
+
+
 def refuse_other_tasks(stream: Stream, rounds: int) -> None:
     """Refuse tasks that are not a whole number of them, one after the other.
 

@@ -73,6 +73,42 @@ def test_groups_of_classes(scenario: str, second: list[int], names: tuple[str, .
     assert (None if found is None else list(found)) == allowed
 
 
+@pytest.mark.parametrize(
+    ("scenario", "names", "found"),
+    [
+        ("class", "abcdef", [[0, 1, 2, -1, -1, -1], [-1, -1, -1, 3, -1, -1], [-1, -1, -1, -1, 4, -1]]),
+        ("task", "abcdef", [[0, 1, 2, -1, -1, -1], [-1, -1, -1, 3, -1, -1], [-1, -1, -1, -1, 4, -1]]),
+        ("domain", "012", [[0, 1, 2, -1, -1, -1], [-1, -1, -1, 0, -1, -1], [-1, -1, -1, -1, 0, -1]]),
+    ],
+)
+def test_the_first_group_may_be_of_another_size(scenario: str, names: str, found: list[list[int]]) -> None:
+    stream = ClassGroups(tasks=3, size=1, first=3, scenario=scenario)  # type: ignore[arg-type]
+    assert stream.classes(tuple("abcdefg")) == tuple(names[:5])
+    assert [stream.labels(task, np.arange(6), 5).tolist() for task in range(3)] == found
+    allowed = [stream.allowed(task) for task in range(3)]
+    assert allowed == ([range(3), range(3, 4), range(4, 5)] if scenario == "task" else [None] * 3)
+
+
+def test_a_later_group_may_be_the_largest() -> None:
+    stream = ClassGroups(tasks=2, size=3, first=1, scenario="domain")
+    assert stream.classes(tuple("abcd")) == ("0", "1", "2")
+    assert stream.labels(1, np.arange(5), 3).tolist() == [-1, 0, 1, 2, -1]
+
+
+def test_groups_and_a_first_one_need_as_many_classes_as_there_are() -> None:
+    message = (
+        r"^--stream.tasks: 3 classes \(--stream.first\) and 2 tasks of 2 classes \(--stream.size\) are 7, and .* 6 "
+    )
+    with pytest.raises(ConfigError, match=message):
+        ClassGroups(tasks=3, size=2, first=3).classes(tuple("abcdef"))
+
+
+def test_a_random_order_is_numpys() -> None:
+    assert ClassGroups().class_order(6, generator(7, Purpose.CLASS_ORDER)) is None
+    order = ClassGroups(order="random").class_order(6, generator(7, Purpose.CLASS_ORDER))
+    assert order == generator(7, Purpose.CLASS_ORDER).permutation(6).tolist() != [*range(6)]
+
+
 def test_groups_need_as_many_classes_as_there_are() -> None:
     message = r"^--stream.tasks: 4 tasks of 2 classes \(--stream.size\) are 8, and the data have 6 classes"
     with pytest.raises(ConfigError, match=message):
