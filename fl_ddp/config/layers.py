@@ -31,7 +31,8 @@ _KEYS_NOW = {"keep_momentum": "optimizer.keep"}
 _ELSEWHERE = {
     "alg": "method", "algorithm": "method", "strategy": "method", "net": "model", "arch": "model",
     "learning_rate": "lr", "local_learning_rate": "lr", "wd": "weight_decay", "reg": "weight_decay",
-    "frac": "participation", "fraction_fit": "participation", "join_ratio": "participation",
+    "frac": "participation", "fraction_fit": "participation", "fraction_train": "participation",
+    "join_ratio": "participation", "local_bs": "batch_size",
     "comm_round": "rounds", "global_rounds": "rounds", "local_ep": "local_epochs", "n_parties": "clients",
     "num_users": "clients",
 }  # fmt: skip

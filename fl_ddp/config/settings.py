@@ -57,7 +57,7 @@ class Config:
         method: the federated method.
         optimizer: of the clients' local steps, with torch's names and defaults.
         clients: number of simulated clients.
-        participation: share of the clients in a round, rounded; 1.0 without cohort.
+        participation: share of the reachable clients, rounded; 1.0 without cohort.
         cohort: number of clients in a round, instead of participation.
         dropout_rate: probability that a client of a round's cohort fails after it has received the model: it sends
             nothing, and the round goes on without it.
@@ -100,7 +100,7 @@ class Config:
         running_statistics: of BatchNorm after a round: the mean of the cohort's (average), that of the first round for
             good (first), or each client's own (local), so that the clients' own models alone are tested.
         estimate_statistics: with local, test the global model too, on statistics of the cohort's training samples.
-        lanes: clients side by side on a rank; auto is a function of cohort, model and device type. Part of the numbers.
+        lanes: clients side by side on a rank; auto is a function of cohort, model and device. Part of the numbers.
         compile: compile the local step; false is for debugging. Part of the numbers.
         precision: of the clients' forward and backward pass: float32 is IEEE everywhere; tf32, of GPUs alone,
             rounds factors of products to ten bits; bfloat16 is autocast, parameters stay float32. Part of the numbers.

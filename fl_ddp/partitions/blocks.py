@@ -16,8 +16,8 @@ from fl_ddp.protocol import Indices
 class Blocks(Partition):
     """Each class is cut at random into blocks of one size, and every client gets some of them at random.
 
-    What is left of a class after its last full block, and blocks beyond those dealt, belong to nobody: this partition
-    alone is not complete. MNIST in 96 x 2 blocks leaves out 1,248 of 60,000 images (block size 306).
+    What is left of a class after its last full block, and blocks beyond those dealt, belong to nobody. MNIST in 96 x 2
+    blocks leaves out 1,248 of 60,000 images (block size 306).
 
     Attributes:
         blocks_per_client: number of blocks of each client.

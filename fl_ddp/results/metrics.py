@@ -51,8 +51,8 @@ class Record:
         accuracy: fraction of the test set.
         loss: on the test set.
         initial_accuracy: of what the clients have before they train, the received model or their own, on each one's own
-            test samples, mean over all clients; this and the next three are mean absolute errors where the loss is one
-            of numbers.
+            test samples, mean over all that are in the task; this and the next three are mean absolute errors where the
+            loss is one of numbers.
         personalised_accuracy: of the cohort's models after local training, each on its client's own test samples.
         initial_accuracy_cohort: as initial_accuracy, mean over the cohort; None unless all clients train.
         personalised_accuracy_all: as personalised_accuracy, of all clients; likewise.

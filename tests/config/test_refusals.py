@@ -27,6 +27,7 @@ from fl_ddp.errors import ConfigError
             "options beside that",
         ),
         ("--mu 1", "--mu: unknown option; did you mean --method.mu?"),
+        ("--local_bs 1", "--local_bs: unknown option; did you mean --batch_size?"),
         ("--modle.hidden 1", "--modle.hidden: unknown option; did you mean --model.hidden?"),
         ("--local-epochs 1", "--local-epochs: unknown option; did you mean --local_epochs?"),
         ("--round 1", "--round: unknown option; did you mean --rounds?"),
