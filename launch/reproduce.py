@@ -16,7 +16,7 @@ from launch.exit_code import exit_code
 from launch.input.help_text import help_text
 from launch.input.words import split
 from launch.privacy.runs import DECODER_EPOCHS, attack_all
-from launch.run.edited import tell_of_edited
+from launch.run.edited import tell_of_devices, tell_of_edited
 from launch.run.reconstruction_curves import epochs_of
 from launch.run.stored import Run
 from launch.run.trial import Trial
@@ -91,6 +91,7 @@ def _reproduce(options: ReproduceOptions, over: Sequence[str], executor: Executo
             _preview(trials, executor, folder)
             return 0
         tell_of_edited(trials)
+        tell_of_devices(trials)
         outcomes = executor.make_all(trials, array_folder(folder))
         unfinished = [each for each in outcomes if each.state in ("not started", "stopped", "failed")]
         failed = {each.trial.label: each.words for each in unfinished}

@@ -14,7 +14,7 @@ from launch.executor import Executor, ExecutorOptions, read_executor
 from launch.exit_code import exit_code
 from launch.input.help_text import help_text
 from launch.input.words import split
-from launch.run.edited import tell_of_edited
+from launch.run.edited import tell_of_devices, tell_of_edited
 from launch.run.failure import why_failed
 from launch.run.made_folders import made_folders
 from launch.run.outcome import Outcome
@@ -84,6 +84,7 @@ def _sweep(options: SweepOptions, base: tuple[str, ...], executor: Executor) -> 
         elif not (sweep.entries[name].failed or is_held(trial.folder)) and (why := why_failed(trial.folder)):
             sweep.set_failed(name, f"{why} ({trial.log})")  # nobody waited for its end
     tell_of_edited([trials[name] for name in chosen])
+    tell_of_devices([trials[name] for name in chosen])
     left = [name for name in chosen if name not in finished]
     now = [trials[name] for name in left if bool(sweep.entries[name].failed) == options.retry]
     say(f"{sweep.folder}: {len(chosen)} points, {len(chosen) - len(left)} are finished, {len(now)} to run")

@@ -1,4 +1,4 @@
-"""Runs that are of another version of a file of the user's than others, or than it has now."""
+"""Runs that are of another version of a file of the user's than others, or than it has now, or of another device."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 
 from fl_ddp.config.users_code import users_code
 from fl_ddp.errors import ConfigError
+from launch.input.words import key_of
 from launch.run.stored import Run
 from launch.run.trial import Trial
 
@@ -25,6 +26,20 @@ def tell_of_edited(trials: Sequence[Trial]) -> None:
     for file, folders in edited.items():
         what = f"finished before {file} was edited: {_runs(folders)}; remove their folders to have them made anew"
         print(f"warning: {what}", file=sys.stderr)
+
+
+def tell_of_devices(trials: Sequence[Trial]) -> None:
+    """Warn of those that go on where they began, and are asked to elsewhere."""
+    elsewhere: dict[str, list[Path]] = {}
+    for trial in trials:
+        with suppress(ConfigError):  # what is wrong with it is said when it is made
+            run = trial.read_run()
+            began = str(run.config.get("device")) if run and not run.ended else trial.config.device
+            if began != trial.config.device and "device" in map(key_of, trial.options):
+                elsewhere.setdefault(began, []).append(trial.folder)
+    for device, folders in elsewhere.items():
+        what = f"begun with --device {device}, and going on with that: {_runs(folders)}"
+        print(f"warning: {what}; remove their folders to have them made anew", file=sys.stderr)
 
 
 def differing_versions(runs: Sequence[Run]) -> list[str]:

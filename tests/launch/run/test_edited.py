@@ -11,8 +11,9 @@ from launching import SMALL, options
 from written_runs import Written
 
 from launch.results import main as results
-from launch.run.edited import differing_versions
+from launch.run.edited import differing_versions, tell_of_devices
 from launch.run.stored import read_run
+from launch.run.trial import Trial
 from launch.sweep import main as sweep
 
 METHOD = '''
@@ -53,6 +54,31 @@ def test_a_sweep_of_a_file_that_was_edited_says_which_runs_are_of_before(
     assert results(["sweeps/own"]) == 0
     versions = f"of different versions of {file}: 1 run ({before.name}); 1 run ({after.name})"
     assert versions in capfd.readouterr().out and versions in Path("sweeps/own/results.md").read_text()
+
+
+@pytest.mark.parametrize(
+    ("began", "rounds", "asked", "told"),
+    [
+        ("cpu", 2, ["--device=cuda"], True),
+        ("cpu", 2, ["--device=auto"], True),
+        ("cpu", 2, ["--device=cpu"], False),
+        ("cpu", 2, [], False),
+        ("cpu", 1, ["--device=cuda"], False),
+        ("auto", 2, ["--device=cuda"], True),
+    ],
+)
+def test_a_run_that_goes_on_where_it_began_says_so(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], began: str, rounds: int, asked: list[str], told: bool
+) -> None:
+    base = {**SMALL, "rounds": rounds}
+    folder = Written({**base, "device": began, "name": "a"}, [0.5], rounds).at(tmp_path / "a")
+    if rounds == 1:
+        (folder / "summary.json").write_text(json.dumps({"rounds": 1}))
+    given = [word for word in options({k: v for k, v in base.items() if k not in ("name", "device")}) if word]
+    trial = Trial("a", folder, (*given, *asked))
+    tell_of_devices([trial, Trial("b", tmp_path / "b", (*given, *asked))])
+    warning = f"warning: begun with --device {began}, and going on with that: 1 run (a); remove their folders to have"
+    assert capfd.readouterr().err == (f"{warning} them made anew\n" if told else "")
 
 
 def test_runs_that_cannot_tell_are_of_no_other_version(tmp_path: Path) -> None:
