@@ -34,6 +34,7 @@ from fl_ddp.network.flat_model import FlatModel
 from fl_ddp.network.running_statistics import Statistics
 from fl_ddp.optimizers.rule import Optimizer
 from fl_ddp.partitions.class_reduction import ClassReduction, read_reductions
+from fl_ddp.partitions.saved import SavedPartition
 from fl_ddp.protocol import Indices, Origin, Owners, Tensors
 from fl_ddp.ranks.cohort import auto_lanes
 from fl_ddp.ranks.collectives import Ranks
@@ -57,8 +58,9 @@ class Federation:
         worlds: samples, clients and test sets of its tasks.
         turnout: who takes part in its rounds.
         pace: what each client does in them.
-        labels: [N] of the training set, on the host, as the data have them; all 0 where samples have other targets.
+        labels: [N] of the training set, on the host, as the run numbers them; all 0 where samples have other targets.
         names: of these labels.
+        class_order: these names, where the data number the labels otherwise; else empty.
         classes: names of the labels that tasks have, which the model knows; or of the numbers that it gives.
         clients: training samples of each client, all tasks' together.
         client_names: as the data have them; empty where another division than theirs made the clients.
@@ -80,6 +82,7 @@ class Federation:
     pace: Pace
     labels: Indices
     names: tuple[str, ...]
+    class_order: tuple[str, ...]
     classes: tuple[str, ...]
     clients: Parts
     client_names: tuple[str, ...]
@@ -99,6 +102,19 @@ class Federation:
         """Training samples of each client, before any class reduction, by the name of the class."""
         by_class = (np.unique(self.labels[part], return_counts=True) for part in self.clients)
         return [{self.names[k]: int(n) for k, n in zip(*each, strict=True)} for each in by_class]
+
+    def division(self, config: Config) -> SavedPartition:
+        """What partition.json holds."""
+        return SavedPartition(
+            self.clients,
+            self.local_test if config.local_test else None,
+            config.partition.name,
+            self.partition_seed,
+            len(self.labels),
+            self.local_test_from,
+            self.counts,
+            self.client_names,
+        )
 
     @property
     def told_apart(self) -> tuple[str, ...]:
@@ -189,6 +205,7 @@ def build_federation(config: Config, ranks: Ranks, module: torch.nn.Module | Non
         pace=pace,
         labels=labels,
         names=names,
+        class_order=names if data is not loaded else (),
         classes=classes,
         clients=clients,
         client_names=_names(data.owners, clients) if data.owners and natural else (),
@@ -203,7 +220,7 @@ def build_federation(config: Config, ranks: Ranks, module: torch.nn.Module | Non
         lanes=lanes,
         remarks=(
             *idle_options(config),
-            *_remarks(config, loaded),
+            *_remarks(config, loaded, renumbered=data is not loaded),
             *misspelt(type(stream), Stream),
             *uncalled(method, FedAvg, stream.num_tasks),
         ),
@@ -301,8 +318,10 @@ def _names(owners: Owners, clients: Parts) -> tuple[str, ...]:
     return tuple(owners.names[owners.train[part[0]]] for part in clients)
 
 
-def _remarks(config: Config, data: Arrays) -> Iterator[str]:
+def _remarks(config: Config, data: Arrays, *, renumbered: bool) -> Iterator[str]:
     """What may surprise in data that are none the less run on."""
+    if config.init and renumbered:
+        yield "warning: --init: its model's outputs are taken for the classes as the run numbers them, not the data"
     if data.y_train.dtype == np.int64 and min(int(np.min(data.y_train)), int(np.min(data.y_test))) == 1:
         yield (
             f"warning: class {data.classes[0]} has no samples: labels seem to count from 1; the model has one output "

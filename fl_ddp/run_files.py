@@ -30,7 +30,7 @@ from fl_ddp.host.atomic_file import write_bytes, write_text
 from fl_ddp.host.background import Background
 from fl_ddp.host.stdout import say
 from fl_ddp.host.stopwatch import PHASES
-from fl_ddp.partitions.saved import SavedPartition, refuse_other_division, write_partition
+from fl_ddp.partitions.saved import refuse_other_division, write_partition
 from fl_ddp.ranks.collectives import Ranks
 from fl_ddp.results import checkpoint
 from fl_ddp.results.appended_csv import AppendedCsv
@@ -59,6 +59,7 @@ class _Told(logging.Handler):
         self._tell = tell
 
     def emit(self, record: logging.LogRecord) -> None:
+        """Print a line."""
         self._tell(record.getMessage())
 
 
@@ -107,16 +108,7 @@ class RunFiles:
         self._fixed, self._code = fixed(config), users_code(config)
         kept = KeptFiles(config, federation.worlds, federation.turnout, federation.pace)
         known: Mapping[str, Mapping[str, object]] = {}
-        saved = SavedPartition(
-            federation.clients,
-            federation.local_test if config.local_test else None,
-            config.partition.name,
-            federation.partition_seed,
-            len(federation.labels),
-            federation.local_test_from,
-            federation.counts,
-            federation.client_names,
-        )
+        saved = federation.division(config)
         if finished is not None:
             refuse_other_division(path / "partition.json", saved)
             kept.refuse_others(path)
@@ -318,6 +310,7 @@ class RunFiles:
             personalised_accuracy_worst=personalised.worst if personalised else None,
             class_accuracy=dict(zip(classes, scores.class_accuracy, strict=True)) if scores else {},
             class_forgetting=dict(zip(classes, history.standing.class_forgetting, strict=False)),
+            class_order=self._federation.class_order,
             confusion=scores.confusion if scores else (),
             rounds_to_target={
                 "accuracy": rounds_to_target(rounds, history.accuracies, self._config.targets),

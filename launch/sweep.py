@@ -84,9 +84,9 @@ def _sweep(options: SweepOptions, base: tuple[str, ...], executor: Executor) -> 
         elif not (sweep.entries[name].failed or is_held(trial.folder)) and (why := why_failed(trial.folder)):
             sweep.set_failed(name, f"{why} ({trial.log})")  # nobody waited for its end
     tell_of_edited([trials[name] for name in chosen])
-    tell_of_devices([trials[name] for name in chosen])
     left = [name for name in chosen if name not in finished]
     now = [trials[name] for name in left if bool(sweep.entries[name].failed) == options.retry]
+    tell_of_devices(now)
     say(f"{sweep.folder}: {len(chosen)} points, {len(chosen) - len(left)} are finished, {len(now)} to run")
     if options.dry_run:
         say(executor.preview(now, array_folder(sweep.folder)))

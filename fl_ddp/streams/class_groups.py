@@ -22,7 +22,8 @@ class ClassGroups(Stream):
         tasks: their number.
         size: classes of a task.
         first: classes of the first task; null for size.
-        order: in which classes come: as the data number them, or at random by the stream's seed; the partition stays.
+        order: in which classes come: as the data number them, or at random by the stream's seed, which also decides
+            which ones are left out; the partition stays.
         scenario: class (a sample is classified among the classes of all tasks), task (among those of its own task,
             which is known), or domain (classes of every task are numbered from 0 up).
 
@@ -48,10 +49,11 @@ class ClassGroups(Stream):
         """
         needed = self._of(self.tasks - 1).stop
         if needed > len(names):
-            first = f"{self.first} classes (--stream.first) and " if self.first else ""
-            others = self.tasks - bool(self.first)
-            what = f"{first}{others} tasks of {self.size} classes (--stream.size) are {needed}"
-            raise ConfigError("--stream.tasks", f"{what}, and the data have {len(names)} classes")
+            of_first = [f"{self.first} classes (--stream.first)"] if self.first else []
+            others = self.tasks - len(of_first)
+            of_others = [f"{others} tasks of {self.size} classes (--stream.size)"] if others else []
+            what = f"{' and '.join(of_first + of_others)} are {needed}, and the data have {len(names)} classes"
+            raise ConfigError("--stream.tasks" if others else "--stream.first", what)
         largest = max(len(self._of(task)) for task in range(self.tasks))
         return tuple(str(i) for i in range(largest)) if self.scenario == "domain" else names[:needed]
 

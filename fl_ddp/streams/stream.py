@@ -57,7 +57,7 @@ class Stream(ABC):
         """T."""
 
     def classes(self, names: tuple[str, ...]) -> tuple[str, ...]:
-        """Names of the labels that the run has, of those that the data have."""
+        """Names of the labels that the run has, of those that the data have, in the order of class_order()."""
         return names
 
     def class_order(self, num_classes: int, rng: np.random.Generator) -> Sequence[int] | None:
@@ -65,7 +65,7 @@ class Stream(ABC):
         return None
 
     def labels(self, task: int, y: Indices, num_classes: int) -> Indices:
-        """The data's labels [N], in this order, as a task has them, of so many, from 0; -1 of samples it has not."""
+        """What labels [N], numbered by class_order(), are in a task, of so many, from 0; -1 of samples it has not."""
         return y
 
     def inputs(self, task: int, x: Tensor, rng: np.random.Generator) -> Tensor:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from copy import deepcopy
 from functools import partial
 from numbers import Integral, Real
@@ -48,11 +49,14 @@ def order_in(stream: Stream, num_classes: int, rng: np.random.Generator) -> Indi
     Raises:
         ConfigError: class_order() gives something else.
     """
-    given = _called(stream, "class_order", partial(stream.class_order, num_classes, rng))
+    given: object = _called(stream, "class_order", partial(stream.class_order, num_classes, rng), "from rng")
     if given is None:
         return None
-    array = np.asarray(given)
-    if array.ndim != 1 or not np.array_equal(np.sort(array), np.arange(num_classes)):
+    array = None
+    with suppress(TypeError, ValueError, RuntimeError):  # rows of unlike lengths, tensors of another device
+        array = np.asarray(given)
+    whole = array is not None and array.ndim == 1 and np.issubdtype(array.dtype, np.integer)
+    if array is None or not whole or not np.array_equal(np.sort(array), np.arange(num_classes)):
         accepted = f"each of 0 to {num_classes - 1} once, the data's classes, or None"
         raise ConfigError(_who(stream, "class_order"), f"gives {given!r}", accepted)
     return array.astype(np.int64)
@@ -172,10 +176,14 @@ def _alike(alone: Tensor, among: Tensor) -> bool:
     return bool((((own - exact).abs() <= rounded) | (own.isnan() & exact.isnan()) | (own == exact)).all())
 
 
-def _called(stream: Stream, hook: str, call: Callable[[], Given]) -> Given:
+def _called(
+    stream: Stream,
+    hook: str,
+    call: Callable[[], Given],
+    instead: str = "from a generator of the task's own, as inputs() is given",
+) -> Given:
     """What a function of a stream gives, without draws from global generators."""
-    what = f"{hook} of {type(stream).__name__}"
-    with refuse_global_draws(what, "from a generator of the task's own, as inputs() is given", call):
+    with refuse_global_draws(f"{hook} of {type(stream).__name__}", instead, call):
         return call()
 
 

@@ -17,7 +17,7 @@ _AT_ONCE = 10_000
 
 
 def recorded(worlds: Worlds, init: Tensor | None = None) -> dict[str, str]:
-    """The sha256 of all samples as the data have them, of what tasks and reductions make of them, and of weights."""
+    """The sha256 of all samples as the run numbers them, of what tasks and reductions make of them, and of weights."""
     digest = hashlib.sha256()
     for name, tensor in sorted(worlds.samples.items()):
         digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())

@@ -9,7 +9,6 @@ from pathlib import Path
 
 from fl_ddp.config.users_code import users_code
 from fl_ddp.errors import ConfigError
-from launch.input.words import key_of
 from launch.run.stored import Run
 from launch.run.trial import Trial
 
@@ -29,17 +28,17 @@ def tell_of_edited(trials: Sequence[Trial]) -> None:
 
 
 def tell_of_devices(trials: Sequence[Trial]) -> None:
-    """Warn of those that go on where they began, and are asked to elsewhere."""
+    """Warn of those that go on where they began, and are asked to elsewhere; auto asks for nothing."""
     elsewhere: dict[str, list[Path]] = {}
     for trial in trials:
         with suppress(ConfigError):  # what is wrong with it is said when it is made
-            run = trial.read_run()
-            began = str(run.config.get("device")) if run and not run.ended else trial.config.device
-            if began != trial.config.device and "device" in map(key_of, trial.options):
+            wanted = trial.config.device
+            run = trial.read_run() if wanted != "auto" else None
+            began = str(run.config.get("device")) if run and not run.ended else wanted
+            if began not in (wanted, "auto"):
                 elsewhere.setdefault(began, []).append(trial.folder)
     for device, folders in elsewhere.items():
-        what = f"begun with --device {device}, and going on with that: {_runs(folders)}"
-        print(f"warning: {what}; remove their folders to have them made anew", file=sys.stderr)
+        print(f"warning: begun with --device {device}, and going on with that: {_runs(folders)}", file=sys.stderr)
 
 
 def differing_versions(runs: Sequence[Run]) -> list[str]:

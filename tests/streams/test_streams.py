@@ -103,6 +103,12 @@ def test_groups_and_a_first_one_need_as_many_classes_as_there_are() -> None:
         ClassGroups(tasks=3, size=2, first=3).classes(tuple("abcdef"))
 
 
+def test_a_first_group_alone_needs_as_many() -> None:
+    message = r"^--stream.first: 7 classes \(--stream.first\) are 7, and the data have 6 classes"
+    with pytest.raises(ConfigError, match=message):
+        ClassGroups(tasks=1, first=7).classes(tuple("abcdef"))
+
+
 def test_a_random_order_is_numpys() -> None:
     assert ClassGroups().class_order(6, generator(7, Purpose.CLASS_ORDER)) is None
     order = ClassGroups(order="random").class_order(6, generator(7, Purpose.CLASS_ORDER))

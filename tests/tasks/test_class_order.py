@@ -83,7 +83,47 @@ def test_a_run_has_its_columns_by_the_classes_names(tmp_path: Path) -> None:
         columns = [name.partition("/")[2] for name in next(csv.reader(file)) if name.startswith("accuracy/")]
     order = generator(0, Purpose.CLASS_ORDER).permutation(10).tolist()
     assert columns == [str(label) for label in order[:8]]
-    assert len(json.loads((run / "summary.json").read_text())["task_accuracy"]) == 4
+    summary = json.loads((run / "summary.json").read_text())
+    assert len(summary["task_accuracy"]) == 4 and summary["class_order"] == [str(label) for label in order]
+    plain = simulated({**GROUPS, "rounds": 1, "name": "plain"}, tmp_path)
+    assert "class_order" not in json.loads((plain / "summary.json").read_text())
+    known = simulated({**RANDOM, "rounds": 1, "name": "known", "init": str(run)}, tmp_path)
+    assert (known / "initial.safetensors").is_file()
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"local_test_from": "test"},
+        {"data.merge": True},
+        {"partition": "Classes", "partition.classes_per_client": 3},
+        {"stream.scenario": "domain"},
+    ],
+    ids=str,
+)
+def test_whatever_is_divided_is_divided_as_without_it(settings: dict[str, object]) -> None:
+    plain, built = federation({**GROUPS, **settings}), federation({**RANDOM, **settings})
+    for ours, theirs in ((built.clients, plain.clients), (built.local_test, plain.local_test)):
+        assert all(map(np.array_equal, ours, theirs))
+    assert built.counts == plain.counts
+    tests = built.worlds.at(2).tests[2].samples
+    if settings.get("stream.scenario") != "domain":
+        assert {built.names[label] for label in tests.y.tolist()} == set(built.names[6:8])
+
+
+def test_classes_that_clients_lose_are_the_datas(tmp_path: Path) -> None:
+    (tmp_path / "lost.csv").write_text("client,class,round,count\n0,3,1,0\n")
+    one = {"stream.tasks": 1, "stream.first": 10, "partition": "IID", "class_reduction": str(tmp_path / "lost.csv")}
+    plain, built = (federation({**settings, **one}) for settings in (GROUPS, RANDOM))
+    ours, theirs = (each.worlds.at(0).clients[0] for each in (built, plain))
+    assert np.array_equal(ours, theirs) and len(ours) < len(plain.clients[0])
+    assert "3" not in {built.names[label] for label in built.labels[ours]}
+
+
+def test_weights_of_another_order_are_told_of(tmp_path: Path) -> None:
+    run = simulated({**GROUPS, "rounds": 1, "name": "run"}, tmp_path)
+    told = [federation({**settings, "init": str(run)}).remarks for settings in (GROUPS, RANDOM)]
+    assert [any("--init" in remark for remark in remarks) for remarks in told] == [False, True]
 
 
 class Ordered(Static):
@@ -95,7 +135,9 @@ class Ordered(Static):
         return self.given  # type: ignore[return-value]
 
 
-@pytest.mark.parametrize("given", [[0, 1], [0, 1, 1], [[0, 1, 2]], [1, 2, 3], [0.0, 1.5, 2.0], "abc", 3])
+@pytest.mark.parametrize(
+    "given", [[0, 1], [0, 1, 1], [[0, 1, 2]], [1, 2, 3], [0.0, 1.0, 2.0], [0, None, 2], [[0, 1], [2]], "abc", 3]
+)
 def test_an_order_has_each_class_once(given: object, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Ordered, "given", given)
     message = r": class_order of Ordered: gives .*; accepted: each of 0 to 2 once, the data's classes, or None$"

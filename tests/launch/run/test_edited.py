@@ -60,11 +60,11 @@ def test_a_sweep_of_a_file_that_was_edited_says_which_runs_are_of_before(
     ("began", "rounds", "asked", "told"),
     [
         ("cpu", 2, ["--device=cuda"], True),
-        ("cpu", 2, ["--device=auto"], True),
+        ("cpu", 2, ["--device=auto"], False),
         ("cpu", 2, ["--device=cpu"], False),
         ("cpu", 2, [], False),
         ("cpu", 1, ["--device=cuda"], False),
-        ("auto", 2, ["--device=cuda"], True),
+        ("auto", 2, ["--device=cuda"], False),
     ],
 )
 def test_a_run_that_goes_on_where_it_began_says_so(
@@ -77,8 +77,19 @@ def test_a_run_that_goes_on_where_it_began_says_so(
     given = [word for word in options({k: v for k, v in base.items() if k not in ("name", "device")}) if word]
     trial = Trial("a", folder, (*given, *asked))
     tell_of_devices([trial, Trial("b", tmp_path / "b", (*given, *asked))])
-    warning = f"warning: begun with --device {began}, and going on with that: 1 run (a); remove their folders to have"
-    assert capfd.readouterr().err == (f"{warning} them made anew\n" if told else "")
+    warning = f"warning: begun with --device {began}, and going on with that: 1 run (a)\n"
+    assert capfd.readouterr().err == (warning if told else "")
+
+
+def test_a_sweep_says_which_points_go_on_where_they_began(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    base = {key: value for key, value in SMALL.items() if key not in ("name", "device")} | {"rounds": 2}
+    grid = [*options(base), "--name", "d", "--grid", "seed=0..1"]
+    Written({**base, "seed": 0, "device": "cpu"}, [0.5], 2).at(Path("sweeps/d/seed=0"))
+    assert sweep([*grid, "--device", "cuda", "--dry_run"]) == 0
+    assert "warning: begun with --device cpu, and going on with that: 1 run (seed=0)\n" in capfd.readouterr().err
 
 
 def test_runs_that_cannot_tell_are_of_no_other_version(tmp_path: Path) -> None:
