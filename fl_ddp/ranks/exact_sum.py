@@ -226,7 +226,7 @@ def _flatten(term: Term) -> _Flat:
 
 def _side_by_side(numbers: Sequence[_Flat]) -> _Flat:
     """Terms [G, 1] as one [G, names]."""
-    values = [value.double() if minus is None else value.double() - minus.double() for value, minus, _ in numbers]
+    values = [_difference(value, minus) for value, minus, _ in numbers]
     weights = [
         torch.ones_like(value) if weight is None else weight.double()
         for value, (_, _, weight) in zip(values, numbers, strict=True)
@@ -234,8 +234,12 @@ def _side_by_side(numbers: Sequence[_Flat]) -> _Flat:
     return torch.cat(values, 1), None, torch.cat(weights, 1)
 
 
+def _difference(value: Tensor, minus: Tensor | None) -> Tensor:
+    return value.double() if minus is None else value.double() - minus.double()
+
+
 def _summands(value: Tensor, minus: Tensor | None, weight: Tensor | None, real: Tensor) -> Tensor:
-    d = value.double() if minus is None else value.double() - minus.double()
+    d = _difference(value, minus)
     d = d if weight is None else d * weight.double()
     return torch.where(real[:, None] > 0, d, 0.0)
 

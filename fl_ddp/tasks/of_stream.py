@@ -49,7 +49,8 @@ def order_in(stream: Stream, num_classes: int, rng: np.random.Generator) -> Indi
     Raises:
         ConfigError: class_order() gives something else.
     """
-    given: object = _called(stream, "class_order", partial(stream.class_order, num_classes, rng), "from rng")
+    call = partial(stream.class_order, num_classes, rng)
+    given: object = _called(stream, "class_order", call, "from rng, which it is given")
     if given is None:
         return None
     array = None

@@ -136,14 +136,7 @@ def test_own_models_alone_can_be_waited_for() -> None:
 
 
 def test_tasks_are_not_waited_for() -> None:
-    tasks = {
-        "stream": "ClassGroups",
-        "stream.tasks": 5,
-        "stream.size": 2,
-        "partition": "IID",
-        "compile": False,
-        "figures": False,
-    }
+    tasks = {"stream": "ClassGroups", "stream.tasks": 5, "stream.size": 2, "partition": "IID", "compile": False}
     for key, value in (("stop_at", "accuracy=0.5"), ("patience", 2)):
         with pytest.raises(ConfigError, match=f"^--{key}: of 5 tasks each makes the numbers fall anew, .* --rounds$"):
             build_federation(from_mapping({**tasks, key: value}), Ranks(0, 1, torch.device("cpu")))

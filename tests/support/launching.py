@@ -26,8 +26,8 @@ from fl_ddp import simulate
 
 SMALL: Mapping[str, object] = {
     "data": "digits", "partition": "Dirichlet", "model.hidden": 16, "clients": 12, "cohort": 7, "momentum": 0.5,
-    "batch_size": 20,
-    "compile": False, "figures": False, "rounds": 3, "checkpoint_every": 1, "device": "cpu", "name": "run",
+    "batch_size": 20, "compile": False, "figures": False, "rounds": 3, "checkpoint_every": 1, "device": "cpu",
+    "name": "run",
 }  # fmt: skip
 """Ragged clients, of which a part takes part, in rounds of a fraction of a second."""
 

@@ -163,14 +163,7 @@ def test_a_last_task_that_is_left_for_good_does_not_end(tmp_path: Path) -> None:
             assert index < 20, "rounds are looked at without end"
             return super().among(clients, index)
 
-    given = {
-        "model.hidden": 4,
-        "compile": False,
-        "figures": False,
-        "clients": 2,
-        "stream.tasks": 2,
-        "stream.task_rounds": 2,
-    }
+    given = {"model.hidden": 4, "compile": False, "clients": 2, "stream.tasks": 2, "stream.task_rounds": 2}
     turnout = build_federation(from_mapping({**given, "device": "cpu"}), SOLO).turnout
     turnout.availability = Patient([Interval(0, 1, 3), Interval(1, 2, 3)], 2)
     assert [turnout.ends_task(index) for index in range(5)] == [False, True, False, False, False]

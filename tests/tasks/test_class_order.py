@@ -15,7 +15,7 @@ from launching import simulated
 from fl_ddp.check.runs import SOLO
 from fl_ddp.config.command_line import from_mapping
 from fl_ddp.engine.seeds import Purpose, generator
-from fl_ddp.errors import ConfigError
+from fl_ddp.errors import ConfigError, RunError
 from fl_ddp.federation import Federation, build_federation
 from fl_ddp.streams.static import Static
 from fl_ddp.tasks.of_stream import order_in
@@ -143,6 +143,20 @@ def test_an_order_has_each_class_once(given: object, monkeypatch: pytest.MonkeyP
     message = r": class_order of Ordered: gives .*; accepted: each of 0 to 2 once, the data's classes, or None$"
     with pytest.raises(ConfigError, match=message):
         order_in(Ordered(), 3, np.random.default_rng(0))
+
+
+class Careless(Static):
+    """Draws its order from numpy's global generator."""
+
+    def class_order(self, num_classes: int, rng: np.random.Generator) -> Sequence[int] | None:
+        return [int(label) for label in np.random.permutation(num_classes)]
+
+
+def test_an_order_is_drawn_from_the_generator_that_it_is_given() -> None:
+    with pytest.raises(
+        RunError, match=r"class_order of Careless draws from numpy's .*; draw from rng, which it is given$"
+    ):
+        order_in(Careless(), 3, np.random.default_rng(0))
 
 
 def test_an_order_may_be_any_sequence(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,7 +25,7 @@ TASKS: dict[str, object] = {
 }  # fmt: skip
 PLAIN: dict[str, object] = {
     "data": "Digits", "clients": 9, "cohort": 5, "lanes": 2, "rounds": 4, "batch_size": 20, "model.hidden": 4,
-    "compile": False, "figures": False,
+    "compile": False,
 }  # fmt: skip
 
 

@@ -21,7 +21,7 @@ PLAN = Plan(10, 20.0, None, 0.1)
 
 
 def founded(**settings: object) -> Federation:
-    given = {"model.hidden": 4, "compile": False, "figures": False, "device": "cpu", "local_epochs": 20, **settings}
+    given = {"model.hidden": 4, "compile": False, "device": "cpu", "local_epochs": 20, **settings}
     return build_federation(from_mapping(given), SOLO)
 
 

@@ -19,8 +19,7 @@ from fl_ddp.federation import Federation, build_federation
 from fl_ddp.streams.permuted import Permuted
 
 DATA = {
-    "data": "digits", "partition": "IID", "clients": 4,
-    "compile": False, "figures": False, "device": "cpu", "model.hidden": 4, "seed": 5,
+    "data": "digits", "partition": "IID", "clients": 4, "compile": False, "device": "cpu", "model.hidden": 4, "seed": 5,
 }  # fmt: skip
 BAD = "from fl_ddp.api import Permuted\n\nclass Bad(Permuted):\n"
 FOUR = {"stream": "ClassGroups", "stream.tasks": 4, "stream.size": 2, "stream.task_rounds": 3}
