@@ -40,6 +40,12 @@ def until(condition: Callable[[], object]) -> None:
         time.sleep(0.02)
 
 
+def own_the_terminal() -> None:
+    """Have standard input as this process's terminal, and hear of its end even where the tests run under nohup."""
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
 @pytest.fixture
 def hangup() -> Iterator[None]:
     """SIGHUP that does not end this process."""
@@ -85,7 +91,7 @@ def test_runs_are_saved_when_their_launchers_terminal_is_closed(tmp_path: Path) 
     launcher = subprocess.Popen(
         [sys.executable, "-m", "launch.sweep", *words], stdin=end, stdout=end, stderr=end, cwd=tmp_path,
         env={**os.environ, "OMP_NUM_THREADS": "1"}, start_new_session=True,
-        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+        preexec_fn=own_the_terminal,
     )  # fmt: skip
     os.close(end)
     try:
