@@ -76,6 +76,10 @@ class FedCurv(FedAvg):
         zero = torch.zeros_like(self.model.init())
         return {"u": zero, "v": zero.clone(), "round": torch.tensor(-1)}
 
+    def sent(self, round_index: int) -> tuple[str, ...]:
+        """Curvature is known from the second round on."""
+        return self.broadcast if round_index > 0 else ("theta",)
+
     def priors(self, server: Tensors, mine: Tensors) -> tuple[Quadratic, ...]:
         """The others' curvature: 2 lam (u theta - v) as 2 lam u (theta - v / u), never negative."""
         u, v = (server["u"] - mine["u"]).clamp_min(0), server["v"] - mine["v"]

@@ -63,6 +63,7 @@ def test_local_training_descends_the_penalised_objective() -> None:
     rounds.memory.put(
         np.arange(3), {name: torch.tensor(t)[:, None] for name, t in both.items()} | {"round": torch.zeros(3)}
     )
+    rounds.finished = 1
     rounds.play([0])
     stiff = A[0] + 2 * 1.5
     assert rounds.local_scalars() == approx([0.483619936])
@@ -126,6 +127,7 @@ def test_alike_clients_are_held_like_fedprox() -> None:
     f, t = torch.tensor([0.3], dtype=torch.float64), rounds.server["theta"]
     rounds.server |= {"u": 3 * f, "v": 3 * f * t}
     rounds.memory.put(np.arange(3), {"u": f.expand(3, 1), "v": (f * t).expand(3, 1), "round": torch.zeros(3)})
+    rounds.finished = 1
     rounds.play()
     proximal = Rounds(FedProx(OneWeight(), mu=2 * 0.5 * 2 * 0.3), quadratic(), steps(4))
     proximal.play()

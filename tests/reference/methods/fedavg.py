@@ -125,9 +125,9 @@ class FedAvg:
         """The server's state as a checkpoint holds it."""
         return server
 
-    def bytes_down(self, theta: Parameters, width: int, t: int) -> int:
+    def bytes_down(self, server: State, width: int, t: int) -> int:
         """What a client receives in round t, where a number takes `width` bytes: the model, 1 P."""
-        return theta.count() * width
+        return server["theta"].count() * width
 
     def bytes_given(self, theta: Parameters, width: int) -> int:
         """What a client is given once, before the first round in which it may take part."""

@@ -33,9 +33,9 @@ class FedBN(FedAvg):
         trained = local_sgd(client, theta_t.having(norms_of(theta_t).shaped(memory["norms"][""])))
         return Update(client, trained.theta, trained.loss, {"norms": alone(norms_of(trained.theta).flat())})
 
-    def bytes_down(self, theta: Parameters, width: int, t: int) -> int:
+    def bytes_down(self, server: State, width: int, t: int) -> int:
         """P without BatchNorm."""
-        return (theta.count() - norms_of(theta).count()) * width
+        return (server["theta"].count() - norms_of(server["theta"]).count()) * width
 
     def bytes_up(self, theta: Parameters, width: int, *, ends_task: bool = False) -> int:
         """P without BatchNorm, and two numbers."""

@@ -89,7 +89,7 @@ class FedCL(FedAvg):
         }[self.omega]
         return reading(owner, theta)
 
-    def bytes_down(self, theta: Parameters, width: int, t: int) -> int:
+    def bytes_down(self, server: State, width: int, t: int) -> int:
         """The model, and where it is sent Omega: P numbers, for per_tensor one a tensor, for global a single one."""
-        numbers = {"per_tensor": len(theta), "global": 1}.get(self.omega, theta.count())
-        return (theta.count() + (numbers if self.sends(t) else 0)) * width
+        numbers = {"per_tensor": len(server["theta"]), "global": 1}.get(self.omega, server["theta"].count())
+        return (server["theta"].count() + (numbers if self.sends(t) else 0)) * width

@@ -93,9 +93,9 @@ class FedPAC(FedAvg):
         theta = self.averaged(server["theta"], updates)
         return {"theta": theta, "heads": alone(heads), "means": alone(means), "known": alone(known)}
 
-    def bytes_down(self, theta: Parameters, width: int, t: int) -> int:
+    def bytes_down(self, server: State, width: int, t: int) -> int:
         """The model, P, and after the first round the class means, C D."""
-        return (theta.count() + (theta["out.weight"].numel() if t > 0 else 0)) * width
+        return (server["theta"].count() + (server["theta"]["out.weight"].numel() if t > 0 else 0)) * width
 
     def bytes_up(self, theta: Parameters, width: int, *, ends_task: bool = False) -> int:
         """The model, h and V, and the classes' sums and counts: P + 2 C D + C + 1."""

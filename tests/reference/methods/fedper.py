@@ -37,9 +37,9 @@ class FedPer(FedAvg):
         """Head and body at once."""
         return local_sgd(client, start)
 
-    def bytes_down(self, theta: Parameters, width: int, t: int) -> int:
+    def bytes_down(self, server: State, width: int, t: int) -> int:
         """The body, P - H."""
-        return (theta.count() - theta.only(HEAD).count()) * width
+        return (server["theta"].count() - server["theta"].only(HEAD).count()) * width
 
     def bytes_up(self, theta: Parameters, width: int, *, ends_task: bool = False) -> int:
         """The body, P - H, and two numbers."""

@@ -183,9 +183,9 @@ class FilVer(FedAvg):
                 came.append(row._replace(priority=float(draws[place * self.send + i])))
         return came
 
-    def bytes_down(self, theta: Parameters, width: int, t: int) -> int:
+    def bytes_down(self, server: State, width: int, t: int) -> int:
         """The classifier."""
-        return self.classifier(theta) * width
+        return self.classifier(server["theta"]) * width
 
     def bytes_given(self, theta: Parameters, width: int) -> int:
         """The encoder."""

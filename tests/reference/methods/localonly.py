@@ -27,7 +27,7 @@ class LocalOnly(FedAvg):
         trained = local_sgd(client, memory["theta"])
         return Update(client, trained.theta, trained.loss, {"theta": trained.theta})
 
-    def bytes_down(self, theta: Parameters, width: int, t: int) -> int:
+    def bytes_down(self, server: State, width: int, t: int) -> int:
         """Nothing."""
         return 0
 

@@ -40,9 +40,9 @@ class Scaffold(FedAvg):
         c = server["c"] + summed(update.sent["dc"] for update in updates) / clients
         return {"theta": self.averaged(server["theta"], updates), "c": c}
 
-    def bytes_down(self, theta: Parameters, width: int, t: int) -> int:
+    def bytes_down(self, server: State, width: int, t: int) -> int:
         """The model and c, 2 P."""
-        return 2 * theta.count() * width
+        return 2 * server["theta"].count() * width
 
     def bytes_up(self, theta: Parameters, width: int, *, ends_task: bool = False) -> int:
         """The changes of the model and of c_k, 2 P, and two numbers."""

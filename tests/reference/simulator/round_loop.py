@@ -125,13 +125,13 @@ class Play:
             cohort = [k for k in cohort if k not in late or not self.settings.drop_stragglers]
             server = method.server_measure(server, self.server_client(t), t)
             if not cohort:
-                row: Row = self.traffic(server["theta"], len(drawn), 0, t) | {"round": t + 1}
+                row: Row = self.traffic(server, len(drawn), 0, t) | {"round": t + 1}
                 if due and (tested := self.tested(server["theta"], [])):
                     row |= self.evaluation(tested, t, [kept.row for kept in rounds])
                 server = method.task_ended(server, task) if self.tasks.ends(t) else server
                 rounds.append(Round(method.stored(server), memory, last, row))
                 continue
-            received = server["theta"]
+            given, received = server, server["theta"]
             own = {k: kept["running_statistics"] for k, kept in memory.items() if self.settings.local}
             left = {k: client.left for k, client in latest.items()}
             clients = present if due and self.settings.personalise == "all" else cohort
@@ -149,7 +149,7 @@ class Play:
             server = method.task_ended(server, task) if self.tasks.ends(t) else server
             memory = memory | {update.client.id: self.kept(update) for update in updates if self.kept(update)}
             last = last | dict.fromkeys(cohort, t)
-            row = self.traffic(received, len(drawn), len(cohort), t)
+            row = self.traffic(given, len(drawn), len(cohort), t)
             row |= {"round": t + 1, "train_loss": method.train_loss(updates)}
             if due and (tested := self.tested(server["theta"], updates)):
                 row |= self.evaluation(tested, t, [kept.row for kept in rounds])
@@ -297,17 +297,17 @@ class Play:
         x, _ = self.data.samples([max(i, 0) for i in self.schedule.shared(t)])
         return self.tasks.inputs(self.tasks.of_round(t), x)
 
-    def traffic(self, theta: Parameters, received: int, sent: int, t: int) -> Row:
-        """Bytes of round t, in which so many clients received theta, and so many of them sent something."""
+    def traffic(self, server: State, received: int, sent: int, t: int) -> Row:
+        """Bytes of round t, in which so many clients received what a server has, and so many sent something."""
         begins = t == 0 or (self.tasks.are_tested and self.tasks.ends(t - 1))
         given = sum(i >= 0 for i in self.schedule.shared(t)) if begins and self.method.gives_samples else 0
         before = len(self.present(t)) * given * self.data.x_train[0].numel() * self.width
         new = set(self.present(t)).difference(*(self.present(s) for s in range(t)))
-        before += len(new) * self.method.bytes_given(theta, self.width)
+        before += len(new) * self.method.bytes_given(server["theta"], self.width)
         return {
             "cohort": sent,
-            "traffic_down_bytes": received * self.method.bytes_down(theta, self.width, t) + before,
-            "traffic_up_bytes": sent * self.method.bytes_up(theta, self.width, ends_task=self.tasks.ends(t)),
+            "traffic_down_bytes": received * self.method.bytes_down(server, self.width, t) + before,
+            "traffic_up_bytes": sent * self.method.bytes_up(server["theta"], self.width, ends_task=self.tasks.ends(t)),
         }
 
     def own_accuracies(
