@@ -11,6 +11,7 @@ import torch
 
 from fl_ddp.building.division import Division, divide
 from fl_ddp.building.idle_clients import refuse_idle
+from fl_ddp.building.lanes import lanes_of
 from fl_ddp.building.model import build_model
 from fl_ddp.building.optimizer import build_optimizer
 from fl_ddp.clients.kept_optimizer import first_state
@@ -24,7 +25,6 @@ from fl_ddp.engine.samples import Samples
 from fl_ddp.engine.seeds import Purpose, generator
 from fl_ddp.errors import ConfigError
 from fl_ddp.guards.hooks import misspelt, refuse_unusable, uncalled
-from fl_ddp.guards.room import lanes_with_room, memory_of, need
 from fl_ddp.host.arithmetic import require_precision
 from fl_ddp.host.stopwatch import PHASES
 from fl_ddp.losses.criterion import ByOutput, Criterion
@@ -36,9 +36,7 @@ from fl_ddp.optimizers.rule import Optimizer
 from fl_ddp.partitions.class_reduction import ClassReduction, read_reductions
 from fl_ddp.partitions.saved import SavedPartition
 from fl_ddp.protocol import Indices, Origin, Owners, Tensors
-from fl_ddp.ranks.cohort import auto_lanes
 from fl_ddp.ranks.collectives import Ranks
-from fl_ddp.ranks.memory import room_on
 from fl_ddp.results.metrics import Columns
 from fl_ddp.streams.static import Static
 from fl_ddp.streams.stream import Stream
@@ -195,8 +193,12 @@ def build_federation(config: Config, ranks: Ranks, module: torch.nn.Module | Non
     refuse_idle(config, stream, worlds, pace.work, method.share_held_out)
     statistics = Statistics(model, config.running_statistics)
     remembered = first_state(model, optimizer, momentum=config.momentum > 0) if optimizer.keep else {}
-    of_batch = activations * min(config.batch_size, worlds.largest_client)
-    lanes = _lanes(config, whole, optimizer, method, statistics, of_batch)
+
+    def first_memory() -> Tensors:
+        return statistics.first_memory(method.init_client()) | remembered
+
+    largest = worlds.largest_client
+    lanes = lanes_of(config, whole, optimizer, method, first_memory, activations, largest, ranks.device)
     natural = config.partition.name == "Natural"
     return Federation(
         stream=stream,
@@ -284,33 +286,6 @@ def _own_tests_together(config: Config, division: Division, train: Samples, labe
     tested = np.unique(np.concatenate(division.local_test))
     rows = torch.from_numpy(tested).to(train.x.device)
     return Samples(train.x[rows], train.y[rows], train.normaliser), labels[tested]
-
-
-def _lanes(
-    config: Config, whole: Data, optimizer: Optimizer, method: FedAvg, statistics: Statistics, activations: int
-) -> int:
-    """Clients side by side in a group; on a GPU automatic ones have room.
-
-    Args:
-        config: all settings.
-        whole: samples that lie on the device.
-        optimizer: whose memory counts, too.
-        method: whose clients' memory does.
-        statistics: that clients may keep.
-        activations: bytes of one batch's.
-    """
-    model = statistics.model
-    device = model.device
-    if config.lanes != "auto":
-        return config.lanes
-    lanes = auto_lanes(config.cohort_size, device.type, model.num_params)
-    if device.type != "cuda":
-        return lanes
-    slots = len(optimizer.remembers(momentum=config.momentum > 0))
-    memory = statistics.first_memory(method.init_client())
-    data_bytes = sum(each.x.nbytes + each.y.nbytes for each in (whole.train, whole.test))
-    needed = need(model.init(), slots, activations, memory, data_bytes)
-    return lanes_with_room(lanes, needed, memory_of(device) - (room_on(device) if memory else 0))
 
 
 def _names(owners: Owners, clients: Parts) -> tuple[str, ...]:

@@ -17,7 +17,7 @@ from fl_ddp.engine.samples import Normaliser, Samples, channel_statistics, of_ch
 from fl_ddp.engine.seeds import Purpose, torch_seed
 from fl_ddp.errors import ConfigError
 from fl_ddp.guards.global_random import refuse_global_draws
-from fl_ddp.guards.room import activation_bytes, with_room
+from fl_ddp.guards.room import Activations, activation_bytes, with_room
 from fl_ddp.losses.criterion import Criterion
 from fl_ddp.network.flat_model import FlatModel
 from fl_ddp.network.row_check import looks, refuse_other_rows
@@ -32,13 +32,13 @@ class Built(NamedTuple):
         model: the network.
         train: the training set on the device.
         test: the test set, likewise.
-        activations: bytes that one sample's take in training on a GPU; 0 on a CPU, where nobody asks.
+        activations: of one sample on a GPU; none on a CPU, where nobody asks.
     """
 
     model: FlatModel
     train: Samples
     test: Samples
-    activations: int
+    activations: Activations
 
 
 def build_model(
@@ -85,7 +85,7 @@ def build_model(
     if data.num_tokens:
         example = torch.full_like(example, data.num_tokens - 1)  # that a table too short for it be told now
     products = config.convolution == "auto" and config.compile and config.precision != "bfloat16"
-    activations = activation_bytes(network, example, products) if device.type == "cuda" else 0
+    activations = activation_bytes(network, example, products) if device.type == "cuda" else Activations(0, 0)
     model = FlatModel(network, num_classes, example, loss)
     autocast = config.precision == "bfloat16" and not config.compile
     try_once = partial(try_gradient, model, example, test.y[:1], config.model.name, autocast=autocast)

@@ -40,12 +40,13 @@ class NewBytes(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     Attributes:
         count: so far.
+        largest: result so far.
         patches: of each convolution of images, by its filters in a group: what they meet, which a GPU may write down.
     """
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self.count = 0
+        self.count = self.largest = 0
         self.patches: list[tuple[int, int]] = []
 
     def __torch_dispatch__(
@@ -60,6 +61,7 @@ class NewBytes(TorchDispatchMode):  # type: ignore[no-untyped-call]
         for each in made if isinstance(made, tuple | list) else (made,):
             if isinstance(each, Tensor) and each.untyped_storage().data_ptr() not in given:
                 self.count += each.nbytes
+                self.largest = max(self.largest, each.nbytes)
         if function is torch.ops.aten.convolution.default and isinstance(made, Tensor) and made.ndim == 4:
             filters, transposed, groups = args[1], args[6], args[8]
             assert isinstance(filters, Tensor) and isinstance(groups, int)

@@ -24,6 +24,22 @@ _SHARE = 0.8
 """Of a GPU's memory; the rest is torch's, of what is not counted here, and lost between blocks."""
 
 
+_AT_ONCE = 3
+"""Results that lie there at a time on a way through a model that nobody goes back: one made of one, and one beside."""
+
+
+class Activations(NamedTuple):
+    """Bytes of one sample on its way through a model.
+
+    Attributes:
+        kept: left behind for the way back.
+        passing: at a time, where there is no way back.
+    """
+
+    kept: int
+    passing: int
+
+
 class Need(NamedTuple):
     """Bytes of a run on a rank.
 
@@ -82,8 +98,8 @@ def _too_large(name: str, options: Mapping[str, object], asked: int, device: tor
     return ConfigError("--model", f"{name}{f' with {sizes}' if sizes else ''} {needs}", "a smaller one")
 
 
-def activation_bytes(module: nn.Module, example: Tensor, products: bool = False) -> int:
-    """What one input leaves behind on its way through a module; 0 of one that cannot be a model, which others tell.
+def activation_bytes(module: nn.Module, example: Tensor, products: bool = False) -> Activations:
+    """What one input takes on its way through a module; 0 of one that cannot be a model, which others tell.
 
     Args:
         module: still on the host.
@@ -92,33 +108,40 @@ def activation_bytes(module: nn.Module, example: Tensor, products: bool = False)
             beside them.
     """
     if any(nn.parameter.is_lazy(p) for p in module.parameters()):
-        return 0
+        return Activations(0, 0)
     trains = module.training
     try:
         with torch.no_grad(), NewBytes() as new:
             module.eval()(example.cpu())
     except Exception:
-        return 0
+        return Activations(0, 0)
     finally:
         module.train(trains)
     patches = [size for filters, size in new.patches if filters >= FEW_FILTERS and products]
-    return int(new.count + sum(patches) + max(patches, default=0))
+    kept = new.count + sum(patches) + max(patches, default=0)
+    return Activations(int(kept), _AT_ONCE * new.largest)
 
 
-def need(theta: Tensor, slots: int, activations: int, remembered: Tensors, data: int) -> Need:
+def need(server: Tensors, slots: int, activations: int, remembered: Tensors, beside: int, *, recorded: bool) -> Need:
     """What a run needs.
 
     Args:
-        theta: [P] the model.
-        slots: vectors like it that the optimizer remembers.
+        server: its state, theta [P] the model among it.
+        slots: vectors like theta that the optimizer remembers.
         activations: bytes that the samples of a step leave behind.
         remembered: by a client between rounds.
-        data: bytes of all samples.
+        beside: bytes of all samples, and of those of a test pass on their way.
+        recorded: whether steps are, each on tensors of its own.
     """
-    # start, place, gradient, update; and what is summed, in float64 and its two bins
-    vectors = (4 + slots) * theta.nbytes + 3 * 8 * theta.numel()
+    theta = server["theta"]
+    # start, place, gradient, update; of a recording its state, and what is tracked in it or two of an importance pass
+    vectors = 4 + slots + (3 + slots if recorded else 0)
+    summed = 3 * 8 * theta.numel()  # in float64 and its two bins
     memory = sum(each.nbytes for each in remembered.values())
-    return Need(_COPIES * theta.nbytes + data, vectors + 2 * activations + 2 * memory)
+    state = sum(each.nbytes for name, each in server.items() if name != "theta")
+    times = 3 if recorded else 2  # before a round, after it, and in a recording
+    fixed = _COPIES * theta.nbytes + times * state + beside
+    return Need(fixed, vectors * theta.nbytes + summed + 2 * activations + times * memory)
 
 
 def lanes_with_room(lanes: int, need: Need, memory: int) -> int:

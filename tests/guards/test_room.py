@@ -65,7 +65,8 @@ def test_torchs_own_refusal_is_told_alike() -> None:
 
 def test_a_samples_activations_are_all_that_is_new_on_its_way() -> None:
     module = nn.Sequential(nn.Flatten(), nn.Linear(6, 5), nn.ReLU(), nn.Linear(5, 2))
-    assert activation_bytes(module, torch.zeros(1, 2, 3)) == 4 * (5 + 5 + 2)
+    found = activation_bytes(module, torch.zeros(1, 2, 3))
+    assert found.kept == 4 * (5 + 5 + 2) and found.passing == 3 * 4 * 5
     assert module.training
 
 
@@ -77,7 +78,7 @@ def test_patches_of_convolutions_are_a_samples_too(groups: int) -> None:
     more = sum(patches) + max(patches)
     for products in (False, True):
         found = activation_bytes(layers, torch.zeros(1, 2, 8, 10), products=products)
-        assert found == 4 * (stays + products * more)
+        assert found == (4 * (stays + products * more), 3 * 4 * 16 * 6 * 8)
 
 
 @pytest.mark.parametrize(
@@ -91,22 +92,41 @@ def test_patches_of_convolutions_are_a_samples_too(groups: int) -> None:
 )
 def test_what_is_no_product_has_no_patches(layer: nn.Module, shape: tuple[int, ...]) -> None:
     x = torch.zeros(1, *shape)
-    assert activation_bytes(layer, x, products=True) == layer(x).nbytes
+    assert activation_bytes(layer, x, products=True).kept == layer(x).nbytes
 
 
 def test_what_cannot_be_a_model_is_left_for_others_to_tell() -> None:
     lazy = nn.LazyLinear(5)
-    assert activation_bytes(lazy, torch.zeros(1, 6)) == 0 and nn.parameter.is_lazy(lazy.weight)
+    assert activation_bytes(lazy, torch.zeros(1, 6)) == (0, 0) and nn.parameter.is_lazy(lazy.weight)
     unfit = nn.Linear(7, 5)
-    assert activation_bytes(unfit, torch.zeros(1, 2, 3)) == 0 and unfit.training
+    assert activation_bytes(unfit, torch.zeros(1, 2, 3)) == (0, 0) and unfit.training
 
 
 def test_what_a_run_needs_is_what_its_vectors_samples_and_memory_take() -> None:
     theta = torch.zeros(1000)
-    plain = need(theta, 0, 0, {}, 0)
+    server = {"theta": theta}
+    plain = need(server, 0, 0, {}, 0, recorded=False)
     assert plain == Need(5 * 4000, 4 * 4000 + 3 * 8000)
-    more = need(theta, 2, 10**6, {"control": theta}, 10**7)
+    more = need(server, 2, 10**6, {"control": theta}, 10**7, recorded=False)
     assert more == Need(plain.fixed + 10**7, plain.lane + 2 * 4000 + 2 * 10**6 + 2 * 4000)
+
+
+def test_a_methods_own_state_lies_there_before_and_after_a_round() -> None:
+    """That of FedFomo is every client's model."""
+    theta = torch.zeros(1000)
+    plain = need({"theta": theta}, 0, 0, {}, 0, recorded=False)
+    more = need({"theta": theta, "models": torch.zeros(100, 1000)}, 0, 0, {}, 0, recorded=False)
+    assert more == (plain.fixed + 2 * 100 * 4000, plain.lane)
+
+
+@pytest.mark.parametrize("slots", [0, 2])
+def test_a_recording_has_tensors_of_its_own(slots: int) -> None:
+    theta = torch.zeros(1000)
+    once, again = (
+        need({"theta": theta, "u": theta}, slots, 0, {"control": theta}, 0, recorded=recorded)
+        for recorded in (False, True)
+    )
+    assert again == (once.fixed + 4000, once.lane + (3 + slots) * 4000 + 4000)
 
 
 @pytest.mark.parametrize(("asked", "memory", "given"), [(50, 10**6, 50), (50, 1500, 10), (50, 800, 4), (50, 100, 1)])
