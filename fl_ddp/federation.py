@@ -222,7 +222,7 @@ def build_federation(config: Config, ranks: Ranks, module: torch.nn.Module | Non
         lanes=lanes,
         remarks=(
             *idle_options(config),
-            *_remarks(config, loaded, renumbered=data is not loaded),
+            *_remarks(config, loaded, method, renumbered=data is not loaded),
             *misspelt(type(stream), Stream),
             *uncalled(method, FedAvg, stream.num_tasks),
         ),
@@ -293,8 +293,13 @@ def _names(owners: Owners, clients: Parts) -> tuple[str, ...]:
     return tuple(owners.names[owners.train[part[0]]] for part in clients)
 
 
-def _remarks(config: Config, data: Arrays, *, renumbered: bool) -> Iterator[str]:
-    """What may surprise in data that are none the less run on."""
+def _remarks(config: Config, data: Arrays, method: FedAvg, *, renumbered: bool) -> Iterator[str]:
+    """What may surprise in a run that goes on none the less."""
+    if config.client_sampling == "samples" and method.weights == "data":
+        yield (
+            "warning: --client_sampling samples and --method.weights data: samples count twice, in who is drawn and in "
+            "the mean; the mean of FedProx's algorithm is --method.weights uniform"
+        )
     if config.init and renumbered:
         yield "warning: --init: its model's outputs are taken for the classes as the run numbers them, not the data"
     if data.y_train.dtype == np.int64 and min(int(np.min(data.y_train)), int(np.min(data.y_test))) == 1:

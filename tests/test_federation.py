@@ -48,6 +48,12 @@ def test_convolutions_of_gpus_are_refused_on_a_cpu() -> None:
         founded(convolution="cudnn", compile=True)
 
 
+@pytest.mark.parametrize(("weights", "told"), [("data", 1), ("uniform", 0)])
+def test_samples_that_count_twice_are_told(weights: str, told: int) -> None:
+    remarks = founded(cohort=2, client_sampling="samples", **{"method.weights": weights}).remarks
+    assert sum("samples count twice" in each for each in remarks) == told
+
+
 def test_counts_are_of_the_samples_that_clients_train_on() -> None:
     federation = founded(partition="Dirichlet")
     for part, counts in zip(federation.clients, federation.counts, strict=True):

@@ -18,8 +18,8 @@ from fl_ddp.config.yaml_file import written
 GROUPS = {
     "choices (a class name in any case, or an import path such as my_file.MyClass)": KINDS,
     "clients": (
-        "clients", "participation", "cohort", "dropout_rate", "availability", "local_test", "local_test_from",
-        "personalise", "class_reduction",
+        "clients", "participation", "cohort", "client_sampling", "dropout_rate", "availability", "local_test",
+        "local_test_from", "personalise", "class_reduction",
     ),
     "training": (
         "rounds", "local_epochs", "local_steps", "stragglers", "drop_stragglers", "batch_size", "drop_last",

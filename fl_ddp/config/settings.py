@@ -59,10 +59,10 @@ class Config:
         clients: number of simulated clients.
         participation: share of the reachable clients, rounded; 1.0 without cohort.
         cohort: number of clients in a round, instead of participation.
+        client_sampling: how a cohort is drawn: uniform, or by the numbers of training samples (samples).
         dropout_rate: probability that a client of a round's cohort fails after it has received the model: it sends
             nothing, and the round goes on without it.
-        availability: CSV file client,from,to of the rounds, counted from 1, in which a client can be drawn; one
-            without a row always can.
+        availability: CSV file client,from,to of rounds from 1 in which clients can be drawn; others always.
         local_test: share of each client's samples kept aside as its own test split.
         local_test_from: train, or test: as many samples of the test set instead, in the client's shares of the classes.
         personalise: who trains to be tested on its own test split: the cohort, or all at each evaluation.
@@ -134,6 +134,7 @@ class Config:
     clients: Count = 20
     participation: Share | None = None
     cohort: Count | None = None
+    client_sampling: Literal["uniform", "samples"] = "uniform"
     dropout_rate: BelowOne = 0.0
     availability: str | None = None
     local_test: BelowOne = 0.0
@@ -248,6 +249,9 @@ class Config:
             raise ConfigError("--local_epochs and --local_steps", "are both given; give one of them")
         if self.cohort is not None and self.cohort > self.clients:
             raise ConfigError("--cohort", f"{self.cohort} is more than the {self.clients} clients there are")
+        if self.client_sampling == "samples" and self.cohort_size == self.clients:
+            what = "samples, but all clients take part in each round"
+            raise ConfigError("--client_sampling", what, "uniform, or --cohort or --participation for fewer")
         if self.personalise == "all" and not self.local_test:
             raise ConfigError("--personalise", "all needs test splits of the clients' own; give --local_test, too")
         if self.forgetting_every and self.running_statistics == "local":

@@ -21,19 +21,36 @@ _GROUP_ON_GPU = ((300_000, 40), (4_000_000, 20))
 _GROUP_OF_LARGE_MODELS = 1
 
 
-def cohort(seed: int, round_index: int, present: Indices, size: int) -> Indices:
-    """Ids of a round's cohort, ascending; uniform without replacement, a function of seed, round and who is there.
+def cohort(seed: int, round_index: int, present: Indices, size: int, samples: Counts | None = None) -> Indices:
+    """Ids of a round's cohort, ascending; drawn without replacement, a function of seed, round and who is there.
 
     Args:
         seed: of the run.
         round_index: from 0.
         present: ids of clients that may take part, ascending.
         size: of the cohort, at most as many.
+        samples: [present] of each, from 1 up, where its chance in each draw is in proportion to them; None for equal
+            ones.
     """
     if size == len(present):
         return present
-    drawn = generator(seed, round_index, Purpose.COHORT).choice(len(present), size, replace=False, shuffle=False)
+    rng = generator(seed, round_index, Purpose.COHORT)
+    if samples is None:
+        drawn = rng.choice(len(present), size, replace=False, shuffle=False)
+    else:
+        drawn = _in_proportion(samples, size, rng)
     return present[np.sort(drawn)]
+
+
+def _in_proportion(samples: Counts, size: int, rng: np.random.Generator) -> Indices:
+    """Places of so many, one drawn after another among those that are left; in whole numbers, alike on all machines."""
+    left, drawn = samples.copy(), np.zeros(0, np.int64)
+    while len(drawn) < size:
+        ends = np.cumsum(left)
+        places = np.searchsorted(ends, rng.integers(ends[-1], size=size - len(drawn)), side="right")
+        drawn = np.concatenate([drawn, np.unique(places)])  # who is drawn again is passed over
+        left[drawn] = 0
+    return drawn
 
 
 def owner(client: Indices, num_ranks: int) -> Indices:

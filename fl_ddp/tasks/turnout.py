@@ -9,7 +9,7 @@ import numpy as np
 
 from fl_ddp.config.settings import Config
 from fl_ddp.engine.seeds import Purpose, keys, unit
-from fl_ddp.protocol import Indices, Round
+from fl_ddp.protocol import Counts, Indices, Round
 from fl_ddp.ranks.cohort import cohort
 from fl_ddp.streams.stream import Stream
 from fl_ddp.tasks.availability import Availability, read_availability
@@ -106,10 +106,17 @@ class Turnout:
 
     def _call(self, index: int) -> _Called:
         seed, rate, there = self._config.seed, self._config.dropout_rate, self._there(index)
-        ids = cohort(seed, index, there, self._config.cohort_of(len(there)))
+        ids = cohort(seed, index, there, self._config.cohort_of(len(there)), self._weights(there, index))
         late = self._late(index, ids)
         left = ids[unit(keys(seed, index, Purpose.DROPOUT, ids)) >= rate] if rate else ids
         return _Called(ids, late, np.setdiff1d(left, late) if self._config.drop_stragglers else left)
+
+    def _weights(self, there: Indices, index: int) -> Counts | None:
+        """Samples of clients in a round's task, where they are drawn by them."""
+        if self._config.client_sampling == "uniform":
+            return None
+        parts = self._worlds.clients_in(self._stream.task(index))
+        return np.array([len(parts[i]) for i in there], np.int64)
 
     def _late(self, index: int, ids: Indices) -> Indices:
         """A share of a cohort, drawn by a key of each."""

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
+from itertools import combinations, permutations
 from math import ceil
 
 import numpy as np
@@ -31,6 +33,37 @@ def test_a_cohort_is_ascending_without_repeats_and_a_function_of_seed_and_round(
     assert ids.dtype == np.int64 and len(ids) == size
     assert (np.diff(ids) > 0).all() and ids[0] >= 0 and ids[-1] < clients
     assert np.array_equal(ids, cohort(seed, index, np.arange(clients), size))
+
+
+@settings(deadline=None)
+@given(st.integers(0, 2**40), st.lists(st.integers(1, 10**6), min_size=1, max_size=60), st.data())
+def test_a_cohort_by_samples_has_no_repeats_and_is_a_function_of_seed_and_round(
+    seed: int, samples: list[int], data: st.DataObject
+) -> None:
+    size = data.draw(st.integers(1, len(samples)))
+    present = np.arange(len(samples)) * 3 + 1
+    ids = cohort(seed, 4, present, size, np.array(samples))
+    assert ids.dtype == np.int64 and len(ids) == size
+    assert (np.diff(ids) > 0).all() and set(ids) <= set(present)
+    assert np.array_equal(ids, cohort(seed, 4, present, size, np.array(samples)))
+
+
+@pytest.mark.parametrize("size", [1, 2, 3])
+def test_each_draw_is_in_proportion_to_the_samples_of_those_that_are_left(size: int) -> None:
+    """Against the probability of each cohort, summed over the orders in which it may be drawn."""
+    samples, rounds = np.array([1, 2, 5, 12]), 20_000
+    found: Counter[tuple[int, ...]] = Counter(
+        tuple(map(int, cohort(0, index, np.arange(4), size, samples))) for index in range(rounds)
+    )
+    for ids in combinations(range(4), size):
+        due = 0.0
+        for order in permutations(ids):
+            left, chance = float(samples.sum()), 1.0
+            for each in order:
+                chance *= samples[each] / left
+                left -= samples[each]
+            due += chance
+        assert abs(found[ids] / rounds - due) < 4.5 * np.sqrt(due * (1 - due) / rounds), ids
 
 
 def test_cohorts_of_other_rounds_and_seeds_differ() -> None:

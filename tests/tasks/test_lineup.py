@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
@@ -124,9 +125,9 @@ def test_only_a_round_with_the_same_samples_and_clients_is_put_together_before()
 def test_a_round_is_drawn_once_though_it_is_looked_at_beside_the_next_one(monkeypatch: pytest.MonkeyPatch) -> None:
     drawn: list[int] = []
 
-    def noting(seed: int, index: int, present: Indices, size: int) -> Indices:
+    def noting(seed: int, index: int, *given: Any) -> Indices:
         drawn.append(index)
-        return cohort(seed, index, present, size)
+        return cohort(seed, index, *given)
 
     monkeypatch.setattr("fl_ddp.tasks.turnout.cohort", noting)
     it = simulation(**PLAIN)._federation.turnout

@@ -54,6 +54,17 @@ def test_whether_a_client_fails_depends_on_seed_and_round_and_on_no_other_client
         assert some.of_round(index).tolist() == np.intersect1d(drawn, everybody.of_round(index)).tolist()
 
 
+def test_clients_are_drawn_by_the_samples_that_they_have_in_a_rounds_task() -> None:
+    given = {"partition": "Dirichlet", "partition.alpha": 0.3, "clients": 12, "cohort": 3, "rounds": 4}
+    tasks = {"stream": "ClassGroups", "stream.tasks": 2, "stream.size": 5, "stream.task_rounds": 2}
+    run = build_federation(from_mapping({**LITTLE, **given, **tasks, "client_sampling": "samples"}), SOLO)
+    for index in range(4):
+        parts = run.worlds.clients_in(index // 2)
+        present = np.flatnonzero([len(part) for part in parts])
+        sizes = np.array([len(parts[i]) for i in present])
+        assert run.turnout.drawn(index).tolist() == cohort(0, index, present, 3, sizes).tolist()
+
+
 def test_the_previous_round_is_one_in_which_somebody_took_part() -> None:
     it = turnout(dropout_rate=0.7, cohort=2)
     numbers = [len(it.of_round(index)) for index in range(30)]

@@ -27,6 +27,8 @@ CLIENTS: Mapping[str, Options] = {
     "sometimes available in tasks": of(
         "FedKA", {**GROUPS, "availability": "away.csv", "stream.enrolment": "increasing"}, gamma=0.3
     ),
+    "sampling by size": of("FedAvg", {"client_sampling": "samples", "cohort": 2, "rounds": 5}, weights="uniform"),
+    "sampling by size in tasks": of("FedCurv", {**GROUPS, "client_sampling": "samples", "cohort": 2}),
     "own rates": of("FedAvg", {**SGD, "client_lr": "uniform(0.2,1.5)", "lr_decay": 0.5}),
     "rates of a file over steps": of(
         "FedAvg", {**ADAM, "client_lr": "factors.csv", "lr_schedule": "cosine", "lr_schedule_over": "steps"}

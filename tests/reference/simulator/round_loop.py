@@ -118,7 +118,7 @@ class Play:
             self.model.allowed = self.tasks.allowed(task)
             last_one = t + 1 == self.settings.rounds or self.tasks.ends(t)
             due, present = (t + 1) % every == 0 or last_one, self.present(t)
-            there = [k for k in present if reachable(self.settings.availability, k, t)]
+            there = {k: len(self.samples(t, k)[1]) for k in present if reachable(self.settings.availability, k, t)}
             drawn = self.schedule.cohort(t, there, self.settings.cohort_of(len(there))) if there else []
             late = self.pace.stragglers(t, drawn)
             cohort = [k for k in drawn if self.schedule.failure(t, k) >= self.settings.dropout_rate]

@@ -36,9 +36,10 @@ class Schedule:
     def _federation(self) -> Federation:
         return build_federation(from_mapping(self._options), Ranks(0, 1, torch.device("cpu")))
 
-    def cohort(self, t: int, present: Sequence[int], size: int) -> list[int]:
-        """So many of the clients that may take part in round t."""
-        return [int(k) for k in cohort(self._settings.seed, t, np.array(present), size)]
+    def cohort(self, t: int, present: Mapping[int, int], size: int) -> list[int]:
+        """So many of the clients that may take part in round t, which have these numbers of samples."""
+        n = np.array(list(present.values())) if self._settings.client_sampling == "samples" else None
+        return [int(k) for k in cohort(self._settings.seed, t, np.array(list(present)), size, n)]
 
     def failure(self, t: int, client: int) -> float:
         """A uniform random number of a client in round t, below the dropout rate if it fails."""

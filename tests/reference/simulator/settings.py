@@ -15,6 +15,7 @@ class Settings:
     clients: int = 20
     participation: float | None = None
     cohort: int | None = None
+    client_sampling: str = "uniform"
     dropout_rate: float = 0.0
     availability: str | None = None
     local_test: float = 0.0
