@@ -77,7 +77,7 @@ class FedCurv(FedAvg):
         return {"u": zero, "v": zero.clone(), "round": torch.tensor(-1)}
 
     def sent(self, round_index: int) -> tuple[str, ...]:
-        """Curvature is known from the second round on."""
+        """Curvature travels from the second round on, if only zeros where nobody finished the first."""
         return self.broadcast if round_index > 0 else ("theta",)
 
     def priors(self, server: Tensors, mine: Tensors) -> tuple[Quadratic, ...]:

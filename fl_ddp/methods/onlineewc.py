@@ -60,10 +60,6 @@ class OnlineEWC(FedAvg):
         theta = self.model.init()
         return {"theta": theta, "anchor": theta.clone(), "fisher": torch.zeros_like(theta)}
 
-    def sent_bytes(self, server: Tensors, round_index: int) -> int:
-        """Of a Fisher of zeros nothing travels: no task is over."""
-        return super().sent_bytes(server, round_index) if server["fisher"].any() else server["theta"].nbytes
-
     def priors(self, server: Tensors, mine: Tensors) -> tuple[Quadratic, ...]:
         """The penalty."""
         return (Quadratic(self.lam * server["fisher"], server["anchor"], exact=self.penalty_step == "proximal"),)

@@ -81,8 +81,8 @@ class OnlineEWC(FedAvg):
         return {"theta": server["theta"], "fisher": server["fisher"], "anchor": self.penalty(server)[1]}
 
     def bytes_down(self, server: State, width: int, t: int) -> int:
-        """The model, and once there is an F, theta* and F."""
-        return (3 if server["fisher"].largest() > 0 else 1) * server["theta"].count() * width
+        """The model, theta* and F."""
+        return 3 * server["theta"].count() * width
 
     def bytes_up(self, theta: Parameters, width: int, *, ends_task: bool = False) -> int:
         """The model and two numbers, and when a task ends F^k."""
