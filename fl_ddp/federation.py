@@ -194,11 +194,19 @@ def build_federation(config: Config, ranks: Ranks, module: torch.nn.Module | Non
     statistics = Statistics(model, config.running_statistics)
     remembered = first_state(model, optimizer, momentum=config.momentum > 0) if optimizer.keep else {}
 
-    def first_memory() -> Tensors:
-        return statistics.first_memory(method.init_client()) | remembered
+    def first_memory(of_method: Tensors) -> Tensors:
+        return statistics.first_memory(of_method) | remembered
 
-    largest = worlds.largest_client
-    lanes = lanes_of(config, whole, optimizer, method, first_memory, activations, largest, ranks.device)
+    lanes = lanes_of(
+        config=config,
+        whole=whole,
+        optimizer=optimizer,
+        method=method,
+        first_memory=first_memory,
+        activations=activations,
+        largest_client=worlds.largest_client,
+        device=ranks.device,
+    )
     natural = config.partition.name == "Natural"
     return Federation(
         stream=stream,

@@ -61,11 +61,8 @@ class Simulation:
         method, start = federation.method, records.start
         self.finished = start.finished if start else 0
         self._hooks = Hooks(method, config.model.name)
-        with self._hooks.keyed("init", "info.key in server_update", method.init):
-            self._initial = self._hooks.initial(method.init(), method.broadcast, method.model.init())
+        self._initial, self._remembered = self._hooks.first(method)
         self.server = start.server if start else self._initial
-        with self._hooks.keyed("init_client", "group.keys in client_update", method.init_client):
-            self._remembered = self._hooks.remembered(method.init_client())
         memory = federation.first_memory(self._remembered)
         own = len(range(ranks.index, config.clients, ranks.size))
         self._coming: Tensors | None = None

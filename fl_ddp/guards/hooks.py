@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager, contextmanager
 from difflib import get_close_matches
 from inspect import isfunction
 from numbers import Integral, Real
+from typing import Any
 
 import numpy as np
 import torch
@@ -47,6 +48,17 @@ class Hooks:
     def keyed_model(self, again: Callable[[], object]) -> AbstractContextManager[None]:
         """Refuse a block in which the model, in evaluation mode, does."""
         return refuse_global_draws(f"forward of {self._model}", "nothing in evaluation mode", again)
+
+    def first(self, method: Any) -> tuple[Tensors, Tensors]:
+        """What the server and a client of a method begin with.
+
+        Raises:
+            ConfigError: as initial() and remembered() do, or it draws from a global generator.
+        """
+        with self.keyed("init", "info.key in server_update", method.init):
+            server = self.initial(method.init(), method.broadcast, method.model.init())
+        with self.keyed("init_client", "group.keys in client_update", method.init_client):
+            return server, self.remembered(method.init_client())
 
     def initial(self, given: Tensors, broadcast: tuple[str, ...], like: Tensor) -> Tensors:
         """The server's first state.

@@ -25,7 +25,9 @@ _SHARE = 0.8
 
 
 _AT_ONCE = 3
-"""Results that lie there at a time on a way through a model that nobody goes back: one made of one, and one beside."""
+"""Tensors that lie there at a time on a way through a model that nobody goes back: one made of one, and one beside."""
+_STATES = 4
+"""Of the server that lie there at a time: the first, that before a round, the method's copy, and what it makes."""
 
 
 class Activations(NamedTuple):
@@ -119,7 +121,7 @@ def activation_bytes(module: nn.Module, example: Tensor, products: bool = False)
         module.train(trains)
     patches = [size for filters, size in new.patches if filters >= FEW_FILTERS and products]
     kept = new.count + sum(patches) + max(patches, default=0)
-    return Activations(int(kept), _AT_ONCE * new.largest)
+    return Activations(int(kept), _AT_ONCE * max(new.largest, example.nbytes))
 
 
 def need(server: Tensors, slots: int, activations: int, remembered: Tensors, beside: int, *, recorded: bool) -> Need:
@@ -131,17 +133,17 @@ def need(server: Tensors, slots: int, activations: int, remembered: Tensors, bes
         activations: bytes that the samples of a step leave behind.
         remembered: by a client between rounds.
         beside: bytes of all samples, and of those of a test pass on their way.
-        recorded: whether steps are, each on tensors of its own.
+        recorded: whether steps are, one of them on tensors of its own.
     """
     theta = server["theta"]
-    # start, place, gradient, update; of a recording its state, and what is tracked in it or two of an importance pass
+    # start, place, gradient, update; of a recording its state, and two that are tracked in it or of an importance pass
     vectors = 4 + slots + (3 + slots if recorded else 0)
     summed = 3 * 8 * theta.numel()  # in float64 and its two bins
     memory = sum(each.nbytes for each in remembered.values())
     state = sum(each.nbytes for name, each in server.items() if name != "theta")
-    times = 3 if recorded else 2  # before a round, after it, and in a recording
-    fixed = _COPIES * theta.nbytes + times * state + beside
-    return Need(fixed, vectors * theta.nbytes + summed + 2 * activations + times * memory)
+    copies = 3 if recorded else 2  # before a round, after it, and in a recording
+    fixed = _COPIES * theta.nbytes + _STATES * state + beside
+    return Need(fixed, vectors * theta.nbytes + summed + 2 * activations + copies * memory)
 
 
 def lanes_with_room(lanes: int, need: Need, memory: int) -> int:
