@@ -10,6 +10,7 @@ from pathlib import Path
 from fl_ddp.check.runs import SETTINGS, SOLO, Photograph, Settings, Unwritten, play
 from fl_ddp.config import registry
 from fl_ddp.config.command_line import from_mapping
+from fl_ddp.config.settings import Config
 from fl_ddp.host.interrupt import StopRequest
 from fl_ddp.methods.fedavg import FedAvg
 from fl_ddp.ranks.collectives import Ranks
@@ -29,6 +30,12 @@ class Case:
     name: str
     settings: Settings
     folder: Path
+
+
+def ends_tasks(config: Config) -> bool:
+    """Whether the method has something to do at the end of a task."""
+    owner = registry.load("method", config.method.class_path)
+    return isinstance(owner, type) and issubclass(owner, FedAvg) and owner.end_of_task is not FedAvg.end_of_task
 
 
 @cache

@@ -73,7 +73,12 @@ def effect(it: Candidate) -> str:
     """
     same = torch.equal(it.reference.state.server["theta"], it.fedavg.state.server["theta"])
     reports = any(record.reported for record in it.reference.records)
-    return "ends at FedAvg's model, as if its own code were not called" if same and not reports else ""
+    if not same or reports:
+        return ""
+    hint = (
+        "" if "stream" in it.case.settings else "; one that acts between tasks needs some, such as --stream ClassGroups"
+    )
+    return f"ends at FedAvg's model, as if its own code were not called{hint}"
 
 
 def lanes(it: Candidate) -> str:

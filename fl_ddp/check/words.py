@@ -7,6 +7,7 @@ import sys
 import textwrap
 from collections.abc import Sequence
 
+from fl_ddp.check.candidate import ends_tasks
 from fl_ddp.check.handlers import BY_NAME, Finding
 from fl_ddp.check.rules import RULES
 from fl_ddp.check.runs import SETTINGS, Settings
@@ -17,31 +18,47 @@ from fl_ddp.errors import ConfigError
 from fl_ddp.host.stdout import say
 from fl_ddp.host.text_table import TextTable
 
-_USAGE = """usage: python -m fl_ddp.check METHOD [--method.option value ...]
+_USAGE = """usage: python -m fl_ddp.check METHOD [--method.option value ...] [--stream NAME] [--stream.option value ...]
 
 Plays three small rounds of a method again and again, each time in another way, and says in a table what holds.
-METHOD is my_file.py:MyMethod, package.module:MyMethod or the name of a method that comes with the package. The exit
-code is 0 if nothing fails, 1 if something does, 2 if the input cannot be run. FL_DDP_TRACEBACK=1 shows the whole way
-to an error.
+METHOD is my_file.py:MyMethod, package.module:MyMethod or the name of a method that comes with the package. One that
+has an end_of_task is given two tasks of the classes, the second of which begins with round 2; another --stream has
+tasks of one round each if it is not told otherwise. The exit code is 0 if nothing fails, 1 if something does, 2 if the
+input cannot be run. FL_DDP_TRACEBACK=1 shows the whole way to an error.
 """
+_TASKS = {"stream": "ClassGroups", "stream.tasks": 2, "stream.size": 5}
 _WIDTH = 118
 
 
 def read(argv: Sequence[str]) -> Settings:
-    """The settings that choose a method and its options.
+    """The settings that choose a method and its options, and its tasks, if it has any.
 
     Raises:
-        ConfigError: there is no such method or option, or a value is impossible.
+        ConfigError: there is no such method, stream or option, or a value is impossible.
     """
     if not argv or argv[0].startswith("-"):
         raise ConfigError("METHOD", "is missing", "my_file.py:MyMethod, package.module:MyMethod, or a name as FedProx")
     options = tokens(argv[1:])
     for given in options:
-        if not given.key.startswith("method."):
-            raise ConfigError(given.where, "is no option of the checks", "--method.<option> value")
+        if not given.key.startswith(("method.", "stream.")) and given.key != "stream":
+            what = "--method.<option> value, --stream NAME or --stream.<option> value"
+            raise ConfigError(given.where, "is no option of the checks", what)
     chosen = Given("method", argv[0], "", typed=False)
-    method = resolve([layer(Given(*each) for each in SETTINGS.items()), layer([chosen, *options])]).method
-    return {"method": method.class_path} | {f"method.{name}": value for name, value in method.init_args.items()}
+    begun = layer(Given(*each) for each in SETTINGS.items())
+    of_tasks = any(given.key.startswith("stream") for given in options)
+    if not of_tasks and ends_tasks(resolve([begun, layer([chosen, *options])])):
+        of_tasks, options = True, [*options, *(Given(*each) for each in _TASKS.items())]
+    if of_tasks and not any(given.key == "stream.task_rounds" for given in options):
+        options = [*options, Given("stream.task_rounds", 1)]
+    config = resolve([begun, layer([chosen, *options])])
+    return {
+        key: value
+        for kind, choice in (("method", config.method), *([("stream", config.stream)] if of_tasks else []))
+        for key, value in (
+            (kind, choice.class_path),
+            *((f"{kind}.{name}", of) for name, of in choice.init_args.items()),
+        )
+    }
 
 
 def help_text() -> str:

@@ -13,7 +13,7 @@ from fl_ddp.check.candidate import Case
 from fl_ddp.check.handlers import Finding
 from fl_ddp.check.judge import Judge, NotRunError
 from fl_ddp.check.rules import RULES
-from fl_ddp.check.words import report
+from fl_ddp.check.words import read, report
 
 CONTRIBUTING = Path(__file__).parents[2] / "CONTRIBUTING.md"
 MINE = """
@@ -101,6 +101,32 @@ def test_a_method_with_mistakes_is_found_out(tmp_path: Path, capfd: pytest.Captu
 
 
 @pytest.mark.parametrize(
+    ("words", "stream"),
+    [
+        (["FedProx"], None),
+        (["OnlineEWC"], (2, 5, 1)),
+        (["OnlineEWC", "--method.lam", "3"], (2, 5, 1)),
+        (["OnlineEWC", "--stream", "ClassGroups", "--stream.tasks", "3", "--stream.size", "3"], (3, 3, 1)),
+        (["FedProx", "--stream", "ClassGroups", "--stream.size", "5", "--stream.tasks", "2"], (2, 5, 1)),
+        (["FedAvg", "--stream", "ClassGroups", "--stream.size", "2", "--stream.task_rounds", "4"], (5, 2, 4)),
+    ],
+    ids=lambda given: " ".join(given) if isinstance(given, list) else "",
+)
+def test_what_ends_tasks_has_tasks(words: list[str], stream: tuple[int, ...] | None) -> None:
+    settings = read(words)
+    assert ("stream" in settings) == bool(stream)
+    if stream:
+        assert tuple(settings[f"stream.{name}"] for name in ("tasks", "size", "task_rounds")) == stream
+    assert settings["method"] == f"fl_ddp.methods.{words[0].lower()}.{words[0]}"
+
+
+@pytest.mark.slow
+def test_a_method_of_tasks_that_comes_with_the_package_holds_everywhere(capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["OnlineEWC", "--method.lam", "10"]) == 0
+    assert results(capfd.readouterr().out) == dict.fromkeys(CHECKS, "holds")
+
+
+@pytest.mark.parametrize(
     ("words", "message"),
     [
         ([], r"METHOD: is missing"),
@@ -111,7 +137,11 @@ def test_a_method_with_mistakes_is_found_out(tmp_path: Path, capfd: pytest.Captu
         (["fl_ddp.models.mlp:MLP"], r"method: fl_ddp.models.mlp.MLP is no subclass of .*FedAvg"),
         (["FedProx", "--method.mu", "-1"], r"--method.mu: -1"),
         (["FedProx", "--method.nu", "1"], r"--method.nu: unknown option; FedProx has .*mu"),
-        (["FedProx", "--lr", "1"], r"--lr: is no option of the checks; accepted: --method.<option> value"),
+        (
+            ["FedProx", "--lr", "1"],
+            r"--lr: is no option of the checks; accepted: --method.<option> value, --stream NAME",
+        ),
+        (["FedProx", "--stream", "Nothing"], r"--stream: Nothing is unknown"),
         (["FedProx", "FedAvg"], r"FedAvg: belongs to no option"),
     ],
 )
