@@ -231,6 +231,7 @@ def build_federation(config: Config, ranks: Ranks, module: torch.nn.Module | Non
         remarks=(
             *idle_options(config),
             *_remarks(config, loaded, method, renumbered=data is not loaded),
+            *(turnout.availability.remark if turnout.availability else ()),
             *misspelt(type(stream), Stream),
             *uncalled(method, FedAvg, stream.num_tasks),
         ),

@@ -136,7 +136,8 @@ def resumed(folder: Path, layers: Sequence[Layer]) -> Config:
             raise ConfigError(given.where, f"{what}; once it is over, --init {folder} begins a new one with its model")
         if given.key not in (*FREE_ON_RESUME, *PLACE, "resume") and differ:
             free = ", ".join(f"--{key}" for key in FREE_ON_RESUME)
-            raise ConfigError(given.where, f"{change}; with --resume only {free} may change, and where files lie")
+            what = f"{change}; with --resume only {free} may change, and where files lie"
+            raise ConfigError(given.where, f"{what}; --init {folder} begins a new run with its model")
     return wanted
 
 

@@ -63,8 +63,8 @@ class Progress:
         elif record.round in (self._first, self._rounds) or now >= self._next_line:
             self._next_line = now + _PAUSE
             say(self._line(record, now))
-        # The first round compiles: it says nothing about the others.
-        self._timed_from = self._timed_from or (record.round, now)
+        # the first round compiles: it says nothing about the others, and what is tested before it is none
+        self._timed_from = self._timed_from or ((record.round, now) if record.round else None)
 
     def say(self, line: str) -> None:
         """Print a line above the bar."""

@@ -68,7 +68,7 @@ def owners_as(given: object, refused: Callable[[str, str], ConfigError]) -> Owne
     if given is None:
         return None
     if not isinstance(given, Owners):
-        raise refused(form_of(given), "Owners, or None")
+        raise refused(form_of(given), "what owners_of(train_names, test_names) gives, or None")
     test = None if given.test is None else targets_of(given.test, refused)
     return Owners(names_of(given.names, refused), targets_of(given.train, refused), test)
 

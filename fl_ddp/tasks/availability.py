@@ -40,6 +40,17 @@ class Availability:
         rows = [(each.client, each.first, "" if each.last == _FOR_GOOD else each.last) for each in intervals]
         self.text = "".join(f"{','.join(map(str, row))}\n" for row in [HEAD, *rows])
 
+    @property
+    def remark(self) -> Sequence[str]:
+        """What to say of clients without an interval where others have one."""
+        always = int(self._always.sum())
+        if not always:
+            return ()
+        return (
+            f"{always} of {len(self._always)} clients have no row in {WHERE} and can always be drawn; one that never "
+            "can has a row from a round after the last",
+        )
+
     def among(self, clients: Indices, index: int) -> Indices:
         """Those of the clients that can be reached in a round, from 0."""
         now = (self._of[:, 1] <= index + 1) & (index + 1 <= self._of[:, 2])

@@ -15,7 +15,12 @@ from launch.compare.replicates import ROW, Design
 from launch.run.stored import Run
 from launch.run.written_rows import written_rows
 
-_RECORDED = {"rounds.csv": "metrics.csv", "tasks.csv": "tasks.csv", "own_tasks.csv": "own_tasks.csv"}
+_RECORDED = {
+    "rounds.csv": "metrics.csv",
+    "clients.csv": "clients.csv",
+    "tasks.csv": "tasks.csv",
+    "own_tasks.csv": "own_tasks.csv",
+}
 """What of a run is in which table."""
 
 
@@ -54,7 +59,7 @@ class LongTable:
 
 
 def long_tables(design: Design, folders: Sequence[Path]) -> tuple[LongTable, ...]:
-    """The tables of runs, finished or not, each seed once: of rounds and, where one has such, of tests of tasks.
+    """The tables of runs, finished or not, each seed once: of rounds and, where one has such, of clients and tasks.
 
     What is said of a run is its folder, its seed, and the options that differ, as a command line spells them: so that
     --loss is no loss. What a run recorded is called as it is in its file.

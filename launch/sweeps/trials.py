@@ -38,8 +38,10 @@ def trials_of(sweep: Sweep, axes: Sequence[Axis]) -> dict[str, Trial]:
     seen: dict[str, str] = {}
     for name, of_run in settings.items():
         if other := seen.get(of_run):
-            source = _varies(axes, sweep.entries[name].point, sweep.entries[other].point) or str(sweep.folder)
-            raise ConfigError(source, f"the points {other} and {name} are the same run; leave one of them out")
+            what = f"the points {other} and {name} are the same run; "
+            if source := _varies(axes, sweep.entries[name].point, sweep.entries[other].point):
+                raise ConfigError(source, f"{what}leave one of them out")
+            raise ConfigError(sweep.folder, f"{what}one is of an earlier call of this sweep; choose another --name")
         seen[of_run] = name
     return trials
 

@@ -43,7 +43,7 @@ def own(changed: dict[str, Any]) -> Dataset:
         ({"classes": "abc"}, "str as classes; accepted: a tuple of texts"),
         ({"classes": np.array(["a", "b", "c"])}, "ndarray as classes; accepted: a tuple of texts"),
         ({"classes": ("a", "b", 3)}, "int among its names as classes; accepted: a tuple of texts"),
-        ({"owners": {"a": [0, 1]}}, "dict as owners; accepted: Owners, or None"),
+        ({"owners": {"a": [0, 1]}}, "dict as owners; accepted: what owners_of(train_names, test_names) gives, or None"),
         ({"owners": Owners(("a",), [0] * 6)}, "list as owners; accepted: a numpy array or a dense tensor"),  # type: ignore[arg-type]
         ({"owners": Owners(("a",), Y, [0] * 6)}, "list as owners; accepted: a numpy array or a dense tensor"),  # type: ignore[arg-type]
         ({"owners": Owners((1, 2, 3), Y)}, "int among its names as owners; accepted: a tuple of texts"),  # type: ignore[arg-type]

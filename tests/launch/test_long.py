@@ -118,10 +118,13 @@ def test_accuracies_on_tasks_are_a_table_of_their_own_as_far_as_the_rounds_go(sh
         run = Written({"lr": lr}, [0.5] if lr == 0.2 else [0.5, 0.75], rounds=2).at(Path("runs", str(lr)))
         if lr != 0.3:
             (run / "tasks.csv").write_text(TESTS)
+    (Path("runs/0.2/clients.csv")).write_text("round,client,own_accuracy\n1,3,0.75\n2,3,0.5\n")
     head = "round,task_trained,client,task_tested,test_samples,accuracy\n"
     Path("runs/0.1/own_tasks.csv").write_text(f"{head}2,1,7,1,30,0.25\n3,1,7,1,30,0.5\n")
     out = show("runs", "--long")[1]
-    assert "runs: results.csv, results.md, rounds.csv, tasks.csv, own_tasks.csv, curves.png" in out
+    assert "runs: results.csv, results.md, rounds.csv, clients.csv, tasks.csv, own_tasks.csv, curves.png" in out
+    clients = rows_in(Path("runs/clients.csv"))
+    assert picked(clients, "--lr", "round", "client", "own_accuracy") == [("0.2", "1", "3", "0.75")]
     own = rows_in(Path("runs/own_tasks.csv"))
     assert picked(own, "--lr", "round", "client", "accuracy") == [("0.1", "2", "7", "0.25")]
     rows = rows_in(Path("runs/tasks.csv"))

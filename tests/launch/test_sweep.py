@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from launching import SMALL, Ended, checkpoints, launched, numbers, options, own_model, simulated
 from written_runs import Written
 
+from fl_ddp.errors import ConfigError
 from fl_ddp.results.run_folder import RunFolder, is_held
 from launch.executor import Executor
 from launch.local.runs import places_for
@@ -23,7 +24,7 @@ from launch.run.stored import read_run
 from launch.run.trial import Trial
 from launch.slurm.submitted import Submitted, in_queue
 from launch.sweep import main
-from launch.sweeps.folder import over
+from launch.sweeps.folder import over, read_sweep
 from launch.sweeps.points import folder_name
 from launch.sweeps.trials import trials_of
 
@@ -331,6 +332,15 @@ def test_bad_input_is_one_line_and_starts_nothing(sweep: Sweeping, words: Sequen
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert err.startswith("sweep: error: ") and message in err
     assert not Path("sweeps").exists()
+
+
+def test_a_point_of_an_earlier_call_that_is_the_same_run_is_told_as_one(tmp_path: Path) -> None:
+    it = read_sweep(tmp_path / "mine")
+    it.add([{"method": "FedAvg", "seed": "0"}, {"seed": "0"}])
+    with pytest.raises(
+        ConfigError, match="method=FedAvg,seed=0 and seed=0 are the same run; one is of an earlier call"
+    ):
+        trials_of(it, axes=[])
 
 
 def test_help_tells_of_every_option(sweep: Sweeping) -> None:

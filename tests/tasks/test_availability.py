@@ -45,6 +45,15 @@ def test_a_client_is_there_in_any_of_its_intervals(rows: list[tuple[int, int, in
             assert (client in it.among(np.arange(5), index)) == here
 
 
+@pytest.mark.parametrize(("rows", "always"), [("0,2,3\n", 3), ("0,1,\n1,9,\n2,2,2\n0,5,6\n3,1,2\n", 0)])
+def test_who_can_always_be_drawn_beside_others_is_told(tmp_path: Path, rows: str, always: int) -> None:
+    (tmp_path / "who.csv").write_text(HEAD + rows)
+    given = {**SMALL, "clients": 4, "cohort": 4, "availability": str(tmp_path / "who.csv")}
+    remarks = [each for each in build_federation(from_mapping(given), SOLO).remarks if "--availability" in each]
+    told = f"{always} of 4 clients have no row in --availability and can always be drawn; one that never can has a row "
+    assert remarks == ([f"{told}from a round after the last"] if always else [])
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
