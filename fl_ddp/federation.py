@@ -304,7 +304,8 @@ def _names(owners: Owners, clients: Parts) -> tuple[str, ...]:
 
 def _remarks(config: Config, data: Arrays, method: FedAvg, *, renumbered: bool) -> Iterator[str]:
     """What may surprise in a run that goes on none the less."""
-    if config.client_sampling == "samples" and method.weights == "data":
+    few = config.cohort_size < config.clients
+    if few and config.client_sampling == "samples" and method.weights == "data":
         yield (
             "warning: --client_sampling samples and --method.weights data: samples count twice, in who is drawn and in "
             "the mean; the mean of FedProx's algorithm is --method.weights uniform"

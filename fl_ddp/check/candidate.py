@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property
 from pathlib import Path
 
-from fl_ddp.check.runs import SETTINGS, SOLO, Photograph, Settings, Unwritten, play
+from fl_ddp.check.runs import ROUNDS, SETTINGS, SOLO, Photograph, Settings, Unwritten, play
 from fl_ddp.config import registry
 from fl_ddp.config.command_line import from_mapping
 from fl_ddp.config.settings import Config
@@ -15,6 +15,7 @@ from fl_ddp.host.interrupt import StopRequest
 from fl_ddp.methods.fedavg import FedAvg
 from fl_ddp.ranks.collectives import Ranks
 from fl_ddp.run import run
+from fl_ddp.streams.stream import Stream
 
 
 @dataclass(frozen=True)
@@ -38,10 +39,15 @@ def ends_tasks(config: Config) -> bool:
     return isinstance(owner, type) and issubclass(owner, FedAvg) and owner.end_of_task is not FedAvg.end_of_task
 
 
-@cache
-def _fedavg(*settings: tuple[str, object]) -> Unwritten:
-    """FedAvg, what other methods are compared with."""
-    return play({"method": "FedAvg", **dict(settings)})
+def has_tasks(config: Config) -> bool:
+    """Whether a task ends before the last round of the checks."""
+    stream = registry.build(config.stream)
+    assert isinstance(stream, Stream)
+    return any(stream.ends_task(index) for index in range(ROUNDS - 1))
+
+
+_FEDAVG: dict[str, Unwritten] = {}
+"""Runs of FedAvg, what other methods are compared with, by their settings."""
 
 
 class Candidate:
@@ -96,7 +102,16 @@ class Candidate:
         given = from_mapping(self.neutral).method.init_args
         options = {name: given[name] for name in registry.options("method", FedAvg).by_name if name in given}
         others = ((key, value) for key, value in self.case.settings.items() if key.partition(".")[0] != "method")
-        return _fedavg(*((f"method.{name}", value) for name, value in options.items()), *others)
+        settings = {"method": "FedAvg"} | {f"method.{name}": value for name, value in options.items()} | dict(others)
+        key = repr(sorted(settings.items()))
+        if key not in _FEDAVG:
+            _FEDAVG[key] = play(settings)
+        return _FEDAVG[key]
+
+    @property
+    def has_tasks(self) -> bool:
+        """Whether a task ends in its runs, and goes on with another."""
+        return has_tasks(from_mapping({**SETTINGS, **self.case.settings}))
 
     def folder(self, run: str) -> Path:
         """Of one of its runs."""

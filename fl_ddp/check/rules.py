@@ -75,9 +75,7 @@ def effect(it: Candidate) -> str:
     reports = any(record.reported for record in it.reference.records)
     if not same or reports:
         return ""
-    hint = (
-        "" if "stream" in it.case.settings else "; one that acts between tasks needs some, such as --stream ClassGroups"
-    )
+    hint = "" if it.has_tasks else "; what acts after a task needs some: --stream ClassGroups --stream.size 5"
     return f"ends at FedAvg's model, as if its own code were not called{hint}"
 
 

@@ -7,10 +7,10 @@ import sys
 import textwrap
 from collections.abc import Sequence
 
-from fl_ddp.check.candidate import ends_tasks
+from fl_ddp.check.candidate import ends_tasks, has_tasks
 from fl_ddp.check.handlers import BY_NAME, Finding
 from fl_ddp.check.rules import RULES
-from fl_ddp.check.runs import SETTINGS, Settings
+from fl_ddp.check.runs import ROUNDS, SETTINGS, Settings
 from fl_ddp.config.command_line import tokens
 from fl_ddp.config.layers import layer, resolve
 from fl_ddp.config.options import Given
@@ -26,7 +26,7 @@ has an end_of_task is given two tasks of the classes, the second of which begins
 tasks of one round each if it is not told otherwise. The exit code is 0 if nothing fails, 1 if something does, 2 if the
 input cannot be run. FL_DDP_TRACEBACK=1 shows the whole way to an error.
 """
-_TASKS = {"stream": "ClassGroups", "stream.tasks": 2, "stream.size": 5}
+_TASKS: Settings = {"stream": "ClassGroups", "stream.tasks": 2, "stream.size": 5, "stream.task_rounds": 1}
 _WIDTH = 118
 
 
@@ -43,21 +43,21 @@ def read(argv: Sequence[str]) -> Settings:
         if not given.key.startswith(("method.", "stream.")) and given.key != "stream":
             what = "--method.<option> value, --stream NAME or --stream.<option> value"
             raise ConfigError(given.where, "is no option of the checks", what)
-    chosen = Given("method", argv[0], "", typed=False)
+    method, known = Given("method", argv[0], "", typed=False), {each.key for each in options}
     begun = layer(Given(*each) for each in SETTINGS.items())
-    of_tasks = any(given.key.startswith("stream") for given in options)
-    if not of_tasks and ends_tasks(resolve([begun, layer([chosen, *options])])):
-        of_tasks, options = True, [*options, *(Given(*each) for each in _TASKS.items())]
-    if of_tasks and not any(given.key == "stream.task_rounds" for given in options):
-        options = [*options, Given("stream.task_rounds", 1)]
-    config = resolve([begun, layer([chosen, *options])])
-    return {
-        key: value
-        for kind, choice in (("method", config.method), *([("stream", config.stream)] if of_tasks else []))
-        for key, value in (
-            (kind, choice.class_path),
-            *((f"{kind}.{name}", of) for name, of in choice.init_args.items()),
-        )
+    tasks: Settings = {"stream.task_rounds": 1} if "stream" in known else {}
+    if "stream" not in known and ends_tasks(resolve([begun, layer([method])])):
+        tasks = _TASKS
+    of_tasks = [Given(*each) for each in tasks.items() if each[0] not in known]
+    config = resolve([begun, layer([*of_tasks, method, *options])])
+    if ends_tasks(config) and not has_tasks(config):
+        what = f"no task ends before the last of the checks' {ROUNDS} rounds, and {config.method.name} acts on its end"
+        raise ConfigError("--stream", what, "two tasks or more, and --stream.task_rounds 1 or 2")
+    kinds = [("method", config.method)]
+    if of_tasks or any(key.startswith("stream") for key in known):
+        kinds.append(("stream", config.stream))
+    return {kind: choice.class_path for kind, choice in kinds} | {
+        f"{kind}.{name}": value for kind, choice in kinds for name, value in choice.init_args.items()
     }
 
 

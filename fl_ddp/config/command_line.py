@@ -137,7 +137,7 @@ def resumed(folder: Path, layers: Sequence[Layer]) -> Config:
         if given.key not in (*FREE_ON_RESUME, *PLACE, "resume") and differ:
             free = ", ".join(f"--{key}" for key in FREE_ON_RESUME)
             what = f"{change}; with --resume only {free} may change, and where files lie"
-            raise ConfigError(given.where, f"{what}; --init {folder} begins a new run with its model")
+            raise ConfigError(given.where, f"{what}; once it is over, --init {folder} begins a new one with its model")
     return wanted
 
 

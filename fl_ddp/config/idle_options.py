@@ -35,6 +35,8 @@ def idle_options(config: Config) -> Iterator[str]:
     """What to say of options that were given and do nothing."""
     if config.local_test_from == "test" and not config.local_test:
         yield "warning: --local_test_from test does nothing beside --local_test 0, with which clients have no own tests"
+    if config.client_sampling == "samples" and config.cohort_size == config.clients:
+        yield f"warning: --client_sampling samples does nothing: the cohort is all {config.clients} clients"
     if config.init == "":
         yield "warning: --init is empty: the run begins with the weights of its seed"
     for idle in _IDLE:

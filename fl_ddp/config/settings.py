@@ -249,9 +249,6 @@ class Config:
             raise ConfigError("--local_epochs and --local_steps", "are both given; give one of them")
         if self.cohort is not None and self.cohort > self.clients:
             raise ConfigError("--cohort", f"{self.cohort} is more than the {self.clients} clients there are")
-        if self.client_sampling == "samples" and self.cohort_size == self.clients:
-            what = "samples, but all clients take part in each round"
-            raise ConfigError("--client_sampling", what, "uniform, or --cohort or --participation for fewer")
         if self.personalise == "all" and not self.local_test:
             raise ConfigError("--personalise", "all needs test splits of the clients' own; give --local_test, too")
         if self.forgetting_every and self.running_statistics == "local":

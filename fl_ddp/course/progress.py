@@ -40,7 +40,7 @@ class Progress:
         self._next_line = 0.0
         self._bar: tqdm[Never] | None = None
         if on_terminal():
-            form = "round {n_fmt}/{total_fmt} |{bar}| {desc}{rate_inv_fmt}, {remaining} left"
+            form = "round {n_fmt}/{total_fmt} |{bar}| {desc}"
             self._bar = tqdm(
                 total=rounds, initial=done, unit="round", bar_format=form, dynamic_ncols=True, file=sys.stdout
             )
@@ -58,7 +58,7 @@ class Progress:
         self._train_loss = None if of_clients is None else f"{of_clients:.4f}"
         now = time.monotonic()
         if self._bar is not None:
-            self._bar.set_description_str(f"{', '.join(self._numbers())}, ", refresh=False)
+            self._bar.set_description_str(", ".join([*self._numbers(), *self._pace(record, now)]), refresh=False)
             self._bar.update(record.round - self._bar.n)
         elif record.round in (self._first, self._rounds) or now >= self._next_line:
             self._next_line = now + _PAUSE
@@ -83,12 +83,15 @@ class Progress:
         return [f"{self._score} {self._shown}", *(f"{name} {value}" for name, value in others.items() if value)]
 
     def _line(self, record: Record, now: float) -> str:
-        line = "  ".join([f"round {record.round}/{self._rounds}", *self._numbers()])
+        return "  ".join([f"round {record.round}/{self._rounds}", *self._numbers(), *self._pace(record, now)])
+
+    def _pace(self, record: Record, now: float) -> list[str]:
+        """What a round takes, and all that are left; nothing before the second."""
         if self._timed_from is None:
-            return line
+            return []
         start, then = self._timed_from
         pace = (now - then) / (record.round - start)
-        return f"{line}  {pace:.3g} s/round  {tqdm.format_interval(pace * (self._rounds - record.round))} left"
+        return [f"{pace:.3g} s/round", f"{tqdm.format_interval(pace * (self._rounds - record.round))} left"]
 
 
 def result_table(summary: Summary) -> str:

@@ -1,7 +1,7 @@
 """FedProx: Li et al., Federated Optimization in Heterogeneous Networks, MLSys 2020.
 
 arXiv 1812.06127, Algorithm 2 with exact local epochs. Clients are drawn uniformly and weighted by data, as all public
-code does; the paper draws them by data and weights them alike.
+code does; the paper draws them by data and weights them alike: --client_sampling samples --method.weights uniform.
 """
 
 from __future__ import annotations

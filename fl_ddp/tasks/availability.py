@@ -47,8 +47,7 @@ class Availability:
         if not always:
             return ()
         return (
-            f"{always} of {len(self._always)} clients have no row in {WHERE} and can always be drawn; one that never "
-            "can has a row from a round after the last",
+            f"{always} of {len(self._always)} clients can be drawn in every round, as {WHERE} has no row of theirs",
         )
 
     def among(self, clients: Indices, index: int) -> Indices:

@@ -112,10 +112,10 @@ class Turnout:
         return _Called(ids, late, np.setdiff1d(left, late) if self._config.drop_stragglers else left)
 
     def _weights(self, there: Indices, index: int) -> Counts | None:
-        """Samples of clients in a round's task, where they are drawn by them."""
+        """Samples of clients in a round, where they are drawn by them."""
         if self._config.client_sampling == "uniform":
             return None
-        parts = self._worlds.clients_in(self._stream.task(index))
+        parts = self._worlds.parts(index)
         return np.array([len(parts[i]) for i in there], np.int64)
 
     def _late(self, index: int, ids: Indices) -> Indices:

@@ -44,8 +44,7 @@ class World:
         local_test: test samples of each client's own.
         own_samples: set that these are of.
         proxy: the server's samples, copied from the clients', in parts that ranks can share.
-        shared: [C] of each class a training sample that everyone is given, -1 of a class that the task has not; empty
-            if the method wants none.
+        shared: [C] a training sample of each class, which everyone is given, -1 of one without; empty if none are.
         allowed: [C] bool, labels among which the task's samples are classified; None for all.
         tests: test sets of the tasks up to this one; one in all where tasks have none of their own.
     """
@@ -108,9 +107,7 @@ class Worlds:
         self._known_tests: dict[int, TaskTest] = {}
         self._known_own_tests: dict[int, OwnTest] = {}
         if stream.keep and any(stream.allowed(task) is not None for task in range(stream.num_tasks)):
-            what = (
-                f"{stream.keep}, but samples of earlier tasks would be classified among the labels of the present one"
-            )
+            what = f"{stream.keep}, but samples of earlier tasks would be classified among labels of the present one"
             raise ConfigError("--stream.keep", what, "false, or a stream whose tasks have the same labels")
         self.largest_client = max(len(part) for task in range(stream.num_tasks) for part in self.clients_in(task))
         self._known_orders.clear()  # all tasks are known, and they are as many as samples
@@ -172,8 +169,7 @@ class Worlds:
     def _present_in(self, task: int) -> Indices:
         if task not in self._known_present:
             parts = self.clients_in(task)
-            here = [i for i in enrolled(self._of_run, task) if len(parts[i])]
-            self._known_present[task] = np.array(here, np.int64)
+            self._known_present[task] = np.array([i for i in enrolled(self._of_run, task) if len(parts[i])], np.int64)
         return self._known_present[task]
 
     def given_bytes(self, index: int) -> int:
@@ -193,7 +189,11 @@ class Worlds:
     def at(self, index: int) -> World:
         """The world of a round, from 0."""
         world = self._of_task(self._stream.task(index))
-        return replace(world, clients=self._reduction.of_round(index)) if self._reduction else world
+        return replace(world, clients=self.parts(index)) if self._reduction else world
+
+    def parts(self, index: int) -> Parts:
+        """Training samples of each client in a round, from 0, as its task's training set numbers them."""
+        return self._reduction.of_round(index) if self._reduction else self.clients_in(self._stream.task(index))
 
     def all_tests(self) -> list[TaskTest]:
         """The test sets of all tasks, also of those to come."""

@@ -95,7 +95,7 @@ def refuse_folder_of_run(folder: Path, runs: Iterable[Run]) -> None:
         ConfigError: it is a run's.
     """
     if (folder / "metrics.csv").exists() or folder.absolute() in [run.folder.absolute() for run in runs]:
-        what = f"{folder} is the folder of a run, where tasks.csv is its own"
+        what = f"{folder} is the folder of a run, where clients.csv and tasks.csv are its own"
         raise ConfigError("--long", what, "--out FOLDER, another one")
 
 

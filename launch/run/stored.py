@@ -159,6 +159,7 @@ def _config(path: Path) -> tuple[Mapping[str, object], int]:
         if kind not in config:
             choice = default_choice(kind)
             config = {**config, kind: {"class_path": choice.class_path, "init_args": dict(choice.init_args)}}
+    config = {"client_sampling": "uniform", **config}
     given = {each.key: each.value for each in flatten(config, f"{path}: ")}
     for kind in KINDS:
         if not isinstance(given.get(kind), str):

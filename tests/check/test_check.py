@@ -109,6 +109,8 @@ def test_a_method_with_mistakes_is_found_out(tmp_path: Path, capfd: pytest.Captu
         (["OnlineEWC", "--stream", "ClassGroups", "--stream.tasks", "3", "--stream.size", "3"], (3, 3, 1)),
         (["FedProx", "--stream", "ClassGroups", "--stream.size", "5", "--stream.tasks", "2"], (2, 5, 1)),
         (["FedAvg", "--stream", "ClassGroups", "--stream.size", "2", "--stream.task_rounds", "4"], (5, 2, 4)),
+        (["OnlineEWC", "--stream.task_rounds", "2"], (2, 5, 2)),
+        (["OnlineEWC", "--stream.size", "2"], (2, 2, 1)),
     ],
     ids=lambda given: " ".join(given) if isinstance(given, list) else "",
 )
@@ -118,6 +120,15 @@ def test_what_ends_tasks_has_tasks(words: list[str], stream: tuple[int, ...] | N
     if stream:
         assert tuple(settings[f"stream.{name}"] for name in ("tasks", "size", "task_rounds")) == stream
     assert settings["method"] == f"fl_ddp.methods.{words[0].lower()}.{words[0]}"
+
+
+@pytest.mark.parametrize("tasks", [0, 2])
+def test_what_does_nothing_is_told_to_need_tasks_where_it_has_none(tmp_path: Path, tasks: int) -> None:
+    settings = {"method": written(tmp_path, "idle", "pass"), "rounds": 2}
+    of_tasks = {"stream": "ClassGroups", "stream.tasks": tasks, "stream.size": 5, "stream.task_rounds": 1}
+    with Judge() as judge:
+        (found,) = judge.findings(Case("it", settings | (of_tasks if tasks else {}), tmp_path), ["effect"])
+    assert found.verdict == "does not hold" and ("what acts after a task needs some" in found.reason) == (not tasks)
 
 
 @pytest.mark.slow
@@ -142,6 +153,8 @@ def test_a_method_of_tasks_that_comes_with_the_package_holds_everywhere(capfd: p
             r"--lr: is no option of the checks; accepted: --method.<option> value, --stream NAME",
         ),
         (["FedProx", "--stream", "Nothing"], r"--stream: Nothing is unknown"),
+        (["OnlineEWC", "--stream.task_rounds", "3"], r"--stream: no task ends before the last of the checks' 3 rounds"),
+        (["OnlineEWC", "--stream", "Static"], r"--stream: no task ends .*; accepted: two tasks or more"),
         (["FedProx", "FedAvg"], r"FedAvg: belongs to no option"),
     ],
 )

@@ -47,6 +47,8 @@ HUB = ["--data", "HuggingFace", "--data.dataset", "ylecun/mnist"]
                 "--local_test_from test does nothing beside --local_test 0, with which clients have no own tests",
             ],
         ),
+        (["--client_sampling", "samples"], ["--client_sampling samples does nothing: the cohort is all 20 clients"]),
+        (["--client_sampling", "samples", "--cohort", "19"], []),
         (["--init", ""], ["--init is empty: the run begins with the weights of its seed"]),
         (["--model", "CharLSTM", "--model.dropout", "0.3"], []),
         (["--model", "CharLSTM", "--model.layers", "1"], []),

@@ -63,11 +63,6 @@ from fl_ddp.errors import ConfigError
         ("--compile maybe", "--compile: maybe has the wrong type; accepted: true or false"),
         ("--cohort x", "--cohort: x has the wrong type; accepted: a whole number or null"),
         (
-            "--client_sampling samples",
-            "--client_sampling: samples, but all clients take part in each round; "
-            "accepted: uniform, or --cohort or --participation for fewer",
-        ),
-        (
             "--drop_stragglers true",
             "--drop_stragglers: true, but there are none; accepted: --stragglers above 0 beside it",
         ),

@@ -65,7 +65,7 @@ def test_resume_accepts_an_option_that_says_what_is_stored(run_folder: Path, sam
 def test_resume_refuses_other_changes(run_folder: Path, line: str, start: str) -> None:
     free = "--rounds, --eval_every, --checkpoint_every, --keep_checkpoints, --stop_at, --patience, --rank_timeout"
     end = f"; with --resume only {free}, --figures may change, and where files lie"
-    end += f"; --init {run_folder} begins a new run with its model"
+    end += f"; once it is over, --init {run_folder} begins a new one with its model"
     assert message_of(f"--resume {run_folder} {line}") == start.format(folder=run_folder) + end
 
 

@@ -178,7 +178,8 @@ def test_nothing_is_written_over_what_a_run_recorded(show: Showing) -> None:
     (run / "tasks.csv").write_text(TESTS)
     for words in (["runs/mine", "--long"], ["runs", "--long", "--out", "runs/mine"]):
         code, out, err = show(*words)
-        what = "runs/mine is the folder of a run, where tasks.csv is its own; accepted: --out FOLDER, another one"
+        what = "runs/mine is the folder of a run, where clients.csv and tasks.csv are its own"
+        what += "; accepted: --out FOLDER, another one"
         assert (code, out, err) == (2, "", f"results: error: --long: {what}\n")
     assert (run / "tasks.csv").read_text() == TESTS and not (run / "rounds.csv").exists()
     begun = Written({"seed": 1}, [], rounds=2).at(Path("runs/begun"))

@@ -38,7 +38,6 @@ GO_WITH = {
     "local_epochs": ("stragglers", "drop_stragglers"),
     "local_steps": ("stragglers", "drop_stragglers"),
     "stragglers": ("drop_stragglers",),
-    "cohort": ("client_sampling",),
     "momentum": ("optimizer.keep", "optimizer.nesterov", "optimizer.dampening"),
     "data.mean": ("data.deviation",),
     "data.deviation": ("data.mean",),

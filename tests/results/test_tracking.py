@@ -352,19 +352,23 @@ def test_progress_without_a_terminal_is_first_and_last_line_of_a_short_run(capsy
     assert last.startswith(f"round 500/500  accuracy {500 / 503:.4f}") and last.endswith("00:00 left")
 
 
+@pytest.mark.parametrize("terminal", [False, True])
 def test_the_pace_has_nothing_of_the_first_round(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    terminal: bool, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It compiles, also where the model is tested before it, as with tasks."""
     now = [0.0]
     monkeypatch.setattr("fl_ddp.course.progress.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("fl_ddp.course.progress.on_terminal", lambda: terminal)
     progress = Progress(0, 5)
     for round, seconds in enumerate((0, 60, 2, 2, 2, 2)):
         now[0] += seconds
         progress.update(record(round))
     progress.close()
-    first, last = (line for line in capsys.readouterr().out.splitlines() if line.startswith(("round 1/", "round 5/")))
-    assert "s/round" not in first and "2 s/round" in last
+    lines = [line for line in re.split(r"[\r\n]+", capsys.readouterr().out) if line]
+    assert {*re.findall(r"(\S+) s/round", "\n".join(lines))} == {"2"}
+    assert not any("left" in line for line in lines if line.startswith("round 1/"))
+    assert re.match(r"round 5/5 .* 2 s/round,?  ?00:00 left$", lines[-1])
 
 
 def test_progress_tells_how_clients_own_models_do(capsys: pytest.CaptureFixture[str]) -> None:

@@ -50,8 +50,8 @@ def test_who_can_always_be_drawn_beside_others_is_told(tmp_path: Path, rows: str
     (tmp_path / "who.csv").write_text(HEAD + rows)
     given = {**SMALL, "clients": 4, "cohort": 4, "availability": str(tmp_path / "who.csv")}
     remarks = [each for each in build_federation(from_mapping(given), SOLO).remarks if "--availability" in each]
-    told = f"{always} of 4 clients have no row in --availability and can always be drawn; one that never can has a row "
-    assert remarks == ([f"{told}from a round after the last"] if always else [])
+    told = f"{always} of 4 clients can be drawn in every round, as --availability has no row of theirs"
+    assert remarks == ([told] if always else [])
 
 
 @pytest.mark.parametrize(

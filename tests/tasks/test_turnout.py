@@ -65,6 +65,16 @@ def test_clients_are_drawn_by_the_samples_that_they_have_in_a_rounds_task() -> N
         assert run.turnout.drawn(index).tolist() == cohort(0, index, present, 3, sizes).tolist()
 
 
+def test_clients_are_drawn_by_the_samples_that_they_have_left() -> None:
+    lost = ";".join(f"0,{label},20,0" for label in range(9))
+    given = {"partition": "Dirichlet", "partition.alpha": 100.0, "clients": 4, "cohort": 1, "class_reduction": lost}
+    run = build_federation(from_mapping({**LITTLE, **given, "client_sampling": "samples"}), SOLO)
+    for index in range(60):
+        sizes = np.array([len(part) for part in run.worlds.at(index).clients])
+        assert (sizes[0] < sizes[1:].min() / 5) == (index >= 19)
+        assert run.turnout.drawn(index).tolist() == cohort(0, index, np.arange(4), 1, sizes).tolist()
+
+
 def test_the_previous_round_is_one_in_which_somebody_took_part() -> None:
     it = turnout(dropout_rate=0.7, cohort=2)
     numbers = [len(it.of_round(index)) for index in range(30)]

@@ -28,6 +28,9 @@ CLIENTS: Mapping[str, Options] = {
         "FedKA", {**GROUPS, "availability": "away.csv", "stream.enrolment": "increasing"}, gamma=0.3
     ),
     "sampling by size": of("FedAvg", {"client_sampling": "samples", "cohort": 2, "rounds": 5}, weights="uniform"),
+    "sampling by size while classes are reduced": of(
+        "FedAvg", {"client_sampling": "samples", "cohort": 1, "rounds": 6, "class_reduction": "0,1,2,1;0,1,3,0;1,2,2,0"}
+    ),
     "sampling by size in tasks": of("FedCurv", {**GROUPS, "client_sampling": "samples", "cohort": 2}),
     "own rates": of("FedAvg", {**SGD, "client_lr": "uniform(0.2,1.5)", "lr_decay": 0.5}),
     "rates of a file over steps": of(
