@@ -102,6 +102,22 @@ def test_all_groups_hand_over_the_same(other: Upload) -> None:
         HOOKS.alike("client_update", other, form)
 
 
+def test_nothing_that_is_handed_over_has_a_gradient() -> None:
+    """What it was made of would stay with it until the round is over."""
+    theta, numbers = THETA.clone().requires_grad_(), NUMBERS.clone().requires_grad_()
+    term = Term(theta, minus=theta[0], weight=numbers)
+    given = Upload(
+        {"delta": term, "weight": numbers}, theta, {"own": theta}, {"sent": term, "n": numbers}, {"row": theta}
+    )
+    found = HOOKS.upload(given, {"own": VECTOR}, LANES)
+    assert found.sent is not None
+    terms = [each for each in (*found.sums.values(), *found.sent.values()) if isinstance(each, Term)]
+    assert len(terms) == 2
+    parts = [part for each in terms for part in (each.value, each.minus, each.weight)]
+    plain = [found.theta, found.memory["own"], found.rows["row"], found.sums["weight"], found.sent["n"]]
+    assert all(isinstance(t, Tensor) and not t.requires_grad for t in (*parts, *plain))
+
+
 def test_names_of_what_is_sent_are_known() -> None:
     assert HOOKS.sent(("theta",), ("theta", "c")) == ("theta",)
     assert HOOKS.sent((), ("theta",)) == ()
