@@ -51,7 +51,7 @@ def test_a_cohort_by_samples_has_no_repeats_and_is_a_function_of_seed_and_round(
 @pytest.mark.parametrize("size", [1, 2, 3])
 def test_each_draw_is_in_proportion_to_the_samples_of_those_that_are_left(size: int) -> None:
     """Against the probability of each cohort, summed over the orders in which it may be drawn."""
-    samples, rounds = np.array([1, 2, 5, 12]), 20_000
+    samples, rounds = np.array([1, 2, 5, 12]), 5_000
     found: Counter[tuple[int, ...]] = Counter(
         tuple(map(int, cohort(0, index, np.arange(4), size, samples))) for index in range(rounds)
     )
