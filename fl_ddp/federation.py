@@ -155,7 +155,7 @@ class Federation:
 
     def first_memory(self, of_method: Tensors) -> Tensors:
         """A client's memory before it first takes part: the method's, and what its training keeps between rounds."""
-        return self.statistics.first_memory(of_method) | self.remembered
+        return _first_memory(self.statistics, self.remembered, of_method)
 
 
 def build_federation(config: Config, ranks: Ranks, module: torch.nn.Module | None = None) -> Federation:
@@ -193,16 +193,12 @@ def build_federation(config: Config, ranks: Ranks, module: torch.nn.Module | Non
     refuse_idle(config, stream, worlds, pace.work, method.share_held_out)
     statistics = Statistics(model, config.running_statistics)
     remembered = first_state(model, optimizer, momentum=config.momentum > 0) if optimizer.keep else {}
-
-    def first_memory(of_method: Tensors) -> Tensors:
-        return statistics.first_memory(of_method) | remembered
-
     lanes = lanes_of(
         config=config,
         whole=whole,
         optimizer=optimizer,
         method=method,
-        first_memory=first_memory,
+        first_memory=partial(_first_memory, statistics, remembered),
         activations=activations,
         largest_client=worlds.largest_client,
         device=ranks.device,
@@ -236,6 +232,10 @@ def build_federation(config: Config, ranks: Ranks, module: torch.nn.Module | Non
             *uncalled(method, FedAvg, stream.num_tasks),
         ),
     )
+
+
+def _first_memory(statistics: Statistics, remembered: Tensors, of_method: Tensors) -> Tensors:
+    return statistics.first_memory(of_method) | remembered
 
 
 def _refuse_impossible(config: Config, ranks: Ranks) -> None:

@@ -65,8 +65,8 @@ class ResultsOptions:
             all else, but for the method's options, in common with it.
         long: leave all that the runs recorded, too, finished or not: rounds.csv, a row for each of their rounds,
             clients.csv, one for each client's test on its own samples, and tasks.csv, one for each test of a task
-            (own_tasks.csv: on a client's samples), with the run's folder, its seed and the options that
-            differ, which are columns --lr and so on.
+            (own_tasks.csv: on a client's samples), with the run's folder, its seed and the options that differ, which
+            are columns --lr and so on.
         out: folder for results.csv, results.md, the plots and long tables [the first FOLDER].
     """
 
