@@ -56,6 +56,14 @@ def imports_of_its_own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Non
 
 
 @pytest.fixture(autouse=True)
+def draws_of_its_own() -> None:
+    """What a test draws from torch's own generator, as modules do for their weights, is not for other tests to say."""
+    import torch  # as above
+
+    torch.manual_seed(0)  # noqa: TID251  # of nets that tests write, whose weights no seed of a run draws
+
+
+@pytest.fixture(autouse=True)
 def as_runs_compute(request: pytest.FixtureRequest) -> Iterator[None]:
     """On a GPU tests compute as runs do, the same bits every time and products of float32 as IEEE has them."""
     if request.node.get_closest_marker("gpu") is None:
