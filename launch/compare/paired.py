@@ -130,6 +130,8 @@ class Against:
 def against(text: str, design: Design) -> Against:
     """Read what settings are to be compared with, such as method=FedAvg or method=FedProx,mu=0.1.
 
+    Of an absolute path any end will do that no other value has.
+
     Raises:
         ConfigError: it names no option that varies, or no value that it has.
     """
@@ -142,7 +144,13 @@ def against(text: str, design: Design) -> Against:
         key = keys[name]
         place = design.keys.index(key)
         there = dict.fromkeys(filter(None, (each.values[place] for each in design.sets)))
-        if value not in there:
-            raise ConfigError("--against", f"{pair}: no run has it", ", ".join(f"{name}={each}" for each in there))
-        values[key] = value
+        meant = (
+            [value]
+            if value in there
+            else [each for each in there if each.startswith("/") and each.endswith(f"/{value}")]
+        )
+        if len(meant) != 1:
+            accepted = ", ".join(f"{name}={each}" for each in there)
+            raise ConfigError("--against", f"{pair}: {'several have' if meant else 'no run has'} it", accepted)
+        values[key] = meant[0]
     return Against(text, values, design)

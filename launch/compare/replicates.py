@@ -148,8 +148,12 @@ class Design:
 
     @cached_property
     def written(self) -> tuple[Mapping[str, str], ...]:
-        """The values of each key as plots write them: of a file, as much of its path as tells it apart from others."""
+        """The values of each key as people read them: of a file, as much of its path as tells it apart from others."""
         return tuple(_tails({each.values[index] for each in self.sets}) for index in range(len(self.keys)))
+
+    def shown(self, replicates: Replicates) -> tuple[str, ...]:
+        """The values of one of the sets, written so."""
+        return tuple(of[value] for of, value in zip(self.written, replicates.values, strict=True))
 
 
 def design_of(runs: Sequence[FoundRun]) -> Design:

@@ -132,7 +132,7 @@ def _table(results: Results) -> TextTable:
             numbers[1:1] = _difference(results.differences[replicates], results.metrics[0])
         traffic = [_megabytes(replicates.totals(column)) for column in ("traffic_up_bytes", "traffic_down_bytes")]
         counts = [str(len(replicates.runs)), _state(replicates), _rounds(replicates)]
-        rows.append([*replicates.values, *counts, *numbers, *traffic, _time(replicates.seconds)])
+        rows.append([*results.design.shown(replicates), *counts, *numbers, *traffic, _time(replicates.seconds)])
     head = [*results.design.names, "seeds", "state", "rounds", *names, "MB up", "MB down", "time"]
     return TextTable(head, rows, flush_left=len(results.design.keys))
 
@@ -155,7 +155,7 @@ def _notes_on(there: Against, results: Results) -> list[str]:
         "confidence interval (Student's t)"
     ]
     for each, found in results.differences.items():
-        whose = ", ".join(filter(None, each.values))
+        whose = _whose(each, results.design)
         if isinstance(found, str) and found:
             notes.append(f"{whose}: nothing to compare it with, {found}")
         elif isinstance(found, Paired) and found.after is not None:
@@ -207,10 +207,12 @@ def _notes(results: Results) -> list[str]:
             asked = ", ".join(map(str, sorted({run.wanted for run in each.counted})))
             ends = {each.last_of(metric) for metric in results.metrics if metric.target is None} or {each.last}
             rounds = " or ".join(map(str, sorted(ends)))
-            notes.append(f"{_whose(each)}: as after round {rounds}, though seeds were asked for {asked} rounds")
+            notes.append(
+                f"{_whose(each, results.design)}: as after round {rounds}, though seeds were asked for {asked} rounds"
+            )
         for key, what in _UNLIKE.items():
             if len(values := sorted({run.settings.get(key, "null") for run in each.runs})) > 1:
-                notes.append(f"{_whose(each)}: {key} is {' and '.join(values)}, {what}")
+                notes.append(f"{_whose(each, results.design)}: {key} is {' and '.join(values)}, {what}")
     if again := [run for each in results.design.sets for run in each.once.again]:
         notes.append(f"counted once, as their results are the same: {', '.join(str(run.run.folder) for run in again)}")
     notes += [f"left out: {each}" for each in results.design.differing]
@@ -220,9 +222,9 @@ def _notes(results: Results) -> list[str]:
     return [*notes, *(f"failed: {folder.name}: {why}" for folder, why in results.finds.failed.items())]
 
 
-def _whose(replicates: Replicates) -> str:
+def _whose(replicates: Replicates, design: Design) -> str:
     """A setting's name for a note."""
-    return ", ".join(filter(None, replicates.values)) or "finished runs"
+    return ", ".join(filter(None, design.shown(replicates))) or "finished runs"
 
 
 def _state(replicates: Replicates) -> str:

@@ -51,8 +51,7 @@ def class_figure(design: Design) -> Figure:
 
 def panel_title(design: Design, replicates: Replicates) -> str:
     """What sets replicates apart from the others, in two lines where it is long."""
-    written = [of[value] for of, value in zip(design.written, replicates.values, strict=True)]
-    values = zip(design.names, written, strict=True)
+    values = zip(design.names, design.shown(replicates), strict=True)
     parts = [value if name in ("method", "path", "row") else f"{name} = {value}" for name, value in values if value]
     text = ", ".join(parts)
     return text if len(text) < 32 else text.replace(", ", ",\n", 1)

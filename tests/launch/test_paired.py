@@ -14,7 +14,7 @@ from written_runs import Written, design_in
 from fl_ddp.errors import ConfigError
 from launch.compare.found_runs import find_runs
 from launch.compare.paired import Against, Paired, against
-from launch.compare.replicates import design_of
+from launch.compare.replicates import Design, Replicates, design_of
 from launch.numbers.metric import Metric, parse_metric
 from launch.results import main
 
@@ -183,6 +183,26 @@ def test_the_command_has_them_in_its_tables(tmp_path: Path, capsys: pytest.Captu
     assert float(rows[1]["difference_mean"]) == pytest.approx(2 / 3)
     assert float(rows[1]["difference_low"]) < 0 < float(rows[1]["difference_high"])
     assert "| vs method=FedAvg | better in |" in (tmp_path / "results.md").read_text()
+
+
+def test_a_file_is_called_by_any_end_of_its_path_that_no_other_one_has() -> None:
+    mine, other, yours = "/a/mine/ways.py:Mine", "/a/mine/ways.py:Other", "/yours/ways.py:Mine"
+    design = Design(("method",), tuple(Replicates((name,), ()) for name in (mine, other, yours, "FedAvg")))
+    for end in ("mine/ways.py:Mine", "a/mine/ways.py:Mine", mine):
+        assert against(f"method={end}", design).values == {"method": mine}
+    for end, many in (("ways.py:Mine", "several have"), ("s.py:Other", "no run has"), ("vg", "no run has")):
+        with pytest.raises(ConfigError, match=f"--against: method={end}: {many} it; accepted: method={mine}, "):
+            against(f"method={end}", design)
+
+
+def test_tables_call_a_file_by_the_end_of_its_path(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "ways_of_mine.py"
+    file.write_text("from fl_ddp.methods.fedavg import FedAvg\n\n\nclass Mine(FedAvg):\n    pass\n")
+    design_in(tmp_path / "runs", written({"FedAvg": [0.5, 0.6], f"{file}:Mine": [0.52, 0.59]}))
+    assert main([str(tmp_path / "runs"), "--against", "method=ways_of_mine.py:Mine"]) == 0
+    rows = [line.split() for line in capsys.readouterr().out.splitlines() if "finished" in line]
+    assert [row[0] for row in rows] == ["ways_of_mine.py:Mine", "FedAvg"] and "of" in rows[1]
+    assert f"{file}:Mine," in (tmp_path / "runs" / "results.csv").read_text(), "which programs read"
 
 
 def test_a_run_that_ended_by_its_rule_is_read_there_and_cuts_no_other_one(tmp_path: Path) -> None:

@@ -130,7 +130,7 @@ def test_files_are_called_by_as_much_of_their_path_as_tells_them_apart(tmp_path:
     assert design.written == (short, {"0.1": "0.1", "1": "1"})
     named = series(design, sets, parse_metric("final"), without=1)
     assert set(named.labels.values()) == set(short.values())
-    assert panel_title(design, sets[0]) == "a/one.npz, lr = 0.1"
+    assert panel_title(design, sets[0]) == "a/one.npz, lr = 0.1" and design.shown(sets[0]) == ("a/one.npz", "0.1")
 
 
 def test_a_seed_that_began_late_leaves_the_curve_of_the_others(tmp_path: Path) -> None:
