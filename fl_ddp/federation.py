@@ -38,6 +38,7 @@ from fl_ddp.partitions.saved import SavedPartition
 from fl_ddp.protocol import Indices, Origin, Owners, Tensors
 from fl_ddp.ranks.collectives import Ranks
 from fl_ddp.results.metrics import Columns
+from fl_ddp.streams.domains import Domains
 from fl_ddp.streams.static import Static
 from fl_ddp.streams.stream import Stream
 from fl_ddp.tasks.data import Data, Parts
@@ -172,8 +173,9 @@ def build_federation(config: Config, ranks: Ranks, module: torch.nn.Module | Non
     """
     _refuse_impossible(config, ranks)
     loss = loss_named(config.loss, config.label_smoothing)
-    source, stream = _source(config), _stream(config, loss)
+    source = _source(config)
     loaded = source.load(loss.targets)
+    stream = _stream(config, loss, loaded.owners)
     data = _in_order(loaded, stream, loss, config.seed)
     labels, test_labels, names = _labels(data, loss)
     classes = classes_in(stream, data.classes)
@@ -227,6 +229,7 @@ def build_federation(config: Config, ranks: Ranks, module: torch.nn.Module | Non
         remarks=(
             *idle_options(config),
             *_remarks(config, loaded, method, renumbered=data is not loaded),
+            *((f"tasks: {', '.join(stream.names)}",) if isinstance(stream, Domains) else ()),
             *(turnout.availability.remark if turnout.availability else ()),
             *misspelt(type(stream), Stream),
             *uncalled(method, FedAvg, stream.num_tasks),
@@ -266,9 +269,9 @@ def _source(config: Config) -> Dataset:
     return source
 
 
-def _stream(config: Config, loss: Criterion) -> Stream:
+def _stream(config: Config, loss: Criterion, owners: Owners | None) -> Stream:
     """The tasks, if they fit the options and the loss."""
-    stream = registry.build(config.stream)
+    stream = registry.build(config.stream, owners=owners)
     assert isinstance(stream, Stream)
     refuse_other_tasks(stream, config.rounds)
     if isinstance(loss, ByOutput) and not isinstance(stream, Static):

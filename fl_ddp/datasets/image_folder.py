@@ -5,10 +5,12 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+from collections import defaultdict
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +21,7 @@ from fl_ddp.datasets.array_cache import cached
 from fl_ddp.datasets.dataset import Arrays, Dataset
 from fl_ddp.datasets.file_tree import FileTree
 from fl_ddp.datasets.held_out import TestShare, held_out
+from fl_ddp.datasets.owners import owners_of
 from fl_ddp.datasets.pixels import pixels_of
 from fl_ddp.errors import ConfigError
 from fl_ddp.protocol import Indices
@@ -26,7 +29,14 @@ from fl_ddp.protocol import Indices
 IMAGE_SUFFIXES = {".jpeg", ".jpg", ".png", ".bmp", ".webp", ".gif", ".ppm", ".pgm", ".tif", ".tiff"}
 ANNOTATIONS = "val/val_annotations.txt"
 UNDECODABLE = (OSError, ValueError, SyntaxError, EOFError, Image.DecompressionBombError)
-Labelled = list[tuple[str, str]]  # image file, folder name of its class
+
+
+class Labelled(NamedTuple):
+    """An image file, and the names of the folders of its class and of its domain."""
+
+    file: str
+    folder: str
+    domain: str
 
 
 @dataclass(frozen=True)
@@ -34,7 +44,8 @@ class ImageFolder(Dataset):
     """Images below train/<class>/ and test/<class>/ (or val/<class>/), in a directory or a .zip of one.
 
     Images may lie deeper (train/<class>/images/), all may lie in one outer folder, and Tiny-ImageNet's val/images with
-    val_annotations.txt is understood. With test_share there need be no test/, and no train/ around <class>/. Grey
+    val_annotations.txt is understood. With test_share there need be no test/, and no train/ around <class>/. There may
+    be <domain>/<class>/ in the place of <class>/; to --partition Natural and --stream Domains domains are clients. Grey
     images become RGB. A file words.txt (folder name, tab, names) gives class names. Decoded images are kept in the
     user's cache folder ($XDG_CACHE_HOME, else ~/.cache) below fl_ddp/datasets.
 
@@ -42,13 +53,16 @@ class ImageFolder(Dataset):
         root: the directory or the .zip file.
         size: height and width in pixels that every image is resized to, whatever its shape; null takes images as they
             are, which must then all be of one size.
-        test_share: share of the images that are drawn as the test set, of each class alike, where none lie apart; null
-            where they do.
+        domains: whether there are folders of domains around those of classes; must be said where several folders have
+            the same several ones in them.
+        test_share: share of the images that are drawn as the test set, of each class of a domain alike, where none lie
+            apart; null where they do.
         test_seed: of that draw, whatever the run's --seed.
     """
 
     root: str = "data"
     size: Count | None = None
+    domains: bool | None = None
     test_share: TestShare | None = None
     test_seed: Seed = 0
 
@@ -65,9 +79,9 @@ class ImageFolder(Dataset):
         root = Path(self.root).expanduser()
         tree = FileTree(root, "train")
         train, test = self._apart(tree, root)
-        folders = sorted({folder for _, folder in train + test})
+        folders = sorted({image.folder for image in train + test})
         names = _class_names(tree, folders)
-        stamps = [(name, folder, tree.stamps[name]) for name, folder in train + test]
+        stamps = [(image.file, image.folder, tree.stamps[image.file]) for image in train + test]
         drawn = [] if self.test_share is None else [len(train)]
         key = hashlib.sha256(json.dumps([stamps, names, self.size, *drawn]).encode()).hexdigest()[:20]
 
@@ -75,17 +89,18 @@ class ImageFolder(Dataset):
             (x_train, y_train), (x_test, y_test) = (self._decode_all(tree, part, folders) for part in (train, test))
             return Arrays(x_train, y_train, x_test, y_test, names)
 
-        return cached(f"{root.stem}-{key}", build)
+        arrays = cached(f"{root.stem}-{key}", build)
+        return replace(arrays, owners=owners_of(*map(_domains, (train, test)))) if self.domains else arrays
 
-    def _apart(self, tree: FileTree, root: Path) -> tuple[Labelled, Labelled]:
+    def _apart(self, tree: FileTree, root: Path) -> tuple[list[Labelled], list[Labelled]]:
         """The training and the test images."""
         if not tree.has_folder("train"):
             if self.test_share is None:
                 what = f"{root} has no folder train/ with files in it; accepted: train/<class>/<image>, or"
                 raise ConfigError("--data.root", f"{what} <class>/<image> with --data.test_share 0.2")
-            return self._drawn(_in_class_folders(tree, ""))
-        train = _in_class_folders(tree, "train/")
-        test = _test_images(tree, root, {folder for _, folder in train})
+            return self._drawn(self._in_class_folders(tree, ""))
+        train = self._in_class_folders(tree, "train/")
+        test = self._test_images(tree, root, {image.folder for image in train})
         if test and self.test_share is not None:
             raise ConfigError("--data.test_share", f"{self.test_share}, but {root} has test images of its own", "null")
         if not test and self.test_share is None:
@@ -97,33 +112,68 @@ class ImageFolder(Dataset):
             )
         return (train, test) if test else self._drawn(train)
 
-    def _drawn(self, images: Labelled) -> tuple[Labelled, Labelled]:
+    def _drawn(self, images: list[Labelled]) -> tuple[list[Labelled], list[Labelled]]:
         """All images, a share of them kept aside for testing."""
         assert self.test_share is not None
         if not images:
-            raise ConfigError(self.root, "has no images in folders of classes", ", ".join(sorted(IMAGE_SUFFIXES)))
-        _, labels = np.unique([folder for _, folder in images], return_inverse=True)
+            of = "classes in folders of domains" if self.domains else "classes"
+            raise ConfigError(self.root, f"has no images in folders of {of}", ", ".join(sorted(IMAGE_SUFFIXES)))
+        _, labels = np.unique([f"{image.domain}/{image.folder}" for image in images], return_inverse=True)
         aside = held_out(labels, self.test_share, self.test_seed)
         train, test = ([images[i] for i in np.flatnonzero(chosen)] for chosen in (~aside, aside))
         return train, test
 
+    def _in_class_folders(self, tree: FileTree, below: str) -> list[Labelled]:
+        """The images at any depth of the folders of classes that lie below a folder, "train/", or "" for all."""
+        paths = (PurePosixPath(name.removeprefix(below)) for name in tree.stamps if name.startswith(below))
+        images = [path for path in paths if path.suffix.lower() in IMAGE_SUFFIXES]
+        if self.domains is None:
+            self._refuse_ambiguous(images)
+        place = 1 if self.domains else 0
+        deep = (path for path in images if len(path.parts) > place + 1)
+        return [Labelled(f"{below}{p}", p.parts[place], p.parts[0] if self.domains else "") for p in deep]
+
+    def _refuse_ambiguous(self, images: Sequence[PurePosixPath]) -> None:
+        """Refuse to guess where folders look like domains with the same classes, or classes that are divided alike."""
+        inner = defaultdict[str, set[str]](set)
+        for path in images:
+            if len(path.parts) > 2:
+                inner[path.parts[0]].add(path.parts[1])
+        if len(inner) > 1 and len(common := set.intersection(*inner.values())) > 1:
+            first, second, *_ = sorted(inner)
+            what = f"{first}/ and {second}/ have {', '.join(sorted(common)[:3])} in them, so they may be domains"
+            raise ConfigError("--data.domains", what, "true, or false if they are the classes")
+
+    def _test_images(self, tree: FileTree, root: Path, known: set[str]) -> list[Labelled]:
+        """Images of the first of test/ and val/ that is labelled, which Tiny-ImageNet's own test/ is not; or none."""
+        for split in ("test/", "val/"):
+            images = self._in_class_folders(tree, split)
+            if known.isdisjoint(image.folder for image in images):
+                continue
+            for name, folder, _ in images:
+                if folder not in known:
+                    place = f"train/{'<domain>/' if self.domains else ''}{folder}"
+                    raise ConfigError(root, f"{name} is of class {folder!r}, which has no folder {place}")
+            return images
+        return _annotated(tree, root, known) if ANNOTATIONS in tree.stamps else []
+
     def _decode_all(
-        self, tree: FileTree, images: Labelled, folders: Sequence[str]
+        self, tree: FileTree, images: Sequence[Labelled], folders: Sequence[str]
     ) -> tuple[npt.NDArray[np.uint8], Indices]:
         """Pixels [N, 3, H, W] and labels [N]."""
         if not images:
             raise ConfigError(self.root, "has no training images", ", ".join(sorted(IMAGE_SUFFIXES)))
-        first = self._decode(tree, images[0][0])
+        first = self._decode(tree, images[0].file)
         x = np.empty((len(images), *first.shape), np.uint8)
 
         def fill(index: int) -> None:
-            name = images[index][0]
+            name = images[index].file
             pixels = self._decode(tree, name)
             if pixels.shape != first.shape:
                 ours, others = (f"{shape[2]} x {shape[1]}" for shape in (pixels.shape, first.shape))
                 raise ConfigError(
                     self.root,
-                    f"{name} is {ours} pixels, {images[0][0]} is {others}; resize all with --data.size N",
+                    f"{name} is {ours} pixels, {images[0].file} is {others}; resize all with --data.size N",
                 )
             x[index] = pixels
 
@@ -131,7 +181,7 @@ class ImageFolder(Dataset):
             for _ in pool.map(fill, range(len(images))):
                 pass
         number = {folder: label for label, folder in enumerate(folders)}
-        return x, np.array([number[folder] for _, folder in images], np.int64)
+        return x, np.array([number[image.folder] for image in images], np.int64)
 
     def _decode(self, tree: FileTree, name: str) -> npt.NDArray[np.uint8]:
         """Pixels [3, H, W] of one image."""
@@ -144,26 +194,11 @@ class ImageFolder(Dataset):
             raise ConfigError(self.root, f"{name} cannot be decoded ({reason})") from None
 
 
-def _in_class_folders(tree: FileTree, below: str) -> Labelled:
-    """The images at any depth of the folders of classes that lie below a folder, "train/", or "" for all."""
-    paths = [PurePosixPath(name.removeprefix(below)) for name in tree.stamps if name.startswith(below)]
-    return [(f"{below}{p}", p.parts[0]) for p in paths if len(p.parts) > 1 and p.suffix.lower() in IMAGE_SUFFIXES]
+def _domains(images: Sequence[Labelled]) -> list[str]:
+    return [image.domain for image in images]
 
 
-def _test_images(tree: FileTree, root: Path, known: set[str]) -> Labelled:
-    """The images of the first of test/ and val/ that is labelled, which Tiny-ImageNet's own test/ is not; or none."""
-    for split in ("test/", "val/"):
-        images = _in_class_folders(tree, split)
-        if known.isdisjoint(folder for _, folder in images):
-            continue
-        for name, folder in images:
-            if folder not in known:
-                raise ConfigError(root, f"{name} is of class {folder!r}, which has no folder train/{folder}")
-        return images
-    return _annotated(tree, root, known) if ANNOTATIONS in tree.stamps else []
-
-
-def _annotated(tree: FileTree, root: Path, known: set[str]) -> Labelled:
+def _annotated(tree: FileTree, root: Path, known: set[str]) -> list[Labelled]:
     """Tiny-ImageNet's validation images: one folder, and a list of file name, class and box."""
     images = []
     for number, line in enumerate(tree.read(ANNOTATIONS).decode(errors="replace").splitlines(), start=1):
@@ -172,7 +207,7 @@ def _annotated(tree: FileTree, root: Path, known: set[str]) -> Labelled:
         if folder not in known or path not in tree.stamps:
             wrong = f"{path} does not exist" if folder in known else f"class {folder!r} has no folder in train/"
             raise ConfigError(root, f"{ANNOTATIONS}, line {number}: {wrong}")
-        images.append((path, folder))
+        images.append(Labelled(path, folder, ""))
     return images
 
 
