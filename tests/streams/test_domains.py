@@ -38,7 +38,7 @@ def test_a_task_has_the_samples_of_one_domain(order: tuple[str, ...]) -> None:
         (
             None,
             (),
-            "--stream: Domains, but the data do not say of which domain samples are; accepted: ImageFolder with --data.",
+            "--stream: Domains, but the data do not say of which domain samples are; accepted: ImageFolder with --",
         ),
         (
             owners_of(TRAIN),
