@@ -39,7 +39,7 @@ class Domains(Stream):
         """The domains, in the order of the tasks.
 
         Raises:
-            ConfigError: the data do not name domains, not those of test samples, none of this name, or it has no samples.
+            ConfigError: the data do not say of which domain samples are, or one has none, or is none of theirs.
         """
         owners = self.owners
         if owners is None or owners.test is None:
