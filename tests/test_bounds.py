@@ -153,6 +153,7 @@ JUST_OUT: Mapping[str, Mapping[str, tuple[float, float]]] = {
     "LocalOnly": {},
     "FedKA": {"beta": (-5e-324, 0.0), "gamma": (1.1, 1.0), "anchors": (0, 1)},
     "FedNTD": {"beta": (-5e-324, 0.0), "tau": (0.0, 5e-324)},
+    "LwF": {"lam": (-5e-324, 0.0), "tau": (0.0, 5e-324)},
     "MOON": {"mu": (-5e-324, 0.0), "tau": (0.0, 5e-324)},
 }  # fmt: skip
 """Of each number among a method's own options the nearest value that is refused, and one at the bound that is not."""

@@ -53,6 +53,7 @@ NEEDLESS = {
     "FedAvg": {"neutral", "effect"}, "FedDyn": {"neutral"}, "FedNova": {"neutral"}, "Scaffold": {"neutral"},
     "FedFomo": {"neutral"}, "FedPAC": {"neutral"}, "FedPer": {"neutral"}, "FedBN": {"neutral"}, "FedRep": {"neutral"},
     "LocalOnly": {"neutral"}, "Ditto": {"effect"}, "FilVer": {"neutral"}, "FedOpt": {"neutral"},
+    "LwF": {"neutral"},
 }  # fmt: skip
 """Which checks ask nothing of a method."""
 

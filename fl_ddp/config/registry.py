@@ -47,7 +47,7 @@ _OF_NETWORKS = ("in_shape", "num_classes")
 """Arguments that tell the models of the package from their parts."""
 _ELSEWHERE = {
     "fedadam": "FedOpt", "fedyogi": "FedOpt with --method.rule yogi", "fedadagrad": "FedOpt with --method.rule adagrad",
-    "ewc": "OnlineEWC",
+    "ewc": "OnlineEWC", "fedlwf": "LwF", "flwf": "LwF",
 }  # fmt: skip
 """What other programs call methods."""
 _IMPORT_PATH = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)+|.*\.py:\w+")

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from client_cases import CLIENTS
 from loss_cases import LOSSES
 from shared_options import ADAM, IDLE, KEPT, KEPT_ADAM, LOCAL, NORMED, PICTURES, SGD, WORDS, Options, of
-from task_cases import FILVER, ONLINEEWC, STREAMS
+from task_cases import FILVER, LWF, ONLINEEWC, STREAMS
 
 FEDAVG: Mapping[str, Options] = {
     "plain": of("FedAvg"),
@@ -359,7 +359,7 @@ FEDPAC: Mapping[str, Options] = {
 
 TABLES = (
     FEDAVG, FEDPROX, FEDAVGM, FEDOPT, FEDNOVA, SCAFFOLD, FEDDYN, FEDCURV, FISHERAVG, FEDCL, FEDNTD, MOON, FEDKA,
-    LOCALONLY, DITTO, FEDBN, FEDPER, FEDREP, FEDROD, FEDALA, FEDFOMO, FEDPAC, FILVER, ONLINEEWC, STREAMS, CLIENTS,
+    LOCALONLY, DITTO, FEDBN, FEDPER, FEDREP, FEDROD, FEDALA, FEDFOMO, FEDPAC, FILVER, ONLINEEWC, LWF, STREAMS, CLIENTS,
     LOSSES,
 )  # fmt: skip
 CASES: Mapping[str, Options] = {f"{case['method']}: {name}": case for table in TABLES for name, case in table.items()}

@@ -30,6 +30,7 @@ from filver import FilVer
 from fisheravg import FisherAvg
 from local_training import Model
 from localonly import LocalOnly
+from lwf import LwF
 from moon import MOON
 from onlineewc import OnlineEWC
 from optimizers import choice_of
@@ -47,7 +48,7 @@ from fl_ddp.engine.seeds import Purpose, torch_seed
 
 ALL = (
     FedAvg, FedProx, FedAvgM, FedOpt, FedNova, Scaffold, FedDyn, FedCurv, FisherAvg, FedCL, FedNTD, MOON, FedKA,
-    LocalOnly, Ditto, FedBN, FedPer, FedRep, FedRoD, FedALA, FedFomo, FedPAC, FilVer, OnlineEWC,
+    LocalOnly, Ditto, FedBN, FedPer, FedRep, FedRoD, FedALA, FedFomo, FedPAC, FilVer, OnlineEWC, LwF,
 )  # fmt: skip
 METHODS: Mapping[str, type[FedAvg]] = {method.__name__: method for method in ALL}
 Division = tuple[Sequence[Sequence[int]], Sequence[Sequence[int]], str]

@@ -73,6 +73,7 @@ OF_METHODS: Mapping[str, Mapping[str, object]] = {
     "OnlineEWC": {
         "stream": "ClassGroups", "stream.tasks": 2, "stream.size": 5, "stream.task_rounds": 1, "method.lam": 10.0,
     },
+    "LwF": {"stream": "ClassGroups", "stream.tasks": 2, "stream.size": 5, "stream.task_rounds": 1},
     "FedAvg stream": {"stream": "Permuted", "stream.enrolment": "random", "stream.task_rounds": 1, "stream.keep": 0.5},
 }  # fmt: skip
 

@@ -81,3 +81,15 @@ ONLINEEWC: Mapping[str, Options] = {
     "mc": of("OnlineEWC", {**GROUPS, "stream.enrolment": "increasing"}, lam=20.0, kind="mc"),
     "one task": of("OnlineEWC"),
 }  # fmt: skip
+
+THREE: Options = {**GROUPS, "stream.tasks": 3, "stream.size": 1, "stream.task_rounds": 1, "rounds": 4}
+LWF: Mapping[str, Options] = {
+    "plain": of("LwF", GROUPS, lam=2.0),
+    "three tasks": of("LwF", {**THREE, **SGD}, classes="all", tau=0.7, weights="uniform", server_lr=0.7),
+    "kept": of("LwF", {**GROUPS, "stream.keep": 0.5, "label_smoothing": 0.2}, lam=3.0),
+    "known tasks": of("LwF", {**GROUPS, "stream.scenario": "task"}, tau=3.0),
+    "domains": of("LwF", {**GROUPS, "stream.scenario": "domain", "stream.enrolment": "increasing", "cohort": 2}),
+    "own statistics": of("LwF", {**GROUPS, **LOCAL}),
+    "idle": of("LwF", {**GROUPS, **IDLE}),
+    "one task": of("LwF"),
+}

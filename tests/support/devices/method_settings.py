@@ -15,4 +15,5 @@ FOR_METHODS: Mapping[str, Mapping[str, object]] = {
     "OnlineEWC": {
         "stream": "ClassGroups", "stream.tasks": 2, "stream.size": 5, "stream.task_rounds": 1, "method.lam": 10.0,
     },
+    "LwF": {"stream": "ClassGroups", "stream.tasks": 2, "stream.size": 5, "stream.task_rounds": 1},
 }  # fmt: skip

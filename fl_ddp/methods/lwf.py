@@ -1,0 +1,77 @@
+"""LwF: Li and Hoiem, Learning without Forgetting, ECCV 2016.
+
+arXiv 1606.09282, Eq. 1-4, in a federation, as papers on FedLwF or FLwF have it: clients keep what the server's model at
+the end of the last task thinks of the classes that earlier tasks had. One head stands for the heads of all tasks: with
+`classes: new` a sample of a new class is classified among these, as the paper's new head does (and FACIL and PyCIL).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import torch
+from torch import Tensor
+
+from fl_ddp.bounds import NonNegative, Positive
+from fl_ddp.clients.own_samples import class_counts
+from fl_ddp.engine.group import Group
+from fl_ddp.losses.criterion import mean_over
+from fl_ddp.losses.cross_entropy import among, one_hot
+from fl_ddp.methods.fedavg import FedAvg
+from fl_ddp.protocol import Batch, Info, Leaves, Tensors, Total, Upload
+
+
+@dataclass(frozen=True)
+class LwF(FedAvg):
+    """FedAvg whose clients' models keep the opinion that the last task's end had of the classes of earlier tasks.
+
+    Attributes:
+        lam: weight of the distillation, the paper's lambda_o; nothing in the first task.
+        tau: its temperature.
+        classes: among which a sample of a new class is classified in training: new, those of no earlier task, or all.
+            One of a class that earlier tasks had, kept or come again, is classified among all.
+    """
+
+    lam: NonNegative = 1.0
+    tau: Positive = 2.0
+    classes: Literal["new", "all"] = "new"
+
+    broadcast: ClassVar[tuple[str, ...]] = ("theta", "old", "known")
+    neutral: ClassVar[Mapping[str, float] | None] = None
+
+    needs_classes = True  # see FedAvg
+
+    def init(self) -> Tensors:
+        """No task is over, and no class was seen."""
+        theta = self.model.init()
+        none = theta.new_zeros(self.model.num_classes)
+        return {"theta": theta, "old": theta.clone(), "known": none, "seen": none.clone()}
+
+    def loss(self, theta: Leaves, batch: Batch, server: Tensors, mine: Tensors) -> Tensor:
+        """Eq. 1-4: cross-entropy + lam KL(old || local) over the known classes, at the temperature."""
+        known, logits = server["known"] > 0, self.model.logits(theta, batch.x, batch.key, batch.mask)
+        old = self.model.logits(mine.get("old", server["old"]), batch.x)
+        p, q = (among(z / self.tau, known).log_softmax(-1) for z in (old, logits))
+        divergence = (p.exp() * (p - q)).sum(-1)
+        of_known = (one_hot(batch.y, self.model.num_classes) & known).any(-1, keepdim=True)
+        own = among(logits, of_known | ~known) if self.classes == "new" else logits
+        losses = self.model.losses(among(own, batch.allowed), batch.y)
+        return mean_over(batch.mask, losses + self.lam * divergence)
+
+    def client_update(self, group: Group, server: Tensors, memory: Tensors) -> Upload:
+        """Local training beside the last task's model; the server hears of which classes there are samples."""
+        old = self.received(group, server["old"])
+        trained = group.train(server["theta"], self, server, {"old": old} if old.ndim > 1 else {})
+        counts = class_counts(group, self.model.num_classes)
+        return Upload(self.average(group, server, trained) | {"counts": counts}, trained.theta)
+
+    def server_update(self, server: Tensors, total: Total, info: Info) -> Tensors:
+        """FedAvg, and which classes somebody has had samples of."""
+        new = super().server_update(server, total, info)
+        return new | {"seen": torch.maximum(server["seen"], (total.sums["counts"] > 0).to(server["seen"]))}
+
+    def end_of_task(self, server: Tensors, task: int) -> Tensors:
+        """The model is what the next task's clients look at, for the classes so far."""
+        return server | {"old": server["theta"].clone(), "known": server["seen"].clone()}

@@ -1,0 +1,78 @@
+"""Learning without Forgetting (Li and Hoiem 2016) in a federation: clients keep the last task's model's opinion."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from fedavg import FedAvg, Update
+from local_training import Client, State, local_sgd
+from parameters import Parameters, alone
+from torch import Tensor
+from torch.nn import functional as F
+
+
+@dataclass(frozen=True)
+class LwF(FedAvg):
+    """Clients minimise L_k(theta) + lam KL(p || q), p and q of the classes of earlier tasks, of logits / tau.
+
+    Attributes:
+        lam: weight of the distillation.
+        tau: its temperature.
+        classes: all; or new, where a sample of a class that no earlier task had is classified among such.
+    """
+
+    lam: float = 1.0
+    tau: float = 2.0
+    classes: str = "new"
+
+    def server_start(self, theta: Parameters, clients: int) -> State:
+        """See FedAvg."""
+        nothing = alone(torch.zeros(len(theta["out.weight"])))
+        return {"theta": theta, "old": theta, "known": nothing, "seen": nothing}
+
+    def client_update(self, client: Client, server: State, memory: State, t: int) -> Update:
+        """Train beside the model of the last task's end."""
+        model, old = client.model, server["old"].having(client.statistics)
+        every = range(len(server["known"][""]))
+        known = [c for c in every if server["known"][""][c]]
+
+        def of_sample(logits: Tensor, label: int) -> Tensor:
+            """Cross-entropy of one, among the classes that count for it."""
+            allowed = [*(every if model.allowed is None else model.allowed)]
+            if self.classes == "new" and label not in known:
+                allowed = [c for c in allowed if c not in known]
+            place = torch.tensor(allowed.index(label))
+            return F.cross_entropy(logits[allowed], place, label_smoothing=model.smoothing)
+
+        def objective(theta: Parameters, x: Tensor, y: Tensor) -> Tensor:
+            before = model.logits(old, x).detach()
+            now = model.logits(theta, x)
+            own = torch.stack([of_sample(*sample) for sample in zip(now, y.tolist(), strict=True)]).mean()
+            if not known:
+                return own
+            p, q = torch.softmax(before[:, known] / self.tau, 1), torch.softmax(now[:, known] / self.tau, 1)
+            return own + self.lam * (p * (p / q).log()).sum(1).mean()
+
+        trained = local_sgd(client, server["theta"], objective=objective)
+        has = torch.zeros(len(server["known"][""]))
+        has[client.y] = 1
+        return Update(client, trained.theta, trained.loss, sent={"has": alone(has)})
+
+    def server_update(self, server: State, updates: Sequence[Update], clients: int, t: int) -> State:
+        """FedAvg, and the classes that somebody had."""
+        seen = torch.stack([server["seen"][""], *(update.sent["has"][""] for update in updates)]).amax(0)
+        return super().server_update(server, updates, clients, t) | {"seen": alone(seen)}
+
+    def task_ended(self, server: State, task: int) -> State:
+        """The model and the classes so far are the next task's to keep."""
+        return server | {"old": server["theta"], "known": server["seen"]}
+
+    def bytes_down(self, server: State, width: int, t: int) -> int:
+        """The model, the last task's, and which classes it knew."""
+        return (2 * server["theta"].count() + len(server["known"][""])) * width
+
+    def bytes_up(self, theta: Parameters, width: int, *, ends_task: bool = False) -> int:
+        """The model, two numbers, and how many samples of each class there are."""
+        return (theta.count() + 2 + len(theta["out.weight"])) * width
