@@ -91,7 +91,7 @@ def test_a_known_head_classifies_among_its_own_classes_and_keeps_the_others() ->
     model = table([own])
     server = {"old": table([old]).init(), "known": torch.tensor(FIRST)}
     batch: Batch = reading([3], 1)._replace(allowed=torch.tensor([False, False, True, True]))
-    value = LwF(model).loss(model.leaves(model.init()), batch, server, {})
+    value = LwF(model, classes="all").loss(model.leaves(model.init()), batch, server, {})
     gap = 0.75 * math.log(0.75 * 3) + 0.25 * math.log(0.25 * 1.5)
     assert value.item() == approx(softmax(own[2:], 1)[0] + gap)
 

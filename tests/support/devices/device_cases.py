@@ -68,7 +68,7 @@ MORE_WAITS: Mapping[str, int] = {
     # what clients store is of other sizes in each round
     "FilVer": 8,
     # a task that begins puts its samples on the device, one that ends is tested with all others, and by its clients
-    "OnlineEWC": 2, "FedAvg stream": 19, "rotated": 5,
+    "OnlineEWC": 2, "LwF": 2, "FedAvg stream": 19, "rotated": 5,
     # outputs of each group of clients are judged on the host
     "regression": 2, "several labels": 2,
     # the others' sum, and the received model's right predictions of each class
