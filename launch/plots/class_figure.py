@@ -11,10 +11,12 @@ from matplotlib.lines import Line2D
 
 from fl_ddp.errors import ConfigError
 from launch.compare.replicates import Design, Replicates
-from launch.plots.figure_style import MOST_PANELS, legend, over_rounds, panels
+from launch.plots.figure_style import MOST_PANELS, legend, over_rounds, panels, titled
 from launch.run.stored import Run
 
 _MOST_CLASSES = 20
+_WIDEST = 30
+"""Letters of a line above a panel."""
 _OF_CLASS = "accuracy/"
 
 
@@ -36,11 +38,11 @@ def class_figure(design: Design) -> Figure:
         raise ConfigError("--classes", f"there are {len(classes)} classes", f"{_MOST_CLASSES} at most")
     shades = {name: colormaps["tab20"](_shade(i, len(classes))) for i, name in enumerate(classes)}
     figure, axes = panels(len(shown))
-    for place, (replicates, run) in zip(axes, shown.items(), strict=True):
+    titled(figure, axes, [panel_title(design, each) for each in shown])
+    for place, run in zip(axes, shown.values(), strict=True):
         for name in _classes(run):
             _line(place, run, name, color=shades[name], linewidth=0.9)
         _line(place, run, "accuracy", color="black", linewidth=1.8)
-        place.set_title(panel_title(design, replicates))
         over_rounds(place)
         place.set_ylabel("accuracy (%)")
         place.label_outer(remove_inner_ticks=False)
@@ -50,11 +52,16 @@ def class_figure(design: Design) -> Figure:
 
 
 def panel_title(design: Design, replicates: Replicates) -> str:
-    """What sets replicates apart from the others, in two lines where it is long."""
+    """What sets replicates apart from the others, in lines that a panel is wide enough for."""
     values = zip(design.names, design.shown(replicates), strict=True)
     parts = [value if name in ("method", "path", "row") else f"{name} = {value}" for name, value in values if value]
-    text = ", ".join(parts)
-    return text if len(text) < 32 else text.replace(", ", ",\n", 1)
+    lines = list[str]()
+    for part in parts:
+        if lines and len(lines[-1]) + len(part) < _WIDEST:
+            lines[-1] += f", {part}"
+        else:
+            lines.append(part)
+    return ",\n".join(lines)
 
 
 def _first(replicates: Replicates) -> Run | None:

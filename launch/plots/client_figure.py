@@ -18,7 +18,7 @@ from launch.numbers.metric import Curve, parse_metric
 from launch.numbers.spread import spread
 from launch.plots.class_figure import panel_title
 from launch.plots.curve_figure import MeanCurve, draw_curve
-from launch.plots.figure_style import INK, MOST_PANELS, legend, over_rounds, panels
+from launch.plots.figure_style import INK, MOST_PANELS, legend, over_rounds, panels, titled
 from launch.plots.series import series
 from launch.run.client_curves import ClientCurves, client_curves
 
@@ -44,12 +44,12 @@ def client_figure(design: Design, client: int) -> Figure:
     height = max(1.6, 0.16 * max(len(_classes(by_seed)) for by_seed in told.values()))
     figure = Figure(figsize=(6.4, height * len(told) + 0.6), layout="constrained")
     axes = figure.subplots(len(told), 2, squeeze=False, width_ratios=[1, 3.2])
-    for (bars, heat), (replicates, by_seed) in zip(axes, told.items(), strict=True):
+    if design.keys:
+        titled(figure, [*axes[:, 1]], [panel_title(design, each) for each in told])
+    for (bars, heat), by_seed in zip(axes, told.values(), strict=True):
         classes = _classes(by_seed)
         _bars(bars, classes, [_at_first(by_seed, name) for name in classes])
         image = _map(heat, *_degrees(by_seed, classes))
-        if design.keys:
-            heat.set_title(panel_title(design, replicates))
     for place, label in zip(axes[-1], (f"samples of client {client}", "round"), strict=True):
         place.set_xlabel(label)
     bar = figure.colorbar(image, ax=axes[:, 1], ticks=[-1, 0, 1], pad=0.02)

@@ -25,7 +25,7 @@ MOST_PANELS = 9
 _BESIDE, _MOST_BESIDE = 1.2, 3.2
 """Inches that panels() leaves for a legend beside them, and that one may take there."""
 _LETTER, _LINE = 0.06, 0.17
-"""Inches of a letter and of a line in a legend."""
+"""Inches of a letter and of a line in a legend, or of a line of a title."""
 INK, GREY = _PALETTE[0], "#BBBBBB"
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<")
 _STYLE: dict[Any, Any] = {
@@ -67,10 +67,17 @@ def paper_style() -> Iterator[None]:
         yield
 
 
-def panels(number: int, *, alike: bool = True) -> tuple[Figure, list[Axes]]:
-    """A figure with room for a legend on the right, and its axes, which share their scales if they are alike."""
+def panels(number: int, *, alike: bool = True, least: float = 0.0) -> tuple[Figure, list[Axes]]:
+    """A figure with room for a legend on the right, and its axes, which share their scales if they are alike.
+
+    Args:
+        number: of axes.
+        alike: whether they share them.
+        least: inches that each is high, with the names of its ticks.
+    """
     columns = number if number < 4 else 2 if number == 4 else 3
     width, height = (3.5, 2.6) if number == 1 else (2.1, 1.9)
+    height = max(height, least)
     rows = -(-number // columns)
     figure = Figure(figsize=(width * columns + _BESIDE, height * rows), layout="constrained")
     axes = list(figure.subplots(rows, columns, sharex=True, sharey=alike, squeeze=False).flat)
@@ -79,6 +86,16 @@ def panels(number: int, *, alike: bool = True) -> tuple[Figure, list[Axes]]:
     for place in axes[max(number - columns, 0) : number]:
         place.tick_params("x", labelbottom=True)
     return figure, axes[:number]
+
+
+def titled(figure: Figure, axes: Sequence[Axes], titles: Sequence[str]) -> None:
+    """Write titles above axes of a figure, which becomes higher for those of several lines."""
+    lines = max(title.count("\n") for title in titles)
+    grid = axes[0].get_gridspec()
+    width, height = figure.get_size_inches()
+    figure.set_size_inches(width, height + _LINE * lines * (grid.nrows if grid else 1))
+    for place, title in zip(axes, titles, strict=True):
+        place.set_title(title)
 
 
 def over_rounds(axes: Axes) -> None:

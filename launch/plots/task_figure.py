@@ -16,7 +16,7 @@ from launch.numbers.metric import parse_metric
 from launch.numbers.spread import spread
 from launch.plots.class_figure import panel_title
 from launch.plots.curve_figure import draw_curve, mean_curve
-from launch.plots.figure_style import GREY, MOST_PANELS, colours, legend, over_rounds, panels
+from launch.plots.figure_style import GREY, MOST_PANELS, colours, legend, over_rounds, panels, titled
 from launch.run.task_curves import ON_TASK
 
 _WIDTH = 0.8
@@ -35,14 +35,14 @@ def task_figure(design: Design) -> Figure:
     tasks = _tasks(shown)
     shades = colours([str(task) for task in tasks], ordered=True)
     figure, axes = panels(len(shown))
+    if design.keys:
+        titled(figure, axes, [panel_title(design, each) for each in shown])
     for place, replicates in zip(axes, shown, strict=True):
         for task in tasks:
             if curve := mean_curve(replicates, parse_metric(f"final of {ON_TASK}{task}")):
                 draw_curve(place, curve, shades[str(task)])
         for begin in _begins(replicates)[1:]:
             place.axvline(begin, color=GREY, linewidth=0.6, zorder=0)
-        if design.keys:
-            place.set_title(panel_title(design, replicates))
         over_rounds(place)
         place.set_ylim(0, 100)
         place.set_ylabel("accuracy (%)")

@@ -1,0 +1,66 @@
+"""Panels whose settings differ in much: no title reaches into another one, no bubble into its neighbours."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from written_runs import Written, design_in
+
+from launch.compare.replicates import Design
+from launch.plots.class_figure import class_figure
+from launch.plots.figure_style import paper_style
+from launch.plots.partition_figure import partition_figure
+
+SETTINGS = (
+    {"method": "FedProx", "local_test": 0.25, "lr": 0.03, "participation": 0.125},
+    {"method": "FedAvg", "forgetting_every": 3, "local_epochs": 2, "participation": 0.5},
+    {"method": "FedAvg", "local_epochs": 12, "lr": 0.001, "eval_every": 2},
+)
+
+
+def design(folder: Path, classes: int) -> Design:
+    runs = {f"run{index}": Written(settings, [0.1, 0.5, 0.4]) for index, settings in enumerate(SETTINGS)}
+    found = design_in(folder, runs)
+    for index, name in enumerate(runs):
+        counts = [{str(label): 9 + (k == index) for label in range(classes)} for k in range(5)]
+        (folder / name / "partition.json").write_text(json.dumps({"counts": counts}))
+    return found
+
+
+def drawn(figure: Figure) -> None:
+    FigureCanvasAgg(figure).draw()  # type: ignore[no-untyped-call]
+
+
+@pytest.mark.parametrize("draw", [class_figure, partition_figure])
+def test_titles_stay_apart_and_above_their_panels(draw: object, tmp_path: Path) -> None:
+    with paper_style():
+        figure = draw(design(tmp_path, 10))  # type: ignore[operator]
+        drawn(figure)
+    assert len(figure.axes) == 3
+    boxes = [axes.title.get_window_extent() for axes in figure.axes]
+    boxes += [legend.get_window_extent() for legend in figure.legends]
+    assert all(text.get_text().count("\n") >= 2 for text in (axes.title for axes in figure.axes))
+    for index, box in enumerate(boxes):
+        assert not any(box.overlaps(other) for other in boxes[index + 1 :])
+    for axes in figure.axes:
+        assert axes.bbox.height > 1.2 * figure.dpi, "what the titles need is added to the figure"
+
+
+@pytest.mark.parametrize("classes", [10, 100])
+def test_bubbles_stay_in_their_rows(classes: int, tmp_path: Path) -> None:
+    with paper_style():
+        figure = partition_figure(design(tmp_path, classes))
+        drawn(figure)
+    for axes in figure.axes:
+        (bubbles,) = axes.collections
+        row = np.ptp(axes.transData.transform([[0, 0], [0, 1]])[:, 1])  # pixels from class to class
+        widest = max(bubbles.get_sizes()) ** 0.5 * figure.dpi / 72  # type: ignore[attr-defined]
+        assert 0.5 * row < widest < 1.15 * row
+        names = [label.get_window_extent() for label in axes.get_yticklabels() if label.get_text()]
+        assert not any(above.overlaps(below) for above, below in pairwise(names))
