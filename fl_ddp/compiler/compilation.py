@@ -20,7 +20,7 @@ from torch import Tensor
 
 from fl_ddp.compiler.repeated import repeatedly
 from fl_ddp.compiler.waiting_users import with_waiting_users
-from fl_ddp.errors import CompilerError, ConfigError, first_line
+from fl_ddp.errors import CompilerError, ConfigError, first_line, is_users, place_of
 from fl_ddp.host.device_errors import out_of_memory
 
 F = TypeVar("F", bound=Callable[..., object])
@@ -132,14 +132,21 @@ def compiled(
                 if out_of_memory(error):  # what is not compiled may need less, and has room
                     raise
                 function(*given)  # a mistake of a user's shows itself better without the compiler
-                raise CompilerError(
-                    f"{what} cannot be compiled ({first_line(error)}); --compile false runs it as it is"
-                ) from error
+                place = "".join(f"{line}: " for line in [_users_line(error)] if line)
+                cannot = f"{place}{what} cannot be compiled ({first_line(error)})"
+                instead = "torch.where does what a branch is to do, and " if place and "branch" in cannot else ""
+                raise CompilerError(f"{cannot}; {instead}--compile false runs it as it is") from error
             run, ready = _found(own) or run, True
             run = _telling(run, function) if repeats else run
         return result
 
     return cast(F, call)
+
+
+def _users_line(error: Exception) -> str | None:
+    """The innermost line of a user's code that the compiler stopped at, if it says so."""
+    stack = getattr(error, "real_stack", None) or ()
+    return next((place_of(at.filename, at.lineno) for at in reversed(stack) if is_users(at.filename)), None)
 
 
 def _telling(run: Callable[..., object], function: Callable[..., object]) -> Callable[..., object]:

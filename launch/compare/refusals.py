@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from fl_ddp.errors import ConfigError
 from launch.numbers.metric import QUANTITIES, Metric, class_of, of_client
-from launch.run.stored import Run
+from launch.run.stored import Run, counts_anew
 
 
 def refuse_what_no_run_has(metric: Metric, runs: Sequence[Run]) -> None:
@@ -22,6 +22,10 @@ def refuse_what_no_run_has(metric: Metric, runs: Sequence[Run]) -> None:
     label = class_of(metric.quantity)
     if label is None:
         return
+    of_course = (metric.statistic, metric.round, metric.target, metric.target_row) != ("final", None, None, None)
+    if metric.quantity.startswith("forgetting/") and of_course and any(map(counts_anew, runs)):
+        what = f"{metric.text}: with tasks, or --init, what a class has lost is known at a run's end alone"
+        raise ConfigError("--metric", what, f"final of {metric.quantity}")
     known = dict.fromkeys(name for run in runs for name in run.classes)
     if known and label not in known:
         raise ConfigError("--metric", f"{metric.text}: no run has a class {label}", ", ".join(known))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate
 from pathlib import Path
 
@@ -120,9 +120,14 @@ def read_run(folder: Path) -> Run | None:
         curves["perplexity"] = [(number, perplexity(loss)) for number, loss in curves.get("loss", ())]
     beside = {**task_curves(folder), **reconstruction_curves(folder)}
     curves |= {name: tuple(each for each in of if each[0] <= rounds) for name, of in beside.items()}
-    counts_anew = bool(config.get("init")) or any(name.startswith(ON_TASK) for name in curves)
-    curves |= _forgotten_at_end(current, rounds) if counts_anew else _class_forgetting(curves)
-    return Run(folder, config, rounds, wanted, curves, time, current, _failure(folder / FAILURE), stopped, classes)
+    run = Run(folder, config, rounds, wanted, curves, time, current, _failure(folder / FAILURE), stopped, classes)
+    lost = _forgotten_at_end(current, rounds) if counts_anew(run) else _class_forgetting(curves)
+    return replace(run, curves={**curves, **lost})
+
+
+def counts_anew(run: Run) -> bool:
+    """Whether a class may count anew in a round: with tasks, or where the first weights were given."""
+    return bool(run.config.get("init")) or any(name.startswith(ON_TASK) for name in run.curves)
 
 
 def _forgotten_at_end(summary: Mapping[str, object], rounds: int) -> dict[str, Curve]:

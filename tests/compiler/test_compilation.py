@@ -162,6 +162,14 @@ def test_what_cannot_be_compiled_says_so_and_what_fails_by_itself_fails_as_it_do
     with pytest.raises(RunError, match=r"the step cannot be compiled \(.*\); --compile false runs it as it is"):
         compiled(breaks_the_graph, "the step")(torch.ones(3))
 
+    def branches(x: Tensor) -> Tensor:
+        return x + 1 if x.sum() > 0 else x
+
+    line = branches.__code__.co_firstlineno + 1
+    message = rf"test_compilation.py:{line}: the step cannot be compiled \(.*\); torch.where does"
+    with pytest.raises(RunError, match=message):
+        compiled(branches, "the step")(torch.ones(3))
+
     def fails(x: Tensor) -> Tensor:
         return x + {"a": 1}["b"]
 

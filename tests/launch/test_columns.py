@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import csv
+import json
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import pytest
+from launching import SMALL, simulated
 from showing import Showing
 from written_runs import Written
 
@@ -111,6 +114,19 @@ def test_the_best_of_different_tests_is_refused(show: Showing) -> None:
     assert code == 2 and err.startswith(f"results: error: --metric: {what}")
     assert show("runs", "--metric", "best of task_accuracy/1")[0] == 0
     assert table()[0]["best_of_task_accuracy/1_mean"] == "50.0"
+
+
+def test_what_a_class_has_lost_is_known_at_the_end_alone_where_tasks_test_it_anew(show: Showing) -> None:
+    tasks = {"stream": "ClassGroups", "stream.size": 5, "stream.tasks": 2, "stream.task_rounds": 2, "rounds": 4}
+    run = simulated({**SMALL, **tasks}, Path.cwd())
+    ends = json.loads((run / "summary.json").read_text())["class_forgetting"]["3"]
+    assert show(str(run), "--metric", "final of forgetting/3")[0] == 0
+    with (run / "results.csv").open(newline="") as file:
+        assert float(next(csv.DictReader(file))["final_of_forgetting/3_mean"]) == pytest.approx(100 * ends)
+    for asked in ("final@2 of forgetting/3", "last10 of forgetting/3", "rounds_to 0.5 of forgetting/3"):
+        code, _, err = show(str(run), "--metric", asked)
+        what = f"{asked}: with tasks, or --init, what a class has lost is known at a run's end alone"
+        assert (code, err) == (2, f"results: error: --metric: {what}; accepted: final of forgetting/3\n")
 
 
 def test_runs_that_have_not_begun_are_not_taken_for_runs_with_tasks(show: Showing) -> None:
