@@ -18,8 +18,9 @@ from fl_ddp.protocol import Indices, Origin
 class FromFile(Partition):
     """The division a JSON file holds: {"clients": [[sample indices of client 0], ...]}, or a run's partition.json.
 
-    Samples that are in no list belong to nobody; one may be in those of several clients with "overlap": true. Those a run's file lists as local_test are the clients' own test
-    samples where --local_test is above 0, whatever its share, and else belong to nobody.
+    Samples that are in no list belong to nobody; one may be in those of several clients with "overlap": true. Those a
+    run's file lists as local_test are the clients' own test samples where --local_test is above 0, whatever its share,
+    and else belong to nobody.
 
     Attributes:
         path: the JSON file.

@@ -10,7 +10,7 @@ from fl_ddp.methods.fedcurv import FedCurv
 from fl_ddp.methods.fisheravg import FisherAvg
 from fl_ddp.methods.onlineewc import OnlineEWC
 
-OF_CLASSES = {"FedKA", "FedNTD", "FedPAC", "FedRoD", "FilVer"}
+OF_CLASSES = {"FedKA", "FedNTD", "FedPAC", "FedRoD", "FilVer", "LwF"}
 
 
 @pytest.mark.parametrize("name", registry.known("method"))

@@ -28,14 +28,18 @@ def functions_of(file: str) -> set[str]:
     return {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
 
 
+@cache
+def planted() -> list[str]:
+    """Each mistake's file with it, in the order of all."""
+    return [mistake.planted_in((ROOT / mistake.file).read_text(encoding="utf-8")) for mistake in MISTAKES]
+
+
 def test_every_mistake_can_still_be_planted() -> None:
-    for mistake in MISTAKES:
-        assert mistake.planted_in((ROOT / mistake.file).read_text(encoding="utf-8"))
+    assert all(planted())
 
 
 def test_no_mistake_has_a_name_that_is_not_there(tmp_path: Path) -> None:
-    for number, mistake in enumerate(MISTAKES):
-        wrong = mistake.planted_in((ROOT / mistake.file).read_text(encoding="utf-8"))
+    for number, (mistake, wrong) in enumerate(zip(MISTAKES, planted(), strict=True)):
         (tmp_path / f"{number}.py").write_text(f"{wrong}# {mistake.what}\n", encoding="utf-8")
     words = ("ruff", "check", "--isolated", "--select", "F821", "--output-format", "concise", "--no-cache", tmp_path)
     found = subprocess.run(words, capture_output=True, text=True, check=False)
