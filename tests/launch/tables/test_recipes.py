@@ -303,7 +303,7 @@ def test_the_points_of_the_example_are_those_that_it_tells_of() -> None:
         for point in read_points(file.with_suffix(".points.yaml")).points
     ]
     assert [(config.method.name, config.stream.init_args["keep"]) for config in configs] == [
-        ("FedAvg", False), ("OnlineEWC", False), ("FedAvg", 0.02), ("FedAvg", True),
+        ("FedAvg", False), ("OnlineEWC", False), ("LwF", False), ("FedAvg", 0.02), ("FedAvg", True),
     ]  # fmt: skip
 
 
