@@ -6,6 +6,7 @@ import os
 import sys
 import sysconfig
 import traceback
+from collections.abc import Sequence
 from copy import copy
 from functools import cache
 from pathlib import Path
@@ -131,6 +132,12 @@ def users_place(error: BaseException) -> str | None:
 def one_line(text: object) -> str:
     """A text, or what an error says, without its breaks of lines."""
     return " ".join(str(text).split())
+
+
+def some_of(names: Sequence[str], most: int = 20) -> str:
+    """Names for a message, the first of them where there are many."""
+    more = len(names) - most
+    return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
 
 
 def first_line(error: BaseException) -> str:

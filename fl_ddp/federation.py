@@ -23,7 +23,7 @@ from fl_ddp.datasets.dataset import Arrays, Dataset
 from fl_ddp.engine.plan import Plan
 from fl_ddp.engine.samples import Samples
 from fl_ddp.engine.seeds import Purpose, generator
-from fl_ddp.errors import ConfigError
+from fl_ddp.errors import ConfigError, some_of
 from fl_ddp.guards.hooks import misspelt, refuse_unusable, uncalled
 from fl_ddp.host.arithmetic import require_precision
 from fl_ddp.host.stopwatch import PHASES
@@ -38,11 +38,10 @@ from fl_ddp.partitions.saved import SavedPartition
 from fl_ddp.protocol import Indices, Origin, Owners, Tensors
 from fl_ddp.ranks.collectives import Ranks
 from fl_ddp.results.metrics import Columns
-from fl_ddp.streams.domains import Domains
 from fl_ddp.streams.static import Static
 from fl_ddp.streams.stream import Stream
 from fl_ddp.tasks.data import Data, Parts
-from fl_ddp.tasks.of_stream import classes_in, order_in, refuse_other_tasks
+from fl_ddp.tasks.of_stream import classes_in, order_in, refuse_other_tasks, told_owners
 from fl_ddp.tasks.pace import Pace
 from fl_ddp.tasks.turnout import Turnout
 from fl_ddp.tasks.world import Worlds
@@ -60,6 +59,7 @@ class Federation:
         labels: [N] of the training set, on the host, as the run numbers them; all 0 where samples have other targets.
         names: of these labels.
         class_order: these names, where the data number the labels otherwise; else empty.
+        task_names: of the tasks in their order, if they have names.
         classes: names of the labels that tasks have, which the model knows; or of the numbers that it gives.
         clients: training samples of each client, all tasks' together.
         client_names: as the data have them; empty where another division than theirs made the clients.
@@ -82,6 +82,7 @@ class Federation:
     labels: Indices
     names: tuple[str, ...]
     class_order: tuple[str, ...]
+    task_names: tuple[str, ...]
     classes: tuple[str, ...]
     clients: Parts
     client_names: tuple[str, ...]
@@ -173,9 +174,12 @@ def build_federation(config: Config, ranks: Ranks, module: torch.nn.Module | Non
     """
     _refuse_impossible(config, ranks)
     loss = loss_named(config.loss, config.label_smoothing)
-    source = _source(config)
+    source, stream = _source(config), _stream(config, loss)
+    if source.merge and type(stream).of_owners is not Stream.of_owners:
+        what = f"true, but tasks of {config.stream.name} are tested on what the data have for it"
+        raise ConfigError("--data.merge", what, "false")
     loaded = source.load(loss.targets)
-    stream = _stream(config, loss, loaded.owners)
+    stream = told_owners(stream, loaded.owners, config.rounds)
     data = _in_order(loaded, stream, loss, config.seed)
     labels, test_labels, names = _labels(data, loss)
     classes = classes_in(stream, data.classes)
@@ -214,6 +218,7 @@ def build_federation(config: Config, ranks: Ranks, module: torch.nn.Module | Non
         labels=labels,
         names=names,
         class_order=names if data is not loaded else (),
+        task_names=stream.task_names,
         classes=classes,
         clients=clients,
         client_names=_names(data.owners, clients) if data.owners and natural else (),
@@ -229,7 +234,7 @@ def build_federation(config: Config, ranks: Ranks, module: torch.nn.Module | Non
         remarks=(
             *idle_options(config),
             *_remarks(config, loaded, method, renumbered=data is not loaded),
-            *((f"tasks: {', '.join(stream.names)}",) if isinstance(stream, Domains) else ()),
+            *((f"tasks: {some_of(stream.task_names)}",) if stream.task_names else ()),
             *(turnout.availability.remark if turnout.availability else ()),
             *misspelt(type(stream), Stream),
             *uncalled(method, FedAvg, stream.num_tasks),
@@ -269,9 +274,9 @@ def _source(config: Config) -> Dataset:
     return source
 
 
-def _stream(config: Config, loss: Criterion, owners: Owners | None) -> Stream:
+def _stream(config: Config, loss: Criterion) -> Stream:
     """The tasks, if they fit the options and the loss."""
-    stream = registry.build(config.stream, owners=owners)
+    stream = registry.build(config.stream)
     assert isinstance(stream, Stream)
     refuse_other_tasks(stream, config.rounds)
     if isinstance(loss, ByOutput) and not isinstance(stream, Static):

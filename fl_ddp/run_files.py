@@ -311,6 +311,7 @@ class RunFiles:
             class_accuracy=dict(zip(classes, scores.class_accuracy, strict=True)) if scores else {},
             class_forgetting=dict(zip(classes, history.standing.class_forgetting, strict=False)),
             class_order=self._federation.class_order,
+            task_names=self._federation.task_names,
             confusion=scores.confusion if scores else (),
             rounds_to_target={
                 "accuracy": rounds_to_target(rounds, history.accuracies, self._config.targets),

@@ -57,7 +57,7 @@ def imports_of_its_own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Non
 
 @pytest.fixture(autouse=True)
 def draws_of_its_own() -> None:
-    """What a test draws from torch's own generator, as modules do for their weights, is not for other tests to say."""
+    """What a test itself draws from torch's generator, as modules do for weights, is not for other tests to say."""
     import torch  # as above
 
     torch.manual_seed(0)  # noqa: TID251  # of nets that tests write, whose weights no seed of a run draws

@@ -133,9 +133,10 @@ def compiled(
                     raise
                 function(*given)  # a mistake of a user's shows itself better without the compiler
                 place = "".join(f"{line}: " for line in [_users_line(error)] if line)
-                cannot = f"{place}{what} cannot be compiled ({first_line(error)})"
-                instead = "torch.where does what a branch is to do, and " if place and "branch" in cannot else ""
-                raise CompilerError(f"{cannot}; {instead}--compile false runs it as it is") from error
+                why = first_line(error)
+                instead = "torch.where does what a branch is to do, and " if place and "branching" in why else ""
+                advice = f"{instead}--compile false runs it as it is"
+                raise CompilerError(f"{place}{what} cannot be compiled ({why}); {advice}") from error
             run, ready = _found(own) or run, True
             run = _telling(run, function) if repeats else run
         return result

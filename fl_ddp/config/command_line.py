@@ -122,7 +122,7 @@ def resumed(folder: Path, layers: Sequence[Layer]) -> Config:
     file = folder / "config.yaml"
     if not file.is_file():
         raise ConfigError("--resume", f"{folder} holds no config.yaml; give the folder of a run")
-    stored_layer = layer(read_yaml(file))
+    stored_layer = layer_of_run(file)
     asked = [{key: each for key, each in one.items() if not (each.of_file and key in _BEGINNING)} for one in layers]
     stored, wanted = resolve([stored_layer]), resolve([stored_layer, *asked])
     there, here = with_absolute_paths(stored), with_absolute_paths(wanted)
@@ -139,6 +139,17 @@ def resumed(folder: Path, layers: Sequence[Layer]) -> Config:
             what = f"{change}; with --resume only {free} may change, and where files lie"
             raise ConfigError(given.where, f"{what}; once it is over, --init {folder} begins a new one with its model")
     return wanted
+
+
+def layer_of_run(file: Path) -> Layer:
+    """The options in a run's config.yaml, with what the run did where one was not there yet.
+
+    Raises:
+        ConfigError: it cannot be read.
+    """
+    stored = layer(read_yaml(file))
+    folders = "data" in stored and str(stored["data"].value).endswith(".ImageFolder")
+    return {"data.domains": Given("data.domains", False, typed=True), **stored} if folders else stored
 
 
 def fixed(config: Config) -> dict[str, str]:

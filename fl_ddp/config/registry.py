@@ -56,7 +56,7 @@ _WITH_COLON = re.compile(r"(?!.*\.py:)([^\W\d]\w*(?:\.[^\W\d]\w*)*):(\w+)")
 _ENGINE_ARGUMENTS = {
     "data": frozenset[str](),
     "partition": frozenset({"owners", "num_clients"}),
-    "stream": frozenset({"owners"}),
+    "stream": frozenset[str](),
     "model": frozenset({"in_shape", "num_classes", "num_tokens", "given"}),
     "method": frozenset({"model", "num_clients"}),
     "optimizer": frozenset[str](),

@@ -6,9 +6,10 @@ import hashlib
 import io
 import json
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from itertools import combinations
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
@@ -23,10 +24,11 @@ from fl_ddp.datasets.file_tree import FileTree
 from fl_ddp.datasets.held_out import TestShare, held_out
 from fl_ddp.datasets.owners import owners_of
 from fl_ddp.datasets.pixels import pixels_of
-from fl_ddp.errors import ConfigError
+from fl_ddp.errors import ConfigError, some_of
 from fl_ddp.protocol import Indices
 
 IMAGE_SUFFIXES = {".jpeg", ".jpg", ".png", ".bmp", ".webp", ".gif", ".ppm", ".pgm", ".tif", ".tiff"}
+_SPLITS = {"train", "test", "val"}
 ANNOTATIONS = "val/val_annotations.txt"
 UNDECODABLE = (OSError, ValueError, SyntaxError, EOFError, Image.DecompressionBombError)
 
@@ -126,23 +128,15 @@ class ImageFolder(Dataset):
     def _in_class_folders(self, tree: FileTree, below: str) -> list[Labelled]:
         """The images at any depth of the folders of classes that lie below a folder, "train/", or "" for all."""
         paths = (PurePosixPath(name.removeprefix(below)) for name in tree.stamps if name.startswith(below))
-        images = [path for path in paths if path.suffix.lower() in IMAGE_SUFFIXES]
+        images = [(f"{below}{path}", _around(path)) for path in paths if path.suffix.lower() in IMAGE_SUFFIXES]
         if self.domains is None:
-            self._refuse_ambiguous(images)
+            _refuse_ambiguous([folders for _, folders in images])
         place = 1 if self.domains else 0
-        deep = (path for path in images if len(path.parts) > place + 1)
-        return [Labelled(f"{below}{p}", p.parts[place], p.parts[0] if self.domains else "") for p in deep]
-
-    def _refuse_ambiguous(self, images: Sequence[PurePosixPath]) -> None:
-        """Refuse to guess where folders look like domains with the same classes, or classes that are divided alike."""
-        inner = defaultdict[str, set[str]](set)
-        for path in images:
-            if len(path.parts) > 2:
-                inner[path.parts[0]].add(path.parts[1])
-        if len(inner) > 1 and len(common := set.intersection(*inner.values())) > 1:
-            first, second, *_ = sorted(inner)
-            what = f"{first}/ and {second}/ have {', '.join(sorted(common)[:3])} in them, so they may be domains"
-            raise ConfigError("--data.domains", what, "true, or false if they are the classes")
+        found = [Labelled(file, of[place], of[0] if place else "") for file, of in images if len(of) > place]
+        if self.domains and (splits := _SPLITS & {image.folder for image in found}):
+            what = f"true, but {', '.join(sorted(splits))} in the folders of domains are no classes"
+            raise ConfigError("--data.domains", what, "<domain>/<class>, or train/<domain>/<class> and test/...")
+        return found
 
     def _test_images(self, tree: FileTree, root: Path, known: set[str]) -> list[Labelled]:
         """Images of the first of test/ and val/ that is labelled, which Tiny-ImageNet's own test/ is not; or none."""
@@ -192,6 +186,23 @@ class ImageFolder(Dataset):
         except UNDECODABLE as error:
             reason = "no image format known" if isinstance(error, UnidentifiedImageError) else str(error)
             raise ConfigError(self.root, f"{name} cannot be decoded ({reason})") from None
+
+
+def _around(path: PurePosixPath) -> list[str]:
+    """The folders around an image, but for those called images that lie in others."""
+    first, *others = path.parts[:-1] or ("",)
+    return [name for name in (first, *(each for each in others if each != "images")) if name]
+
+
+def _refuse_ambiguous(images: Iterable[Sequence[str]]) -> None:
+    """Refuse to guess where folders look like domains with the same classes, or like classes that are divided alike."""
+    inner = defaultdict[str, set[str]](set)
+    for first, *others in filter(None, images):
+        inner[first].update([name for name in others if name not in _SPLITS][:1])
+    for one, other in combinations(sorted(inner), 2):
+        if len(common := inner[one] & inner[other]) > 1:
+            what = f"{one}/ and {other}/ have {some_of(sorted(common), 3)} in them, so they may be domains"
+            raise ConfigError("--data.domains", what, "true, or false if they are the classes")
 
 
 def _domains(images: Sequence[Labelled]) -> list[str]:

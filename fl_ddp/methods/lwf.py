@@ -2,7 +2,9 @@
 
 arXiv 1606.09282, Eq. 1-4, in a federation, as papers on FedLwF or FLwF have it: clients keep what the server's model at
 the end of the last task thinks of the classes that earlier tasks had. One head stands for the heads of all tasks: with
-`classes: new` a sample of a new class is classified among these, as the paper's new head does (and FACIL and PyCIL).
+`classes: new` a sample of a new class is classified among these, as the paper's new head does (and FACIL and PyCIL); of
+the known classes there is one softmax for all tasks. With `--running_statistics local` a client sees the last task's
+model through the statistics that it has now.
 """
 
 from __future__ import annotations
@@ -46,12 +48,12 @@ class LwF(FedAvg):
     def init(self) -> Tensors:
         """No task is over, and no class was seen."""
         theta = self.model.init()
-        none = theta.new_zeros(self.model.num_classes)
+        none = torch.zeros(self.model.num_classes, dtype=torch.bool, device=theta.device)
         return {"theta": theta, "old": theta.clone(), "known": none, "seen": none.clone()}
 
     def loss(self, theta: Leaves, batch: Batch, server: Tensors, mine: Tensors) -> Tensor:
         """Eq. 1-4: cross-entropy + lam KL(old || local) over the known classes, at the temperature."""
-        known, logits = server["known"] > 0, self.model.logits(theta, batch.x, batch.key, batch.mask)
+        known, logits = server["known"], self.model.logits(theta, batch.x, batch.key, batch.mask)
         old = self.model.logits(mine.get("old", server["old"]), batch.x)
         p, q = (among(z / self.tau, known).log_softmax(-1) for z in (old, logits))
         divergence = (p.exp() * (p - q)).sum(-1)
@@ -61,7 +63,7 @@ class LwF(FedAvg):
         return mean_over(batch.mask, losses + self.lam * divergence)
 
     def client_update(self, group: Group, server: Tensors, memory: Tensors) -> Upload:
-        """Local training beside the last task's model; the server hears of which classes there are samples."""
+        """Local training beside the last task's model; the server hears how many samples of each class there are."""
         old = self.received(group, server["old"])
         trained = group.train(server["theta"], self, server, {"old": old} if old.ndim > 1 else {})
         counts = class_counts(group, self.model.num_classes)
@@ -70,7 +72,7 @@ class LwF(FedAvg):
     def server_update(self, server: Tensors, total: Total, info: Info) -> Tensors:
         """FedAvg, and which classes somebody has had samples of."""
         new = super().server_update(server, total, info)
-        return new | {"seen": torch.maximum(server["seen"], (total.sums["counts"] > 0).to(server["seen"]))}
+        return new | {"seen": server["seen"] | (total.sums["counts"] > 0)}
 
     def end_of_task(self, server: Tensors, task: int) -> Tensors:
         """The model is what the next task's clients look at, for the classes so far."""

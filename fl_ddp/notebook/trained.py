@@ -17,11 +17,10 @@ from torch import Tensor, nn
 
 from fl_ddp.building.initial import as_kept
 from fl_ddp.config import registry
-from fl_ddp.config.command_line import from_layers, mapping_layer
-from fl_ddp.config.layers import Layer, layer
+from fl_ddp.config.command_line import from_layers, layer_of_run, mapping_layer
+from fl_ddp.config.layers import Layer
 from fl_ddp.config.settings import Config
 from fl_ddp.config.users_code import users_code
-from fl_ddp.config.yaml_file import read_yaml
 from fl_ddp.engine.samples import Samples
 from fl_ddp.engine.seeds import Purpose, torch_seed
 from fl_ddp.errors import ConfigError, one_line
@@ -189,7 +188,7 @@ class Trained:
         places = mapping_layer(self._places)
         for key in places.keys() - set(_PLACES):
             raise ConfigError(key, "does not say where data lie", " or ".join(_PLACES))
-        stored = layer(read_yaml(self._folder / "config.yaml"))
+        stored = layer_of_run(self._folder / "config.yaml")
         try:
             config = from_layers([stored, places])
         except ConfigError:  # perhaps of the model's class, which is not here

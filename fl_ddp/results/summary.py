@@ -64,6 +64,7 @@ class Summary:
         code: sha256 of each file of a user's that a class of the run is in, by its path.
         measures: what else the loss tells of the test set, in the file by their names.
         class_order: names of the data's classes as the run numbers them; not in the file if as the data do.
+        task_names: of the tasks in their order; not in the file if they have none.
     """
 
     folder: str
@@ -103,6 +104,7 @@ class Summary:
     score: str = "accuracy"
     measures: Mapping[str, float] = field(default_factory=dict)
     class_order: Sequence[str] = ()
+    task_names: Sequence[str] = ()
     initial_accuracy_deviation: float | None = None
     initial_accuracy_worst: float | None = None
     personalised_accuracy_deviation: float | None = None
@@ -120,8 +122,9 @@ def write_summary(folder: Path, summary: Summary) -> dict[str, object]:
     """
     values = asdict(summary)
     score, measures = values.pop("score"), values.pop("measures")
-    if not summary.class_order:
-        del values["class_order"]
+    for names in ("class_order", "task_names"):
+        if not values[names]:
+            del values[names]
     if score != "accuracy":
         values = {_OWN.sub(rf"\1{score}", key): value for key, value in values.items()}
     content: dict[str, object] = {key: _finite(value) for key, value in {**values, **measures}.items()}

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from fl_ddp.bounds import Count, Seed, Share, UnitInterval, check_fields
 from fl_ddp.errors import ConfigError
-from fl_ddp.protocol import Indices
+from fl_ddp.protocol import Indices, Owners
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,6 +55,15 @@ class Stream(ABC):
     @abstractmethod
     def num_tasks(self) -> int:
         """T."""
+
+    @property
+    def task_names(self) -> tuple[str, ...]:
+        """Names of the tasks in their order; none if they have none."""
+        return ()
+
+    def of_owners(self, owners: Owners | None) -> Stream:
+        """The stream for data that say so whose samples they are; it is told before anything else of them."""
+        return self
 
     def classes(self, names: tuple[str, ...]) -> tuple[str, ...]:
         """Names of the labels that the run has, of those that the data have, in the order of class_order()."""

@@ -16,7 +16,7 @@ from torch import Tensor
 from fl_ddp.errors import ConfigError, is_users, place_of_code
 from fl_ddp.guards.global_random import refuse_global_draws
 from fl_ddp.guards.samples import read_only, refuse_other_samples
-from fl_ddp.protocol import Indices, Origin, form_of
+from fl_ddp.protocol import Indices, Origin, Owners, form_of
 from fl_ddp.streams.stream import Stream
 
 Given = TypeVar("Given")
@@ -25,6 +25,20 @@ _ROUNDING = 1e-4
 """Of a sample's largest number, by which it may differ in other company."""
 _LOOKED_AT = 100_000
 """Rounds whose tasks are looked at before a run."""
+
+
+def told_owners(stream: Stream, owners: Owners | None, rounds: int) -> Stream:
+    """The stream for data that say so whose samples they are.
+
+    Raises:
+        ConfigError: of_owners() gives something else, or other tasks than refuse_other_tasks() allows.
+    """
+    given: object = _called(stream, "of_owners", partial(stream.of_owners, owners))
+    if not isinstance(given, Stream):
+        raise ConfigError(_who(stream, "of_owners"), f"gives {type(given).__name__}", "a Stream")
+    if given is not stream:
+        refuse_other_tasks(given, rounds)
+    return given
 
 
 def classes_in(stream: Stream, names: tuple[str, ...]) -> tuple[str, ...]:

@@ -144,9 +144,10 @@ def against(text: str, design: Design) -> Against:
         key = keys[name]
         place = design.keys.index(key)
         there = dict.fromkeys(filter(None, (each.values[place] for each in design.sets)))
-        meant = [each for each in there if each == value or (each.startswith("/") and each.endswith(f"/{value}"))]
+        ends = [each for each in there if each.startswith("/") and each.endswith(f"/{value}")]
+        meant = [value] if value in there else ends
         if len(meant) != 1:
-            accepted = ", ".join(f"{name}={each}" for each in there)
+            accepted = ", ".join(f"{name}={design.written[place][each]}" for each in there)
             raise ConfigError("--against", f"{pair}: {'several have' if meant else 'no run has'} it", accepted)
         values[key] = meant[0]
     return Against(text, values, design)

@@ -8,7 +8,10 @@ from pathlib import Path
 import pytest
 import yaml
 from command_lines import config_of, message_of
+from launching import SMALL, simulated
+from PIL import Image
 
+import fl_ddp
 from fl_ddp.config.command_line import from_file, from_mapping, parse
 from fl_ddp.config.settings import Config
 from fl_ddp.config.yaml_file import load_yaml, to_yaml
@@ -39,6 +42,23 @@ def test_a_run_of_before_there_were_streams_goes_on(run_folder: Path) -> None:
     kept = {key: value for key, value in content.items() if key != "stream"}
     file.write_text(yaml.safe_dump(kept))
     assert parse(["--resume", str(run_folder)]) == dataclasses.replace(stored, resume=str(run_folder))
+
+
+def test_an_older_run_on_folders_of_images_goes_on_as_it_read_them(tmp_path: Path) -> None:
+    for name in ("a/x", "a/y", "b/x", "b/y"):  # domains or classes: a new run is asked
+        (tmp_path / "pets" / name).mkdir(parents=True)
+        for i in range(2):
+            Image.new("RGB", (4, 4), (i, 0, 0)).save(tmp_path / "pets" / name / f"{i}.png")
+    asked = {"data": "ImageFolder", "data.root": str(tmp_path / "pets"), "data.test_share": 0.5, "data.size": 4}
+    run = simulated({**SMALL, **asked, "data.domains": False, "clients": 2, "cohort": 2, "partition": "IID"}, tmp_path)
+    file = run / "config.yaml"
+    stored = load_yaml(file)
+    assert isinstance(stored, dict) and isinstance(stored["data"], dict)
+    del stored["data"]["init_args"]["domains"]
+    file.write_text(yaml.safe_dump(stored))
+    for more in ([], ["--data.domains", "false"]):
+        assert parse(["--resume", str(run), *more]).data.init_args["domains"] is False
+    assert [*fl_ddp.load(run).model.parameters()]
 
 
 def test_resume_may_change_rounds_and_intervals(run_folder: Path) -> None:

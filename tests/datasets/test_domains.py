@@ -83,8 +83,48 @@ def test_domains_are_not_taken_for_classes(tmp_path: Path) -> None:
     )
     arrays = ImageFolder(root=root, domains=False, test_share=0.2).load()
     assert arrays.classes == DOMAINS and arrays.owners is None
-    with pytest.raises(ConfigError, match="has no images in folders of classes in folders of domains; accepted: "):
+    with pytest.raises(ConfigError, match=r"has no images in folders of classes in folders of domains; accepted: "):
         ImageFolder(root=f"{root}/art", domains=True, test_share=0.2).load()
+    for folder in ("readme", "more/cat"):  # one folder beside them that has not the same
+        (tmp_path / "pets" / folder).mkdir(parents=True)
+        (tmp_path / "pets" / folder / "0.png").write_bytes(png(0, 0, 0))
+        with pytest.raises(ConfigError, match=r"--data.domains: art/ and photo/ have cat, dog in them"):
+            ImageFolder(root=root, test_share=0.2).load()
+
+
+def test_classes_with_folders_in_them_are_no_domains(tmp_path: Path) -> None:
+    for name in ("cat/images", "dog/images", "cat/train", "dog/train", "cat/val", "dog/val", "cat/left", "dog/left"):
+        (tmp_path / "pets" / name).mkdir(parents=True)
+        for i in range(2):
+            (tmp_path / "pets" / name / f"{i}.png").write_bytes(png(0, name.startswith("dog"), i))
+    arrays = ImageFolder(root=str(tmp_path / "pets"), test_share=0.5).load()
+    assert arrays.classes == CLASSES and arrays.owners is None
+
+
+def test_folders_called_images_between_domains_and_classes_are_passed_over(tmp_path: Path) -> None:
+    for domain in DOMAINS:
+        for c, name in enumerate(CLASSES):
+            (tmp_path / "office" / domain / "images" / name).mkdir(parents=True)
+            for i in range(2):
+                place = tmp_path / "office" / domain / "images" / name / f"{i}.png"
+                place.write_bytes(png(DOMAINS.index(domain), c, i))
+    with pytest.raises(ConfigError, match=r"--data.domains: art/ and photo/ have cat, dog in them"):
+        ImageFolder(root=str(tmp_path / "office"), test_share=0.5).load()
+    owned(ImageFolder(root=str(tmp_path / "office"), domains=True, test_share=0.5).load())
+
+
+def test_splits_in_domains_are_told_to_lie_around_them(tmp_path: Path) -> None:
+    for domain in DOMAINS:
+        for split in ("train", "test"):
+            for name in CLASSES:
+                (tmp_path / "pets" / domain / split / name).mkdir(parents=True)
+                (tmp_path / "pets" / domain / split / name / "0.png").write_bytes(png(0, 0, 0))
+    with pytest.raises(ConfigError, match=r"--data.domains: art/ and photo/ have cat, dog in them"):
+        ImageFolder(root=str(tmp_path / "pets"), test_share=0.5).load()
+    with pytest.raises(
+        ConfigError, match=r"--data.domains: true, but test, train .* are no classes; accepted: <domain>"
+    ):
+        ImageFolder(root=str(tmp_path / "pets"), domains=True, test_share=0.5).load()
 
 
 def test_a_class_that_no_domain_trains_is_named(tmp_path: Path) -> None:

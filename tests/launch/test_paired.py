@@ -191,8 +191,12 @@ def test_a_file_is_called_by_any_end_of_its_path_that_no_other_one_has() -> None
     for end in ("mine/ways.py:Mine", "a/mine/ways.py:Mine", mine):
         assert against(f"method={end}", design).values == {"method": mine}
     for end, many in (("ways.py:Mine", "several have"), ("s.py:Other", "no run has"), ("vg", "no run has")):
-        with pytest.raises(ConfigError, match=f"--against: method={end}: {many} it; accepted: method={mine}, "):
+        with pytest.raises(
+            ConfigError, match=f"--against: method={end}: {many} it; accepted: method=mine/ways.py:Mine, "
+        ):
             against(f"method={end}", design)
+    both = Design(("data",), tuple(Replicates((name,), ()) for name in ("MNIST", "/a/MNIST")))
+    assert against("data=MNIST", both).values == {"data": "MNIST"}
 
 
 def test_tables_call_a_file_by_the_end_of_its_path(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from launching import SMALL, simulated
+from launching import SMALL, options, simulated
 
 from fl_ddp.check.runs import SOLO
-from fl_ddp.config.command_line import from_mapping
+from fl_ddp.config.command_line import from_mapping, parse
 from fl_ddp.datasets.owners import owners_of
 from fl_ddp.errors import ConfigError
 from fl_ddp.federation import build_federation
@@ -24,9 +24,9 @@ LABELS = np.array([0, 1, 0, 1, 0, 1])
 
 @pytest.mark.parametrize("order", [(), ("sketch", "photo"), ("photo", "sketch", "art")])
 def test_a_task_has_the_samples_of_one_domain(order: tuple[str, ...]) -> None:
-    stream = Domains(order=order, owners=OWNERS)
+    stream = Domains(order=order).of_owners(OWNERS)
     names = order or ("art", "photo", "sketch")
-    assert stream.names == names and stream.num_tasks == len(names)
+    assert stream.task_names == names and stream.num_tasks == len(names)
     for task, name in enumerate(names):
         assert stream.of_task(task, LABELS, "train").tolist() == [i for i, each in enumerate(TRAIN) if each == name]
         assert stream.of_task(task, LABELS[:4], "test").tolist() == [i for i, each in enumerate(TEST) if each == name]
@@ -47,23 +47,27 @@ def test_a_task_has_the_samples_of_one_domain(order: tuple[str, ...]) -> None:
         ),
         (OWNERS, ("art", "ink"), "--stream.order: ink is no domain of the data; accepted: art, photo, sketch"),
         (OWNERS, ("art", "art"), "--stream.order: names art twice; accepted: each domain once"),
-        (owners_of(TRAIN, TEST[:3]), (), "--stream.order: the domain sketch has no test samples; accepted: art,photo"),
+        (
+            owners_of(TRAIN, TEST[:3]),
+            (),
+            "--stream.order: the domain sketch has no test samples; accepted: those that have: art, photo",
+        ),
         (
             owners_of(TRAIN[:3], TEST),
             ("sketch",),
-            "--stream.order: the domain sketch has no training samples; accepted: others",
+            "--stream.order: the domain sketch has no training samples",
         ),
     ],
 )
 def test_what_there_is_not_is_told(owners: Owners | None, order: tuple[str, ...], message: str) -> None:
     with pytest.raises(ConfigError) as told:
-        print(Domains(order=order, owners=owners).num_tasks)
+        Domains(order=order).of_owners(owners)
     assert str(told.value).startswith(message)
 
 
 def test_samples_without_a_domain_are_of_no_task() -> None:
     owners = Owners(("a", "b"), np.array([0, -1, 1]), np.array([-1, 0, 1]))
-    stream = Domains(owners=owners)
+    stream = Domains().of_owners(owners)
     assert [stream.of_task(task, LABELS[:3], "train").tolist() for task in (0, 1)] == [[0], [2]]
     assert [stream.of_task(task, LABELS[:3], "test").tolist() for task in (0, 1)] == [[1], [2]]
 
@@ -126,3 +130,23 @@ def test_tests_that_clients_give_are_of_no_domain(data: tuple[Path, list[str], l
     of_run = {**SMALL, "data": str(data[0]), "data.merge": True, "local_test": 0.25, "partition": "IID"}
     with pytest.raises(ConfigError, match=r"--data.merge: true, but tasks of Domains are tested on .*accepted: false"):
         build_federation(from_mapping({**of_run, "stream": "Domains"}), SOLO)
+
+
+def test_domains_are_named_by_numbers_too_and_the_summary_has_them(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    numbers = np.array([0, 15, 30] * 20)
+    x, y = rng.random((60, 4), np.float32), rng.integers(0, 2, 60)
+    np.savez(
+        tmp_path / "turned.npz", x_train=x, y_train=y, client_train=numbers, x_test=x, y_test=y, client_test=numbers
+    )
+    asked = {"data": str(tmp_path / "turned.npz"), "partition": "IID", "stream": "Domains", "stream.task_rounds": 1}
+    run = simulated({**SMALL, **asked, "stream.order": [30, 0], "rounds": 2}, tmp_path)
+    assert json.loads((run / "summary.json").read_text())["task_names"] == ["30", "0"]
+    assert parse([*options(asked), "--stream.order", "30,0"]).stream.init_args["order"] == (30, 0), "whole numbers"
+
+
+def test_an_owner_is_told_of_among_many() -> None:
+    owners = owners_of([str(i) for i in range(600)], [str(i) for i in range(599)])
+    with pytest.raises(ConfigError) as told:
+        Domains().of_owners(owners)
+    assert str(told.value).endswith(", 18, 19 and 579 more") and len(str(told.value)) < 200

@@ -70,8 +70,8 @@ class LwF(FedAvg):
         return server | {"old": server["theta"], "known": server["seen"]}
 
     def bytes_down(self, server: State, width: int, t: int) -> int:
-        """The model, the last task's, and which classes it knew."""
-        return (2 * server["theta"].count() + len(server["known"][""])) * width
+        """The model, the last task's, and a byte of each class, whether it was known."""
+        return 2 * server["theta"].count() * width + len(server["known"][""])
 
     def bytes_up(self, theta: Parameters, width: int, *, ends_task: bool = False) -> int:
         """The model, two numbers, and how many samples of each class there are."""
