@@ -7,6 +7,7 @@ from typing import Literal
 
 import numpy as np
 
+from fl_ddp.bounds import CountOrZero
 from fl_ddp.errors import ConfigError, some_of
 from fl_ddp.protocol import Indices, Owners
 from fl_ddp.streams.stream import Stream
@@ -24,7 +25,7 @@ class Domains(Stream):
     Source: van de Ven and Tolias 2019 (arXiv:1904.07734), domain-incremental.
     """
 
-    order: tuple[str | int, ...] = ()
+    order: tuple[str | CountOrZero, ...] = ()
 
     owners: Owners | None = field(default=None, init=False)
 
