@@ -132,11 +132,10 @@ def compiled(
                 if out_of_memory(error):  # what is not compiled may need less, and has room
                     raise
                 function(*given)  # a mistake of a user's shows itself better without the compiler
-                place = "".join(f"{line}: " for line in [_users_line(error)] if line)
-                why = first_line(error)
-                instead = "torch.where does what a branch is to do, and " if place and "branching" in why else ""
-                advice = f"{instead}--compile false runs it as it is"
-                raise CompilerError(f"{place}{what} cannot be compiled ({why}); {advice}") from error
+                why, line = first_line(error), _users_line(error)
+                instead = "torch.where does what a branch is to do, and " if line and "branching" in why else ""
+                cannot = f"{what} cannot be compiled ({why}); {instead}--compile false runs it as it is"
+                raise CompilerError(f"{line}: {cannot}" if line else cannot) from error
             run, ready = _found(own) or run, True
             run = _telling(run, function) if repeats else run
         return result

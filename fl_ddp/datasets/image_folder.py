@@ -199,7 +199,7 @@ def _refuse_ambiguous(images: Iterable[Sequence[str]]) -> None:
     inner = defaultdict[str, set[str]](set)
     for first, *others in filter(None, images):
         inner[first].update([name for name in others if name not in _SPLITS][:1])
-    for one, other in combinations(sorted(inner), 2):
+    for one, other in combinations(sorted(name for name, of in inner.items() if len(of) > 1), 2):
         if len(common := inner[one] & inner[other]) > 1:
             what = f"{one}/ and {other}/ have {some_of(sorted(common), 3)} in them, so they may be domains"
             raise ConfigError("--data.domains", what, "true, or false if they are the classes")
