@@ -149,3 +149,16 @@ def test_idle_clients_are_warned_of_in_one_line(tmp_path: Path, capsys: pytest.C
 def test_a_batch_larger_than_every_client_is_all_of_its_samples() -> None:
     whole, huge = (play({"batch_size": size, "rounds": 1}).state.server for size in (10**4, 2**31 - 1))
     assert differences(whole, huge) == []
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"stream": "ClassGroups", "stream.budget": "fixed"}, "--stream.budget: fixed, but nothing is kept"),
+        ({"stream": "ClassGroups", "stop_at": "accuracy>0.9"}, "--stop_at"),
+        ({"stream": "Domains", "data.merge": True, "local_test": 0.2}, "--data.merge: true, but tasks of Domains"),
+    ],
+)
+def test_a_mistaken_stream_is_told_before_data_are_read(settings: Mapping[str, object], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        founded(data="ImageFolder", **{"data.root": "nowhere"}, **settings)

@@ -162,6 +162,9 @@ def test_what_cannot_be_compiled_says_so_and_what_fails_by_itself_fails_as_it_do
     with pytest.raises(RunError, match=r"the step cannot be compiled \(.*\); --compile false runs it as it is"):
         compiled(breaks_the_graph, "the step")(torch.ones(3))
 
+    with pytest.raises(RunError, match=r"the branching step cannot be compiled \(.*\); --compile false runs"):
+        compiled(breaks_the_graph, "the branching step")(torch.ones(3))
+
     def branches(x: Tensor) -> Tensor:
         return x + 1 if x.sum() > 0 else x
 

@@ -14,12 +14,8 @@ from fl_ddp.datasets.dataset import Arrays
 from fl_ddp.datasets.image_folder import ImageFolder
 from fl_ddp.errors import ConfigError
 
+pytestmark = pytest.mark.usefixtures("cache")
 DOMAINS, CLASSES = ("art", "photo", "sketch"), ("cat", "dog")
-
-
-@pytest.fixture(autouse=True)
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 
 
 def png(*values: int) -> bytes:

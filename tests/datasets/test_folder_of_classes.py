@@ -15,12 +15,8 @@ from fl_ddp.datasets.dataset import Arrays
 from fl_ddp.datasets.image_folder import ImageFolder
 from fl_ddp.errors import ConfigError
 
+pytestmark = pytest.mark.usefixtures("cache")
 SIZES = {"ant": 10, "cat": 20, "dog": 5}
-
-
-@pytest.fixture(autouse=True)
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 
 
 def png(*values: int) -> bytes:

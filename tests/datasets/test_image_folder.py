@@ -15,6 +15,8 @@ from fl_ddp.datasets.dataset import Arrays, Dataset
 from fl_ddp.datasets.image_folder import ImageFolder
 from fl_ddp.errors import ConfigError
 
+pytestmark = pytest.mark.usefixtures("cache")
+
 
 def refusal(source: Dataset) -> str:
     """The one line that a source refuses with."""
@@ -22,12 +24,6 @@ def refusal(source: Dataset) -> str:
         source.load()
     assert "\n" not in str(error.value)
     return str(error.value)
-
-
-@pytest.fixture(autouse=True)
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    return tmp_path / "cache" / "fl_ddp" / "datasets"
 
 
 def png(value: int, size: tuple[int, int] = (6, 5), mode: str = "RGB") -> bytes:

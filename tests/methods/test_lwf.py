@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import math
 from itertools import pairwise
+from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
+from launching import SMALL, simulated
 from quadratic import approx
 from table import of_rows, reading, table
 from torch.func import grad_and_value
@@ -137,3 +140,18 @@ def test_classes_of_all_clients_are_known_though_each_has_few() -> None:
     assert seen[4].sum() == 3 and torch.equal(run.states[-1].server["known"], seen[4])
     for before, after in pairwise(seen):
         assert bool((after | ~before).all())
+
+
+def test_a_model_of_as_many_parameters_as_classes_is_trained(tmp_path: Path) -> None:
+    (tmp_path / "one_weight_a_class.py").write_text(
+        "from torch import nn\n\n\ndef net():\n    return nn.Linear(1, 4, bias=False)\n"
+    )
+    rng = np.random.default_rng(0)
+    x, y = rng.random((200, 1), np.float32), rng.integers(0, 4, 200)
+    np.savez(tmp_path / "four.npz", x_train=x, y_train=y, x_test=x, y_test=y)
+    here = {"data": str(tmp_path / "four.npz"), "model": f"{tmp_path}/one_weight_a_class.py:net"}
+    tasks = {"method": "LwF", "stream": "ClassGroups", "stream.tasks": 2, "stream.task_rounds": 1, "rounds": 2}
+    run = simulated(
+        {**{k: v for k, v in SMALL.items() if k != "model.hidden"}, **here, **tasks, "partition": "IID"}, tmp_path
+    )
+    assert len((run / "tasks.csv").read_text().splitlines()) > 2
