@@ -96,7 +96,7 @@ def test_a_method_with_mistakes_is_found_out(tmp_path: Path, capfd: pytest.Captu
     }
     assert results(told.out) == expected
     assert re.search(r"\n +2 ranks: round 1: server: theta differs in .* by up to .*; 3 ranks: round 1: ", told.out)
-    cannot = r"\n +(knows_ranks\.py:\d+: )?the local step cannot be compiled \(.*\); --compile false runs it as it is\n"
+    cannot = r"\n +knows_ranks\.py:\d+: the local step cannot be compiled \(.*\); --compile false runs it as it is\n"
     assert re.search(cannot, told.out)
     assert told.out.endswith("4 of 12 checks do not hold: once, compiled, ranks, resume\n")
 
