@@ -94,7 +94,8 @@ class Simulation:
             self._record(Record(0, 0, 0, 0, 0.0), self._evaluated(0, self.server), OfClients())
         for index in range(self.finished, config.rounds):
             if self._records.ends_early():
-                self._end_early()
+                self.save()
+                self._look_again()
                 break
             self._enter(index)
             ids = self._federation.turnout.of_round(index)
@@ -187,18 +188,13 @@ class Simulation:
                 self._records.save(self.finished, self.server, self._memory, wait=wait)
 
     def _look_again(self) -> None:
-        """Evaluate a model that no round is left for: the initial one, or that of a run without its results."""
-        scores = self._evaluated(self.finished, self.server)
+        """Evaluate a model that no round is left for, unless it was: the initial one, or that of a run's early end."""
+        known = self._records.scored == self.finished
+        scores = None if known else self._evaluated(self.finished, self.server)
         if self._config.rounds == 0:
             self._record(Record(0, 0, 0, 0, 0.0), scores, OfClients())
         else:
             self._records.again(self.finished, scores, self._own_tasks(self.finished - 1, self.server))
-
-    def _end_early(self) -> None:
-        """Save the last finished round, and evaluate it if the newest evaluation is of another."""
-        self.save()
-        if self._records.scored != self.finished:
-            self._look_again()
 
     def _measured(self, index: int) -> Tensors:
         """The server's state before a round, with what it measures on its own samples."""
@@ -270,8 +266,8 @@ class Simulation:
         return self._evaluation.received_own(present, ids, found)
 
     def _own_tasks(self, index: int, server: Tensors, kept: Sequence[Kept] = ()) -> Sequence[OwnTask]:
-        """At the end of a task, how what clients then have does on their own test samples of each task so far."""
-        if not (self._evaluation.any_own_tasks and self._ends(index)):
+        """At the end of a task or the run, how what clients have does on their own test samples of each task so far."""
+        if not self._evaluation.any_own_tasks or not (self._ends(index) or self._records.stopped):
             return ()
         tests = self._ranks.together(partial(self._federation.worlds.own_tests, self._lineup.world.task))
         received = partial(self._looked, "evaluation", Evaluation.received_in_tasks, server["theta"], tests)

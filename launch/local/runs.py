@@ -84,6 +84,9 @@ def make_here(
                         free.put(place)  # the next run begins once this one's end is told
             except BaseException:
                 stop.ask()
+                threads.shutdown(wait=False, cancel_futures=True)
+                for place in places:  # those of runs that have ended are given back by nobody any more
+                    free.put(place)
                 raise
     return [outcomes[trial] for trial in trials]
 

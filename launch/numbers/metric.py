@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
@@ -45,16 +46,10 @@ QUANTITIES = {
 
 FORMS = (
     "final, best, running_mean, ema0.995, last10, each with @50 if wanted, rounds_to 0.85 of one of them, "
-    "of initial, initial_cohort, personalised, personalised_all, forgetting or forgetting_degree, "
-    "of worst_initial, deviation_initial, worst_personalised or deviation_personalised, "
-    "of accuracy/<class>, forgetting/<class> or forgetting_degree/<class>, "
-    "of own_accuracy/<client>/<class> or forgetting_degree/<client>/<class>, "
-    "of loss, train_loss, perplexity, mae, r2, initial_mae or personalised_mae, exact_match, f1 or auc, "
-    "of worst_initial_mae, deviation_initial_mae, worst_personalised_mae or deviation_personalised_mae, "
-    "of method/<name>, which the method reports and the more of it the better, "
-    "or, of runs with tasks, of average_accuracy, incremental_accuracy, average_forgetting, backward_transfer, "
-    "forward_transfer, own_average_accuracy, own_average_forgetting or task_accuracy/<task>, "
-    "or, of those that launch.reconstruct has read, of psnr/<task> or psnr_of_mean/<task>"
+    f"of {', '.join(QUANTITIES)}, accuracy/<class>, forgetting/<class>, forgetting_degree/<class>, "
+    "own_accuracy/<client>/<class>, forgetting_degree/<client>/<class>, task_accuracy/<task>, "
+    "method/<name>, which the method reports and the more of it the better, "
+    "or, of runs that launch.reconstruct has read, of psnr/<task> or psnr_of_mean/<task>"
 )
 
 Curve = Sequence[tuple[int, float]]
@@ -130,7 +125,7 @@ class Metric:
         return self.relative_to or self.target_row
 
     @property
-    def of_loss(self) -> bool:
+    def falls(self) -> bool:
         """Whether it reads a quantity of which less is better."""
         losses = ("forgetting", "average_forgetting", "own_average_forgetting", "deviation")
         return self.quantity.startswith(losses) or self.quantity in ERRORS
@@ -146,7 +141,7 @@ class Metric:
 
         Rounds until so much is forgotten are better the more they are.
         """
-        return not self.of_loss or self.quantity in ERRORS if self.of_target else self.of_loss
+        return not self.falls or self.quantity in ERRORS if self.of_target else self.falls
 
 
 def parse_metric(text: str, where: str = "--metric") -> Metric:
@@ -280,11 +275,12 @@ def smoothed(metric: Metric, curve: Curve) -> list[float]:
     """
     values = [value for _, value in curve]
     if metric.statistic == "best":
-        return list(accumulate(values, min if metric.of_loss else max))
+        return list(accumulate(values, min if metric.falls else max))
     if metric.statistic == "running_mean":
         return [total / count for count, total in enumerate(accumulate(values), 1)]
     if metric.statistic == "last":
-        return [_mean([v for r, v in curve[: i + 1] if r > curve[i][0] - metric.parameter]) for i in range(len(curve))]
+        firsts = (bisect_right(curve, r - metric.parameter, key=lambda point: point[0]) for r, _ in curve)
+        return [_mean(values[first : i + 1]) for i, first in enumerate(firsts)]
     if metric.statistic == "ema":
         return _ema(metric.parameter, curve)
     return values

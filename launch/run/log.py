@@ -17,7 +17,10 @@ def killed(code: int) -> str:
     Args:
         code: its exit code as subprocess has it: the signal's number, negative.
     """
-    return f"killed by {signal.Signals(-code).name}; out of memory?"
+    if code == -signal.SIGKILL:
+        return "killed by SIGKILL; out of memory?"
+    names = {each.value: each.name for each in signal.Signals}  # without those of real time
+    return f"killed by {names.get(-code, f'signal {-code}')}"
 
 
 def last_words(log: Path, place: int) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from itertools import accumulate
 from pathlib import Path
@@ -23,6 +23,8 @@ from launch.run.task_curves import ON_TASK, task_curves
 from launch.run.written_rows import written_rows
 
 _OF_CLASS = "accuracy/"
+_OF_CLIENTS = ("initial_", "personalised_")
+"""How columns begin of which the summary has the newest numbers, maybe of an earlier round."""
 
 Counts = tuple[Mapping[str, int], ...]
 """Each client's samples by the name of their class."""
@@ -111,11 +113,13 @@ def read_run(folder: Path) -> Run | None:
     if not (folder / "config.yaml").is_file():
         return None
     config, wanted = _config(folder / "config.yaml")
-    rounds, of_metrics, time, classes = _course(folder / "metrics.csv")
+    rounds, of_metrics, time, columns = _course(folder / "metrics.csv")
     summary = _summary(folder / "summary.json")
     current = summary if summary.get("rounds") == rounds else {}
     stopped = current.get("stopped") is not None
-    curves: dict[str, Curve] = {**of_metrics}
+    later = _of_last_model(of_metrics, columns, current, rounds) if stopped else {}
+    curves: dict[str, Curve] = {**of_metrics, **later}
+    classes = tuple(name[len(_OF_CLASS) :] for name in columns if name.startswith(_OF_CLASS))
     if config.get("loss", "cross_entropy") == "cross_entropy":
         curves["perplexity"] = [(number, perplexity(loss)) for number, loss in curves.get("loss", ())]
     beside = {**task_curves(folder), **reconstruction_curves(folder)}
@@ -123,6 +127,21 @@ def read_run(folder: Path) -> Run | None:
     run = Run(folder, config, rounds, wanted, curves, time, current, _failure(folder / FAILURE), stopped, classes)
     lost = _forgotten_at_end(current, rounds) if counts_anew(run) else _class_forgetting(curves)
     return replace(run, curves={**curves, **lost})
+
+
+def _of_last_model(
+    curves: Mapping[str, Curve], columns: Collection[str], summary: Mapping[str, object], rounds: int
+) -> dict[str, Curve]:
+    """Curves of the model that a callback ended a run with between two tests, which the summary alone has scores of."""
+    of_class = summary.get("class_accuracy")
+    told = {f"{_OF_CLASS}{label}": value for label, value in of_class.items()} if isinstance(of_class, Mapping) else {}
+    found: dict[str, Curve] = {}
+    for name, value in {**summary, **told}.items():
+        curve = curves.get(name, ())
+        its = name in columns and not name.startswith(_OF_CLIENTS)
+        if its and isinstance(value, float) and (not curve or curve[-1][0] < rounds):
+            found[name] = [*curve, (rounds, value)]
+    return found
 
 
 def counts_anew(run: Run) -> bool:
@@ -173,18 +192,18 @@ def _config(path: Path) -> tuple[Mapping[str, object], int]:
 
 
 def _course(path: Path) -> tuple[int, dict[str, Curve], Curve, tuple[str, ...]]:
-    """Finished rounds, curves, seconds of each round and classes; a last row that is being written is left out."""
+    """Finished rounds, curves, seconds of each round and columns; a last row that is being written is left out."""
     curves: dict[str, list[tuple[int, float]]] = {}
-    rounds, time, classes = 0, list[tuple[int, float]](), tuple[str, ...]()
+    rounds, time, columns = 0, list[tuple[int, float]](), tuple[str, ...]()
     with written_rows(path) as rows:
         for row in rows:
             rounds = int(row["round"])
-            classes = classes or tuple(name[len(_OF_CLASS) :] for name in row if name.startswith(_OF_CLASS))
+            columns = columns or tuple(row)
             time.append((rounds, math.fsum(float(cell) for name, cell in row.items() if cell and is_of_phase(name))))
             for name, cell in row.items():
                 if cell and rounds > 0 and name != "round" and not is_of_time(name) and not math.isnan(float(cell)):
                     curves.setdefault(name, []).append((rounds, float(cell)))
-    return rounds, dict(curves), time, classes
+    return rounds, dict(curves), time, columns
 
 
 def _failure(path: Path) -> str | None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from launching import SUPPORT, finished, numbers, resumed, simulated
+from launching import SUPPORT, finished, numbers, one_thread, resumed, simulated
 
 import fl_ddp
 from fl_ddp.check.runs import SOLO
@@ -112,6 +112,22 @@ def measures(found: Mapping[Key, tuple[int, int, float]]) -> tuple[float, float]
         known = [max(each) - found[last, client, task][2] for task, each in before.items() if each]
         lost += [np.mean(known)] if known else []
     return float(np.mean(accuracies)), float(np.mean(lost))
+
+
+@pytest.mark.parametrize("every", [1, 4])
+def test_a_run_that_is_ended_in_a_task_tests_clients_as_one_of_so_many_rounds(tmp_path: Path, every: int) -> None:
+    settings = {**given({}), "eval_every": every}
+    with one_thread():
+        part = fl_ddp.simulate(settings, out=str(tmp_path / "part"), callbacks=[lambda record: record.round == 3])
+    third = simulated({**settings, "rounds": 3}, tmp_path / "third")
+    run = Path(str(part["folder"]))
+    assert table(run) == table(third) and {end for end, _, _ in table(run)} == {2, 3}
+    told = json.loads((third / "summary.json").read_text())
+    for name in ("own_average_accuracy", "own_average_forgetting", "average_accuracy"):
+        assert part[name] == told[name] is not None
+    resumed(run)
+    whole = simulated(settings, tmp_path / "whole")
+    assert numbers(run) == numbers(whole) and table(run) == table(whole)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fl_ddp.errors import ConfigError
-from launch.numbers.metric import Curve, parse_metric, quantity_name, read_off
+from launch.numbers.metric import QUANTITIES, Curve, parse_metric, quantity_name, read_off, smoothed
 from launch.numbers.reading import Reading
 
 CURVE: Curve = [(2, 0.1), (4, 0.5), (6, 0.3), (8, 0.7)]
@@ -149,3 +149,19 @@ def test_rounds_may_be_to_what_another_row_ends_with() -> None:
     metric = parse_metric("rounds_to fedavg of running_mean")
     assert (metric.target_row, metric.other_row, metric.target, metric.unit) == ("fedavg", "fedavg", None, "rounds")
     assert metric.less_is_better and metric.statistic == "running_mean"
+
+
+@given(st.lists(st.tuples(st.integers(1, 4), st.floats(-1, 1)), min_size=1, max_size=30), st.integers(1, 12))
+def test_the_last_rounds_are_those_of_each_evaluation(gaps: list[tuple[int, float]], count: int) -> None:
+    rounds = [sum(gap for gap, _ in gaps[: i + 1]) for i in range(len(gaps))]
+    curve = [(r, value) for r, (_, value) in zip(rounds, gaps, strict=True)]
+    expected = [[value for r, value in curve if now - count < r <= now] for now in rounds]
+    found = smoothed(parse_metric(f"last{count}"), curve)
+    assert found == pytest.approx([sum(some) / len(some) for some in expected])
+
+
+def test_a_word_that_is_no_metric_has_all_of_them_listed() -> None:
+    with pytest.raises(ConfigError) as refused:
+        parse_metric("final of nothing")
+    listed = refused.value.accepted.replace(",", " ").split()
+    assert set(QUANTITIES) <= set(listed)

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 import yaml
+from launching import SMALL, one_thread, simulated
 from written_runs import Written
 
+import fl_ddp
+from launch.numbers.metric import parse_metric, read_off
 from launch.run.stored import read_run
 
 
@@ -16,3 +20,23 @@ def test_a_run_of_before_other_samplings_is_one_of_the_uniform_one(tmp_path: Pat
     file.write_text(yaml.safe_dump({key: value for key, value in config.items() if key != "client_sampling"}))
     run = read_run(tmp_path / "old")
     assert run is not None and run.config["client_sampling"] == "uniform"
+
+
+@pytest.mark.parametrize("every", [2, 5], ids=["tested before", "never tested"])
+def test_the_model_that_a_callback_ends_a_run_with_between_two_tests_has_its_scores(tmp_path: Path, every: int) -> None:
+    """Those of clients are of a round of their own, or of none."""
+    settings = {**SMALL, "local_test": 0.3, "eval_every": every, "partition": "Shards"}
+    with one_thread():
+        given = {**settings, "rounds": 6, "out": str(tmp_path / "part")}
+        fl_ddp.simulate(given, callbacks=[lambda record: record.round == 3])
+    simulated({**settings, "rounds": 3}, tmp_path / "third")
+    part, third = (read_run(tmp_path / name / "run") for name in ("part", "third"))
+    assert part and third and part.ended
+    of_clients = ("initial_accuracy", "personalised_accuracy")
+    assert set(third.curves) - set(part.curves) == (set(of_clients) if every == 5 else set())
+    for name, curve in third.curves.items():
+        if name not in of_clients:
+            assert part.curves[name] == curve, name
+    assert all(part.curves[name][-1][0] == 2 for name in of_clients if name in part.curves)
+    metric = parse_metric("final of accuracy/3")
+    assert read_off(metric, part.curves["accuracy/3"], part.ended) is not None
