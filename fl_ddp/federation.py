@@ -41,7 +41,7 @@ from fl_ddp.results.metrics import Columns
 from fl_ddp.streams.static import Static
 from fl_ddp.streams.stream import Stream
 from fl_ddp.tasks.data import Data, Parts
-from fl_ddp.tasks.of_stream import classes_in, order_in, refuse_other_tasks, told_owners
+from fl_ddp.tasks.of_stream import classes_in, order_in, refuse_other_tasks, tells_task, told_owners
 from fl_ddp.tasks.pace import Pace
 from fl_ddp.tasks.turnout import Turnout
 from fl_ddp.tasks.world import Worlds
@@ -210,7 +210,7 @@ def build_federation(config: Config, ranks: Ranks, module: torch.nn.Module | Non
         device=ranks.device,
     )
     natural = config.partition.name == "Natural"
-    return Federation(
+    federation = Federation(
         stream=stream,
         worlds=worlds,
         turnout=turnout,
@@ -240,6 +240,8 @@ def build_federation(config: Config, ranks: Ranks, module: torch.nn.Module | Non
             *uncalled(method, FedAvg, stream.num_tasks),
         ),
     )
+    method.refuse(federation.plan(config, 0), told_task=tells_task(stream))
+    return federation
 
 
 def _first_memory(statistics: Statistics, remembered: Tensors, of_method: Tensors) -> Tensors:

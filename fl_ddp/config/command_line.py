@@ -24,6 +24,7 @@ from fl_ddp.version import __version__
 
 FREE_ON_RESUME = (
     "rounds", "eval_every", "checkpoint_every", "keep_checkpoints", "stop_at", "patience", "rank_timeout", "figures",
+    "targets",
 )  # fmt: skip
 """What may differ from the stored configuration when a run goes on."""
 PLACE = ("data.root", "data.download")

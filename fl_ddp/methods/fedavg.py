@@ -13,6 +13,7 @@ from torch import Tensor
 
 from fl_ddp.bounds import Positive, check_fields
 from fl_ddp.engine.group import Group
+from fl_ddp.engine.plan import Plan
 from fl_ddp.guards import of_one_client
 from fl_ddp.network.flat_model import FlatModel
 from fl_ddp.network.no_model import NO_MODEL
@@ -87,6 +88,17 @@ class FedAvg:
     def needs_classes(self) -> bool:
         """Whether it reckons with classes or their probabilities, which only --loss cross_entropy has."""
         return self.shares_samples
+
+    def refuse(self, plan: Plan, told_task: bool) -> None:
+        """Refuse options that the method has no rule for, once, before a run has begun.
+
+        Args:
+            plan: of local training in the first round.
+            told_task: whether samples are classified among the labels of their own task alone.
+
+        Raises:
+            ConfigError: there is such an option.
+        """
 
     def init(self) -> Tensors:
         """The server's state before the first round."""

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from fl_ddp.bounds import NonNegative
 from fl_ddp.engine.group import Group
+from fl_ddp.engine.plan import Plan
 from fl_ddp.errors import ConfigError
 from fl_ddp.methods.fedavg import FedAvg
 from fl_ddp.protocol import Info, Tensors, Term, Total, Upload
@@ -33,6 +34,12 @@ class FedNova(FedAvg):
     keeps_optimizer: ClassVar[bool] = False
     counts_sgd_steps: ClassVar[bool] = True
 
+    def refuse(self, plan: Plan, told_task: bool) -> None:
+        """A proximal term with momentum, for which the paper gives no step coefficients."""
+        if self.mu > 0 and plan.momentum > 0:
+            what = f"{self.mu:g}, but FedNova has no rule for a proximal term with momentum"
+            raise ConfigError("--method.mu", what, "0, or --momentum 0 beside it")
+
     def penalty(self, theta: Tensor, server: Tensors, mine: Tensors) -> Tensor:
         """The proximal term."""
         return self.mu / 2 * (theta - server["theta"]).square().sum()
@@ -41,8 +48,6 @@ class FedNova(FedAvg):
         """The norm ||a_k||_1 of each client's step coefficients [G], float64, as float32 loses a small lr mu."""
         if self.mu == 0:
             return group.momentum_steps
-        if group.plan.momentum > 0:
-            raise ConfigError("--method.mu", "FedNova has no rule for a proximal term with momentum; set --momentum 0")
         shrink = group.plan.lr * self.mu * group.lr_factor
         return group.lr_factor * (1 - (1 - shrink) ** group.steps.double()) / shrink
 

@@ -20,6 +20,7 @@ from fl_ddp.clients.bank import balanced, bank_of, drawn, empty_bank, joined, me
 from fl_ddp.clients.embeddings import distributions, divergence, sampled
 from fl_ddp.clients.own_samples import labels, of_each
 from fl_ddp.engine.group import Group
+from fl_ddp.engine.plan import Plan
 from fl_ddp.engine.seeds import uniform
 from fl_ddp.errors import ConfigError
 from fl_ddp.losses.criterion import mean_over
@@ -99,6 +100,12 @@ class FilVer(FedAvg):
         theta = self.model.init()
         return {"theta": theta} | empty_bank(self.store, self.size * (1 + (self.share == "stats")), theta)
 
+    def refuse(self, plan: Plan, told_task: bool) -> None:
+        """Samples that are classified among the labels of their task: those rehearsed are of earlier ones."""
+        if told_task:
+            what = "task, but FilVer rehearses earlier tasks, and would classify them among the present one's labels"
+            raise ConfigError("--stream.scenario", what, "class or domain")
+
     def init_client(self) -> Tensors:
         """An empty bank of distributions."""
         return empty_bank(self.remember, 2 * self.size, self.model.init())
@@ -144,9 +151,6 @@ class FilVer(FedAvg):
 
     def client_update(self, group: Group, server: Tensors, memory: Tensors) -> Upload:
         """Train the classifier on the present task and some of earlier ones; send some of the present."""
-        if group.workplace.allowed is not None:
-            what = "task, but FilVer rehearses earlier tasks, and would classify them among the present one's labels"
-            raise ConfigError("--stream.scenario", what, "class or domain")
         theta, y = server["theta"], labels(group)
         w, x = self.model.take(theta, self.part), of_each(group, self.embed, theta, keep="embeddings")["x"]
         earlier, most = without(memory, memory["task"] == group.task), int(self.rehearsal * group.workplace.largest)

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from fl_ddp.engine.group import Group
+from fl_ddp.engine.plan import Plan
 from fl_ddp.errors import ConfigError
 from fl_ddp.methods.fedavg import FedAvg
 from fl_ddp.protocol import Info, Tensors, Term, Total, Upload
@@ -34,6 +35,12 @@ class Scaffold(FedAvg):
     keeps_optimizer: ClassVar[bool] = False
     counts_sgd_steps: ClassVar[bool] = True
 
+    def refuse(self, plan: Plan, told_task: bool) -> None:
+        """Shortened gradients: line 12 takes what a client moved for their mean."""
+        if plan.clip_norm:
+            what = f"{plan.clip_norm:g}, but Scaffold takes what a client moved for the mean of its gradients"
+            raise ConfigError("--clip_norm", what, "null, or another method")
+
     def init(self) -> Tensors:
         """The model and a zero control variate c."""
         theta = self.model.init()
@@ -49,9 +56,6 @@ class Scaffold(FedAvg):
 
     def client_update(self, group: Group, server: Tensors, memory: Tensors) -> Upload:
         """Local training, then line 12: c_k+ = c_k - c + (x - y) / (T_k lr); a client without steps keeps c_k."""
-        if group.plan.clip_norm:
-            what = f"{group.plan.clip_norm:g}, but Scaffold takes what a client moved for the mean of its gradients"
-            raise ConfigError("--clip_norm", what, "null, or another method")
         trained = group.train(server["theta"], self, server, memory)
         steps = group.momentum_steps[:, None].to(trained.theta.dtype)
         c = memory["c"] - server["c"] + (server["theta"] - trained.theta) / (steps * group.plan.lr)

@@ -157,6 +157,12 @@ def allowed_in(stream: Stream, task: int, labels: Indices, num_classes: int) -> 
     return allowed
 
 
+def tells_task(stream: Stream) -> bool:
+    """Whether in one of the tasks samples are classified among some of the labels alone."""
+    given = (_called(stream, "allowed", partial(stream.allowed, task)) for task in range(stream.num_tasks))
+    return any(labels is not None for labels in given)
+
+
 def inputs_in(stream: Stream, task: int, some: Tensor, rng: np.random.Generator) -> Tensor:
     """Some samples' inputs as a task has them; the same object where it changes nothing.
 

@@ -23,7 +23,7 @@ from fl_ddp.protocol import Indices, Origin, Tensors
 from fl_ddp.streams.stream import Stream
 from fl_ddp.tasks.data import Data, OwnTest, Parts, TaskTest
 from fl_ddp.tasks.enrolment import enrolled, enrolment
-from fl_ddp.tasks.of_stream import allowed_in, inputs_in, labels_in
+from fl_ddp.tasks.of_stream import allowed_in, inputs_in, labels_in, tells_task
 
 _LOOKED_AT = 16
 """Inputs of which it is told how a task has them."""
@@ -106,7 +106,7 @@ class Worlds:
         self._known_present: dict[int, Indices] = {}
         self._known_tests: dict[int, TaskTest] = {}
         self._known_own_tests: dict[int, OwnTest] = {}
-        if stream.keep and any(stream.allowed(task) is not None for task in range(stream.num_tasks)):
+        if stream.keep and tells_task(stream):
             what = f"{stream.keep}, but samples of earlier tasks would be classified among labels of the present one"
             raise ConfigError("--stream.keep", what, "false, or a stream whose tasks have the same labels")
         self.largest_client = max(len(part) for task in range(stream.num_tasks) for part in self.clients_in(task))

@@ -65,6 +65,7 @@ def test_resume_may_change_rounds_and_intervals(run_folder: Path) -> None:
     config = config_of(f"--resume {run_folder} --rounds 40 --eval_every 2 --checkpoint_every 3 --keep_checkpoints 4")
     assert (config.rounds, config.eval_every, config.checkpoint_every, config.keep_checkpoints) == (40, 2, 3, 4)
     assert config.method.init_args["mu"] == 0.1
+    assert config_of(f"--resume {run_folder} --targets [0.5,0.6]").targets == (0.5, 0.6)
 
 
 @pytest.mark.parametrize("same", ["--method.mu 0.1", "--method fedprox", "--lr 0.1", "--targets [0.90]", "--seed 0"])
@@ -84,7 +85,7 @@ def test_resume_accepts_an_option_that_says_what_is_stored(run_folder: Path, sam
 )
 def test_resume_refuses_other_changes(run_folder: Path, line: str, start: str) -> None:
     free = "--rounds, --eval_every, --checkpoint_every, --keep_checkpoints, --stop_at, --patience, --rank_timeout"
-    end = f"; with --resume only {free}, --figures may change, and where files lie"
+    end = f"; with --resume only {free}, --figures, --targets may change, and where files lie"
     end += f"; once it is over, --init {run_folder} begins a new one with its model"
     assert message_of(f"--resume {run_folder} {line}") == start.format(folder=run_folder) + end
 

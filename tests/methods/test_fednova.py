@@ -143,9 +143,10 @@ def test_proximal_rounds_on_quadratics_start_from_fedprox_models() -> None:
 
 
 def test_proximal_term_with_momentum_is_refused() -> None:
-    rounds = Rounds(FedNova(OneWeight(), mu=0.1), quadratic(), epoch_of_single_samples(momentum=0.9))
-    with pytest.raises(ConfigError, match=r"--method\.mu.*--momentum 0"):
-        rounds.play()
+    with pytest.raises(ConfigError, match=r"^--method\.mu: 0\.1, but .*; accepted: 0, or --momentum 0 beside it"):
+        FedNova(OneWeight(), mu=0.1).refuse(epoch_of_single_samples(momentum=0.9), told_task=False)
+    for mu, momentum in ((0.1, 0.0), (0.0, 0.9)):
+        FedNova(OneWeight(), mu=mu).refuse(epoch_of_single_samples(momentum=momentum), told_task=True)
 
 
 @pytest.mark.parametrize("rho", [0.0, 0.9])

@@ -8,7 +8,7 @@ import statistics
 from pathlib import Path
 
 import pytest
-from launching import SMALL, simulated
+from launching import SMALL, resumed, simulated
 
 TARGETS = (0.15, 0.3, 0.99)
 
@@ -48,6 +48,12 @@ def test_the_summary_says_what_metrics_csv_says(tmp_path: Path) -> None:
         }
         assert summary["rounds_to_target"][name] == reached, name
     assert summary["rounds_to_target"]["accuracy"] != summary["rounds_to_target"]["running_mean"]
+
+
+def test_other_targets_may_be_asked_of_a_run_that_goes_on(tmp_path: Path) -> None:
+    run = simulated({**SMALL, "rounds": 2, "targets": [0.99]}, tmp_path)
+    resumed(run, rounds=3, targets=[0.001, 0.98])
+    assert json.loads((run / "summary.json").read_text())["rounds_to_target"]["accuracy"] == {"0.001": 1, "0.98": None}
 
 
 def test_a_last_round_without_clients_leaves_what_is_known_of_them(tmp_path: Path) -> None:

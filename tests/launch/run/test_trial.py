@@ -75,6 +75,11 @@ def test_a_run_of_more_rounds_is_another_one_where_its_learning_rate_falls_over_
         trial.is_finished()
 
 
+def test_a_run_that_reports_other_targets_is_the_same_one(tmp_path: Path) -> None:
+    run = Written({"targets": [0.5]}, [0.1, 0.2]).at(tmp_path / "run")
+    assert Trial("row", run, ("--targets=[0.6,0.7]", "--rounds=2")).is_finished()
+
+
 def test_a_run_goes_on_with_the_data_where_they_are_said_to_lie_now(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -76,7 +76,7 @@ def test_a_job_has_the_options_of_its_submission_whatever_becomes_of_the_files()
     folder, first, free, *_ = rank.__reduce__()[1]
     assert folder == str(Path("runs/a").absolute()) and before.lr == 0.5
     assert with_absolute_paths(parse(first)) == before
-    others = ("--stop_at=null", "--patience=null", "--rank_timeout=600.0", "--figures=true")
+    others = ("--stop_at=null", "--patience=null", "--rank_timeout=600.0", "--figures=true", "--targets=[0.5,0.9]")
     assert free == ("--rounds=100", "--eval_every=1", "--checkpoint_every=10", "--keep_checkpoints=2", *others)
 
 
