@@ -165,8 +165,9 @@ class Upload:
 
     @property
     def on_the_wire(self) -> Mapping[str, Tensor | Term]:
-        """What a client sends."""
-        return {**self.sums, **self.rows} if self.sent is None else self.sent
+        """What a client sends; a row may have a sum's name."""
+        rows = {f"row {name}": t for name, t in self.rows.items()}
+        return {**self.sums, **rows} if self.sent is None else self.sent
 
 
 class Total(NamedTuple):

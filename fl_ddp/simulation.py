@@ -68,7 +68,7 @@ class Simulation:
         self._coming: Tensors | None = None
         self._memory = ClientMemory(memory, ranks.device, start.memory if start else None, own)
         self._lineup = ranks.together(self._lined_up)
-        self._exchange = Exchange(config, ranks, stop, self._hooks, self._watch, records.lanes)
+        self._exchange = Exchange(config, ranks, stop, self._hooks, self._watch, records.lanes, memory)
         self._evaluation = Evaluation(federation, self._lineup.world, ranks, self._hooks)
         parts = self._hooks, self._lineup, self._exchange, self._memory, records.lanes, self._remembered
         self._own = OwnModels(method.own_model, federation.statistics, ranks, *parts)

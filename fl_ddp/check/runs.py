@@ -113,7 +113,7 @@ class Unwritten(Records):
     """
 
     def __init__(self, federation: Federation) -> None:
-        self._federation, self.start, self.may_end_early = federation, None, False
+        self._federation, self.start, self.may_end_early, self.stopped = federation, None, False, None
         self.first = State({}, {})
         self.states: list[State] = []
         self.graphs: list[int] = []

@@ -103,7 +103,7 @@ class Group:
     """G lanes, each a client with its samples; lanes without a client are padded and have no samples.
 
     Attributes:
-        client: [G] ids, -1 for a padded lane.
+        client: [G] ids on the host, a NumPy array, -1 for a padded lane; `ids` are the same on the device.
         n: [G] numbers of training samples.
         real: [G] 1 for a client, 0 for a padded lane.
         steps: [G] local steps of the plan.
@@ -162,6 +162,16 @@ class Group:
     def lanes(self) -> int:
         """G."""
         return len(self.client)
+
+    @cached_property
+    def ids(self) -> Tensor:
+        """Ids [G] of the clients on the device, to index with; a padded lane has client 0's."""
+        return upload(torch.from_numpy(self.client.clip(0)), self.n.device)
+
+    @property
+    def largest(self) -> int:
+        """The most samples that any client of the run has, in this group or not."""
+        return self.workplace.largest
 
     @cached_property
     def task_keys(self) -> Tensor:

@@ -38,7 +38,8 @@ class Hooks:
         self._method, self._model = type(method), model
         self._reports: tuple[str, ...] = getattr(method, "reports", ())
         self._compared = set[str]()
-        self.keeps_models = sum("own_model" in vars(each) for each in self._method.__mro__) > 1
+        self.keeps_models = self._overrides("own_model")
+        self._theta: Tensor | None = None
         self.spoilt: ConfigError | None = None
 
     def keyed(self, hook: str, key: str, again: Callable[[], object]) -> AbstractContextManager[None]:
@@ -57,6 +58,8 @@ class Hooks:
         """
         with self.keyed("init", "info.key in server_update", method.init):
             server = self.initial(method.init(), method.broadcast, method.model.init())
+        if not self._overrides("predict"):
+            self._theta = server["theta"]
         with self.keyed("init_client", "group.keys in client_update", method.init_client):
             return server, self.remembered(method.init_client())
 
@@ -173,6 +176,7 @@ class Hooks:
         self.sums("client_update", dict(given.sent or {}), lanes)
         for name, t in {"theta": given.theta, **given.rows}.items():
             self._of_lanes("client_update", name, t, lanes)
+        self._of_model("client_update", "theta", given.theta[0])
         if given.memory.keys() != set(remembered):
             accepted = f"{listed(remembered)}, as init_client gives"
             raise self._refused("client_update", f"keeps a memory of {listed(given.memory)}", accepted)
@@ -270,7 +274,18 @@ class Hooks:
             if not isinstance(each, Tensor) or each.ndim != 1 or form_of(each) != form_of(given[0]):
                 accepted = "a vector as client_update has it in Upload.theta, of every client"
                 raise self._refused("own_model", f"gives {form_of(each)}", accepted)
+            self._of_model("own_model", "a model", each)
         return torch.stack([each for each in given if isinstance(each, Tensor)])
+
+    def _overrides(self, hook: str) -> bool:
+        """Whether the method has a hook of its own, in the place of its base's."""
+        return sum(hook in vars(each) for each in self._method.__mro__) > 1
+
+    def _of_model(self, hook: str, name: str, given: Tensor) -> None:
+        """Refuse a model that the network's own function cannot take, where predict() is no other."""
+        if self._theta is not None and form_of(given) != form_of(self._theta):
+            accepted = f"{form_of(self._theta)}, as the network has it, or a predict() that takes it"
+            raise self._refused(hook, f"gives {name} as {form_of(given)}", accepted)
 
     def _of_lanes(self, hook: str, name: str, given: object, lanes: int) -> None:
         """Refuse what is no tensor [lanes, ...]."""

@@ -16,7 +16,6 @@ from fl_ddp.bounds import Count, NonNegative, Real, UnitInterval
 from fl_ddp.clients.own_samples import sum_over
 from fl_ddp.engine.group import Group
 from fl_ddp.engine.seeds import uniform
-from fl_ddp.engine.transfer import upload
 from fl_ddp.losses.cross_entropy import one_hot
 from fl_ddp.methods.fedavg import FedAvg
 from fl_ddp.protocol import Batch, Info, Tensors, Total, Upload, alike
@@ -117,12 +116,11 @@ class FedFomo(FedAvg):
 
     def chosen(self, group: Group, server: Tensors) -> Tensor:
         """Ids [G, M]: the client itself, then the others of the highest affinity, or any at random."""
-        own = upload(torch.from_numpy(group.client), server["known"].device).clamp_min(0)
         noise = uniform(group.keys, 0, [self.num_clients + 1])
         explores = noise[:, :1] < self.epsilon - self.decay * group.round
-        score = torch.where(explores, noise[:, 1:].to(server["affinity"]), server["affinity"][own])
+        score = torch.where(explores, noise[:, 1:].to(server["affinity"]), server["affinity"][group.ids])
         score = torch.where(server["known"] > 0, score, -torch.inf)
-        score = torch.where(one_hot(own, self.num_clients), torch.inf, score)
+        score = torch.where(one_hot(group.ids, self.num_clients), torch.inf, score)
         return score.argsort(dim=1, descending=True, stable=True)[:, : self.models]
 
     def server_update(self, server: Tensors, total: Total, info: Info) -> Tensors:

@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-import torch
 from torch import Tensor
 
 from fl_ddp.bounds import NonNegative, Positive
@@ -18,9 +17,6 @@ from fl_ddp.losses.criterion import mean_over
 from fl_ddp.losses.cross_entropy import among, one_hot
 from fl_ddp.methods.fedavg import FedAvg
 from fl_ddp.protocol import Batch, Leaves, Tensors, Upload
-
-_NEVER = -1e30
-"""A logit of probability 0 whose product with that 0 is a number, as infinity's would not be."""
 
 
 @dataclass(frozen=True)
@@ -56,4 +52,4 @@ class FedNTD(FedAvg):
 
     def _not_true(self, logits: Tensor, true: Tensor) -> Tensor:
         """Eq. 5: log-probabilities [B, C] at the temperature, without the true class."""
-        return torch.where(true, _NEVER, logits / self.tau).log_softmax(-1)
+        return among(logits / self.tau, ~true).log_softmax(-1)

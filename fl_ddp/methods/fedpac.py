@@ -16,7 +16,6 @@ from fl_ddp.bounds import BelowOne, Count, NonNegative, Positive
 from fl_ddp.clients.own_samples import sum_over
 from fl_ddp.clients.simplex import least_on_simplex
 from fl_ddp.engine.group import Group
-from fl_ddp.engine.transfer import upload
 from fl_ddp.losses.criterion import mean_over
 from fl_ddp.losses.cross_entropy import one_hot
 from fl_ddp.methods.fedavg import FedAvg
@@ -76,8 +75,7 @@ class FedPAC(FedAvg):
         variance = (seen["square"] / n - alike(h.square().flatten(1)).sum(-1)) / n
         own = seen["z"] / seen["count"].clamp_min(1)[..., None]
         means = {"means": torch.where(server["known"][:, None] > 0, server["means"], own)}
-        who = upload(torch.from_numpy(group.client.clip(0)), theta.device)
-        start = self.model.put(theta, head, server["heads"][who])
+        start = self.model.put(theta, head, server["heads"][group.ids])
         plan = replace(group.plan, epochs=self.head_epochs, steps=None, lr=self.head_lr)
         first = group.train(start, self, {"pull": theta.new_zeros(())}, means, plan=plan, fixed=self.model.body)
         pull = theta.new_full((), 0.0 if group.previous < 0 else self.lam)

@@ -153,7 +153,7 @@ class FilVer(FedAvg):
         """Train the classifier on the present task and some of earlier ones; send some of the present."""
         theta, y = server["theta"], labels(group)
         w, x = self.model.take(theta, self.part), of_each(group, self.embed, theta, keep="embeddings")["x"]
-        earlier, most = without(memory, memory["task"] == group.task), int(self.rehearsal * group.workplace.largest)
+        earlier, most = without(memory, memory["task"] == group.task), int(self.rehearsal * group.largest)
         noise = uniform(group.keys, _REHEARSED, [self.remember])
         old = drawn(earlier, noise, most, (self.rehearsal * group.n).floor())
         mixed = group.over(torch.cat([x, old["x"]], 1), torch.cat([y, old["y"]], 1))

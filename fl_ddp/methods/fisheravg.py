@@ -134,7 +134,7 @@ class FisherAvg(FedAvg):
             weight = weight + score
         known = by_tensor_norm(self.model, weight, self.layer_norm)
         if self.weights == "data":
-            known = known * (group.n / group.workplace.largest)[:, None]  # at most 1, as exact sums want it
+            known = known * (group.n / group.largest)[:, None]  # at most 1, as exact sums want it
         sent = self.average(group, server, trained) | own  # the weight follows from the client's Fisher
         known_delta = Term(trained.theta, minus=theta, weight=known)
         return Upload(sent | {"known": known, "known_delta": known_delta}, trained.theta, sent=sent)

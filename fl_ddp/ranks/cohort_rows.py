@@ -60,7 +60,7 @@ class CohortRows:
             mine = t[here].to(self._dtype) + 0.0
             finite = mine.isfinite().view(len(lanes), prod(mine.shape[1:])).all(1)
             self._of[name][there] = mine
-            self._readings.ask(finite, partial(_judge, name, told))
+            self._readings.ask(finite, partial(_judge, repr(name), told))
 
     def parts(self) -> list[Tensor]:
         """All rows as flat vectors, to be added over the ranks."""
@@ -74,7 +74,22 @@ class CohortRows:
         }
 
 
-def _judge(name: str, clients: Sequence[str], finite: list[float]) -> None:
-    """Hear which clients' rows are finite."""
+def hear_finite(memory: Mapping[str, Tensor], real: Tensor, names: Sequence[str], readings: Readings) -> None:
+    """Have it heard that all is finite which clients remember.
+
+    Args:
+        memory: [G, ...] by name, floating-point numbers.
+        real: [G] 0 for a padded lane, of which nothing is kept.
+        names: [G] what to call the client of each lane in an error message.
+        readings: by which it is heard; they raise DivergedError.
+    """
+    for name, t in memory.items():
+        if t.numel():
+            ends = torch.stack(t.reshape(len(names), -1).aminmax(dim=1))
+            readings.ask(ends.isfinite().all(0) | (real == 0), partial(_judge, f"{name!r} that it remembers", names))
+
+
+def _judge(what: str, clients: Sequence[str], finite: list[float]) -> None:
+    """Hear which clients' numbers are finite."""
     if not all(finite):
-        raise DivergedError(f"{clients[finite.index(False)]}: {name!r} is not finite")
+        raise DivergedError(f"{clients[finite.index(False)]}: {what} is not finite")

@@ -6,6 +6,7 @@ import gc
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
+from types import MappingProxyType
 from typing import NamedTuple, TypeVar
 from zlib import crc32
 
@@ -23,7 +24,7 @@ from fl_ddp.host.stopwatch import Stopwatch
 from fl_ddp.protocol import Indices, Tensors, Total, Upload
 from fl_ddp.ranks.checksum import checksum
 from fl_ddp.ranks.cohort import cut
-from fl_ddp.ranks.cohort_rows import CohortRows
+from fl_ddp.ranks.cohort_rows import CohortRows, hear_finite
 from fl_ddp.ranks.collectives import Offer, Ranks
 from fl_ddp.ranks.exact_sum import CohortSum, GroupSum
 from fl_ddp.ranks.threads import in_this_thread, workers_on
@@ -110,14 +111,22 @@ class Exchange:
     """
 
     def __init__(
-        self, config: Config, ranks: Ranks, stop: StopRequest, hooks: Hooks, watch: Stopwatch, lanes: int
+        self,
+        config: Config,
+        ranks: Ranks,
+        stop: StopRequest,
+        hooks: Hooks,
+        watch: Stopwatch,
+        lanes: int,
+        memory: Mapping[str, Tensor] = MappingProxyType({}),
     ) -> None:
-        """Begin with the state that init() gives; lanes clients are side by side in a group."""
+        """Begin with the state that init() gives, and what a client remembers at first; lanes clients are a group."""
         self._config, self._ranks, self._stop = config, ranks, stop
         self._hooks, self._watch, self._lanes = hooks, watch, lanes
         self._workers = workers_on(ranks.device.type)
         self.made = Made(0, "init")
         self._same = True
+        self._finite = [name for name, t in memory.items() if t.is_floating_point() and bool(t.isfinite().all())]
         self._known: dict[Hashable, _Form] = {}
         self._begun: _Begun | None = None
         self._begins = True
@@ -193,6 +202,8 @@ class Exchange:
                         names = [f"{work.client} {i}" for i in group.client]
                         sums.add(shares, upload.sums, group.real, names)
                         rows.add(upload.rows, group.client, names)
+                        remembered = {name: upload.memory[name] for name in self._finite if name in upload.memory}
+                        hear_finite(remembered, group.real, names, readings)
                         kept.append(Kept(group.client, upload.memory, bytes_up(upload)))
             with watch.phase("summing"):
                 if self._ranks.size > 1:  # a rank on its own hears all with the totals

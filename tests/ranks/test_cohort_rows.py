@@ -11,9 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
+from fl_ddp.engine.transfer import Readings
 from fl_ddp.errors import DivergedError
 from fl_ddp.protocol import Tensors
-from fl_ddp.ranks.cohort_rows import CohortRows
+from fl_ddp.ranks.cohort_rows import CohortRows, hear_finite
 
 IDS = np.array([2, 3, 5, 11, 12])
 ROWS: Tensors = {
@@ -74,6 +75,16 @@ def test_a_row_that_is_not_finite_names_its_client(bad: float) -> None:
     t[2, 1], t[1, 0] = 0, bad
     rows.add({"head": t}, np.array([2, -1, 5]), ["", "", ""])
     assert rows.totals(rows.parts())["head"].isfinite().all(), "a padded lane's row is nobody's"
+
+
+@pytest.mark.parametrize("bad", [torch.nan, torch.inf, -torch.inf])
+def test_memory_that_is_not_finite_names_its_client(bad: float) -> None:
+    kept, real = {"steps": torch.ones(3), "none": torch.zeros(3, 0), "own": torch.zeros(3, 4, 2)}, torch.ones(3)
+    hear_finite(kept, real, ["a", "b", "c"], Readings())
+    kept["own"][1, 3, 0] = bad
+    with pytest.raises(DivergedError, match=r"^b: 'own' that it remembers is not finite; a smaller"):
+        hear_finite(kept, real, ["a", "b", "c"], Readings())
+    hear_finite(kept, torch.tensor([1.0, 0, 1]), ["a", "", "c"], Readings())
 
 
 def test_without_rows_nothing_is_added() -> None:
