@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from fl_ddp.check.runs import ROUNDS, SETTINGS, SOLO, Photograph, Settings, Unwritten, play
+from fl_ddp.check.runs import ROUNDS, SOLO, Photograph, Settings, Unwritten, config_of, play
 from fl_ddp.config import registry
 from fl_ddp.config.command_line import from_mapping
 from fl_ddp.config.settings import Config
@@ -111,7 +111,7 @@ class Candidate:
     @property
     def has_tasks(self) -> bool:
         """Whether a task ends in its runs, and goes on with another."""
-        return has_tasks(from_mapping({**SETTINGS, **self.case.settings}))
+        return has_tasks(config_of(self.case.settings))
 
     def folder(self, run: str) -> Path:
         """Of one of its runs."""
@@ -132,5 +132,4 @@ class Candidate:
 
     def _run(self, folder: Path, ranks: Ranks, stop: StopRequest) -> None:
         """Make a run that leaves files."""
-        settings = {**SETTINGS, **self.case.settings, "out": str(folder.parent), "name": folder.name}
-        run(from_mapping(settings), ranks, stop)
+        run(config_of({**self.case.settings, "out": str(folder.parent), "name": folder.name}), ranks, stop)

@@ -15,7 +15,8 @@ from safetensors.torch import load_file
 from torch import Tensor
 from torch._dynamo.utils import counters
 
-from fl_ddp.config.command_line import from_mapping
+from fl_ddp.config.command_line import from_layers, mapping_layer
+from fl_ddp.config.settings import Config
 from fl_ddp.evaluation import Scores
 from fl_ddp.federation import Federation, build_federation
 from fl_ddp.host.arithmetic import repeatable
@@ -163,9 +164,14 @@ class Regrouped(Simulation):
         self._exchange.parts = lambda ids: (group for part in cut(ids) for group in parts(part))  # type: ignore[method-assign]
 
 
+def config_of(settings: Settings) -> Config:
+    """A run of the checks with some settings of its own; of another class it has that one's options."""
+    return from_layers([mapping_layer(SETTINGS), mapping_layer(settings)])
+
+
 def play(settings: Settings, cut: Cut | None = None) -> Unwritten:
     """Run on one rank, without files."""
-    config = from_mapping({**SETTINGS, **settings})
+    config = config_of(settings)
     federation = build_federation(config, SOLO)
     kept = Unwritten(federation)
     tf32 = config.precision == "tf32"

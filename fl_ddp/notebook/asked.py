@@ -53,6 +53,7 @@ class _Given(NamedTuple):
     division: list[Indices] | None = None
     beside: Mapping[str, GivenFile] = MappingProxyType({})
     factors: Mapping[str, int] = MappingProxyType({})
+    num_clients: int | None = None
 
     @property
     def files(self) -> Mapping[str, GivenFile]:
@@ -102,6 +103,10 @@ def _look_at(given: _Given, config: Config) -> None:
         InMemory(given=given.arrays, **options).load(loss_named(config.loss, config.label_smoothing).targets)
     if given.division is not None and len(given.division) != config.clients:
         raise ConfigError("clients", f"{config.clients}, and partition has {len(given.division)}", "as many, or none")
+    told = given.num_clients
+    if told is not None and told != config.clients:
+        what = f"has num_clients {told}, and there are {config.clients} clients"
+        raise ConfigError("method", what, "as many; or without, as the run tells it")
     for option, number in given.factors.items():
         if number != config.clients:
             accepted = "a number of each client, or a mapping of those that have one"
@@ -149,7 +154,15 @@ def _taken_apart(content: Mapping[str, object]) -> _Given:
     others = {key: value for key, value in content.items() if key not in kept and key not in beside}
     spelled = {key: _spelled(key, value) if key in KINDS else _own_type(value) for key, value in others.items()} | kept
     module = model if isinstance(model, nn.Module) else None
-    return _Given(spelled, module, arrays, parts, beside, numbers_of_factors(content))
+    number = _num_clients(content.get("method"))
+    return _Given(spelled, module, arrays, parts, beside, numbers_of_factors(content), number)
+
+
+def _num_clients(method: object) -> int | None:
+    """The number of clients that a method's object was given, where it was."""
+    own = {each.name: each.default for each in fields(method)} if is_dataclass(method) else {}
+    number = getattr(method, "num_clients", None) if "num_clients" in own else None
+    return None if number == own.get("num_clients") else number
 
 
 def _spelled(kind: str, value: object) -> object:

@@ -136,6 +136,22 @@ class Result(dict[str, Any]):
         """Logits of that model, of FedRoD's with its personal head, for inputs as own_samples() gives them."""
         return self._trained.own_logits(client, x, round)
 
+    def server_state(self, round: int | None = None) -> dict[str, Tensor]:
+        """What the server knows after a round, the last one if not told: the tensors of the method's init(), by name.
+
+        Raises:
+            ConfigError: the round has no checkpoint.
+        """
+        return self._trained.server_state(round) if self._place else {}
+
+    def client_memory(self, client: int, round: int | None = None) -> dict[str, Tensor]:
+        """What a client remembers after a round, likewise: the tensors of the method's init_client(), by name.
+
+        Raises:
+            ConfigError: there is no such client, or the round has no checkpoint.
+        """
+        return self._trained.client_memory(client, round) if self._place else {}
+
     @property
     def model(self) -> nn.Module:
         """A module of its own each time, with `weights`, in evaluation mode.
@@ -156,13 +172,17 @@ class Result(dict[str, Any]):
         """Of each test set the labels [C] that count, bool, where tasks have known heads; None for all."""
         return self._trained.allowed if self._place else []
 
-    def own_samples(self, client: int) -> OwnSamples:
-        """A client's own (x, y, x_test, y_test) in the last task that was trained, inputs as the model takes them.
+    def own_samples(self, client: int, task: int | None = None) -> OwnSamples:
+        """A client's own (x, y, x_test, y_test), inputs as the model takes them.
+
+        Args:
+            client: its number, from 0.
+            task: as tasks.csv counts them, from 1; the last one that was trained if not told.
 
         Raises:
-            ConfigError: there is no such client.
+            ConfigError: there is no such client or task.
         """
-        return self._trained.own_samples(client)
+        return self._trained.own_samples(client, task)
 
     @cached_property
     def _trained(self) -> Trained:

@@ -76,11 +76,7 @@ class Trained:
         Raises:
             ConfigError: it has no checkpoint; or the run began with a notebook's module, which is not as it was.
         """
-        if round == 0:
-            if not self._begins_alike:
-                raise ConfigError("round", "0 is before the given module was trained", self._as_it_was)
-            return self._federation.model.state_dict(self._federation.method.init()["theta"])
-        return self._federation.model.state_dict(self._server(self._checkpoint(round))["theta"])
+        return self._federation.model.state_dict(self.server_state(round)["theta"])
 
     @as_it_begins()
     def own_weights(self, client: int, round: int | None = None) -> Tensors:
@@ -102,18 +98,40 @@ class Trained:
         with torch.no_grad():
             return self._federation.method.predict(self._own_vector(client, round), x)
 
-    def _own_vector(self, client: int, round: int | None) -> Tensor:
-        client = self._known(client)
-        method, statistics = self._federation.method, self._federation.statistics
-        saved, of_method = self._checkpoint(round), method.init_client()
-        first = self._federation.first_memory(of_method)
+    @as_it_begins()
+    def server_state(self, round: int | None = None) -> Tensors:
+        """The server's state after a round, by the names of the method's init(); raises as weights() does."""
+        if round == 0:
+            if not self._begins_alike:
+                raise ConfigError("round", "0 is before the given module was trained", self._as_it_was)
+            return self._federation.method.init()
+        return self._server(self._checkpoint(round))
+
+    @as_it_begins()
+    def client_memory(self, client: int, round: int | None = None) -> Tensors:
+        """What a client remembers after a round, by the names of the method's init_client(); likewise.
+
+        Raises:
+            ConfigError: there is no such client, or the round has no checkpoint.
+        """
+        client, saved, names = self._known(client), self._checkpoint(round), self._federation.method.init_client()
+        remembered = self._remembered(client, saved) if names else {}
+        return {name: remembered[name] for name in names}
+
+    def _remembered(self, client: int, saved: checkpoint.Checkpoint) -> Tensors:
+        """All that a client remembers, or begins with where it has not taken part yet."""
+        first = self._federation.first_memory(self._federation.method.init_client())
         memory = saved.memory(lambda each: each == client, first).get(client)
         if memory is None and not self._begins_alike:
             what = f"{client} has not taken part yet, and begins with what the given module was"
             raise ConfigError("client", what, self._as_it_was)
-        server = self._server(saved)
-        remembered = first if memory is None else memory
-        own = method.own_model(server, {name: remembered[name] for name in of_method}, client)
+        return first if memory is None else memory
+
+    def _own_vector(self, client: int, round: int | None) -> Tensor:
+        method, statistics = self._federation.method, self._federation.statistics
+        client, saved = self._known(client), self._checkpoint(round)
+        server, remembered = self._server(saved), self._remembered(client, saved)
+        own = method.own_model(server, {name: remembered[name] for name in method.init_client()}, client)
         if own is None and not statistics.are_local:
             what = f"{self._config.method.name} tells of no models that clients keep from round to round"
             raise ConfigError("method", what, "one with own_model(): Ditto, FedPer, LocalOnly")
@@ -144,14 +162,18 @@ class Trained:
         each = (test.allowed for test in self._federation.worlds.all_tests())
         return [None if allowed is None else allowed.clone() for allowed in each]
 
-    def own_samples(self, client: int) -> OwnSamples:
-        """A client's own samples in the round that was the last.
+    def own_samples(self, client: int, task: int | None = None) -> OwnSamples:
+        """A client's own samples in a task, from 1, or in the round that was the last.
 
         Raises:
-            ConfigError: there is no such client.
+            ConfigError: there is no such client or task.
         """
-        client, last = self._known(client), max(last_round(self._folder), 1)
-        world, dtype = self._federation.worlds.at(last - 1), self._federation.model.dtype
+        client, index, stream = self._known(client), max(last_round(self._folder), 1) - 1, self._federation.stream
+        if task is not None:
+            if isinstance(task, bool) or not isinstance(task, Integral) or not 1 <= task <= stream.num_tasks:
+                raise ConfigError("task", f"{task!r} is none of the run", f"1 to {stream.num_tasks}")
+            index = stream.task_rounds * (int(task) - 1)
+        world, dtype = self._federation.worlds.at(index), self._federation.model.dtype
         return (
             *_taken(world.train, dtype, torch.from_numpy(world.clients[client])),
             *_taken(world.own_samples, dtype, torch.from_numpy(world.local_test[client])),

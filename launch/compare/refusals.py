@@ -40,9 +40,14 @@ def refuse_what_no_run_tells(metric: Metric, runs: Sequence[Run]) -> None:
     Raises:
         ConfigError: it is one.
     """
-    if metric.quantity not in QUANTITIES.values() or not all(run.ended for run in runs):
+    if not all(run.ended for run in runs):
         return
-    if not any(run.curve(metric.quantity) for run in runs):
+    if metric.quantity.startswith("method/"):
+        reports = dict.fromkeys(name for run in runs for name in run.curves if name.startswith("method/"))
+        if metric.quantity not in reports:
+            accepted = f"of {', '.join(reports)}" if reports else "a metric that runs have themselves"
+            raise ConfigError("--metric", f"{metric.text}: no run's method reports it", accepted)
+    elif metric.quantity in QUANTITIES.values() and not any(run.curve(metric.quantity) for run in runs):
         # what there is in its place may have to be read from files, of which a metric that is there has no need
         told = [name for name, column in QUANTITIES.items() if any(run.curve(column) for run in runs)]
         if told:

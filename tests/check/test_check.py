@@ -7,6 +7,7 @@ import textwrap
 from pathlib import Path
 
 import pytest
+from launching import SUPPORT
 
 from fl_ddp.check.__main__ import main
 from fl_ddp.check.candidate import Case
@@ -123,6 +124,22 @@ def test_what_ends_tasks_has_tasks(words: list[str], stream: tuple[int, ...] | N
     assert settings["method"] == f"fl_ddp.methods.{words[0].lower()}.{words[0]}"
 
 
+@pytest.mark.slow
+def test_a_method_that_needs_layers_is_checked_with_a_model_that_has_them(capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["FedBN"]) == 2
+    assert "MLP has no BatchNorm" in capfd.readouterr().err
+    assert main(["FedBN", "--model", f"{SUPPORT / 'own_models.py'}:Normed"]) == 0
+    held = results(capfd.readouterr().out)
+    assert held.pop("neutral") == "not applicable" and set(held.values()) == {"holds"} and len(held) == len(CHECKS) - 1
+
+
+def test_a_model_has_options() -> None:
+    plain = read(["FedAvg"])
+    narrow = {"model": "fl_ddp.models.mlp.MLP", "model.hidden": 8}
+    assert read(["FedAvg", "--model.hidden", "8"]) == {**plain, **narrow}
+    assert read(["FedAvg", "--model", "LeNet5"]) == {**plain, "model": "fl_ddp.models.cnn.LeNet5"}
+
+
 @pytest.mark.parametrize("tasks", [0, 2])
 def test_what_does_nothing_is_told_to_need_tasks_where_it_has_none(tmp_path: Path, tasks: int) -> None:
     settings = {"method": written(tmp_path, "idle", "pass"), "rounds": 2}
@@ -151,7 +168,7 @@ def test_a_method_of_tasks_that_comes_with_the_package_holds_everywhere(capfd: p
         (["FedProx", "--method.nu", "1"], r"--method.nu: unknown option; FedProx has .*mu"),
         (
             ["FedProx", "--lr", "1"],
-            r"--lr: is no option of the checks; accepted: --method.<option> value, --stream NAME",
+            r"--lr: is no option of the checks; accepted: --method.<option> value, or --model or --stream with a NAME",
         ),
         (["FedProx", "--stream", "Nothing"], r"--stream: Nothing is unknown"),
         (["OnlineEWC", "--stream.task_rounds", "3"], r"--stream: no task ends before the last of the checks' 3 rounds"),

@@ -93,6 +93,21 @@ def test_a_metric_of_runs_that_go_on_is_waited_for(show: Showing) -> None:
     assert show(*asked)[0] == 0
 
 
+def test_what_no_method_reports_is_refused_and_waited_for(show: Showing) -> None:
+    written({"FedAvg": [[0.5, 0.4]], "FedProx": [[0.5, 0.4]]})
+    asked = ("runs", "--metric", "final of method/alpha")
+    refused = "results: error: --metric: final of method/alpha: no run's method reports it; accepted: "
+    code, _, err = show(*asked)
+    assert (code, err) == (2, f"{refused}a metric that runs have themselves\n")
+    file = Path("runs", "FedProx0", "metrics.csv")
+    head, *rows = file.read_text().splitlines()
+    file.write_text("\n".join([f"{head},method/pull", *(f"{row},0.5" for row in rows)]) + "\n")
+    assert show(*asked)[2] == f"{refused}of method/pull\n"
+    assert show("runs", "--metric", "final of method/pull")[0] == 0
+    Path("runs", "FedProx0", "summary.json").unlink()
+    assert show(*asked)[0] == 0
+
+
 def test_runs_without_the_usual_metric_are_shown_with_dashes(show: Showing) -> None:
     """With --running_statistics local no global model is tested."""
     written({"FedAvg": [[0.5, 0.4]]})

@@ -12,6 +12,8 @@ from safetensors.torch import load_file
 from fl_ddp import simulate
 from fl_ddp.config.yaml_file import to_yaml
 from fl_ddp.errors import ConfigError
+from fl_ddp.methods.fedavg import FedAvg
+from fl_ddp.methods.fedfomo import FedFomo
 from fl_ddp.notebook.asked import asked
 
 X, Y = np.arange(12, dtype=np.float32).reshape(6, 2), np.arange(6) % 2
@@ -254,6 +256,10 @@ def test_arrays_and_divisions_are_not_spelled(tmp_path: Path) -> None:
             {"clients": 4, "client_lr": [0.5, 2.0]},
             r"client_lr: 2 numbers, and there are 4 clients; accepted: a number of each client, or a mapping of those",
         ),
+        (
+            {"clients": 12, "method": FedFomo(num_clients=7)},
+            "method: has num_clients 7, and there are 12 clients; accepted: as many; or without",
+        ),
         ({"partition": {}}, "partition: is empty; accepted: a name with its options, or the sample indices"),
         ({"client_work": np.array(0.5)}, "client_work: 0.5 is one number; accepted: rows client, factor"),
         ({"availability": np.array(1)}, "availability: 1 is one number; accepted: rows client, from, to"),
@@ -267,3 +273,8 @@ def test_what_would_be_passed_over_is_refused(options: dict[str, object], messag
 def test_a_few_clients_may_have_a_factor_by_their_number(tmp_path: Path) -> None:
     config = asked({"out": str(tmp_path)}, {"clients": 4, "client_lr": {2: 0.5}}).config
     assert Path(str(config.client_lr)).read_text().splitlines()[1:] == ["2,0.5"]
+
+
+@pytest.mark.parametrize("method", [FedFomo(num_clients=12), FedFomo(), FedFomo, "FedFomo", FedAvg()])
+def test_a_methods_object_may_have_the_number_of_clients_that_there_are(tmp_path: Path, method: object) -> None:
+    asked({"clients": 12, "method": method, "out": str(tmp_path)}, {})

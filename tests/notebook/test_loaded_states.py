@@ -1,0 +1,89 @@
+"""What load() gives of a run's server, its clients' memory and their samples in each task."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+from launching import SMALL, one_thread
+from safetensors.torch import load_file
+from torch import nn
+
+import fl_ddp
+from fl_ddp.errors import ConfigError
+from fl_ddp.notebook.result import Result
+
+SAVED = {"checkpoint_every": 1, "keep_checkpoints": 9, "rounds": 3}
+
+
+@pytest.fixture(autouse=True)
+def alone() -> Iterator[None]:
+    """One thread."""
+    with one_thread():
+        yield
+
+
+def made(tmp_path: Path, **options: object) -> Result:
+    """A run."""
+    return fl_ddp.simulate({**SMALL, **SAVED, "out": str(tmp_path), **options})
+
+
+def test_scaffolds_control_variates_are_those_that_its_rounds_leave(tmp_path: Path) -> None:
+    run = fl_ddp.load(str(made(tmp_path, method="Scaffold")["folder"]))
+    for finished in (0, 1, 3):
+        state = run.server_state(finished)
+        assert state.keys() == {"theta", "c"} and state["c"].any() == (finished > 0)
+        if finished:
+            mean = sum(run.client_memory(client, finished)["c"] for client in range(12)) / 12
+            torch.testing.assert_close(state["c"], mean, atol=1e-6, rtol=0)
+    last = load_file(Path(run["folder"]) / "checkpoints" / "round_000003" / "server.safetensors")
+    assert all(torch.equal(t, last[name]) for name, t in run.server_state().items())
+    absent = [client for client in range(12) if not run.client_memory(client, 1)["c"].any()]
+    assert len(absent) == 12 - 7, "who has not taken part has what init_client() gives"
+
+
+def test_a_method_without_memory_has_none(tmp_path: Path) -> None:
+    run = made(tmp_path, **{"optimizer.keep": True})
+    assert run.client_memory(3) == {} and run.server_state().keys() == {"theta"}, "the engine's own is not the method's"
+
+
+def test_what_is_none_of_the_run_is_refused(tmp_path: Path) -> None:
+    run = made(tmp_path, method="Ditto", checkpoint_every=3)
+    for refused, where in (
+        (lambda: run.server_state(2), "round: 2 is of no checkpoint"),
+        (lambda: run.client_memory(12), "client: 12 is none of the run; accepted: 0 to 11"),
+        (lambda: run.client_memory(3, 1), "round: 1 is of no checkpoint"),
+        (lambda: run.own_samples(3, task=2), "task: 2 is none of the run; accepted: 1 to 1"),
+        (lambda: run.own_samples(3, task=0), "task: 0 is none of the run"),
+        (lambda: run.own_samples(3, task=True), "task: True is none of the run"),
+    ):
+        with pytest.raises(ConfigError, match=f"^{where}"):
+            refused()
+
+
+def test_a_given_module_is_known_after_its_rounds_alone(tmp_path: Path) -> None:
+    net = nn.Sequential(nn.Flatten(), nn.Linear(64, 10))
+    given = {key: value for key, value in SMALL.items() if key != "model.hidden"} | {"model": net}
+    run = fl_ddp.load(
+        str(fl_ddp.simulate({**given, **SAVED, "out": str(tmp_path)}, method="Scaffold")["folder"]),
+        model=nn.Sequential(nn.Flatten(), nn.Linear(64, 10)),
+    )
+    assert run.server_state(1)["c"].any() and run.client_memory(0).keys() == {"c"}
+    with pytest.raises(ConfigError, match=r"^round: 0 is before the given module was trained"):
+        run.server_state(0)
+
+
+def test_samples_of_each_task_are_those_of_its_rounds(tmp_path: Path) -> None:
+    stream = {"stream": "ClassGroups", "stream.tasks": 3, "stream.size": 3, "stream.task_rounds": 1}
+    run = made(tmp_path, partition="IID", local_test=0.3, **stream)
+    for client in (0, 11):
+        for task in (1, 2, 3):
+            _, y, _, y_test = run.own_samples(client, task)
+            classes = set(range(3 * (task - 1), 3 * task))
+            assert set(y.tolist()) == classes >= set(y_test.tolist()) and len(y_test)
+        assert all(
+            torch.equal(ours, last)
+            for ours, last in zip(run.own_samples(client, 3), run.own_samples(client), strict=True)
+        )
