@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import inspect
 import sys
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from fl_ddp.config.absolute_paths import with_absolute_paths
@@ -14,13 +16,15 @@ from fl_ddp.errors import is_users
 
 
 def users_code(config: Config) -> dict[str, str]:
-    """The sha256 of each file of a user's that a class of the run is in, by its path.
+    """The sha256 of each file of a user's that a class of the run is in, or that such a file imports, by its path.
 
     Of a class of the script that is running it is that of the class alone, by the script's path and the class's name:
     a script is edited to go on with a run.
     """
     absolute = with_absolute_paths(config)
     found = dict(filter(None, (_version(getattr(absolute, kind).class_path) for kind in KINDS)))
+    whole = (Path(place) for place in found if Path(place).is_file())  # not a class of a script
+    found |= {str(file): file.read_bytes() for file in imported_files(whole)}
     return {place: hashlib.sha256(content).hexdigest() for place, content in sorted(found.items())}
 
 
@@ -41,3 +45,51 @@ def _version(class_path: str) -> tuple[str, bytes] | None:
     except (OSError, TypeError):  # made by other code, or the script was edited while it runs
         return None
     return f"{origin}:{name}", source.encode()
+
+
+def imported_files(files: Iterable[Path]) -> set[Path]:
+    """Files of the user's that lie beside some, or in packages there, and are imported by them, or by each other.
+
+    As their text has it, wherever in it: nothing is imported to know it.
+    """
+    found, waiting = set[Path](), [*files]
+    while waiting:
+        new = {file for file in _imported_by(waiting.pop()) if is_users(str(file.absolute()))} - found
+        found |= new
+        waiting += new
+    return found
+
+
+def _imported_by(file: Path) -> Iterator[Path]:
+    try:
+        tree = ast.parse(file.read_bytes())
+    except (OSError, SyntaxError, ValueError):  # whoever imports it is told
+        return
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for each in node.names:
+                yield from _beside(_root(file), each.name.split("."))
+        elif isinstance(node, ast.ImportFrom):
+            base = file.parents[node.level - 1] if node.level else _root(file)
+            module = node.module.split(".") if node.module else []
+            for each in node.names:
+                yield from _beside(base, [*module, each.name])
+
+
+def _root(file: Path) -> Path:
+    """The folder that holds a file, or the package that it is in."""
+    folder = file.parent
+    while (folder / "__init__.py").is_file():
+        folder = folder.parent
+    return folder
+
+
+def _beside(folder: Path, names: list[str]) -> Iterator[Path]:
+    """The files of a module and of the packages around it; its last names may be of something in it."""
+    if names[0] in sys.stdlib_module_names:  # which comes first, whatever lies in the folder
+        return
+    for name in names:
+        for file in (folder / f"{name}.py", folder / name / "__init__.py"):
+            if file.is_file():
+                yield file
+        folder /= name

@@ -8,9 +8,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from launching import SMALL, resumed, simulated
 
+import fl_ddp
 from fl_ddp.config.command_line import from_mapping
-from fl_ddp.config.users_code import users_code
+from fl_ddp.config.users_code import imported_files, users_code
 from fl_ddp.methods.fedavg import FedAvg
 
 SCRIPT = '''
@@ -47,6 +49,55 @@ def test_files_of_classes_are_told_by_their_path_however_they_are_named(
             known = {str(file): hashlib.sha256(file.read_bytes()).hexdigest()}
             assert users_code(from_mapping({"method": name})) == known
     assert users_code(from_mapping({"method": "FedAvg", "model": "torchvision.models.resnet18"})) == {}
+
+
+def test_files_that_a_file_imports_are_of_the_run_and_what_is_installed_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = tmp_path / "package_of_mine"
+    package.mkdir()
+    texts = {
+        "imports_others.py": "import torch, random\nfrom helps import power\nfrom fl_ddp.api import FedAvg\n"
+        "class Mine(FedAvg):\n    def late(self):\n        from package_of_mine import inner, constant\n",
+        "helps.py": "import helps_the_helper as h, not_there\npower = h.power\n",
+        "helps_the_helper.py": "import helps\npower = 2\n",
+        "random.py": "raise ValueError\n",
+        "unused.py": "",
+        "package_of_mine/__init__.py": "constant = 3\n",
+        "package_of_mine/inner.py": "from . import other\nfrom .. import helps\nimport package_of_mine.more\n",
+        "package_of_mine/other.py": "this is no Python\n",
+        "package_of_mine/more.py": "",
+        "package_of_mine/unused.py": "",
+    }
+    for name, text in texts.items():
+        (tmp_path / name).write_text(text)
+    first = tmp_path / "imports_others.py"
+    first_bytes = first.read_bytes()
+    of = {
+        "helps.py",
+        "helps_the_helper.py",
+        *(f"package_of_mine/{n}.py" for n in ("__init__", "inner", "other", "more")),
+    }
+    assert imported_files([first]) == {tmp_path / name for name in of}
+    assert imported_files([tmp_path / "nowhere.py", package / "other.py"]) == set()
+    beside_the_package = Path(fl_ddp.__file__).parents[1] / "examples_of_users.py"  # a file in a checkout
+    monkeypatch.setattr(Path, "read_bytes", lambda self: first_bytes if self == beside_the_package else b"")
+    assert imported_files([beside_the_package]) == set()
+
+
+def test_an_edited_helper_is_told_of_on_resume(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    helper, method = tmp_path / "half_of_it.py", tmp_path / "takes_a_helper.py"
+    helper.write_text("SHARE = 0.5\n")
+    method.write_text(
+        "from dataclasses import dataclass\nfrom half_of_it import SHARE\nfrom fl_ddp.api import FedAvg\n\n"
+        "@dataclass(frozen=True)\nclass Mine(FedAvg):\n    def mean_delta(self, total):\n"
+        "        return SHARE * super().mean_delta(total)\n"
+    )
+    run = simulated({**SMALL, "method": f"{method}:Mine", "rounds": 1}, tmp_path)
+    helper.write_text("SHARE = 0.25\n")
+    capfd.readouterr()
+    resumed(run, rounds=2)
+    assert f"warning: {helper} is not as it was when the run began" in capfd.readouterr().out
 
 
 def test_a_class_of_a_script_that_has_no_text_there_tells_nothing(
