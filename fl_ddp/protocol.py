@@ -67,11 +67,13 @@ class Round:
         previous: the last round before it in which somebody trained; -1 if there was none.
         ends_task: whether nobody trains in its task after it, and another task follows; so it may be told again in
             rounds without clients, in which a method only measures.
+        task: of it, from 0.
     """
 
     index: int
     previous: int
     ends_task: bool
+    task: int = 0
 
     @classmethod
     def of_one_task(cls, index: int) -> Round:

@@ -171,7 +171,7 @@ class Simulation:
     def _traffic(self, index: int, server: Tensors, up: int) -> Traffic:
         """What is sent in a round; a client that fails has received the model."""
         method, worlds, receiving = self._federation.method, self._federation.worlds, self._federation.turnout.drawn
-        sent = self._hooks.bytes("sent_bytes", method.sent_bytes(server, index))
+        sent = self._hooks.bytes("sent_bytes", method.sent_bytes(server, self._federation.turnout.round(index)))
         once = self._hooks.bytes("given_bytes", method.given_bytes(server))
         down = len(receiving(index)) * sent + once * worlds.newcomers(index) + worlds.given_bytes(index)
         return Traffic(up, down)
@@ -229,7 +229,7 @@ class Simulation:
         method = self._federation.method
         server = {name: t.clone() for name, t in server.items()} if early else server
         group = self._lineup.in_training(clients, index)
-        sent = self._hooks.sent(method.sent(index), method.broadcast)
+        sent = self._hooks.sent(method.sent(self._federation.turnout.round(index)), method.broadcast)
         received = {name: (server if name in sent else self._initial)[name] for name in method.broadcast}
         memory = self._memory.take(group.client)
         group.carried = Carried(memory.pop(OF_STATISTICS, None), taken_state(memory))

@@ -17,7 +17,7 @@ from fl_ddp.engine.plan import Plan
 from fl_ddp.guards import of_one_client
 from fl_ddp.network.flat_model import FlatModel
 from fl_ddp.network.no_model import NO_MODEL
-from fl_ddp.protocol import Batch, Info, Leaves, Quadratic, Tensors, Term, Total, Trained, Upload
+from fl_ddp.protocol import Batch, Info, Leaves, Quadratic, Round, Tensors, Term, Total, Trained, Upload
 
 
 @dataclass(frozen=True)
@@ -108,13 +108,13 @@ class FedAvg:
         """One client's memory before it first takes part; empty for methods without client memory."""
         return {}
 
-    def sent(self, round_index: int) -> tuple[str, ...]:
+    def sent(self, in_round: Round) -> tuple[str, ...]:
         """Which of the broadcast tensors travel in a round; of the others a client has what init() gives."""
         return self.broadcast
 
-    def sent_bytes(self, server: Tensors, round_index: int) -> int:
+    def sent_bytes(self, server: Tensors, in_round: Round) -> int:
         """Bytes that travel to one client in a round."""
-        return sum(server[name].nbytes for name in self.sent(round_index))
+        return sum(server[name].nbytes for name in self.sent(in_round))
 
     def given_bytes(self, server: Tensors) -> int:
         """Bytes that each client is given once, before the first round in which it may take part."""

@@ -14,7 +14,7 @@ from torch import Tensor
 from fl_ddp.clients.personal_part import all_but, bytes_beside, first_own
 from fl_ddp.engine.group import Group
 from fl_ddp.methods.fedavg import FedAvg
-from fl_ddp.protocol import Tensors, Upload
+from fl_ddp.protocol import Round, Tensors, Upload
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class FedBN(FedAvg):
         """The layers that all begin with."""
         return first_own(self.model, "norms", self.model.norms)
 
-    def sent_bytes(self, server: Tensors, round_index: int) -> int:
+    def sent_bytes(self, server: Tensors, in_round: Round) -> int:
         """All but these layers."""
         return bytes_beside(self.model, self.model.norms)
 

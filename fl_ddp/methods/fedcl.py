@@ -18,7 +18,7 @@ from fl_ddp.bounds import Count, CountOrZero, NonNegative, Positive, Share
 from fl_ddp.engine.group import Group
 from fl_ddp.importance.fedcl_omega import Reading, omega_sum
 from fl_ddp.methods.fedavg import FedAvg
-from fl_ddp.protocol import Quadratic, Tensors, Term, Total, Upload
+from fl_ddp.protocol import Quadratic, Round, Tensors, Term, Total, Upload
 
 
 @dataclass(frozen=True)
@@ -70,15 +70,15 @@ class FedCL(FedAvg):
         """The Omega last received; the identity before."""
         return {"omega": torch.ones_like(self.model.init())} if self.missing == "last" else {}
 
-    def sent(self, round_index: int) -> tuple[str, ...]:
+    def sent(self, in_round: Round) -> tuple[str, ...]:
         """Omega travels when it was measured."""
-        return self.broadcast if self.measures(round_index) else ("theta",)
+        return self.broadcast if self.measures(in_round.index) else ("theta",)
 
-    def sent_bytes(self, server: Tensors, round_index: int) -> int:
+    def sent_bytes(self, server: Tensors, in_round: Round) -> int:
         """Readings of one number a tensor, or of one in all, travel as such."""
         numbers = {"per_tensor": len(self.model.shapes), "global": 1}.get(self.omega)
-        if numbers is None or not self.measures(round_index):
-            return super().sent_bytes(server, round_index)
+        if numbers is None or not self.measures(in_round.index):
+            return super().sent_bytes(server, in_round)
         return server["theta"].nbytes + numbers * server["omega"].element_size()
 
     def measures(self, round_index: int) -> bool:

@@ -20,7 +20,7 @@ from fl_ddp.engine.group import Group
 from fl_ddp.importance.fisher import Reduction, fisher
 from fl_ddp.importance.sensitivity import Label
 from fl_ddp.methods.fedavg import FedAvg
-from fl_ddp.protocol import Info, Quadratic, Tensors, Term, Total, Upload
+from fl_ddp.protocol import Info, Quadratic, Round, Tensors, Term, Total, Upload
 
 
 @dataclass(frozen=True)
@@ -76,9 +76,9 @@ class FedCurv(FedAvg):
         zero = torch.zeros_like(self.model.init())
         return {"u": zero, "v": zero.clone(), "round": torch.tensor(-1)}
 
-    def sent(self, round_index: int) -> tuple[str, ...]:
-        """Curvature travels from the second round on, if only zeros where nobody finished the first."""
-        return self.broadcast if round_index > 0 else ("theta",)
+    def sent(self, in_round: Round) -> tuple[str, ...]:
+        """Curvature travels once somebody has trained."""
+        return self.broadcast if in_round.previous >= 0 else ("theta",)
 
     def priors(self, server: Tensors, mine: Tensors) -> tuple[Quadratic, ...]:
         """The others' curvature: 2 lam (u theta - v) as 2 lam u (theta - v / u), never negative."""

@@ -18,7 +18,7 @@ from fl_ddp.engine.group import Group
 from fl_ddp.engine.seeds import uniform
 from fl_ddp.losses.cross_entropy import one_hot
 from fl_ddp.methods.fedavg import FedAvg
-from fl_ddp.protocol import Batch, Info, Tensors, Total, Upload, alike
+from fl_ddp.protocol import Batch, Info, Round, Tensors, Total, Upload, alike
 
 HeldOut = Annotated[float, Real(above=0, most=0.9)]
 
@@ -65,9 +65,9 @@ class FedFomo(FedAvg):
         """The model before the last local training."""
         return {"before": self.model.init()}
 
-    def sent_bytes(self, server: Tensors, round_index: int) -> int:
+    def sent_bytes(self, server: Tensors, in_round: Round) -> int:
         """Others' models, as many as are asked for as soon as there are any; while few have trained, a bound."""
-        return server["theta"].nbytes * (min(self.models, self.num_clients) - 1 if round_index else 1)
+        return server["theta"].nbytes * (min(self.models, self.num_clients) - 1 if in_round.previous >= 0 else 1)
 
     def client_update(self, group: Group, server: Tensors, memory: Tensors) -> Upload:
         """Eq. 3 and 4 on the held-out samples, then local training on the others."""

@@ -19,7 +19,7 @@ from fl_ddp.engine.group import Group
 from fl_ddp.losses.criterion import mean_over
 from fl_ddp.losses.cross_entropy import one_hot
 from fl_ddp.methods.fedavg import FedAvg
-from fl_ddp.protocol import Batch, Info, Leaves, Tensors, Total, Upload, alike
+from fl_ddp.protocol import Batch, Info, Leaves, Round, Tensors, Total, Upload, alike
 
 
 @dataclass(frozen=True)
@@ -57,9 +57,9 @@ class FedPAC(FedAvg):
         heads = self.model.take(theta, self.model.head).repeat(self.num_clients, 1)
         return {"theta": theta, "heads": heads, "means": means, "known": theta.new_zeros(num_classes)}
 
-    def sent_bytes(self, server: Tensors, round_index: int) -> int:
-        """A body with one head, and the class means."""
-        return server["theta"].nbytes + (server["means"].nbytes if round_index else 0)
+    def sent_bytes(self, server: Tensors, in_round: Round) -> int:
+        """A body with one head, and the class means once somebody has trained."""
+        return server["theta"].nbytes + (server["means"].nbytes if in_round.previous >= 0 else 0)
 
     def loss(self, theta: Leaves, batch: Batch, server: Tensors, mine: Tensors) -> Tensor:
         """Cross-entropy, and the features' distance from the means of their classes (Eq. 7)."""

@@ -14,7 +14,7 @@ from torch import Tensor
 from fl_ddp.clients.personal_part import all_but, bytes_beside, first_own
 from fl_ddp.engine.group import Group
 from fl_ddp.methods.fedavg import FedAvg
-from fl_ddp.protocol import Tensors, Upload
+from fl_ddp.protocol import Round, Tensors, Upload
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class FedPer(FedAvg):
         """The head that all begin with."""
         return first_own(self.model, "head", self.model.head)
 
-    def sent_bytes(self, server: Tensors, round_index: int) -> int:
+    def sent_bytes(self, server: Tensors, in_round: Round) -> int:
         """The body."""
         return bytes_beside(self.model, self.model.head)
 

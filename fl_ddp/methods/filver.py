@@ -27,7 +27,7 @@ from fl_ddp.losses.criterion import mean_over
 from fl_ddp.losses.cross_entropy import among
 from fl_ddp.methods.fedavg import FedAvg
 from fl_ddp.network.flat_model import Part
-from fl_ddp.protocol import Batch, Info, Leaves, Tensors, Term, Total, Upload
+from fl_ddp.protocol import Batch, Info, Leaves, Round, Tensors, Term, Total, Upload
 
 _REHEARSED, _SENT, _DRAWN, _SAMPLED = range(4)
 """Streams of uniform noise of a client's key, and of the server's; the last one of normal noise, which has two more."""
@@ -103,20 +103,19 @@ class FilVer(FedAvg):
     def refuse(self, plan: Plan, told_task: bool) -> None:
         """Samples that are classified among the labels of their task: those rehearsed are of earlier ones."""
         if told_task:
-            what = "task, but FilVer rehearses earlier tasks, and would classify them among the present one's labels"
-            raise ConfigError("--stream.scenario", what, "class or domain")
+            raise ConfigError("--stream.scenario", "task, but FilVer rehearses earlier tasks, too", "class or domain")
 
     def init_client(self) -> Tensors:
         """An empty bank of distributions."""
         return empty_bank(self.remember, 2 * self.size, self.model.init())
 
-    def sent_bytes(self, server: Tensors, round_index: int) -> int:
+    def sent_bytes(self, server: Tensors, in_round: Round) -> int:
         """The classifier."""
         return self.model.take(server["theta"], self.part).nbytes
 
     def given_bytes(self, server: Tensors) -> int:
         """The encoder."""
-        return server["theta"].nbytes - self.sent_bytes(server, 0)
+        return server["theta"].nbytes - self.model.take(server["theta"], self.part).nbytes
 
     def measures(self, round_index: int) -> bool:
         """Before the first round; without passes over the samples the encoder stays random."""
@@ -154,8 +153,7 @@ class FilVer(FedAvg):
         theta, y = server["theta"], labels(group)
         w, x = self.model.take(theta, self.part), of_each(group, self.embed, theta, keep="embeddings")["x"]
         earlier, most = without(memory, memory["task"] == group.task), int(self.rehearsal * group.largest)
-        noise = uniform(group.keys, _REHEARSED, [self.remember])
-        old = drawn(earlier, noise, most, (self.rehearsal * group.n).floor())
+        old = drawn(earlier, uniform(group.keys, _REHEARSED, [self.remember]), most, (self.rehearsal * group.n).floor())
         mixed = group.over(torch.cat([x, old["x"]], 1), torch.cat([y, old["y"]], 1))
         trained = mixed.train(w, self, {}, {})
         present = bank_of(x, y, group.task, uniform(group.task_keys, _REHEARSED, [y.shape[1]]))

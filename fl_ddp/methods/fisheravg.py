@@ -28,7 +28,7 @@ from fl_ddp.importance.rwalk import rwalk_score, rwalk_window
 from fl_ddp.importance.scale import Norm, by_tensor_norm, of_largest
 from fl_ddp.importance.sensitivity import Label
 from fl_ddp.methods.fedavg import FedAvg
-from fl_ddp.protocol import Info, Quadratic, Tensors, Term, Total, Upload
+from fl_ddp.protocol import Info, Quadratic, Round, Tensors, Term, Total, Upload
 
 
 @dataclass(frozen=True)
@@ -94,10 +94,10 @@ class FisherAvg(FedAvg):
         theta = self.model.init()
         return {"theta": theta, "fisher": torch.zeros_like(theta), "score": torch.zeros_like(theta)}
 
-    def sent(self, round_index: int) -> tuple[str, ...]:
-        """The Fisher is known from the second round on; the score is RWalk's alone."""
+    def sent(self, in_round: Round) -> tuple[str, ...]:
+        """The Fisher is known when somebody has trained; the score is RWalk's alone."""
         later = self.broadcast if self.importance == "rwalk" else ("theta", "fisher")
-        return later if round_index > 0 else ("theta",)
+        return later if in_round.previous >= 0 else ("theta",)
 
     def priors(self, server: Tensors, mine: Tensors) -> tuple[Quadratic, ...]:
         """Eq. 3."""

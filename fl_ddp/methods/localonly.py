@@ -13,7 +13,7 @@ from torch import Tensor
 
 from fl_ddp.engine.group import Group
 from fl_ddp.methods.fedavg import FedAvg
-from fl_ddp.protocol import Tensors, Upload
+from fl_ddp.protocol import Round, Tensors, Upload
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class LocalOnly(FedAvg):
         """The model that all begin with."""
         return {"theta": self.model.init()}
 
-    def sent_bytes(self, server: Tensors, round_index: int) -> int:
+    def sent_bytes(self, server: Tensors, in_round: Round) -> int:
         """Nothing."""
         return 0
 

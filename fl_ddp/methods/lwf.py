@@ -22,7 +22,7 @@ from fl_ddp.engine.group import Group
 from fl_ddp.losses.criterion import mean_over
 from fl_ddp.losses.cross_entropy import among, one_hot
 from fl_ddp.methods.fedavg import FedAvg
-from fl_ddp.protocol import Batch, Info, Leaves, Tensors, Total, Upload
+from fl_ddp.protocol import Batch, Info, Leaves, Round, Tensors, Total, Upload
 
 
 @dataclass(frozen=True)
@@ -50,6 +50,10 @@ class LwF(FedAvg):
         theta = self.model.init()
         none = torch.zeros(self.model.num_classes, dtype=torch.bool, device=theta.device)
         return {"theta": theta, "old": theta.clone(), "known": none, "seen": none.clone()}
+
+    def sent(self, in_round: Round) -> tuple[str, ...]:
+        """In the first task there is no model of an earlier one."""
+        return self.broadcast if in_round.task > 0 else ("theta",)
 
     def loss(self, theta: Leaves, batch: Batch, server: Tensors, mine: Tensors) -> Tensor:
         """Eq. 1-4: cross-entropy + lam KL(old || local) over the known classes, at the temperature."""

@@ -21,7 +21,7 @@ from fl_ddp.engine.group import Group
 from fl_ddp.importance.fisher import fisher
 from fl_ddp.importance.sensitivity import Label
 from fl_ddp.methods.fedavg import FedAvg
-from fl_ddp.protocol import Info, Quadratic, Tensors, Term, Total, Upload
+from fl_ddp.protocol import Info, Quadratic, Round, Tensors, Term, Total, Upload
 
 
 @dataclass(frozen=True)
@@ -59,6 +59,10 @@ class OnlineEWC(FedAvg):
         """No task is over."""
         theta = self.model.init()
         return {"theta": theta, "anchor": theta.clone(), "fisher": torch.zeros_like(theta)}
+
+    def sent(self, in_round: Round) -> tuple[str, ...]:
+        """No client is held to anything in the first task."""
+        return self.broadcast if in_round.task > 0 else ("theta",)
 
     def priors(self, server: Tensors, mine: Tensors) -> tuple[Quadratic, ...]:
         """The penalty."""

@@ -90,7 +90,7 @@ class Turnout:
         return [i + 1 for i in range(rounds) if len(self._worlds.present(i)) and not len(self._there(i))]
 
     def _round(self, index: int) -> Round:
-        return Round(index, self.previous(index), self.ends_task(index))
+        return Round(index, self.previous(index), self.ends_task(index), self._stream.task(index))
 
     def _there(self, index: int) -> Indices:
         present = self._worlds.present(index)

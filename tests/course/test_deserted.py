@@ -20,7 +20,7 @@ from fl_ddp import simulate
 from fl_ddp.api import Record
 from fl_ddp.errors import InterruptedRunError
 from fl_ddp.methods.fedavg import FedAvg
-from fl_ddp.protocol import Tensors
+from fl_ddp.protocol import Round, Tensors
 
 NORMED: Mapping[str, object] = {"model": f"{own_models.__file__}:Normed"}
 PLAIN = {key: value for key, value in SMALL.items() if not key.startswith("model")}
@@ -68,11 +68,11 @@ def test_two_ranks_hear_a_stop_where_nobody_trains(tmp_path: Path) -> None:
 class FailsOnce(FedAvg):
     """Cannot say what it sends in round 4, as long as a file is there."""
 
-    def sent_bytes(self, server: Tensors, round_index: int) -> int:
-        if round_index == 3 and (why := Path("fails")).exists():
+    def sent_bytes(self, server: Tensors, in_round: Round) -> int:
+        if in_round.index == 3 and (why := Path("fails")).exists():
             why.unlink()
             raise ValueError("it does not know")
-        return super().sent_bytes(server, round_index)
+        return super().sent_bytes(server, in_round)
 
 
 def test_no_round_is_saved_without_its_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

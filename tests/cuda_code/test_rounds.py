@@ -28,7 +28,7 @@ from fl_ddp.host.interrupt import StopRequest
 from fl_ddp.host.stopwatch import Stopwatch
 from fl_ddp.methods.fedavg import FedAvg
 from fl_ddp.network.flat_model import FlatModel
-from fl_ddp.protocol import Indices, Tensors, Trained, Upload
+from fl_ddp.protocol import Indices, Round, Tensors, Trained, Upload
 from fl_ddp.ranks.collectives import Common, Offer, Ranks
 from fl_ddp.ranks.exchange import Exchange, Work
 from fl_ddp.ranks.outputs import Passes
@@ -153,9 +153,9 @@ def test_a_method_is_asked_of_a_round_before_its_clients_train_in_the_next_one(m
         asked.append((group.round, "trains"))
         return train(self, group, server, memory)
 
-    def sending(self: FedAvg, server: Tensors, round_index: int) -> int:
-        asked.append((round_index, "was sent"))
-        return sent(self, server, round_index)
+    def sending(self: FedAvg, server: Tensors, in_round: Round) -> int:
+        asked.append((in_round.index, "was sent"))
+        return sent(self, server, in_round)
 
     monkeypatch.setattr(FedAvg, "client_update", training)
     monkeypatch.setattr(FedAvg, "sent_bytes", sending)

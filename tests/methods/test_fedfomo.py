@@ -11,7 +11,7 @@ from torch.nn import functional as F
 
 from fl_ddp.engine.plan import Plan
 from fl_ddp.methods.fedfomo import FedFomo
-from fl_ddp.protocol import Tensors
+from fl_ddp.protocol import Round, Tensors
 
 JUDGED = FedFomo.judged
 STILL = Plan(5, 1.0, None, 1e-300)
@@ -153,6 +153,7 @@ def test_the_server_keeps_models_and_adds_up_what_is_said() -> None:
 def test_traffic() -> None:
     method = FedFomo(OneWeight(0.0), models=5, num_clients=9)
     server = method.init()
-    assert method.sent_bytes(server, 0) == 8
-    assert method.sent_bytes(server, 1) == 4 * 8
-    assert FedFomo(OneWeight(0.0), models=5, num_clients=3).sent_bytes(server, 1) == 2 * 8
+    first, later = (Round.of_one_task(t) for t in (0, 1))
+    assert method.sent_bytes(server, first) == 8
+    assert method.sent_bytes(server, later) == 4 * 8
+    assert FedFomo(OneWeight(0.0), models=5, num_clients=3).sent_bytes(server, later) == 2 * 8

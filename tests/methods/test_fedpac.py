@@ -17,6 +17,7 @@ from torch.func import grad_and_value
 from fl_ddp.clients.simplex import Floats, least_on_simplex
 from fl_ddp.engine.plan import Plan
 from fl_ddp.methods.fedpac import FedPAC
+from fl_ddp.protocol import Round
 
 PLAN = Plan(3, 1.0, None, 0.05)
 
@@ -167,5 +168,5 @@ def test_traffic() -> None:
     """A body with one head; once there are any, three class means of eight features, too."""
     method = FedPAC(small_network(), num_clients=5)
     server = method.init()
-    assert method.sent_bytes(server, 0) == server["theta"].nbytes
-    assert method.sent_bytes(server, 1) == server["theta"].nbytes + 3 * 8 * 4
+    assert method.sent_bytes(server, Round.of_one_task(0)) == server["theta"].nbytes
+    assert method.sent_bytes(server, Round.of_one_task(1)) == server["theta"].nbytes + 3 * 8 * 4

@@ -41,7 +41,7 @@ from fl_ddp.errors import ConfigError, InterruptedRunError
 from fl_ddp.evaluation import Evaluation, Scores
 from fl_ddp.main import main
 from fl_ddp.methods.fedavg import FedAvg
-from fl_ddp.protocol import Tensors
+from fl_ddp.protocol import Round, Tensors
 
 LONG = {**own_model("Held"), "rounds": 8}
 METHODS = ("FedAvg", "Scaffold")
@@ -201,10 +201,10 @@ def test_a_round_whose_traffic_cannot_be_told_is_not_over(
 ) -> None:
     sent = FedAvg.sent_bytes
 
-    def fails(self: FedAvg, server: Tensors, round_index: int) -> int:
-        if round_index == 1:
+    def fails(self: FedAvg, server: Tensors, in_round: Round) -> int:
+        if in_round.index == 1:
             raise RuntimeError("no")
-        return sent(self, server, round_index)
+        return sent(self, server, in_round)
 
     with monkeypatch.context() as patched, pytest.raises(RuntimeError, match="no"):
         patched.setattr(FedAvg, "sent_bytes", fails)

@@ -90,7 +90,7 @@ class GivenRounds:
         self._monkeypatch.setattr(
             self._owner, "fisher", lambda *_, **__: torch.tensor(fisher, dtype=torch.float64), raising=True
         )
-        sent, initial = self.method.sent(self._index), self.method.init()
+        sent, initial = self.method.sent(Round.of_one_task(self._index)), self.method.init()
         received = {name: (self.server if name in sent else initial)[name] for name in self.method.broadcast}
         self.upload = self.method.client_update(group, received, self.memory.take(ids))
         sums = CohortSum(exact=True, compile=False)

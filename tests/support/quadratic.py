@@ -170,7 +170,7 @@ class Rounds:
         sums, rows, kept = CohortSum(exact=True, compile=False), CohortRows(ids, torch.float64), []
         if self.method.measures(self.finished):
             self.server = self._measured()
-        initial, sent = self.method.init(), self.method.sent(self.finished)
+        initial, sent = self.method.init(), self.method.sent(Round.of_one_task(self.finished))
         received = {name: (self.server if name in sent else initial)[name] for name in self.method.broadcast}
         self.local = {}
         for group in self.groups(ids):

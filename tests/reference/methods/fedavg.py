@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from typing import NamedTuple
 
 from local_training import Client, Model, State, local_sgd
 from parameters import Parameters, summed
@@ -13,6 +14,14 @@ from torch import Tensor
 
 Logits = Callable[[Tensor], Tensor]
 """Of a model for inputs, [B, C] for x [B, ...]."""
+
+
+class When(NamedTuple):
+    """A round t of a task, both from 0, and whether anybody has trained in a round before it."""
+
+    t: int
+    task: int
+    anybody: bool
 
 
 @dataclass(frozen=True)
@@ -125,8 +134,8 @@ class FedAvg:
         """The server's state as a checkpoint holds it."""
         return server
 
-    def bytes_down(self, server: State, width: int, t: int) -> int:
-        """What a client receives in round t, where a number takes `width` bytes: the model, 1 P."""
+    def bytes_down(self, server: State, width: int, when: When) -> int:
+        """What a client receives in a round, where a number takes `width` bytes: the model, 1 P."""
         return server["theta"].count() * width
 
     def bytes_given(self, theta: Parameters, width: int) -> int:

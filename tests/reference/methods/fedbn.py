@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 
-from fedavg import FedAvg, Logits, Update
+from fedavg import FedAvg, Logits, Update, When
 from local_training import Client, Model, State, local_sgd
 from parameters import Parameters, alone
 from torch import Tensor
@@ -33,7 +33,7 @@ class FedBN(FedAvg):
         trained = local_sgd(client, theta_t.having(norms_of(theta_t).shaped(memory["norms"][""])))
         return Update(client, trained.theta, trained.loss, {"norms": alone(norms_of(trained.theta).flat())})
 
-    def bytes_down(self, server: State, width: int, t: int) -> int:
+    def bytes_down(self, server: State, width: int, when: When) -> int:
         """P without BatchNorm."""
         return (server["theta"].count() - norms_of(server["theta"]).count()) * width
 

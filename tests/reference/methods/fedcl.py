@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import importance
-from fedavg import FedAvg, Update
+from fedavg import FedAvg, Update, When
 from local_training import Client, State, local_sgd
 from parameters import Parameters
 from path_integral import si
@@ -89,7 +89,7 @@ class FedCL(FedAvg):
         }[self.omega]
         return reading(owner, theta)
 
-    def bytes_down(self, server: State, width: int, t: int) -> int:
+    def bytes_down(self, server: State, width: int, when: When) -> int:
         """The model, and where it is sent Omega: P numbers, for per_tensor one a tensor, for global a single one."""
         numbers = {"per_tensor": len(server["theta"]), "global": 1}.get(self.omega, server["theta"].count())
-        return (server["theta"].count() + (numbers if self.sends(t) else 0)) * width
+        return (server["theta"].count() + (numbers if self.sends(when.t) else 0)) * width

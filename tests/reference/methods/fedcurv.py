@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import ceil
 
 import torch
-from fedavg import FedAvg, Update
+from fedavg import FedAvg, Update, When
 from importance import FisherOptions, fisher
 from local_training import RUNNING, Client, State, local_sgd
 from parameters import Parameters, summed
@@ -84,9 +84,9 @@ class FedCurv(FedAvg):
         u, v = sums([(i_j, theta_j) for _, i_j, theta_j in curvatures(server)], server["theta"])
         return {"theta": server["theta"], "u": u, "v": v, "sum_u": u, "sum_v": v}
 
-    def bytes_down(self, server: State, width: int, t: int) -> int:
-        """The model, u and v: 3 P; in the first round the model alone."""
-        return (1 if t == 0 else 3) * server["theta"].count() * width
+    def bytes_down(self, server: State, width: int, when: When) -> int:
+        """The model, u and v: 3 P; the model alone before anybody has trained."""
+        return (3 if when.anybody else 1) * server["theta"].count() * width
 
     def bytes_up(self, theta: Parameters, width: int, *, ends_task: bool = False) -> int:
         """The model, I_s, maybe I_s theta_s, and two numbers; where it is less, only q P of them and their places."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 import torch
-from fedavg import FedAvg, Logits, Update
+from fedavg import FedAvg, Logits, Update, When
 from local_training import RUNNING, Client, Model, State, local_sgd
 from parameters import Parameters, alone, summed
 from torch import Tensor
@@ -101,9 +101,9 @@ class FedFomo(FedAvg):
         theta = self.averaged(server["theta"], updates)
         return {"theta": theta, "models": alone(models), "known": alone(known), "affinity": alone(affinity)}
 
-    def bytes_down(self, server: State, width: int, t: int) -> int:
-        """theta_0 in the first round, then M - 1 models: the client has its own."""
-        return (1 if t == 0 else self.models - 1) * server["theta"].count() * width
+    def bytes_down(self, server: State, width: int, when: When) -> int:
+        """theta_0 before anybody has trained, then M - 1 models: the client has its own."""
+        return (self.models - 1 if when.anybody else 1) * server["theta"].count() * width
 
     def bytes_up(self, theta: Parameters, width: int, *, ends_task: bool = False) -> int:
         """The model, and what each of M gained."""

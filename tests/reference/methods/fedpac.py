@@ -8,7 +8,7 @@ from functools import partial
 from itertools import combinations
 
 import torch
-from fedavg import FedAvg, Logits, Update
+from fedavg import FedAvg, Logits, Update, When
 from local_training import Client, Model, State, local_sgd
 from network import HEAD
 from parameters import Parameters, alone
@@ -93,9 +93,9 @@ class FedPAC(FedAvg):
         theta = self.averaged(server["theta"], updates)
         return {"theta": theta, "heads": alone(heads), "means": alone(means), "known": alone(known)}
 
-    def bytes_down(self, server: State, width: int, t: int) -> int:
-        """The model, P, and after the first round the class means, C D."""
-        return (server["theta"].count() + (server["theta"]["out.weight"].numel() if t > 0 else 0)) * width
+    def bytes_down(self, server: State, width: int, when: When) -> int:
+        """The model, P, and once somebody has trained the class means, C D."""
+        return (server["theta"].count() + (server["theta"]["out.weight"].numel() if when.anybody else 0)) * width
 
     def bytes_up(self, theta: Parameters, width: int, *, ends_task: bool = False) -> int:
         """The model, h and V, and the classes' sums and counts: P + 2 C D + C + 1."""

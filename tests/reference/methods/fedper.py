@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 
-from fedavg import FedAvg, Logits, Update
+from fedavg import FedAvg, Logits, Update, When
 from local_training import Client, Model, State, Trained, local_sgd
 from network import HEAD
 from parameters import Parameters, alone
@@ -37,7 +37,7 @@ class FedPer(FedAvg):
         """Head and body at once."""
         return local_sgd(client, start)
 
-    def bytes_down(self, server: State, width: int, t: int) -> int:
+    def bytes_down(self, server: State, width: int, when: When) -> int:
         """The body, P - H."""
         return (server["theta"].count() - server["theta"].only(HEAD).count()) * width
 

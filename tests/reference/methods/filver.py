@@ -10,7 +10,7 @@ from itertools import count
 from typing import NamedTuple
 
 import torch
-from fedavg import FedAvg, Update
+from fedavg import FedAvg, Update, When
 from local_training import Client, State, local_sgd
 from parameters import Parameters, alone
 from torch import Tensor
@@ -183,7 +183,7 @@ class FilVer(FedAvg):
                 came.append(row._replace(priority=float(draws[place * self.send + i])))
         return came
 
-    def bytes_down(self, server: State, width: int, t: int) -> int:
+    def bytes_down(self, server: State, width: int, when: When) -> int:
         """The classifier."""
         return self.classifier(server["theta"]) * width
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
-from fedavg import FedAvg, Update
+from fedavg import FedAvg, Update, When
 from importance import FisherOptions, fisher
 from local_training import Client, State, local_sgd
 from parameters import Parameters, summed
@@ -123,9 +123,9 @@ class FisherAvg(FedAvg):
         samples = update.client.n if self.weights == "data" else 1
         return samples * g.each(lambda own: own / norm(own, self.layer_norm) if own.any() else own)
 
-    def bytes_down(self, server: State, width: int, t: int) -> int:
-        """The model, F and with rwalk S: 2 P or 3 P; in the first round the model alone."""
-        return server["theta"].count() * width * (1 if t == 0 else 3 if self.importance == "rwalk" else 2)
+    def bytes_down(self, server: State, width: int, when: When) -> int:
+        """The model, F and with rwalk S: 2 P or 3 P; the model alone before anybody has trained."""
+        return server["theta"].count() * width * (1 if not when.anybody else 3 if self.importance == "rwalk" else 2)
 
     def bytes_up(self, theta: Parameters, width: int, *, ends_task: bool = False) -> int:
         """The model, F^k and with rwalk s^k: 2 P or 3 P, and two numbers."""

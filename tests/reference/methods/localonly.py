@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 
-from fedavg import FedAvg, Logits, Update
+from fedavg import FedAvg, Logits, Update, When
 from local_training import Client, Model, State, local_sgd
 from parameters import Parameters
 
@@ -27,7 +27,7 @@ class LocalOnly(FedAvg):
         trained = local_sgd(client, memory["theta"])
         return Update(client, trained.theta, trained.loss, {"theta": trained.theta})
 
-    def bytes_down(self, server: State, width: int, t: int) -> int:
+    def bytes_down(self, server: State, width: int, when: When) -> int:
         """Nothing."""
         return 0
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
-from fedavg import FedAvg, Update
+from fedavg import FedAvg, Update, When
 from local_training import Client, State, local_sgd
 from parameters import Parameters, alone
 from torch import Tensor
@@ -69,9 +69,10 @@ class LwF(FedAvg):
         """The model and the classes so far are the next task's to keep."""
         return server | {"old": server["theta"], "known": server["seen"]}
 
-    def bytes_down(self, server: State, width: int, t: int) -> int:
-        """The model, the last task's, and a byte of each class, whether it was known."""
-        return 2 * server["theta"].count() * width + len(server["known"][""])
+    def bytes_down(self, server: State, width: int, when: When) -> int:
+        """The model; after the first task the last task's, and a byte of each class, whether it was known, too."""
+        model = server["theta"].count() * width
+        return model if when.task == 0 else 2 * model + len(server["known"][""])
 
     def bytes_up(self, theta: Parameters, width: int, *, ends_task: bool = False) -> int:
         """The model, two numbers, and how many samples of each class there are."""

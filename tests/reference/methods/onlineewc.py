@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
-from fedavg import FedAvg, Update
+from fedavg import FedAvg, Update, When
 from importance import FisherOptions, fisher
 from local_training import Client, State, local_sgd
 from parameters import Parameters, summed
@@ -80,9 +80,9 @@ class OnlineEWC(FedAvg):
         """Of all tasks' terms, curvature and centre."""
         return {"theta": server["theta"], "fisher": server["fisher"], "anchor": self.penalty(server)[1]}
 
-    def bytes_down(self, server: State, width: int, t: int) -> int:
-        """The model, theta* and F."""
-        return 3 * server["theta"].count() * width
+    def bytes_down(self, server: State, width: int, when: When) -> int:
+        """The model; after the first task theta* and F, too."""
+        return (1 if when.task == 0 else 3) * server["theta"].count() * width
 
     def bytes_up(self, theta: Parameters, width: int, *, ends_task: bool = False) -> int:
         """The model and two numbers, and when a task ends F^k."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from fedavg import FedAvg, Update
+from fedavg import FedAvg, Update, When
 from local_training import Client, State, local_sgd
 from parameters import Parameters, summed
 
@@ -40,7 +40,7 @@ class Scaffold(FedAvg):
         c = server["c"] + summed(update.sent["dc"] for update in updates) / clients
         return {"theta": self.averaged(server["theta"], updates), "c": c}
 
-    def bytes_down(self, server: State, width: int, t: int) -> int:
+    def bytes_down(self, server: State, width: int, when: When) -> int:
         """The model and c, 2 P."""
         return 2 * server["theta"].count() * width
 

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from availability import reachable
 from evaluation import Row, class_accuracies, class_sizes, forgetting, mean_known, mean_loss, share_right
-from fedavg import FedAvg, Logits, Update
+from fedavg import FedAvg, Logits, Update, When
 from local_training import Client, Model, State, only_of
 from optimizers import Choice, remembered
 from pace import Pace
@@ -117,7 +117,7 @@ class Play:
             task = self.tasks.of_round(t)
             self.model.allowed = self.tasks.allowed(task)
             last_one = t + 1 == self.settings.rounds or self.tasks.ends(t)
-            due, present = (t + 1) % every == 0 or last_one, self.present(t)
+            due, present, anybody = (t + 1) % every == 0 or last_one, self.present(t), bool(last)
             there = {k: len(self.samples(t, k)[1]) for k in present if reachable(self.settings.availability, k, t)}
             drawn = self.schedule.cohort(t, there, self.settings.cohort_of(len(there))) if there else []
             late = self.pace.stragglers(t, drawn)
@@ -125,7 +125,7 @@ class Play:
             cohort = [k for k in cohort if k not in late or not self.settings.drop_stragglers]
             server = method.server_measure(server, self.server_client(t), t)
             if not cohort:
-                row: Row = self.traffic(server, len(drawn), 0, t) | {"round": t + 1}
+                row: Row = self.traffic(server, len(drawn), 0, t, anybody) | {"round": t + 1}
                 if due and (tested := self.tested(server["theta"], [])):
                     row |= self.evaluation(tested, t, [kept.row for kept in rounds])
                 server = method.task_ended(server, task) if self.tasks.ends(t) else server
@@ -149,7 +149,7 @@ class Play:
             server = method.task_ended(server, task) if self.tasks.ends(t) else server
             memory = memory | {update.client.id: self.kept(update) for update in updates if self.kept(update)}
             last = last | dict.fromkeys(cohort, t)
-            row = self.traffic(given, len(drawn), len(cohort), t)
+            row = self.traffic(given, len(drawn), len(cohort), t, anybody)
             row |= {"round": t + 1, "train_loss": method.train_loss(updates)}
             if due and (tested := self.tested(server["theta"], updates)):
                 row |= self.evaluation(tested, t, [kept.row for kept in rounds])
@@ -297,8 +297,9 @@ class Play:
         x, _ = self.data.samples([max(i, 0) for i in self.schedule.shared(t)])
         return self.tasks.inputs(self.tasks.of_round(t), x)
 
-    def traffic(self, server: State, received: int, sent: int, t: int) -> Row:
+    def traffic(self, server: State, received: int, sent: int, t: int, anybody: bool) -> Row:
         """Bytes of round t, in which so many clients received what a server has, and so many sent something."""
+        when = When(t, self.tasks.of_round(t), anybody)
         begins = t == 0 or (self.tasks.are_tested and self.tasks.ends(t - 1))
         given = sum(i >= 0 for i in self.schedule.shared(t)) if begins and self.method.gives_samples else 0
         before = len(self.present(t)) * given * self.data.x_train[0].numel() * self.width
@@ -306,7 +307,7 @@ class Play:
         before += len(new) * self.method.bytes_given(server["theta"], self.width)
         return {
             "cohort": sent,
-            "traffic_down_bytes": received * self.method.bytes_down(server, self.width, t) + before,
+            "traffic_down_bytes": received * self.method.bytes_down(server, self.width, when) + before,
             "traffic_up_bytes": sent * self.method.bytes_up(server["theta"], self.width, ends_task=self.tasks.ends(t)),
         }
 
