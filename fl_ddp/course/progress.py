@@ -106,7 +106,7 @@ def result_table(summary: Summary) -> str:
             for name, value in (
                 (f"initial {summary.score}", summary.initial_accuracy),
                 (f"personalised {summary.score}", summary.personalised_accuracy),
-                (f"personalised, all {summary.score}", summary.personalised_accuracy_all),
+                (f"personalised {summary.score}, all clients", summary.personalised_accuracy_all),
                 ("average accuracy", summary.average_accuracy),
                 ("incremental accuracy", summary.incremental_accuracy),
                 ("average forgetting", summary.average_forgetting),
