@@ -56,7 +56,8 @@ def load(folder: str | PathLike[str], *, model: Module | None = None, **options:
         folder: of a run, which may still go on.
         model: a module of the kind that it was given, if it was given one as an object: no file has that; or of the
             kind that its own class made, where that is no longer there.
-        options: where the data lie now, if no longer where they were: data={"root": "data"}, or {"path": ...}.
+        options: where the data lie now, if no longer where they were: data={"root": "data"}, or {"path": ...}; likewise
+            method=Mine or "mine.py:Mine", the class of a method that a script or notebook had.
 
     Raises:
         ConfigError: it is not the folder of a run.

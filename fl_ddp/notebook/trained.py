@@ -52,7 +52,7 @@ class Trained:
         Args:
             folder: of the run.
             given: a module such as the run's, where it was a notebook's, or of a class or function that is not here.
-            places: data.root or data.path, where the data lie now.
+            places: data.root or data.path, where the data lie now; method, its class, where that is no longer there.
         """
         self._folder, self._given, self._places = folder, given, dict(places or {})
         self._verified: dict[int, tuple[checkpoint.Checkpoint, Stamps]] = {}
@@ -207,18 +207,32 @@ class Trained:
 
     @cached_property
     def _config(self) -> Config:
-        places = mapping_layer(self._places)
+        places = mapping_layer({key: value for key, value in self._places.items() if key != "method"})
         for key in places.keys() - set(_PLACES):
             raise ConfigError(key, "does not say where data lie", " or ".join(_PLACES))
-        stored = layer_of_run(self._folder / "config.yaml")
+        stored = self._with_given_method(layer_of_run(self._folder / "config.yaml"))
         try:
             config = from_layers([stored, places])
-        except ConfigError:  # perhaps of the model's class, which is not here
+        except ConfigError as error:  # perhaps of the model's class, which is not here
+            if error.where.endswith(": method") and "method" not in self._places:
+                raise ConfigError(error.where, error.what, "fl_ddp.load(folder, method=...) with the class") from error
             if self._given is None:
                 raise
             config = from_layers([self._with_given_model(stored), places])
         config = as_kept(config, self._folder)
         return replace(config, compile=False, device="cpu", precision="float32", convolution="auto")
+
+    def _with_given_method(self, stored: Layer) -> Layer:
+        """A run's options with the given class in place of its method's of that name."""
+        given = self._places.get("method")
+        if given is None:
+            return stored
+        owner = given if isinstance(given, type) else type(given)
+        path = given if isinstance(given, str) else f"{owner.__module__}.{owner.__qualname__}"
+        name, known = (re.split("[.:]", str(each))[-1] for each in (path, stored["method"].value))
+        if name != known:
+            raise ConfigError("method", f"is {name}, and the run's own is {known}", "a class of that name")
+        return {**stored, **mapping_layer({"method": path})}
 
     def _with_given_model(self, stored: Layer) -> Layer:
         """A run's options with the given module in place of the class that it made its model of."""

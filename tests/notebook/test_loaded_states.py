@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -87,3 +90,43 @@ def test_samples_of_each_task_are_those_of_its_rounds(tmp_path: Path) -> None:
             torch.equal(ours, last)
             for ours, last in zip(run.own_samples(client, 3), run.own_samples(client), strict=True)
         )
+
+
+IN_A_SCRIPT = """
+from dataclasses import dataclass, replace
+import fl_ddp
+from fl_ddp.api import FedAvg, NonNegative
+
+@dataclass(frozen=True)
+class Keeping(FedAvg):
+    \"\"\"Clients keep their models.\"\"\"
+    share: NonNegative = 1.0
+
+    def init_client(self):
+        return {"own": self.model.init()}
+
+    def client_update(self, group, server, memory):
+        upload = super().client_update(group, server, memory)
+        return replace(upload, memory={"own": self.share * upload.theta})
+
+    def own_model(self, server, memory, client):
+        return memory["own"]
+"""
+
+
+def test_a_run_of_a_scripts_method_is_read_with_its_class(tmp_path: Path) -> None:
+    script, file = tmp_path / "script_with_a_method.py", tmp_path / "has_the_method.py"
+    call = f"fl_ddp.simulate({ {**SMALL, 'rounds': 1, 'out': str(tmp_path)}!r}, method=Keeping(share=0.5))"
+    script.write_text(f"{IN_A_SCRIPT}\nif __name__ == '__main__':\n    {call}\n")
+    file.write_text(IN_A_SCRIPT)
+    alone = {**os.environ, "OMP_NUM_THREADS": "1"}
+    subprocess.run([sys.executable, str(script)], check=True, capture_output=True, env=alone)
+    with pytest.raises(ConfigError, match=r"method: __main__.Keeping .*; accepted: fl_ddp.load\(folder, method=...\)"):
+        fl_ddp.load(tmp_path / "run").server_state()
+    with pytest.raises(ConfigError, match=r"^method: is FedAvg, and the run's own is Keeping"):
+        fl_ddp.load(tmp_path / "run", method="FedAvg").server_state()
+    run = fl_ddp.load(tmp_path / "run", method=f"{file}:Keeping")
+    first, own = run.weights_after(0), [run.own_weights(client) for client in range(12)]
+    assert len(run.own_samples(3)[0]) and run.server_state()["theta"].shape == run.client_memory(3)["own"].shape
+    trained = [each for each in own if not all(torch.equal(t, first[name]) for name, t in each.items())]
+    assert len(trained) == 7, "of the cohort"
