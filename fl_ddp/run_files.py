@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple
 
 from matplotlib.figure import Figure
@@ -21,7 +22,7 @@ from fl_ddp.config.command_line import fixed
 from fl_ddp.config.settings import Config, flat
 from fl_ddp.config.users_code import users_code
 from fl_ddp.config.yaml_file import to_yaml
-from fl_ddp.course.cohorts import CohortTable
+from fl_ddp.course.cohorts import CohortTable, Numbers
 from fl_ddp.course.progress import Progress, result_table
 from fl_ddp.errors import ConfigError, RunError
 from fl_ddp.evaluation import Scores
@@ -37,7 +38,7 @@ from fl_ddp.results.appended_csv import AppendedCsv
 from fl_ddp.results.client_table import ClientScores, ClientTable, newest_tested, spread
 from fl_ddp.results.figures import confusion_figure, forgetting_figure, partition_figure, png
 from fl_ddp.results.forgetting_table import ClassChange, ForgettingTable
-from fl_ddp.results.metrics import Record, perplexity
+from fl_ddp.results.metrics import Record, of_method, perplexity
 from fl_ddp.results.provenance import numerics, provenance
 from fl_ddp.results.run_folder import FAILURE, MODEL
 from fl_ddp.results.summary import Summary, rounds_to_target, write_summary
@@ -70,11 +71,13 @@ class OfClients(NamedTuple):
         scores: how their models do on their own test samples, where they were tested.
         changes: what their local training made of each class, where that was asked for.
         tasks: how what they then have does on their own test samples of each task so far, where one ends.
+        numbers: of their training, columns in the order of the cohort, where they are logged.
     """
 
     scores: Sequence[ClientScores] = ()
     changes: Sequence[ClassChange] = ()
     tasks: Sequence[OwnTask] = ()
+    numbers: Numbers = MappingProxyType({})
 
 
 class RunFiles:
@@ -124,7 +127,8 @@ class RunFiles:
         # a checkpoint without its metrics is broken, and must not have metrics.csv begin anew; clients.csv is younger
         metrics = known["metrics"] if finished is not None else None
         self.tracker = Tracker(path, federation.columns(config), flat(config), metrics)
-        self._cohorts = CohortTable(path / "cohorts.csv", known.get("cohorts"))
+        own_numbers = ("train_loss", *map(of_method, federation.method.reports)) if config.log_clients else ()
+        self._cohorts = CohortTable(path / "cohorts.csv", known.get("cohorts"), own_numbers)
         self._clients = (
             ClientTable(path / "clients.csv", known.get("clients"), loss.score) if config.local_test else None
         )
@@ -183,7 +187,7 @@ class RunFiles:
 
         add(self.tracker.record, record)
         if record.clients:
-            add(self._cohorts.add, record.round, record.clients)
+            add(self._cohorts.add, record.round, record.clients, clients.numbers)
         if self._clients and clients.scores:
             add(self._clients.add, record.round, clients.scores)
             add(self.tracker.clients, record.round, clients.scores)

@@ -15,6 +15,7 @@ from torch import Tensor
 from fl_ddp.clients.kept_optimizer import kept_state, taken_state
 from fl_ddp.clients.own_samples import batch_statistics
 from fl_ddp.config.settings import Config
+from fl_ddp.course.cohorts import of_each
 from fl_ddp.course.tests_due import ends, tests_due
 from fl_ddp.engine.group import Carried, Group
 from fl_ddp.engine.seeds import Purpose, noise_key
@@ -22,6 +23,7 @@ from fl_ddp.engine.transfer import Readings, upload_all
 from fl_ddp.evaluation import Evaluation, Personal, Received, Scores
 from fl_ddp.federation import Federation
 from fl_ddp.guards.hooks import Hooks
+from fl_ddp.guards.reports import logged
 from fl_ddp.host.interrupt import StopRequest
 from fl_ddp.host.stopwatch import Stopwatch
 from fl_ddp.protocol import OF_STATISTICS, Indices, Info, Tensors, Total, Upload
@@ -119,12 +121,13 @@ class Simulation:
             personal = self._evaluation.personal(ids, initial, done, others) if due else Personal()
             changes = self._evaluation.changes(ids, by_class, done.reported["right"]) if by_class else []
             own_tasks = self._own_tasks(index, after, done.kept)
+            numbers = of_each(done.reported, self._federation.method.reports)
             self._finish(index, after, done.kept)
             padded, of_all = padded_lanes(hands, self._records.lanes), config.personalise == "all"
             record = Record(index + 1, len(ids), traffic.up, traffic.down, padded, clients=tuple(ids.tolist()))
             record = self._evaluation.told_of(record, done.total, initial, personal, of_all=of_all)
             record = with_degrees(record, changes, len(self._federation.classes))
-            self._end(record, scores, OfClients(personal.each, changes, own_tasks))
+            self._end(record, scores, OfClients(personal.each, changes, own_tasks, numbers))
             yield self.finished
         self._ranks.agree(None)
 
@@ -244,7 +247,7 @@ class Simulation:
             steps = group.steps if group.carried.steps is None else group.carried.steps
             trained = {"trained": torch.where(steps > 0, weight, 0)}
             upload = replace(upload, sums={**upload.sums, **trained}, sent=upload.on_the_wire)
-        return group, upload
+        return group, logged(upload, method.reports) if self._config.log_clients else upload
 
     def _tested(self, group: Group, upload: Upload) -> Upload:
         """With how its clients' own models do; what only reports something does not travel."""

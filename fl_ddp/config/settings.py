@@ -95,10 +95,10 @@ class Config:
             mirrors half of them.
         loss: of the clients, and what models are measured by: cross_entropy of classes, mse of numbers, or bce of
             labels of which a sample may have several.
-        label_smoothing: share of a label's probability that all classes have alike in the clients' loss.
-        init: weights to begin with, a .safetensors file or the folder of a run that is over, in place of the seed's.
-        running_statistics: of BatchNorm after a round: the mean of the cohort's (average), that of the first round for
-            good (first), or each client's own (local), so that the clients' own models alone are tested.
+        label_smoothing: share of a label's probability that is spread over all classes.
+        init: weights to begin with in place of the seed's: a .safetensors file, or a finished run's folder.
+        running_statistics: of BatchNorm after a round: the cohort's mean (average), that of the first round for good
+            (first), or each client's own (local), so that clients' own models alone are tested.
         estimate_statistics: with local, test the global model too, on statistics of the cohort's training samples.
         lanes: clients side by side on a rank; auto is a function of cohort, model and device. Part of the numbers.
         compile: compile the local step; false is for debugging. Part of the numbers.
@@ -115,6 +115,7 @@ class Config:
         checkpoint_every: rounds between checkpoints; the last round is always saved.
         keep_checkpoints: newest checkpoints kept, beside the best of those saved.
         figures: draw the images of a run's folder and of TensorBoard, which takes half a second.
+        log_clients: each client's training loss, and what the method reports of it, in cohorts.csv.
         targets: accuracies whose first round is reported.
         stop_at: end with the first evaluation that reaches it: accuracy=0.9, or loss, initial_accuracy,
             personalised_accuracy or a measure of the loss.
@@ -178,6 +179,7 @@ class Config:
     checkpoint_every: Count = 10
     keep_checkpoints: Count = 2
     figures: bool = True
+    log_clients: bool = False
     targets: tuple[Share, ...] = ()
     stop_at: str | None = None
     patience: Count | None = None

@@ -16,11 +16,18 @@ from torch import Tensor
 
 from fl_ddp.errors import ConfigError, is_users, place_of, place_of_code
 from fl_ddp.guards.global_random import refuse_global_draws
-from fl_ddp.guards.reports import refuse_unreportable, with_weights
+from fl_ddp.guards.reports import LOGGED, refuse_unreportable, with_weights
 from fl_ddp.protocol import OF_OPTIMIZER, OF_STATISTICS, Indices, Tensors, Term, Upload, form_of, listed, weight_of
 
 REPORTED = ("own_accuracy", "own_loss", "right", "tested", "trained")
 """Names of the engine's own sums and rows."""
+
+
+def is_reported(name: str) -> bool:
+    """Whether a sum or row is the engine's own, which tells something and decides nothing."""
+    return name in REPORTED or name.startswith(LOGGED)
+
+
 _ALIKE = 0.85
 """How like two names are of which one is taken for the other, misspelt; 1 where they are the same."""
 
@@ -160,7 +167,7 @@ class Hooks:
 
     def handed(self, hook: str, given: Tensors) -> Tensors:
         """Sums or rows that a hook's clients have handed over, of which no other can be asked for."""
-        own = listed(given.keys() - set(REPORTED))
+        own = listed([name for name in given if not is_reported(name)])
         return _Handed(given, lambda name: self._refused(hook, f"gives {own}, and {name} is asked for"))
 
     def upload(self, given: Upload, remembered: Tensors, lanes: int) -> Upload:

@@ -15,6 +15,8 @@ from fl_ddp.protocol import Term, Upload, form_of, weight_of
 
 _OF_AVERAGE = ("delta", "loss", "statistics", "weight")
 """Names of an average's sums, which travel; the loss has a column of its own."""
+LOGGED = "logged "
+"""How names of rows begin that are each client's own numbers of such sums."""
 _NAME = re.compile(r"[^\s,/]+")
 
 
@@ -56,8 +58,23 @@ def with_weights(owner: type, names: tuple[str, ...], given: Upload, lanes: int)
         weight = value.new_ones(lanes) if term.weight is None else term.weight.reshape(lanes)
         # who has no such number may have divided by nothing
         reported |= {name: replace(term, value=torch.where(weight == 0, 0, value)), weight_of(name): weight}
-    sent = {name: t for name, t in given.sums.items() if name not in names} | given.rows
-    return replace(given, sums=given.sums | reported, sent=sent if given.sent is None else given.sent)
+    others = {name: t for name, t in given.sums.items() if name not in names}
+    return replace(given, sums=given.sums | reported, sent=replace(given, sums=others).on_the_wire)
+
+
+def logged(given: Upload, names: tuple[str, ...]) -> Upload:
+    """An upload with each client's training loss, and what is reported of it, as rows, which do not travel."""
+    weights = {"loss": "trained", **{name: weight_of(name) for name in names}}
+    there = [name for pair in weights.items() if given.sums.keys() >= {*pair} for name in pair]
+    rows = {f"{LOGGED}{name}": _value(given.sums[name]) for name in there}
+    return replace(given, rows=given.rows | rows, sent=given.on_the_wire)
+
+
+def _value(summand: Tensor | Term) -> Tensor:
+    """What each client has of a sum, without its weight."""
+    if isinstance(summand, Tensor):
+        return summand
+    return summand.value if summand.minus is None else summand.value.double() - summand.minus
 
 
 def _refused(owner: type, what: str, accepted: str) -> ConfigError:

@@ -64,6 +64,11 @@ class Result(dict[str, Any]):
         return self._table("clients")
 
     @property
+    def cohorts(self) -> Any:
+        """The rows of cohorts.csv, likewise: who took part in each round, with --log_clients how it trained."""
+        return self._table("cohorts")
+
+    @property
     def tasks(self) -> Any:
         """The rows of tasks.csv, likewise; none without a --stream of tasks."""
         return self._table("tasks")

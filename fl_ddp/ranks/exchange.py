@@ -17,7 +17,7 @@ from fl_ddp.config.settings import Config
 from fl_ddp.engine.group import Group
 from fl_ddp.engine.transfer import Readings
 from fl_ddp.errors import DivergedError, StatesDifferError
-from fl_ddp.guards.hooks import REPORTED, Hooks
+from fl_ddp.guards.hooks import Hooks, is_reported
 from fl_ddp.host.device_errors import out_of_memory
 from fl_ddp.host.interrupt import StopRequest
 from fl_ddp.host.stopwatch import Stopwatch
@@ -217,7 +217,7 @@ class Exchange:
             handed = partial(self._hooks.handed, work.hook)
             each = handed(sums.totals(added[: len(mine)])), handed(rows.totals(added[len(mine) :]))
             total = Total(*each, _Numbers(sums.numbers, readings))
-            told = {name: t for name, t in total.rows.items() if name in REPORTED}
+            told = {name: t for name, t in total.rows.items() if is_reported(name)}
             reported = {name: torch.empty_like(t, device="cpu") for name, t in told.items()}
             for name, t in told.items():
                 numbers = t.flatten().clone()  # the server's step may write into its rows before they are read

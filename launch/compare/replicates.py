@@ -21,7 +21,7 @@ ROW = "row"
 _SEED = re.compile(r"-seed\d+$")
 _SAME_RUN = (
     "seed", "name", "out", "resume", "device", "rank_timeout", "checkpoint_every", "keep_checkpoints", "targets",
-    "figures",
+    "figures", "log_clients",
 )  # fmt: skip
 """Settings that do not set runs apart."""
 
