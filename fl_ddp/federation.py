@@ -240,7 +240,7 @@ def build_federation(config: Config, ranks: Ranks, module: torch.nn.Module | Non
             *uncalled(method, FedAvg, stream.num_tasks),
         ),
     )
-    method.refuse(federation.plan(config, 0), told_task=tells_task(stream))
+    method.refuse(federation.plan(config, 0), tells_task(stream))
     return federation
 
 

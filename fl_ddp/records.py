@@ -314,7 +314,8 @@ class Records:
             return None
         content = read_summary(file) if file.is_file() else {}
         if self.start:
-            whole = self.start.finished >= asked and content.get("rounds") == self.start.finished
+            over = self.start.finished >= asked and content.get("rounds") == self.start.finished
+            whole = over and (self.start.finished > asked or _has_targets(content, self._config.targets))
             if self.start.finished > asked and not whole:
                 what = f"{asked}, but {self.path} has finished {self.start.finished}, which count, too"
                 raise ConfigError("--rounds", what, "the number of all its rounds, or none to go on as it was started")
@@ -324,3 +325,10 @@ class Records:
                 what = f"{self.path} has the results of a run, {file.name}, and no usable checkpoint to go on from"
                 raise ConfigError("--resume", what, "a run with checkpoints; or start another one")
         return content if whole else None
+
+
+def _has_targets(summary: Mapping[str, object], targets: Sequence[float]) -> bool:
+    """Whether a summary tells the first rounds of these accuracies."""
+    told = summary.get("rounds_to_target")
+    known = told.get("accuracy") if isinstance(told, Mapping) else None
+    return isinstance(known, Mapping) and {float(each) for each in known} == set(targets)

@@ -191,7 +191,7 @@ class Simulation:
                 self._records.save(self.finished, self.server, self._memory, wait=wait)
 
     def _look_again(self) -> None:
-        """Evaluate a model that no round is left for, unless it was: the initial one, or that of a run's early end."""
+        """Evaluate a model that no round is left for, if it was not: the first, an early end's, one without results."""
         known = self._records.scored == self.finished
         scores = None if known else self._evaluated(self.finished, self.server)
         if self._config.rounds == 0:
@@ -251,13 +251,13 @@ class Simulation:
 
     def _tested(self, group: Group, upload: Upload) -> Upload:
         """With how its clients' own models do; what only reports something does not travel."""
-        sums, rows = self._evaluation.own(group.client, upload.theta)
+        sums, rows = self._evaluation.own(group.client, self._hooks.tested(upload.theta))
         return replace(upload, sums={**upload.sums, **sums}, rows=upload.rows | rows, sent=upload.on_the_wire)
 
     def _looked_at(self, upload: Upload) -> Upload:
         """With its clients' own models' right predictions of each class, which do not travel."""
         with self._watch.part_of("training", "forgetting", workers_on(self._ranks.device.type).size):
-            rows = upload.rows | {"right": self._evaluation.by_class(upload.theta)}
+            rows = upload.rows | {"right": self._evaluation.by_class(self._hooks.tested(upload.theta))}
             return replace(upload, rows=rows, sent=upload.on_the_wire)
 
     def _before_training(self, index: int, ids: Indices, server: Tensors) -> Received:

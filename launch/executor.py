@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -74,17 +75,22 @@ class Executor:
         Raises:
             ConfigError: Slurm is not there, refuses or does not answer; nothing is submitted.
         """
+        order = seed_by_seed(trials)
         if self.slurm is None:
             from launch.local.runs import make_here  # imports torch, which no other command needs
 
             waits = {label: job.why_wait("it") for label, job in in_queue(trials).items()}
-            return make_here(trials, ranks=self.ranks, parallel=self.parallel, note=note, elsewhere=waits)
-        from launch.slurm.runs import make_there  # imports submitit, which only this needs
+            made = make_here(order, ranks=self.ranks, parallel=self.parallel, note=note, elsewhere=waits)
+        else:
+            from launch.slurm.runs import make_there  # imports submitit, which only this needs
 
-        return make_there(trials, self.slurm, folder, self.parallel, wait=self.wait, note=note)
+            made = make_there(order, self.slurm, folder, self.parallel, wait=self.wait, note=note)
+        outcomes = {outcome.trial: outcome for outcome in made}
+        return [outcomes[trial] for trial in trials]
 
     def preview(self, trials: Sequence[Trial], folder: Path) -> str:
         """What make_all() would do, as text; needs no Slurm."""
+        trials = seed_by_seed(trials)
         if self.slurm is None:
             return "\n".join(shlex.join(["python", *trial.command(self.ranks)[1:]]) for trial in trials)
         from launch.slurm.jobs import sbatch_file
@@ -92,6 +98,19 @@ class Executor:
         commands = [shlex.join(["python", "-m", "fl_ddp.main", *trial.options_now()]) for trial in trials]
         script = [sbatch_file(trials, self.slurm, folder, self.parallel)] if trials else []
         return "\n".join([*commands, *script])
+
+
+def seed_by_seed(trials: Sequence[Trial]) -> list[Trial]:
+    """All trials of the first seed, then of the next: two that differ in it alone would compile the same step at once.
+
+    And a table of all settings is there sooner. One that cannot be read is among the first.
+    """
+    seeds: dict[Trial, int] = {}
+    for trial in trials:
+        with suppress(ConfigError):  # what is wrong with it is said when it is made
+            seeds[trial] = trial.config.seed
+    order = [*dict.fromkeys(seeds.values())]
+    return sorted(trials, key=lambda trial: order.index(seeds[trial]) if trial in seeds else 0)
 
 
 def read_executor(words: Words, parallel: int | None) -> Executor:

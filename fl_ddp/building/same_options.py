@@ -10,7 +10,6 @@ from pathlib import Path
 
 from fl_ddp.config.command_line import PLACE, as_written
 from fl_ddp.config.settings import Config
-from fl_ddp.config.users_code import users_code
 from fl_ddp.errors import ConfigError
 from fl_ddp.ranks.collectives import Ranks
 
@@ -27,7 +26,7 @@ def refuse_other_options(config: Config, ranks: Ranks) -> None:
     """
     if ranks.size == 1:
         return
-    options, code = ranks.together(lambda: (_options(config, ranks.device.type), _code(config)))
+    options, code = ranks.together(lambda: (_options(config, ranks.device.type), code_of(config)))
     parts = {
         field.name: {k: v for k, v in options.items() if k.split(".")[0] == field.name} for field in fields(Config)
     }
@@ -51,8 +50,12 @@ def _options(config: Config, device_type: str) -> dict[str, str]:
     return {key: _short(text) for key, text in given.items() if key not in _OF_MACHINE}
 
 
-def _code(config: Config) -> Mapping[str, str]:
-    return {Path(place).name: sha256[:12] for place, sha256 in users_code(config).items()}
+def code_of(config: Config) -> Mapping[str, str]:
+    """What ranks compare of the user's own files, by their names: they may lie elsewhere on another machine."""
+    versions: dict[str, list[str]] = {}
+    for place, sha256 in users_code(config).items():  # packages have files of one name
+        versions.setdefault(Path(place).name, []).append(sha256[:12])
+    return {name: " ".join(each) for name, each in versions.items()}
 
 
 def _short(text: str) -> str:

@@ -6,6 +6,7 @@ import ast
 import hashlib
 import inspect
 import sys
+import warnings
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -62,15 +63,17 @@ def imported_files(files: Iterable[Path]) -> set[Path]:
 
 def _imported_by(file: Path) -> Iterator[Path]:
     try:
-        tree = ast.parse(file.read_bytes())
-    except (OSError, SyntaxError, ValueError):  # whoever imports it is told
+        with warnings.catch_warnings(action="ignore"):
+            tree = ast.parse(file.read_bytes())
+    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):  # whoever imports it is told
         return
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             for each in node.names:
                 yield from _beside(_root(file), each.name.split("."))
         elif isinstance(node, ast.ImportFrom):
-            base = file.parents[node.level - 1] if node.level else _root(file)
+            above = file.parents[: node.level]
+            base = above[-1] if node.level else _root(file)
             module = node.module.split(".") if node.module else []
             for each in node.names:
                 yield from _beside(base, [*module, each.name])

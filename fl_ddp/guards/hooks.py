@@ -183,7 +183,6 @@ class Hooks:
         self.sums("client_update", dict(given.sent or {}), lanes)
         for name, t in {"theta": given.theta, **given.rows}.items():
             self._of_lanes("client_update", name, t, lanes)
-        self._of_model("client_update", "theta", given.theta[0])
         if given.memory.keys() != set(remembered):
             accepted = f"{listed(remembered)}, as init_client gives"
             raise self._refused("client_update", f"keeps a memory of {listed(given.memory)}", accepted)
@@ -283,6 +282,15 @@ class Hooks:
                 raise self._refused("own_model", f"gives {form_of(each)}", accepted)
             self._of_model("own_model", "a model", each)
         return torch.stack([each for each in given if isinstance(each, Tensor)])
+
+    def tested(self, theta: Tensor) -> Tensor:
+        """Clients' own models [G, V] as client_update gives them, which are to be tested.
+
+        Raises:
+            ConfigError: the network cannot take them, and predict() is no other.
+        """
+        self._of_model("client_update", "theta", theta[0])
+        return theta
 
     def _overrides(self, hook: str) -> bool:
         """Whether the method has a hook of its own, in the place of its base's."""

@@ -63,11 +63,11 @@ def with_weights(owner: type, names: tuple[str, ...], given: Upload, lanes: int)
 
 
 def logged(given: Upload, names: tuple[str, ...]) -> Upload:
-    """An upload with each client's training loss, and what is reported of it, as rows, which do not travel."""
+    """An upload with each client's training loss and what is reported of it as rows; what is sent is told already."""
     weights = {"loss": "trained", **{name: weight_of(name) for name in names}}
     there = [name for pair in weights.items() if given.sums.keys() >= {*pair} for name in pair]
     rows = {f"{LOGGED}{name}": _value(given.sums[name]) for name in there}
-    return replace(given, rows=given.rows | rows, sent=given.on_the_wire)
+    return replace(given, rows=given.rows | rows)
 
 
 def _value(summand: Tensor | Term) -> Tensor:

@@ -182,7 +182,7 @@ class Result(dict[str, Any]):
 
         Args:
             client: its number, from 0.
-            task: as tasks.csv counts them, from 1; the last one that was trained if not told.
+            task: as tasks.csv counts them, from 1, as it was left; the last one that was trained if not told.
 
         Raises:
             ConfigError: there is no such client or task.

@@ -102,8 +102,7 @@ class Trained:
     def server_state(self, round: int | None = None) -> Tensors:
         """The server's state after a round, by the names of the method's init(); raises as weights() does."""
         if round == 0:
-            if not self._begins_alike:
-                raise ConfigError("round", "0 is before the given module was trained", self._as_it_was)
+            self._refuse_another_begin()
             return self._federation.method.init()
         return self._server(self._checkpoint(round))
 
@@ -114,9 +113,18 @@ class Trained:
         Raises:
             ConfigError: there is no such client, or the round has no checkpoint.
         """
-        client, saved, names = self._known(client), self._checkpoint(round), self._federation.method.init_client()
-        remembered = self._remembered(client, saved) if names else {}
-        return {name: remembered[name] for name in names}
+        client, first = self._known(client), self._federation.method.init_client()
+        if round == 0:
+            self._refuse_another_begin()
+            return first
+        saved = self._checkpoint(round)
+        remembered = self._remembered(client, saved) if first else {}
+        return {name: remembered[name] for name in first}
+
+    def _refuse_another_begin(self) -> None:
+        """Refuse round 0 of a run that began with a module that is not as it was."""
+        if not self._begins_alike:
+            raise ConfigError("round", "0 is before the given module was trained", self._as_it_was)
 
     def _remembered(self, client: int, saved: checkpoint.Checkpoint) -> Tensors:
         """All that a client remembers, or begins with where it has not taken part yet."""
@@ -163,7 +171,7 @@ class Trained:
         return [None if allowed is None else allowed.clone() for allowed in each]
 
     def own_samples(self, client: int, task: int | None = None) -> OwnSamples:
-        """A client's own samples in a task, from 1, or in the round that was the last.
+        """A client's own samples in the last round so far of a task, from 1, or of all.
 
         Raises:
             ConfigError: there is no such client or task.
@@ -172,7 +180,9 @@ class Trained:
         if task is not None:
             if isinstance(task, bool) or not isinstance(task, Integral) or not 1 <= task <= stream.num_tasks:
                 raise ConfigError("task", f"{task!r} is none of the run", f"1 to {stream.num_tasks}")
-            index = stream.task_rounds * (int(task) - 1)
+            first = stream.task_rounds * (int(task) - 1)
+            last = first + stream.task_rounds - 1 if task < stream.num_tasks else index
+            index = max(min(index, last), first)
         world, dtype = self._federation.worlds.at(index), self._federation.model.dtype
         return (
             *_taken(world.train, dtype, torch.from_numpy(world.clients[client])),

@@ -86,7 +86,10 @@ def hear_finite(memory: Mapping[str, Tensor], real: Tensor, names: Sequence[str]
     for name, t in memory.items():
         if t.numel():
             ends = torch.stack(t.reshape(len(names), -1).aminmax(dim=1))
-            readings.ask(ends.isfinite().all(0) | (real == 0), partial(_judge, f"{name!r} that it remembers", names))
+            readings.ask(
+                ends.isfinite().all(0) | (real == 0),
+                partial(_judge, f"{name!r} in its memory, finite at first,", names),
+            )
 
 
 def _judge(what: str, clients: Sequence[str], finite: list[float]) -> None:

@@ -54,14 +54,14 @@ class Summary:
         average_forgetting: of the tasks before the last one, since each one's best.
         backward_transfer: what they have gained since the end of their own training.
         forward_transfer: what tasks have gained from those before them, beside the initial model.
-        own_average_accuracy: of what each client has at the last end of a task, on its own test samples of its tasks so
-            far, mean over the clients; None without such samples.
+        own_average_accuracy: of what each client has at the last end of a task or the run, on its own test samples of
+            its tasks so far, mean over the clients; None without such samples.
         own_average_forgetting: likewise of its tasks before, since each one's best.
         task_accuracy: accuracies on the tasks, of the initial model and at the end of each task.
         stopped: why the run ended before its last round; None if it did not.
         perplexity: the exponential of the loss; None where it is no cross-entropy.
         score: what clients are measured by on their own test samples, in the names of what is told of them.
-        code: sha256 of each file of a user's that a class of the run is in, by its path.
+        code: sha256 of each file of a user's that a class of the run is in, or that such a file imports, by its path.
         measures: what else the loss tells of the test set, in the file by their names.
         class_order: names of the data's classes as the run numbers them; not in the file if as the data do.
         task_names: of the tasks in their order; not in the file if they have none.

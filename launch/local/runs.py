@@ -73,7 +73,7 @@ def make_here(
 
         with ThreadPoolExecutor(max(len(places), 1)) as threads:
             try:
-                for future in as_completed([threads.submit(make, trial) for trial in seed_by_seed(trials)]):
+                for future in as_completed([threads.submit(make, trial) for trial in trials]):
                     outcome, place = future.result()
                     outcomes[outcome.trial] = outcome
                     try:
@@ -89,19 +89,6 @@ def make_here(
                     free.put(place)
                 raise
     return [outcomes[trial] for trial in trials]
-
-
-def seed_by_seed(trials: Sequence[Trial]) -> list[Trial]:
-    """All trials of the first seed, then of the next: two that differ in it alone would compile the same step at once.
-
-    And a table of all settings is there sooner. One that cannot be read is among the first.
-    """
-    seeds: dict[Trial, int] = {}
-    for trial in trials:
-        with suppress(ConfigError):  # what is wrong with it is said when it is made
-            seeds[trial] = trial.config.seed
-    order = [*dict.fromkeys(seeds.values())]
-    return sorted(trials, key=lambda trial: order.index(seeds[trial]) if trial in seeds else 0)
 
 
 def _require_data(trials: Sequence[Trial]) -> None:

@@ -14,7 +14,7 @@ from launch.run.trial import Trial
 
 
 def tell_of_edited(trials: Sequence[Trial]) -> None:
-    """Warn of those that are finished, and not made again, whose classes' files have been edited since."""
+    """Warn of those that are finished, and not made again, whose code's files have been edited since."""
     edited: dict[str, list[Path]] = {}
     for trial in trials:
         with suppress(ConfigError):  # what is wrong with it is said when it is made
@@ -55,7 +55,7 @@ def differing_versions(runs: Sequence[Run]) -> list[str]:
 
 
 def versions(run: Run) -> Mapping[str, str]:
-    """The sha256 of each file of the user's that a finished run's classes are in; older runs cannot tell."""
+    """The sha256 of each file of the user's that a finished run's code is in; older runs cannot tell."""
     code = run.summary.get("code")
     return code if isinstance(code, dict) else {}
 

@@ -19,7 +19,7 @@ def killed(code: int) -> str:
     """
     if code == -signal.SIGKILL:
         return "killed by SIGKILL; out of memory?"
-    names = {each.value: each.name for each in signal.Signals}  # without those of real time
+    names = {each.value: each.name for each in signal.Signals}  # of real-time signals the first and the last
     return f"killed by {names.get(-code, f'signal {-code}')}"
 
 

@@ -117,7 +117,7 @@ def read_run(folder: Path) -> Run | None:
     summary = _summary(folder / "summary.json")
     current = summary if summary.get("rounds") == rounds else {}
     stopped = current.get("stopped") is not None
-    later = _of_last_model(of_metrics, columns, current, rounds) if stopped else {}
+    later = _of_last_model(of_metrics, columns, current, rounds)
     curves: dict[str, Curve] = {**of_metrics, **later}
     classes = tuple(name[len(_OF_CLASS) :] for name in columns if name.startswith(_OF_CLASS))
     if config.get("loss", "cross_entropy") == "cross_entropy":
@@ -132,7 +132,7 @@ def read_run(folder: Path) -> Run | None:
 def _of_last_model(
     curves: Mapping[str, Curve], columns: Collection[str], summary: Mapping[str, object], rounds: int
 ) -> dict[str, Curve]:
-    """Curves of the model that a callback ended a run with between two tests, which the summary alone has scores of."""
+    """Curves of a last model that was tested when its round was written: of a run that ended between two tests."""
     of_class = summary.get("class_accuracy")
     told = {f"{_OF_CLASS}{label}": value for label, value in of_class.items()} if isinstance(of_class, Mapping) else {}
     found: dict[str, Curve] = {}

@@ -128,3 +128,8 @@ def test_what_is_kept_has_no_padding(group: Group) -> None:
     assert {key[1]: len(of["label"]) for key, of in group.workplace.kept.items() if key[1] >= 0} == dict(
         enumerate(SIZES)
     )
+
+
+def test_ids_are_of_the_clients_and_may_index_where_a_lane_is_padded(group: Group) -> None:
+    assert group.ids.tolist() == [0, 1, 2, 3, 0] and group.client.tolist() == [0, 1, 2, 3, -1]
+    assert group.ids.dtype == torch.int64 and group.largest == 20

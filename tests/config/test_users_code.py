@@ -5,12 +5,14 @@ from __future__ import annotations
 import hashlib
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import pytest
 from launching import SMALL, resumed, simulated
 
 import fl_ddp
+from fl_ddp.building.same_options import code_of
 from fl_ddp.config.command_line import from_mapping
 from fl_ddp.config.users_code import imported_files, users_code
 from fl_ddp.methods.fedavg import FedAvg
@@ -83,6 +85,40 @@ def test_files_that_a_file_imports_are_of_the_run_and_what_is_installed_is_not(
     beside_the_package = Path(fl_ddp.__file__).parents[1] / "examples_of_users.py"  # a file in a checkout
     monkeypatch.setattr(Path, "read_bytes", lambda self: first_bytes if self == beside_the_package else b"")
     assert imported_files([beside_the_package]) == set()
+
+
+def test_ranks_compare_all_files_though_packages_have_some_of_one_name(tmp_path: Path) -> None:
+    config = from_mapping({"method": of_packages(tmp_path, "inner = 1\n")})
+    first = code_of(config)
+    of_packages(tmp_path, "inner = 2\n")
+    assert code_of(config) != first and set(first) == {"needs_packages.py", "__init__.py"}
+
+
+def of_packages(folder: Path, text: str) -> str:
+    """A method in a file that imports two packages, one in the other, whose text this is."""
+    inner = folder / "an_outer_package" / "an_inner_package"
+    inner.mkdir(parents=True, exist_ok=True)
+    (inner.parent / "__init__.py").write_text(text)
+    (inner / "__init__.py").write_text("")
+    file = folder / "needs_packages.py"
+    file.write_text(
+        "import an_outer_package.an_inner_package\nfrom fl_ddp.api import FedAvg\n\nclass Mine(FedAvg): pass\n"
+    )
+    return f"{file}:Mine"
+
+
+def test_what_cannot_be_read_imports_nothing(tmp_path: Path) -> None:
+    odd = tmp_path / "odd.py"
+    (tmp_path / "beside_odd.py").write_text("")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for text, found in (
+            ("from " + "." * 99 + " import x\nimport beside_odd\n", {tmp_path / "beside_odd.py"}),
+            ("x = " + "-" * 100_000 + "1\nimport beside_odd\n", set()),
+            ("x = '\\d'\nimport beside_odd\n", {tmp_path / "beside_odd.py"}),
+        ):
+            odd.write_text(text)
+            assert imported_files([odd]) == found
 
 
 def test_an_edited_helper_is_told_of_on_resume(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

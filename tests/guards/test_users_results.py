@@ -323,7 +323,7 @@ RESULTS: Mapping[str, tuple[str, str]] = {
             upload = super().client_update(group, server, memory)
             return replace(upload, memory=memory | {"v": memory["v"] / 0})
         """,
-        r"round 1, client \d+: 'v' that it remembers is not finite; a smaller --lr usually helps",
+        r"round 1, client \d+: 'v' in its memory, finite at first, is not finite; a smaller --lr usually helps",
     ),
     "a_kept_model_that_is_too_short": (
         """

@@ -37,3 +37,17 @@ def test_nothing_is_left_of_a_run_that_its_method_has_no_rule_for(
 
 def test_they_may_be_told_their_task_if_it_is_not_filver(tmp_path: Path) -> None:
     simulated({**SMALL, "partition": "IID", **KNOWN}, tmp_path)
+
+
+def test_a_users_method_refuses_by_what_it_calls_them(tmp_path: Path) -> None:
+    file = tmp_path / "refuses_momentum.py"
+    file.write_text(
+        "from dataclasses import dataclass\nfrom fl_ddp.api import ConfigError, FedAvg\n\n@dataclass(frozen=True)\n"
+        "class Mine(FedAvg):\n    def refuse(self, local, told):\n        if local.momentum and told:\n"
+        '            raise ConfigError("--momentum", f"{local.momentum}, but Mine has no rule for it", "0")\n'
+    )
+    given = {**SMALL, "partition": "IID", **KNOWN, "method": f"{file}:Mine"}
+    with pytest.raises(ConfigError, match=r"^--momentum: 0.5, but Mine has no rule for it; accepted: 0$"):
+        simulated(given, tmp_path / "runs")
+    assert not (tmp_path / "runs" / "run").exists()
+    simulated({**given, "momentum": 0}, tmp_path / "runs")

@@ -92,6 +92,21 @@ def test_samples_of_each_task_are_those_of_its_rounds(tmp_path: Path) -> None:
         )
 
 
+def test_samples_of_a_task_are_as_it_left_them(tmp_path: Path) -> None:
+    reduced = {"class_reduction": "0,3,2,1;0,3,3,0", "partition": "IID", "local_test": 0.3}
+    run = made(tmp_path, **reduced)
+    told, last = run.own_samples(0, task=1), run.own_samples(0)
+    assert all(torch.equal(ours, theirs) for ours, theirs in zip(told, last, strict=True))
+    assert not (last[1] == 3).any()
+
+
+def test_before_the_first_round_a_client_remembers_what_it_begins_with(tmp_path: Path) -> None:
+    run = made(tmp_path, method="Ditto", rounds=0)
+    assert run.client_memory(3, 0).keys() == {"v"} and run.server_state(0).keys() == {"theta"}
+    with pytest.raises(ConfigError, match=r"^client: 12 is none"):
+        run.client_memory(12, 0)
+
+
 IN_A_SCRIPT = """
 from dataclasses import dataclass, replace
 import fl_ddp

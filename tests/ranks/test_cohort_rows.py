@@ -82,7 +82,7 @@ def test_memory_that_is_not_finite_names_its_client(bad: float) -> None:
     kept, real = {"steps": torch.ones(3), "none": torch.zeros(3, 0), "own": torch.zeros(3, 4, 2)}, torch.ones(3)
     hear_finite(kept, real, ["a", "b", "c"], Readings())
     kept["own"][1, 3, 0] = bad
-    with pytest.raises(DivergedError, match=r"^b: 'own' that it remembers is not finite; a smaller"):
+    with pytest.raises(DivergedError, match=r"^b: 'own' in its memory, finite at first, is not finite; a smaller"):
         hear_finite(kept, real, ["a", "b", "c"], Readings())
     hear_finite(kept, torch.tensor([1.0, 0, 1]), ["a", "", "c"], Readings())
 

@@ -8,7 +8,7 @@ import statistics
 from pathlib import Path
 
 import pytest
-from launching import SMALL, resumed, simulated
+from launching import SMALL, numbers, resumed, simulated
 
 TARGETS = (0.15, 0.3, 0.99)
 
@@ -54,6 +54,10 @@ def test_other_targets_may_be_asked_of_a_run_that_goes_on(tmp_path: Path) -> Non
     run = simulated({**SMALL, "rounds": 2, "targets": [0.99]}, tmp_path)
     resumed(run, rounds=3, targets=[0.001, 0.98])
     assert json.loads((run / "summary.json").read_text())["rounds_to_target"]["accuracy"] == {"0.001": 1, "0.98": None}
+    before = numbers(run)
+    resumed(run, targets=[0.002])
+    assert json.loads((run / "summary.json").read_text())["rounds_to_target"]["accuracy"] == {"0.002": 1}, "it is over"
+    assert numbers(run) == before
 
 
 def test_a_last_round_without_clients_leaves_what_is_known_of_them(tmp_path: Path) -> None:

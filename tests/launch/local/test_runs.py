@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from fl_ddp.errors import RunError
-from launch.local.runs import make_here, seed_by_seed
+from launch.local.runs import make_here
 from launch.run.outcome import Outcome
 from launch.run.trial import Trial
 
@@ -30,15 +30,3 @@ def test_an_end_that_cannot_be_noted_ends_the_launcher(tmp_path: Path, ends: int
     with pytest.raises(RunError, match="cannot be written"):
         make_here(trials, ranks=1, parallel=2, note=note, elsewhere={})
     assert noted == ["failed"] * ends
-
-
-def test_seeds_come_one_after_another(tmp_path: Path) -> None:
-    def trial(*options: str) -> Trial:
-        return Trial(" ".join(options), tmp_path / "-".join(options), options)
-
-    seeds = [7, 7, 3, 3, 7, 3]
-    given = [trial(f"--seed={seed}", f"--lr={i + 1}") for i, seed in enumerate(seeds)]
-    broken = trial("--lr=many")
-    ordered = seed_by_seed([given[0], given[2], broken, *given[3:], given[1]])
-    assert ordered == [given[0], broken, given[4], given[1], given[2], given[3], given[5]]
-    assert seed_by_seed([]) == []

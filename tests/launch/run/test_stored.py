@@ -40,3 +40,15 @@ def test_the_model_that_a_callback_ends_a_run_with_between_two_tests_has_its_sco
     assert all(part.curves[name][-1][0] == 2 for name in of_clients if name in part.curves)
     metric = parse_metric("final of accuracy/3")
     assert read_off(metric, part.curves["accuracy/3"], part.ended) is not None
+
+
+def test_a_run_that_is_over_where_it_had_stopped_has_its_last_scores(tmp_path: Path) -> None:
+    """Stopped between two tests, and asked for no more rounds."""
+    with one_thread():
+        given = {**SMALL, "rounds": 8, "eval_every": 4, "out": str(tmp_path), "checkpoint_every": 1}
+        with pytest.raises(ZeroDivisionError):
+            fl_ddp.simulate(given, callbacks=[lambda record: 1 / (record.round - 6)])
+        over = fl_ddp.simulate(resume=str(tmp_path / "run"), rounds=6)
+    run = read_run(tmp_path / "run")
+    assert run and (run.rounds, run.wanted, run.stopped, run.ended) == (6, 6, False, True)
+    assert run.curves["accuracy"][-1] == (6, over["accuracy"]) and run.curves["accuracy"][0][0] == 4
