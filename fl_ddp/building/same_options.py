@@ -10,6 +10,7 @@ from pathlib import Path
 
 from fl_ddp.config.command_line import PLACE, as_written
 from fl_ddp.config.settings import Config
+from fl_ddp.config.users_code import users_code
 from fl_ddp.errors import ConfigError
 from fl_ddp.ranks.collectives import Ranks
 
