@@ -129,6 +129,7 @@ class Keeping(FedAvg):
 """
 
 
+@pytest.mark.slow
 def test_a_run_of_a_scripts_method_is_read_with_its_class(tmp_path: Path) -> None:
     script, file = tmp_path / "script_with_a_method.py", tmp_path / "has_the_method.py"
     call = f"fl_ddp.simulate({ {**SMALL, 'rounds': 1, 'out': str(tmp_path)}!r}, method=Keeping(share=0.5))"

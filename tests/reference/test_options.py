@@ -28,8 +28,8 @@ FAR = 1e-3
 """By what share of what moved an option must move something: a hundred times what single precision may be off by."""
 NOT_HERE = {
     "data", "partition", "stream", "model", "method", "optimizer", "lanes", "compile", "precision", "device",
-    "convolution", "rank_timeout", "reduction", "checkpoint_every", "keep_checkpoints", "figures", "targets", "name",
-    "out", "resume", "init",
+    "convolution", "rank_timeout", "reduction", "checkpoint_every", "keep_checkpoints", "figures", "log_clients",
+    "targets", "name", "out", "resume", "init",
 }  # fmt: skip
 """Options of a run that the reference does not have: they choose its parts, or how fast and exactly it computes."""
 GO_WITH = {
