@@ -36,12 +36,7 @@ class CohortTable:
         self._numbers = tuple(numbers)
         self.file, _ = AppendedCsv.opened(path, (*_COLUMNS, *numbers), state)
 
-    def add(
-        self,
-        finished: int,
-        clients: Sequence[int],
-        numbers: Mapping[str, Sequence[float | None]] = MappingProxyType({}),
-    ) -> None:
+    def add(self, finished: int, clients: Sequence[int], numbers: Numbers = MappingProxyType({})) -> None:
         """Add a round's clients, with numbers of each by column.
 
         Raises:

@@ -287,6 +287,16 @@ def test_a_method_that_trains_as_fedavg_does_and_reports_has_an_effect(tmp_path:
     assert verdicts == ["holds", "does not hold"]
 
 
+@pytest.mark.parametrize(("name", "beside_fedavg"), [("Mixed", "neutral"), ("Median", "effect")])
+def test_whole_methods_of_the_guide_hold(tmp_path: Path, name: str, beside_fedavg: str) -> None:
+    blocks = re.split(r" *```(?:python)?\n", CONTRIBUTING.read_text(encoding="utf-8"))
+    example = next(block for block in blocks if f"class {name}(FedAvg)" in block)
+    (tmp_path / f"guides_{name}.py").write_text(f"if True:\n{example}")
+    asked = (beside_fedavg, "lanes", "padding", "order", "shapes", "intact", "again")
+    findings = found(tmp_path, f"{tmp_path / f'guides_{name}.py'}:{name}", *asked)
+    assert [each.verdict for each in findings] == ["holds"] * len(asked), findings
+
+
 def test_help_says_what_each_check_is_for(capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["--help"]) == 0
     told = capfd.readouterr().out
