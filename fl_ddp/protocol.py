@@ -73,12 +73,12 @@ class Round:
     index: int
     previous: int
     ends_task: bool
-    task: int = 0
+    task: int
 
     @classmethod
     def of_one_task(cls, index: int) -> Round:
         """A round of a run of one task in which every round has clients."""
-        return cls(index, index - 1, ends_task=False)
+        return cls(index, index - 1, ends_task=False, task=0)
 
 
 class Batch(NamedTuple):

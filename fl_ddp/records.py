@@ -314,8 +314,10 @@ class Records:
             return None
         content = read_summary(file) if file.is_file() else {}
         if self.start:
-            over = self.start.finished >= asked and content.get("rounds") == self.start.finished
-            whole = over and (self.start.finished > asked or _has_targets(content, self._config.targets))
+            finished, told = self.start.finished, _has_targets(content, self._config.targets)
+            whole = finished >= asked and content.get("rounds") == finished and (finished > asked or told)
+            if whole and not told:
+                self.tell(f"warning: --targets are as they were; --rounds {finished} tells the first rounds of others")
             if self.start.finished > asked and not whole:
                 what = f"{asked}, but {self.path} has finished {self.start.finished}, which count, too"
                 raise ConfigError("--rounds", what, "the number of all its rounds, or none to go on as it was started")

@@ -197,7 +197,9 @@ class Simulation:
         if self._config.rounds == 0:
             self._record(Record(0, 0, 0, 0, 0.0), scores, OfClients())
         else:
-            self._records.again(self.finished, scores, self._own_tasks(self.finished - 1, self.server))
+            told = known and self._ends(self.finished - 1)
+            own_tasks = () if told else self._own_tasks(self.finished - 1, self.server)
+            self._records.again(self.finished, scores, own_tasks)
 
     def _measured(self, index: int) -> Tensors:
         """The server's state before a round, with what it measures on its own samples."""
@@ -270,7 +272,7 @@ class Simulation:
 
     def _own_tasks(self, index: int, server: Tensors, kept: Sequence[Kept] = ()) -> Sequence[OwnTask]:
         """At the end of a task or the run, how what clients have does on their own test samples of each task so far."""
-        if not self._evaluation.any_own_tasks or not (self._ends(index) or self._records.stopped):
+        if index < 0 or not self._evaluation.any_own_tasks or not (self._ends(index) or self._records.stopped):
             return ()
         tests = self._ranks.together(partial(self._federation.worlds.own_tests, self._lineup.world.task))
         received = partial(self._looked, "evaluation", Evaluation.received_in_tasks, server["theta"], tests)

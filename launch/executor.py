@@ -105,12 +105,12 @@ def seed_by_seed(trials: Sequence[Trial]) -> list[Trial]:
 
     And a table of all settings is there sooner. One that cannot be read is among the first.
     """
-    seeds: dict[Trial, int] = {}
+    places: dict[int, int] = {}
+    place_of: dict[Trial, int] = {}
     for trial in trials:
         with suppress(ConfigError):  # what is wrong with it is said when it is made
-            seeds[trial] = trial.config.seed
-    order = [*dict.fromkeys(seeds.values())]
-    return sorted(trials, key=lambda trial: order.index(seeds[trial]) if trial in seeds else 0)
+            place_of[trial] = places.setdefault(trial.config.seed, len(places))
+    return sorted(trials, key=lambda trial: place_of.get(trial, 0))
 
 
 def read_executor(words: Words, parallel: int | None) -> Executor:

@@ -56,7 +56,7 @@ def code_of(config: Config) -> Mapping[str, str]:
     versions: dict[str, list[str]] = {}
     for place, sha256 in users_code(config).items():  # packages have files of one name
         versions.setdefault(Path(place).name, []).append(sha256[:12])
-    return {name: " ".join(each) for name, each in versions.items()}
+    return {name: " ".join(sorted(each)) for name, each in versions.items()}
 
 
 def _short(text: str) -> str:

@@ -8,6 +8,7 @@ import inspect
 import sys
 import warnings
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from fl_ddp.config.absolute_paths import with_absolute_paths
@@ -25,7 +26,9 @@ def users_code(config: Config) -> dict[str, str]:
     absolute = with_absolute_paths(config)
     found = dict(filter(None, (_version(getattr(absolute, kind).class_path) for kind in KINDS)))
     whole = (Path(place) for place in found if Path(place).is_file())  # not a class of a script
-    found |= {str(file): file.read_bytes() for file in imported_files(whole)}
+    for file in imported_files(whole):
+        with suppress(OSError):  # whoever imports it is told
+            found[str(file)] = file.read_bytes()
     return {place: hashlib.sha256(content).hexdigest() for place, content in sorted(found.items())}
 
 
@@ -70,13 +73,13 @@ def _imported_by(file: Path) -> Iterator[Path]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             for each in node.names:
-                yield from _beside(_root(file), each.name.split("."))
+                yield from _installed_or_beside(_root(file), each.name.split("."))
         elif isinstance(node, ast.ImportFrom):
             above = file.parents[: node.level]
-            base = above[-1] if node.level else _root(file)
             module = node.module.split(".") if node.module else []
             for each in node.names:
-                yield from _beside(base, [*module, each.name])
+                names = [*module, each.name]
+                yield from _beside(above[-1], names) if node.level else _installed_or_beside(_root(file), names)
 
 
 def _root(file: Path) -> Path:
@@ -87,10 +90,13 @@ def _root(file: Path) -> Path:
     return folder
 
 
+def _installed_or_beside(folder: Path, names: list[str]) -> Iterator[Path]:
+    """As _beside(), but for what comes with Python, which comes first."""
+    return iter(()) if names[0] in sys.stdlib_module_names else _beside(folder, names)
+
+
 def _beside(folder: Path, names: list[str]) -> Iterator[Path]:
     """The files of a module and of the packages around it; its last names may be of something in it."""
-    if names[0] in sys.stdlib_module_names:  # which comes first, whatever lies in the folder
-        return
     for name in names:
         for file in (folder / f"{name}.py", folder / name / "__init__.py"):
             if file.is_file():

@@ -103,7 +103,7 @@ class Group:
     """G lanes, each a client with its samples; lanes without a client are padded and have no samples.
 
     Attributes:
-        client: [G] ids on the host, a NumPy array, -1 for a padded lane; `ids` are the same on the device.
+        client: [G] ids on the host, a NumPy array, -1 for a padded lane; `ids` are on the device, 0 there.
         n: [G] numbers of training samples.
         real: [G] 1 for a client, 0 for a padded lane.
         steps: [G] local steps of the plan.
@@ -348,7 +348,7 @@ class Group:
     @cached_property
     def positions(self) -> Tensor:
         """Each client's samples [G, N] in the training set, -1 behind its last one; N is the same for all groups."""
-        return upload(torch.from_numpy(self._padded(self.workplace.largest)), self.n.device)
+        return upload(torch.from_numpy(self._padded(self.largest)), self.n.device)
 
     def in_order(self, batch_size: int) -> Iterator[Drawn]:
         """Every sample of each lane once, as many batches as the largest of its clients needs, and at least one."""

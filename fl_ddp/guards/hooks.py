@@ -234,8 +234,9 @@ class Hooks:
         Raises:
             ConfigError: those of a group before were others.
         """
-        values = {name: t.value if isinstance(t, Term) else t for name, t in (given.sums | given.rows).items()}
-        form = ", ".join(f"{name} {[*value.shape[1:]]}" for name, value in values.items())
+        each = [*given.sums.items(), *given.rows.items()]  # a row may have a sum's name
+        values = ((name, t.value if isinstance(t, Term) else t) for name, t in each)
+        form = ", ".join(f"{name} {[*value.shape[1:]]}" for name, value in values)
         if before not in ("", form):
             raise self.unlike(hook, form)
         return form

@@ -73,7 +73,7 @@ def _sum(
     """As importance_sum(), of lanes side by side."""
     covered = coverage(model, tuple(group.workplace.samples.x.shape[1:]))
     n = group.n.clamp(max=max_samples) if max_samples else group.n
-    batch_size = min(batch_size, group.workplace.largest) if batch_size else None
+    batch_size = min(batch_size, group.largest) if batch_size else None
     count = n if batch_size is None else (n / batch_size).ceil()
     blocks = _blocks(model, sensitivity)
     of_batches = batch_size is not None and not sensitivity.over_classes

@@ -160,9 +160,10 @@ def _taken_apart(content: Mapping[str, object]) -> _Given:
 
 def _num_clients(method: object) -> int | None:
     """The number of clients that a method's object was given, where it was."""
-    own = {each.name: each.default for each in fields(method)} if is_dataclass(method) else {}
-    number = getattr(method, "num_clients", None) if "num_clients" in own else None
-    return None if number == own.get("num_clients") else number
+    own = fields(method) if is_dataclass(method) else ()
+    default = next((each.default for each in own if each.name == "num_clients"), None)
+    number: int | None = None if default is None else getattr(method, "num_clients", None)
+    return None if number == default else number
 
 
 def _spelled(kind: str, value: object) -> object:
@@ -172,9 +173,9 @@ def _spelled(kind: str, value: object) -> object:
         ConfigError: there is no such path.
     """
     if isinstance(value, type) or isfunction(value):
-        return _path(kind, value)
+        return path_of(kind, value)
     if isinstance(value, Mapping):
-        return {key: _path(kind, each) if isinstance(each, type) else _own_type(each) for key, each in value.items()}
+        return {key: path_of(kind, each) if isinstance(each, type) else _own_type(each) for key, each in value.items()}
     if isinstance(value, nn.Module) and kind == "model":
         path = f"{given_model.__module__}.{given_model.__name__}"
         return Choice(path, {"kind": type(value).__name__, "sha256": fingerprint(value)})
@@ -182,7 +183,7 @@ def _spelled(kind: str, value: object) -> object:
         owner = type(value)
         names = registry.options(kind, owner).by_name
         options = {each.name: _own_type(getattr(value, each.name)) for each in fields(value) if each.name in names}
-        return Choice(_path(kind, owner), options)
+        return Choice(path_of(kind, owner), options)
     return _own_type(value)
 
 
@@ -197,7 +198,7 @@ def _own_type(value: object) -> object:
     return value.tolist() if isinstance(value, np.generic | np.ndarray | Tensor) else value
 
 
-def _path(kind: str, owner: type | FunctionType) -> str:
+def path_of(kind: str, owner: type | FunctionType) -> str:
     """By which a class can be imported, now and when the run goes on."""
     if owner.__name__ == "<lambda>":
         raise ConfigError(kind, "is a lambda, which has no name to be found by", "a function that is defined with def")

@@ -26,6 +26,7 @@ from fl_ddp.engine.seeds import Purpose, torch_seed
 from fl_ddp.errors import ConfigError, one_line
 from fl_ddp.federation import Federation, build_federation
 from fl_ddp.host.arithmetic import as_it_begins
+from fl_ddp.notebook.asked import path_of
 from fl_ddp.notebook.given_model import fingerprint, given_model
 from fl_ddp.partitions.saved import SavedPartition, refuse_other_division
 from fl_ddp.protocol import Tensors, form_of
@@ -237,8 +238,9 @@ class Trained:
         given = self._places.get("method")
         if given is None:
             return stored
-        owner = given if isinstance(given, type) else type(given)
-        path = given if isinstance(given, str) else f"{owner.__module__}.{owner.__qualname__}"
+        if not isinstance(given, type | str):
+            raise ConfigError("method", f"is {type(given).__name__}", "the class, or a name of it as mine.py:Mine")
+        path = given if isinstance(given, str) else path_of("method", given)
         name, known = (re.split("[.:]", str(each))[-1] for each in (path, stored["method"].value))
         if name != known:
             raise ConfigError("method", f"is {name}, and the run's own is {known}", "a class of that name")

@@ -1,4 +1,4 @@
-"""own_tasks.csv: how what each client has does on its own test samples of each of its tasks, at the end of each."""
+"""own_tasks.csv: how what each client has does on its own test samples of its tasks, at the end of each and the run."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class OwnTaskTable:
             self.clients.take(row)
 
     def add(self, finished: int, trained: int, tasks: Iterable[OwnTask]) -> None:
-        """Add the end of a task.
+        """Add the end of a task, or of the run within one.
 
         Args:
             finished: number of finished rounds.

@@ -66,7 +66,9 @@ def test_files_that_a_file_imports_are_of_the_run_and_what_is_installed_is_not(
         "random.py": "raise ValueError\n",
         "unused.py": "",
         "package_of_mine/__init__.py": "constant = 3\n",
-        "package_of_mine/inner.py": "from . import other\nfrom .. import helps\nimport package_of_mine.more\n",
+        "package_of_mine/inner.py": "from . import other\nfrom .. import helps\nimport package_of_mine.more\n"
+        "from .random import draw\n",
+        "package_of_mine/random.py": "draw = 4\n",
         "package_of_mine/other.py": "this is no Python\n",
         "package_of_mine/more.py": "",
         "package_of_mine/unused.py": "",
@@ -78,7 +80,7 @@ def test_files_that_a_file_imports_are_of_the_run_and_what_is_installed_is_not(
     of = {
         "helps.py",
         "helps_the_helper.py",
-        *(f"package_of_mine/{n}.py" for n in ("__init__", "inner", "other", "more")),
+        *(f"package_of_mine/{n}.py" for n in ("__init__", "inner", "other", "more", "random")),
     }
     assert imported_files([first]) == {tmp_path / name for name in of}
     assert imported_files([tmp_path / "nowhere.py", package / "other.py"]) == set()
@@ -92,6 +94,13 @@ def test_ranks_compare_all_files_though_packages_have_some_of_one_name(tmp_path:
     first = code_of(config)
     of_packages(tmp_path, "inner = 2\n")
     assert code_of(config) != first and set(first) == {"needs_packages.py", "__init__.py"}
+
+
+def test_where_files_lie_is_nothing_that_ranks_compare(monkeypatch: pytest.MonkeyPatch) -> None:
+    for places in (("/a/__init__.py", "/b/__init__.py"), ("/y/__init__.py", "/x/__init__.py")):
+        found = dict(sorted(zip(places, ("one", "two"), strict=True)))
+        monkeypatch.setattr("fl_ddp.building.same_options.users_code", lambda config, found=found: found)
+        assert code_of(from_mapping({})) == {"__init__.py": "one two"}
 
 
 def of_packages(folder: Path, text: str) -> str:

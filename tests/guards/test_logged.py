@@ -76,6 +76,16 @@ def test_ranks_log_the_same(tmp_path: Path) -> None:
     assert (tmp_path / "two" / "run" / "cohorts.csv").read_bytes() == (one / "cohorts.csv").read_bytes()
 
 
-def test_without_a_loss_of_its_own_a_method_has_none(tmp_path: Path) -> None:
+def test_a_method_that_reports_nothing_logs_the_loss(tmp_path: Path) -> None:
     run = simulated({**SMALL, "method": "FedAvg", "rounds": 1, "log_clients": True}, tmp_path)
     assert [*rows(run / "cohorts.csv")[0]] == ["round", "client", "train_loss"]
+
+
+def test_a_method_that_tells_of_no_loss_logs_none(tmp_path: Path) -> None:
+    silent = BODY.replace("sums=upload.sums |", 'sums={n: t for n, t in upload.sums.items() if n != "loss"} |')
+    given = {**written(silent, tmp_path / "silent.py"), "local_test": 0.0, "rounds": 1, "log_clients": True}
+    run = simulated(given, tmp_path / "a")
+    told = rows(run / "cohorts.csv")
+    assert {row["train_loss"] for row in told} == {""} and all(row["method/drift"] for row in told)
+    without = simulated({**given, "log_clients": False}, tmp_path / "b")
+    assert rows(run / "metrics.csv") == rows(without / "metrics.csv")

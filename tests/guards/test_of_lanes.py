@@ -118,6 +118,13 @@ def test_nothing_that_is_handed_over_has_a_gradient() -> None:
     assert all(isinstance(t, Tensor) and not t.requires_grad for t in (*parts, *plain))
 
 
+def test_groups_give_the_same_shapes_though_a_row_has_a_sums_name() -> None:
+    first = HOOKS.alike("client_update", Upload({"a": NUMBERS}, THETA, rows={"a": THETA}), "")
+    assert first == "a [], a [5]"
+    with pytest.raises(ConfigError, match="the same names and shapes"):
+        HOOKS.alike("client_update", Upload({"a": THETA}, THETA, rows={"a": THETA}), first)
+
+
 def test_names_of_what_is_sent_are_known() -> None:
     assert HOOKS.sent(("theta",), ("theta", "c")) == ("theta",)
     assert HOOKS.sent((), ("theta",)) == ()

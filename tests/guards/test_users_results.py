@@ -301,7 +301,7 @@ RESULTS: Mapping[str, tuple[str, str]] = {
     ),
     "sent_as_a_word": (
         """
-        def sent(self, round_index):
+        def sent(self, in_round):
             return "theta"
         """,
         r"{file}:13: sent of Mine: gives str; accepted: a tuple of names among theta",

@@ -74,7 +74,7 @@ def test_a_client_alone_has_what_it_has_in_company() -> None:
     own = [ragged.clients[i] for i in ids]
     of_each = (replace(PLAN, epochs=numbers, lr_factor=numbers), replace(PLAN, epochs=None, steps=np.array([4, 2, 1])))
     for plan in (PLAN, *of_each):
-        group = Group(ragged.work, plan, ids, own, 3, 7, Round(2, 0, True))
+        group = Group(ragged.work, plan, ids, own, 3, 7, Round(2, 0, True, 0))
         for lane in range(3):
             alone = group.alone(lane)
             for name in ("n", "real", "steps", "lr_factor", "keys", "task_keys", "client"):

@@ -16,6 +16,7 @@ from torch import nn
 
 import fl_ddp
 from fl_ddp.errors import ConfigError
+from fl_ddp.methods.fedavg import FedAvg
 from fl_ddp.notebook.result import Result
 
 SAVED = {"checkpoint_every": 1, "keep_checkpoints": 9, "rounds": 3}
@@ -141,6 +142,8 @@ def test_a_run_of_a_scripts_method_is_read_with_its_class(tmp_path: Path) -> Non
         fl_ddp.load(tmp_path / "run").server_state()
     with pytest.raises(ConfigError, match=r"^method: is FedAvg, and the run's own is Keeping"):
         fl_ddp.load(tmp_path / "run", method="FedAvg").server_state()
+    with pytest.raises(ConfigError, match=r"^method: is FedAvg; accepted: the class, or a name of it as mine.py:Mine"):
+        fl_ddp.load(tmp_path / "run", method=FedAvg()).server_state()
     run = fl_ddp.load(tmp_path / "run", method=f"{file}:Keeping")
     first, own = run.weights_after(0), [run.own_weights(client) for client in range(12)]
     assert len(run.own_samples(3)[0]) and run.server_state()["theta"].shape == run.client_memory(3)["own"].shape

@@ -50,7 +50,7 @@ def test_the_summary_says_what_metrics_csv_says(tmp_path: Path) -> None:
     assert summary["rounds_to_target"]["accuracy"] != summary["rounds_to_target"]["running_mean"]
 
 
-def test_other_targets_may_be_asked_of_a_run_that_goes_on(tmp_path: Path) -> None:
+def test_other_targets_may_be_asked_of_a_run_that_goes_on(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     run = simulated({**SMALL, "rounds": 2, "targets": [0.99]}, tmp_path)
     resumed(run, rounds=3, targets=[0.001, 0.98])
     assert json.loads((run / "summary.json").read_text())["rounds_to_target"]["accuracy"] == {"0.001": 1, "0.98": None}
@@ -58,6 +58,9 @@ def test_other_targets_may_be_asked_of_a_run_that_goes_on(tmp_path: Path) -> Non
     resumed(run, targets=[0.002])
     assert json.loads((run / "summary.json").read_text())["rounds_to_target"]["accuracy"] == {"0.002": 1}, "it is over"
     assert numbers(run) == before
+    capfd.readouterr()
+    resumed(run, rounds=2, targets=[0.003])
+    assert "warning: --targets are as they were; --rounds 3 tells the first rounds" in capfd.readouterr().out
 
 
 def test_a_last_round_without_clients_leaves_what_is_known_of_them(tmp_path: Path) -> None:

@@ -114,6 +114,13 @@ def measures(found: Mapping[Key, tuple[int, int, float]]) -> tuple[float, float]
     return float(np.mean(accuracies)), float(np.mean(lost))
 
 
+@pytest.mark.parametrize("method", ["FedAvg", "Ditto"])
+def test_a_run_that_is_ended_before_its_first_round_tests_nobody(tmp_path: Path, method: str) -> None:
+    with one_thread():
+        run = fl_ddp.simulate({**given({}), "method": method}, out=str(tmp_path), callbacks=[lambda record: True])
+    assert run["rounds"] == 0 and run["own_average_accuracy"] is None and not table(Path(str(run["folder"])))
+
+
 @pytest.mark.parametrize("every", [1, 4])
 def test_a_run_that_is_ended_in_a_task_tests_clients_as_one_of_so_many_rounds(tmp_path: Path, every: int) -> None:
     settings = {**given({}), "eval_every": every}
