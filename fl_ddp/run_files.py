@@ -22,7 +22,7 @@ from fl_ddp.config.command_line import fixed
 from fl_ddp.config.settings import Config, flat
 from fl_ddp.config.users_code import users_code
 from fl_ddp.config.yaml_file import to_yaml
-from fl_ddp.course.cohorts import CohortTable, Numbers
+from fl_ddp.course.cohorts import CohortTable, Numbers, columns_of_each
 from fl_ddp.course.progress import Progress, result_table
 from fl_ddp.errors import ConfigError, RunError
 from fl_ddp.evaluation import Scores
@@ -38,7 +38,7 @@ from fl_ddp.results.appended_csv import AppendedCsv
 from fl_ddp.results.client_table import ClientScores, ClientTable, newest_tested, spread
 from fl_ddp.results.figures import confusion_figure, forgetting_figure, partition_figure, png
 from fl_ddp.results.forgetting_table import ClassChange, ForgettingTable
-from fl_ddp.results.metrics import Record, of_method, perplexity
+from fl_ddp.results.metrics import Record, perplexity
 from fl_ddp.results.provenance import numerics, provenance
 from fl_ddp.results.run_folder import FAILURE, MODEL
 from fl_ddp.results.summary import Summary, rounds_to_target, write_summary
@@ -127,7 +127,7 @@ class RunFiles:
         # a checkpoint without its metrics is broken, and must not have metrics.csv begin anew; clients.csv is younger
         metrics = known["metrics"] if finished is not None else None
         self.tracker = Tracker(path, federation.columns(config), flat(config), metrics)
-        own_numbers = ("train_loss", *map(of_method, federation.method.reports)) if config.log_clients else ()
+        own_numbers = columns_of_each(federation.method.reports) if config.log_clients else ()
         self._cohorts = CohortTable(path / "cohorts.csv", known.get("cohorts"), own_numbers)
         self._clients = (
             ClientTable(path / "clients.csv", known.get("clients"), loss.score) if config.local_test else None

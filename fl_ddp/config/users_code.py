@@ -9,6 +9,7 @@ import sys
 import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from functools import lru_cache
 from pathlib import Path
 
 from fl_ddp.config.absolute_paths import with_absolute_paths
@@ -66,20 +67,32 @@ def imported_files(files: Iterable[Path]) -> set[Path]:
 
 def _imported_by(file: Path) -> Iterator[Path]:
     try:
-        with warnings.catch_warnings(action="ignore"):
-            tree = ast.parse(file.read_bytes())
-    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):  # whoever imports it is told
+        imports = _imports_in(file.read_bytes())
+    except OSError:  # whoever imports it is told
         return
+    for level, names in imports:
+        if level:
+            yield from _beside(file.parents[:level][-1], names)
+        elif names[0] not in sys.stdlib_module_names:  # which come first, whatever lies in the folder
+            yield from _beside(_root(file), names)
+
+
+@lru_cache
+def _imports_in(text: bytes) -> list[tuple[int, list[str]]]:
+    """Of each import in a file how many folders it goes up, and its names; launchers ask for each of many runs."""
+    try:
+        with warnings.catch_warnings(action="ignore"):
+            tree = ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):  # as above
+        return []
+    found: list[tuple[int, list[str]]] = []
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            for each in node.names:
-                yield from _installed_or_beside(_root(file), each.name.split("."))
+            found += [(0, each.name.split(".")) for each in node.names]
         elif isinstance(node, ast.ImportFrom):
-            above = file.parents[: node.level]
             module = node.module.split(".") if node.module else []
-            for each in node.names:
-                names = [*module, each.name]
-                yield from _beside(above[-1], names) if node.level else _installed_or_beside(_root(file), names)
+            found += [(node.level, [*module, each.name]) for each in node.names]
+    return found
 
 
 def _root(file: Path) -> Path:
@@ -88,11 +101,6 @@ def _root(file: Path) -> Path:
     while (folder / "__init__.py").is_file():
         folder = folder.parent
     return folder
-
-
-def _installed_or_beside(folder: Path, names: list[str]) -> Iterator[Path]:
-    """As _beside(), but for what comes with Python, which comes first."""
-    return iter(()) if names[0] in sys.stdlib_module_names else _beside(folder, names)
 
 
 def _beside(folder: Path, names: list[str]) -> Iterator[Path]:

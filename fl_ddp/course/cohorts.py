@@ -8,8 +8,7 @@ from types import MappingProxyType
 
 from torch import Tensor
 
-from fl_ddp.guards.reports import LOGGED
-from fl_ddp.protocol import weight_of
+from fl_ddp.guards.reports import LOGGED, logged_sums
 from fl_ddp.results.appended_csv import AppendedCsv, State
 from fl_ddp.results.metrics import of_method
 
@@ -53,8 +52,13 @@ class CohortTable:
 def of_each(reported: Mapping[str, Tensor], names: tuple[str, ...]) -> Numbers:
     """Numbers of a round's clients, of which logged() has made rows; None where one has no such number."""
     found = dict[str, list[float | None]]()
-    for name, weight, column in (("loss", "trained", "train_loss"), *((n, weight_of(n), of_method(n)) for n in names)):
-        if f"{LOGGED}{name}" in reported:
-            both = (reported[f"{LOGGED}{each}"].tolist() for each in (name, weight))
+    for column, pair in zip(columns_of_each(names), logged_sums(names).items(), strict=True):
+        if f"{LOGGED}{pair[0]}" in reported:
+            both = (reported[f"{LOGGED}{each}"].tolist() for each in pair)
             found[column] = [value if counts else None for value, counts in zip(*both, strict=True)]
     return found
+
+
+def columns_of_each(names: tuple[str, ...]) -> tuple[str, ...]:
+    """Columns of all that is logged of a client, of a method that reports these names."""
+    return "train_loss", *map(of_method, names)

@@ -21,15 +21,13 @@ from fl_ddp.protocol import OF_OPTIMIZER, OF_STATISTICS, Indices, Tensors, Term,
 
 REPORTED = ("own_accuracy", "own_loss", "right", "tested", "trained")
 """Names of the engine's own sums and rows."""
+_ALIKE = 0.85
+"""How like two names are of which one is taken for the other, misspelt; 1 where they are the same."""
 
 
 def is_reported(name: str) -> bool:
     """Whether a sum or row is the engine's own, which tells something and decides nothing."""
     return name in REPORTED or name.startswith(LOGGED)
-
-
-_ALIKE = 0.85
-"""How like two names are of which one is taken for the other, misspelt; 1 where they are the same."""
 
 
 class Hooks:

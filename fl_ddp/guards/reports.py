@@ -62,10 +62,14 @@ def with_weights(owner: type, names: tuple[str, ...], given: Upload, lanes: int)
     return replace(given, sums=given.sums | reported, sent=replace(given, sums=others).on_the_wire)
 
 
+def logged_sums(names: tuple[str, ...]) -> dict[str, str]:
+    """Names of the sums that are logged of each client, and of their weights, which are 0 where one has no number."""
+    return {"loss": "trained", **{name: weight_of(name) for name in names}}
+
+
 def logged(given: Upload, names: tuple[str, ...]) -> Upload:
     """An upload with each client's training loss and what is reported of it as rows; what is sent is told already."""
-    weights = {"loss": "trained", **{name: weight_of(name) for name in names}}
-    there = [name for pair in weights.items() if given.sums.keys() >= {*pair} for name in pair]
+    there = [name for pair in logged_sums(names).items() if given.sums.keys() >= {*pair} for name in pair]
     rows = {f"{LOGGED}{name}": _value(given.sums[name]) for name in there}
     return replace(given, rows=given.rows | rows)
 

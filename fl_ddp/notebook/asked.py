@@ -161,9 +161,9 @@ def _taken_apart(content: Mapping[str, object]) -> _Given:
 def _num_clients(method: object) -> int | None:
     """The number of clients that a method's object was given, where it was."""
     own = fields(method) if is_dataclass(method) else ()
-    default = next((each.default for each in own if each.name == "num_clients"), None)
-    number: int | None = None if default is None else getattr(method, "num_clients", None)
-    return None if number == default else number
+    option = next((each for each in own if each.name == "num_clients"), None)
+    number: int | None = getattr(method, "num_clients", None) if option else None
+    return None if option is None or number == option.default else number
 
 
 def _spelled(kind: str, value: object) -> object:

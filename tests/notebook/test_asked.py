@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,14 @@ from fl_ddp.errors import ConfigError
 from fl_ddp.methods.fedavg import FedAvg
 from fl_ddp.methods.fedfomo import FedFomo
 from fl_ddp.notebook.asked import asked
+
+
+@dataclass(frozen=True)
+class OfSome(FedAvg):
+    """Knows how many clients there are only if it is told."""
+
+    num_clients: int | None = None
+
 
 X, Y = np.arange(12, dtype=np.float32).reshape(6, 2), np.arange(6) % 2
 
@@ -273,6 +282,12 @@ def test_what_would_be_passed_over_is_refused(options: dict[str, object], messag
 def test_a_few_clients_may_have_a_factor_by_their_number(tmp_path: Path) -> None:
     config = asked({"out": str(tmp_path)}, {"clients": 4, "client_lr": {2: 0.5}}).config
     assert Path(str(config.client_lr)).read_text().splitlines()[1:] == ["2,0.5"]
+
+
+def test_a_number_of_clients_that_is_none_at_first_counts_where_it_is_given(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"^method: has num_clients 7, and there are 12 clients"):
+        asked({"clients": 12, "method": OfSome(num_clients=7), "out": str(tmp_path)}, {})
+    asked({"clients": 12, "method": OfSome(), "out": str(tmp_path)}, {})
 
 
 @pytest.mark.parametrize("method", [FedFomo(num_clients=12), FedFomo(), FedFomo, "FedFomo", FedAvg()])
