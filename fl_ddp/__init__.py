@@ -33,7 +33,7 @@ def simulate(config: object = None, *, callbacks: Sequence[Callable[..., object]
             are kept as arrays in the folder of runs; model a class, or a module, with a copy of which the run begins;
             init a state_dict, partition the sample indices of each client, in a row or by number, client_lr and
             client_work a factor of each, availability and class_reduction rows, all of which are kept likewise;
-            method, partition, stream and optimizer a class or an object.
+            method, partition, stream and optimizer a class or an object, measures functions of fl_ddp.api.GlobalModel.
 
     Returns:
         what summary.json holds, `folder` among it; its `history` has the rows of metrics.csv, its `weights` what

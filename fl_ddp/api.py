@@ -13,6 +13,7 @@ from fl_ddp.clients.own_samples import (
     shared_inputs,
     sum_over,
 )
+from fl_ddp.course.measures import GlobalModel
 from fl_ddp.datasets.dataset import Arrays, Dataset
 from fl_ddp.datasets.owners import owners_of
 from fl_ddp.engine.group import Group
@@ -63,6 +64,7 @@ __all__ = [
     "Dataset",
     "FedAvg",
     "FlatModel",
+    "GlobalModel",
     "Group",
     "Indices",
     "Info",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, replace
 from functools import partial
 
@@ -37,7 +37,7 @@ from fl_ddp.partitions.class_reduction import ClassReduction, read_reductions
 from fl_ddp.partitions.saved import SavedPartition
 from fl_ddp.protocol import Indices, Origin, Owners, Tensors
 from fl_ddp.ranks.collectives import Ranks
-from fl_ddp.results.metrics import Columns
+from fl_ddp.results.metrics import Columns, of_function
 from fl_ddp.streams.static import Static
 from fl_ddp.streams.stream import Stream
 from fl_ddp.tasks.data import Data, Parts
@@ -67,6 +67,7 @@ class Federation:
         local_test_from: whether they are of the training or of the test set.
         partition_seed: that the partition was drawn with.
         model: the network.
+        fresh: makes its module anew, as the user wrote it.
         statistics: what becomes of its running statistics.
         optimizer: of the clients.
         remembered: by a client's optimizer before it first takes part; empty where every round begins anew.
@@ -90,6 +91,7 @@ class Federation:
     local_test_from: Origin
     partition_seed: int
     model: FlatModel
+    fresh: Callable[[], torch.nn.Module]
     statistics: Statistics
     optimizer: Optimizer
     remembered: Tensors
@@ -132,7 +134,8 @@ class Federation:
             degree=config.forgetting_every > 0,
             tasks=tests,
             score=loss.score,
-            measures=loss.measures,
+            measures=(*loss.measures, *map(of_function, config.measures)),
+            entropy=not isinstance(loss, ByOutput),
             reported=self.method.reports,
             renewed=renewed,
             knows=bool(config.init),
@@ -183,7 +186,7 @@ def build_federation(config: Config, ranks: Ranks, module: torch.nn.Module | Non
     data = _in_order(loaded, stream, loss, config.seed)
     labels, test_labels, names = _labels(data, loss)
     classes = classes_in(stream, data.classes)
-    model, train, test, activations = build_model(config, source, data, len(classes), loss, ranks.device, module)
+    model, train, test, activations, fresh = build_model(config, source, data, len(classes), loss, ranks.device, module)
     method = _method(config, model)
     optimizer = build_optimizer(config, method)
     own_labels, own_test_labels, _ = _labels(loaded, loss)
@@ -226,6 +229,7 @@ def build_federation(config: Config, ranks: Ranks, module: torch.nn.Module | Non
         local_test_from=config.local_test_from,
         partition_seed=division.seed,
         model=model,
+        fresh=fresh,
         statistics=statistics,
         optimizer=optimizer,
         remembered=remembered,

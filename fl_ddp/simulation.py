@@ -16,6 +16,7 @@ from fl_ddp.clients.kept_optimizer import kept_state, taken_state
 from fl_ddp.clients.own_samples import batch_statistics
 from fl_ddp.config.settings import Config
 from fl_ddp.course.cohorts import of_each
+from fl_ddp.course.measures import Measures
 from fl_ddp.course.tests_due import ends, tests_due
 from fl_ddp.engine.group import Carried, Group
 from fl_ddp.engine.seeds import Purpose, noise_key
@@ -72,6 +73,7 @@ class Simulation:
         self._lineup = ranks.together(self._lined_up)
         self._exchange = Exchange(config, ranks, stop, self._hooks, self._watch, records.lanes, memory)
         self._evaluation = Evaluation(federation, self._lineup.world, ranks, self._hooks)
+        self._measures = Measures(config, federation.model, federation.fresh, ranks)
         parts = self._hooks, self._lineup, self._exchange, self._memory, records.lanes, self._remembered
         self._own = OwnModels(method.own_model, federation.statistics, ranks, *parts)
 
@@ -109,9 +111,8 @@ class Simulation:
             hands = self._lineup.hands(ids, index)
             server = self._measured(index)
             initial = self._before_training(index, ids, server) if due and self._evaluation.any_own else Received()
-            work = self._work(index, ids, server)
             readings = Readings(self._ranks.device.type, partial(self._meanwhile, index))
-            done = self._exchange.sum(hands[self._ranks.index], work, server, readings)
+            done = self._exchange.sum(hands[self._ranks.index], self._work(index, ids, server), server, readings)
             others = self._others_tested(index, ids, server, done.total, readings) if due else None
             # what local training then makes of its accuracy on each class
             by_class = self._looked("forgetting", Evaluation.of_server, server["theta"])() if looks else None
@@ -266,9 +267,8 @@ class Simulation:
         """How the models that clients have do before they train: their own, if they keep such, or the received one."""
         if not self._own.are_kept:
             return self._looked("evaluation", Evaluation.received, server["theta"], ids)
-        present = self._lineup.world.present
-        found = self._own.tested(index, present, server, self._evaluation.own)
-        return self._evaluation.received_own(present, ids, found)
+        present, own = self._lineup.world.present, self._evaluation.own
+        return self._evaluation.received_own(present, ids, self._own.tested(index, present, server, own))
 
     def _own_tasks(self, index: int, server: Tensors, kept: Sequence[Kept] = ()) -> Sequence[OwnTask]:
         """At the end of a task or the run, how what clients have does on their own test samples of each task so far."""
@@ -372,7 +372,9 @@ class Simulation:
         if readings:
             with self._watch.phase("server"):
                 readings.go_on()
-        return scores()
+        found, world = scores(), self._lineup.world
+        more = self._measures.of(finished, world.task, theta, world.tests, self._watch)
+        return found._replace(measures={**found.measures, **more})
 
     def _with_estimated_statistics(self, index: int, server: Tensors) -> Tensor:
         """The global model with running statistics of its cohort's training samples."""

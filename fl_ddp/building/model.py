@@ -33,12 +33,14 @@ class Built(NamedTuple):
         train: the training set on the device.
         test: the test set, likewise.
         activations: of one sample on a GPU; none on a CPU, where nobody asks.
+        fresh: makes the module anew, as the user wrote it.
     """
 
     model: FlatModel
     train: Samples
     test: Samples
     activations: Activations
+    fresh: Callable[[], torch.nn.Module]
 
 
 def build_model(
@@ -70,14 +72,15 @@ def build_model(
         given = ",".join(config.augment)
         raise ConfigError("--augment", f"{given}, but samples are {list(in_shape)}", "images [channels, height, width]")
 
-    def make() -> object:
+    def make() -> torch.nn.Module:
         with torch_seed(config.seed, Purpose.MODEL):
             known = {"in_shape": in_shape, "num_classes": num_classes, "num_tokens": data.num_tokens, "given": module}
-            return registry.build(config.model, **known)
+            made = registry.build(config.model, **known)
+        assert isinstance(made, torch.nn.Module)  # as registry.build has seen to
+        return made
 
     with _keyed(config, "constructor", "from torch's generator, which the run seeds for it", make):
         network = with_room(make, config.model.name, config.model.init_args, device)
-    assert isinstance(network, torch.nn.Module)
     begin_with(network, config)
     dtype = next((p.dtype for p in network.parameters()), torch.float32)
     train, test = _on_device(data, source, device, dtype)
@@ -95,7 +98,7 @@ def build_model(
     with _keyed(config, "forward", "nothing in evaluation mode", look):
         found = look()
     refuse_other_rows(found, num_classes, config.model.name)
-    return Built(model, train, test, activations)
+    return Built(model, train, test, activations, make)
 
 
 def _keyed(config: Config, part: str, instead: str, again: Callable[[], object]) -> AbstractContextManager[None]:

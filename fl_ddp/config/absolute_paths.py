@@ -32,7 +32,8 @@ def _with_absolute(config: Config, names: Collection[str]) -> Config:
     choices = {kind: _anchored(getattr(config, kind), names) for kind in KINDS}
     given = {name: getattr(config, name) for name in (*PATHS, *WORDS_OR_FILES)}
     paths = {k: _absolute(v) for k, v in given.items() if v and (k in PATHS or v.endswith(".csv"))}
-    return replace(config, **paths, **choices)  # type: ignore[arg-type]
+    measures = tuple(map(_class_path, config.measures))
+    return replace(config, measures=measures, **paths, **choices)  # type: ignore[arg-type]
 
 
 def _anchored(choice: Choice, names: Collection[str]) -> Choice:

@@ -28,6 +28,8 @@ def beside(file: Path, key: str, value: object) -> object:
         key: of the option, with its dots.
         value: as it is written there.
     """
+    if isinstance(value, list):
+        return [beside(file, key, each) for each in value]
     if not isinstance(value, str) or not value or value.startswith("~") or not _names_file(key, value):
         return value
     path, colon, name = value.rpartition(":") if _is_class(value) else (value, "", "")

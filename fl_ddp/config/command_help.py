@@ -30,7 +30,7 @@ GROUPS = {
     "speed and numbers": ("lanes", "compile", "precision", "convolution", "device", "rank_timeout", "reduction"),
     "results": (
         "eval_every", "forgetting_every", "targets", "stop_at", "patience", "checkpoint_every", "keep_checkpoints",
-        "figures", "log_clients", "name", "out", "resume",
+        "measures", "figures", "log_clients", "name", "out", "resume",
     ),
 }  # fmt: skip
 

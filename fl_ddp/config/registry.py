@@ -176,6 +176,32 @@ def load(kind: str, path: str, where: str = "") -> Maker:
     return found
 
 
+def measure(path: str) -> Callable[[object], object]:
+    """The function at an import path such as my_file.function, or in a file, folder/my_file.py:function.
+
+    Raises:
+        ConfigError: there is none, or it does not take one thing, what is tested.
+    """
+    where, accepted = "--measures", "one such as my_file.py:my_function"
+    if not _IMPORT_PATH.fullmatch(path):
+        raise ConfigError(where, f"{path or 'nothing'} is no import path", accepted)
+    module, name = _module(path, where)
+    found = getattr(module, name, None)
+    if not inspect.isfunction(found):
+        functions = {key: value for key, value in vars(module).items() if inspect.isfunction(value)}
+        own = [key for key, value in functions.items() if value.__module__ == module.__name__]
+        has = f"; it has {', '.join(nearest_first(name, own))}" if own else ""
+        if module.__name__ == "__main__":
+            has = "; it was one of a script's or a notebook's: go on there, with simulate(resume=...), or give a file"
+        raise ConfigError(where, f"{path} is unknown; {module.__name__} has no function {name}{has}", accepted)
+    try:
+        inspect.signature(found).bind(None)
+    except TypeError as error:
+        what = f"{path}{inspect.signature(found)} cannot be called so"
+        raise ConfigError(where, what, "a function of one thing, what is tested") from error
+    return found
+
+
 def build(choice: Choice, **engine_arguments: object) -> object:
     """Make the object of a choice.
 

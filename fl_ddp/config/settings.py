@@ -32,6 +32,11 @@ Epochs = Annotated[float, Real(above=0, below=2**31)]
 Seconds = Annotated[float, Real(above=0, below=2**31)]
 
 
+def bare_name(path: str) -> str:
+    """What an import path ends in, without its module or file."""
+    return path.replace(":", ".").rpartition(".")[2]
+
+
 @dataclass(frozen=True)
 class Choice:
     """A class picked by name, and its arguments; built only when the run starts."""
@@ -42,7 +47,7 @@ class Choice:
     @property
     def name(self) -> str:
         """The class name without its module or file."""
-        return self.class_path.replace(":", ".").rpartition(".")[2]
+        return bare_name(self.class_path)
 
 
 @dataclass(frozen=True)
@@ -115,6 +120,7 @@ class Config:
         checkpoint_every: rounds between checkpoints; the last round is always saved.
         keep_checkpoints: newest checkpoints kept, beside the best of those saved.
         figures: draw the images of a run's folder and of TensorBoard, which takes half a second.
+        measures: functions of the tested model, my_file.py:drift, for columns measure/drift.
         log_clients: each client's training loss, and what the method reports of it, in cohorts.csv.
         targets: accuracies whose first round is reported.
         stop_at: end with the first evaluation that reaches it: accuracy=0.9, or loss, initial_accuracy,
@@ -179,6 +185,7 @@ class Config:
     checkpoint_every: Count = 10
     keep_checkpoints: Count = 2
     figures: bool = True
+    measures: tuple[str, ...] = ()
     log_clients: bool = False
     targets: tuple[Share, ...] = ()
     stop_at: str | None = None
@@ -262,6 +269,9 @@ class Config:
             what = "local leaves the clients' models alone to be tested, and they have no samples for it"
             raise ConfigError("--running_statistics", what, "--local_test, or --estimate_statistics true, beside it")
         self._refuse_what_no_evaluation_has()
+        names = [bare_name(path) for path in self.measures]
+        if twice := [name for name in names if names.count(name) > 1]:
+            raise ConfigError("--measures", f"{twice[0]} is the name of two functions", "names that are not alike")
         if self.drop_stragglers and not self.stragglers:
             raise ConfigError("--drop_stragglers", "true, but there are none", "--stragglers above 0 beside it")
         if self.stragglers and not self.drop_stragglers and (self.local_steps or self.epochs or 0) < 2:

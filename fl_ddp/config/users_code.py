@@ -25,7 +25,8 @@ def users_code(config: Config) -> dict[str, str]:
     a script is edited to go on with a run.
     """
     absolute = with_absolute_paths(config)
-    found = dict(filter(None, (_version(getattr(absolute, kind).class_path) for kind in KINDS)))
+    paths = [*(getattr(absolute, kind).class_path for kind in KINDS), *absolute.measures]
+    found = dict(filter(None, map(_version, paths)))
     whole = (Path(place) for place in found if Path(place).is_file())  # not a class of a script
     for file in imported_files(whole):
         with suppress(OSError):  # whoever imports it is told

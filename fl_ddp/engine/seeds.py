@@ -54,6 +54,7 @@ class Purpose(IntEnum):
     STRAGGLER = 25
     LATE = 26
     CLASS_ORDER = 27
+    MEASURE = 28
 
 
 def _mix(word: Any) -> Any:

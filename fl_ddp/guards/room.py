@@ -65,7 +65,9 @@ def memory_of(device: torch.device) -> int:
     return min(machine, int(text)) if text.isdigit() else machine
 
 
-def with_room(make: Callable[[], object], name: str, options: Mapping[str, object], device: torch.device) -> object:
+def with_room(
+    make: Callable[[], nn.Module], name: str, options: Mapping[str, object], device: torch.device
+) -> nn.Module:
     """A model, if the device holds what the smallest run needs of it.
 
     Args:
@@ -85,11 +87,10 @@ def with_room(make: Callable[[], object], name: str, options: Mapping[str, objec
         if not out_of_memory(error):
             raise
         raise _too_large(name, options, asked.bytes, _CPU, host) from error
-    if isinstance(module, nn.Module):
-        parameters = sum(p.nbytes for p in module.parameters() if not nn.parameter.is_lazy(p))
-        memory = memory_of(device)
-        if _COPIES * parameters > memory:
-            raise _too_large(name, options, _COPIES * parameters, device, memory)
+    parameters = sum(p.nbytes for p in module.parameters() if not nn.parameter.is_lazy(p))
+    memory = memory_of(device)
+    if _COPIES * parameters > memory:
+        raise _too_large(name, options, _COPIES * parameters, device, memory)
     return module
 
 

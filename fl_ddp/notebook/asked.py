@@ -153,6 +153,8 @@ def _taken_apart(content: Mapping[str, object]) -> _Given:
     beside = rows_files(content) | ({"init": weights_file(init)} if isinstance(init, nn.Module | Mapping) else {})
     others = {key: value for key, value in content.items() if key not in kept and key not in beside}
     spelled = {key: _spelled(key, value) if key in KINDS else _own_type(value) for key, value in others.items()} | kept
+    if "measures" in others:
+        spelled["measures"] = _functions(others["measures"])
     module = model if isinstance(model, nn.Module) else None
     number = _num_clients(content.get("method"))
     return _Given(spelled, module, arrays, parts, beside, numbers_of_factors(content), number)
@@ -187,6 +189,12 @@ def _spelled(kind: str, value: object) -> object:
     return _own_type(value)
 
 
+def _functions(given: object) -> object:
+    """One function, or several, by their import paths."""
+    each = given if isinstance(given, list | tuple) else [given]
+    return [path_of("measures", one) if isfunction(one) else one for one in each]
+
+
 def _own_type(value: object) -> object:
     """Numbers, arrays, devices and types of numpy's and torch's as Python's, and a path as a text, as YAML has them."""
     if isinstance(value, Path | torch.device):
@@ -204,5 +212,6 @@ def path_of(kind: str, owner: type | FunctionType) -> str:
         raise ConfigError(kind, "is a lambda, which has no name to be found by", "a function that is defined with def")
     if "." in owner.__qualname__:
         what = f"{owner.__qualname__} lies in a function or another class, where no run that goes on would find it"
-        raise ConfigError(kind, what, "a class at the top of a file or notebook")
+        one = "function" if isfunction(owner) else "class"
+        raise ConfigError(kind, what, f"a {one} at the top of a file or notebook")
     return f"{owner.__module__}.{owner.__qualname__}"

@@ -16,13 +16,11 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from fl_ddp.building.initial import as_kept
-from fl_ddp.config import registry
 from fl_ddp.config.command_line import from_layers, layer_of_run, mapping_layer
 from fl_ddp.config.layers import Layer
 from fl_ddp.config.settings import Config
 from fl_ddp.config.users_code import users_code
 from fl_ddp.engine.samples import Samples
-from fl_ddp.engine.seeds import Purpose, torch_seed
 from fl_ddp.errors import ConfigError, one_line
 from fl_ddp.federation import Federation, build_federation
 from fl_ddp.host.arithmetic import as_it_begins
@@ -156,7 +154,7 @@ class Trained:
         if self._federation.statistics.are_local:
             what = "local: each client keeps its own, and the server's model has none that count"
             raise ConfigError("--running_statistics", what, "own_weights() of a client")
-        module = self._made()
+        module = self._federation.fresh()
         module.load_state_dict(weights)
         return module.eval()
 
@@ -222,6 +220,7 @@ class Trained:
         for key in places.keys() - set(_PLACES):
             raise ConfigError(key, "does not say where data lie", " or ".join(_PLACES))
         stored = self._with_given_method(layer_of_run(self._folder / "config.yaml"))
+        stored = {key: each for key, each in stored.items() if key != "measures"}  # of which nothing more is asked
         try:
             config = from_layers([stored, places])
         except ConfigError as error:  # perhaps of the model's class, which is not here
@@ -291,19 +290,6 @@ class Trained:
             why = why or one_line(error)
         if why:
             raise ConfigError("model", f"is another module than {self._folder} began with ({why})", "one of its kind")
-        return module
-
-    def _made(self) -> nn.Module:
-        federation, config = self._federation, self._config
-        known = {
-            "in_shape": federation.worlds.samples["x_train"].shape[1:],
-            "num_classes": len(federation.classes),
-            "num_tokens": federation.model.num_tokens,
-            "given": self._module,
-        }
-        with torch_seed(config.seed, Purpose.MODEL):
-            module = registry.build(config.model, **known)
-        assert isinstance(module, nn.Module)
         return module
 
     @cached_property

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
+from fl_ddp.config.settings import bare_name
 from fl_ddp.results.appended_csv import AppendedCsv, State
 
 _PADDED, _WALL = "time_padded_lanes", "time_wall"
@@ -30,6 +31,11 @@ def perplexity(cross_entropy: float) -> float:
 def of_method(name: str) -> str:
     """The column, and TensorBoard's curve, of a number that the method reports."""
     return f"method/{name}"
+
+
+def of_function(path: str) -> str:
+    """The column of what a function of --measures gives, which is at an import path."""
+    return f"measure/{bare_name(path)}"
 
 
 def is_of_phase(column: str) -> bool:
@@ -62,7 +68,7 @@ class Record:
         task_accuracy: on the test sets of tasks, from the first on: of those so far; of all tasks before round 1, at a
             task's end and in the last round. Empty in rounds without evaluation, where all tasks have the same test
             set or the loss knows no accuracy, and in rows read from metrics.csv: tasks.csv has it.
-        measures: what else the loss tells of the test set.
+        measures: what else the loss, and functions of the user's as measure/<name>, tell of the test set.
         reported: means of the numbers that the method reports of its clients, by their names.
         seconds: by phase; one that did not take place is left out.
         wall: seconds since 1970.
@@ -109,7 +115,8 @@ class Columns:
         everybody: whether all clients train at evaluations: two more accuracies tell the cohort and all clients apart.
         tasks: number of tasks with test sets of their own, which are no columns; 1 where there are none.
         score: what clients are measured by on their own test samples; where it is accuracy, so is the global model.
-        measures: what else the loss tells of the test set.
+        measures: what else the loss, and functions of the user's, tell of the test set.
+        entropy: whether that is a cross-entropy.
         reported: what the method reports of its clients, in columns method/<name>.
         renewed: classes that have other test samples than before from a round on, by the round.
         knows: whether the model of round 0 was trained before, so that what it knows can be forgotten.
@@ -122,6 +129,7 @@ class Columns:
     tasks: int = 1
     score: str = "accuracy"
     measures: tuple[str, ...] = ()
+    entropy: bool = True
     reported: tuple[str, ...] = ()
     renewed: Mapping[int, Iterable[int]] = field(default_factory=dict)
     knows: bool = False

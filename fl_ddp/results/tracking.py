@@ -153,7 +153,7 @@ class Tracker:
         """
         self._metrics = Metrics(folder / "metrics.csv", columns, state)
         records = self._metrics.earlier
-        self._classes, self._score, self._measures = columns.classes, columns.score, columns.measures
+        self._classes, self._score, self._entropy = columns.classes, columns.score, columns.entropy
         self.history = History(columns.renewed, knows=columns.knows)
         self._events = EventFile(folder, columns, settings, records[0].wall if records else time.time())
         for record in records:
@@ -252,7 +252,7 @@ class Tracker:
             **self._by_class("forgetting_degree", record.class_degree or ()),
             **self._by_class("forgetting", standing.class_forgetting),
             "loss/test": record.loss,
-            "loss/perplexity": None if record.loss is None or self._measures else perplexity(record.loss),
+            "loss/perplexity": perplexity(record.loss) if self._entropy and record.loss is not None else None,
             "loss/train": record.train_loss,
             **{of_method(name): value for name, value in record.reported.items()},
             "traffic/up": self.history.traffic_up_bytes,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fl_ddp.errors import ConfigError
-from launch.numbers.metric import QUANTITIES, Metric, class_of, of_client
+from launch.numbers.metric import OWN, QUANTITIES, Metric, class_of, of_client
 from launch.run.stored import Run, counts_anew
 
 
@@ -42,11 +42,12 @@ def refuse_what_no_run_tells(metric: Metric, runs: Sequence[Run]) -> None:
     """
     if not all(run.ended for run in runs):
         return
-    if metric.quantity.startswith("method/"):
-        reports = dict.fromkeys(name for run in runs for name in run.curves if name.startswith("method/"))
-        if metric.quantity not in reports:
-            accepted = f"of {', '.join(reports)}" if reports else "a metric that runs have themselves"
-            raise ConfigError("--metric", f"{metric.text}: no run's method reports it", accepted)
+    if metric.quantity.startswith(OWN):
+        known = dict.fromkeys(name for run in runs for name in run.curves if name.startswith(OWN))
+        if metric.quantity not in known:
+            who = "method reports" if metric.quantity.startswith(OWN[0]) else "--measures tell"
+            accepted = f"of {', '.join(known)}" if known else "a metric that runs have themselves"
+            raise ConfigError("--metric", f"{metric.text}: no run's {who} it", accepted)
     elif metric.quantity in QUANTITIES.values() and not any(run.curve(metric.quantity) for run in runs):
         # what there is in its place may have to be read from files, of which a metric that is there has no need
         told = [name for name, column in QUANTITIES.items() if any(run.curve(column) for run in runs)]

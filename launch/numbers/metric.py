@@ -20,6 +20,9 @@ ERRORS = (
 )  # fmt: skip
 """Quantities of which less is better, numbers of any size."""
 
+OWN = ("method/", "measure/")
+"""How columns of numbers of the user's own begin: what a method reports, and what a function of --measures gives."""
+
 QUANTITIES = {
     "accuracy": "accuracy",
     "generic": "accuracy",
@@ -48,7 +51,8 @@ FORMS = (
     "final, best, running_mean, ema0.995, last10, each with @50 if wanted, rounds_to 0.85 of one of them, "
     f"of {', '.join(QUANTITIES)}, accuracy/<class>, forgetting/<class>, forgetting_degree/<class>, "
     "own_accuracy/<client>/<class>, forgetting_degree/<client>/<class>, task_accuracy/<task>, "
-    "method/<name>, which the method reports and the more of it the better, "
+    "method/<name>, which the method reports, measure/<name>, of a function of --measures, "
+    "-method/<name> or -measure/<name> where less is better, "
     "or, of runs that launch.reconstruct has read, of psnr/<task> or psnr_of_mean/<task>"
 )
 
@@ -58,7 +62,7 @@ Curve = Sequence[tuple[int, float]]
 _OF_CLASS = re.compile(r"(accuracy|forgetting|forgetting_degree)/(?P<label>.+)")
 _OF_TASK = re.compile(r"task_accuracy/(?P<task>[1-9]\d*)")
 _OF_IMAGES = re.compile(r"psnr(_of_mean)?/(?P<task>[1-9]\d*)")
-_OF_METHOD = re.compile(r"method/(?P<name>[^\s,/]+)")
+_OWN = re.compile(rf"(?P<of>{'|'.join(OWN)})(?P<name>[^\s,/]+)")
 _OF_CLIENT = re.compile(r"(?P<column>own_accuracy|forgetting_degree)/(?P<client>\d+)/(?P<label>.+)")
 _STATISTIC = re.compile(r"(final|best|running_mean|ema(?P<weight>0?\.\d+)|last(?P<count>[1-9]\d*))(@(?P<round>\d+))?")
 
@@ -75,6 +79,7 @@ class Metric:
         target: fraction, or error, whose first round is asked for; None asks for the value itself.
         quantity: column of metrics.csv, what tasks.csv, own_tasks.csv or reconstruction.csv tells, or
             column/client/class of forgetting.csv.
+        less: whether a number of the user's own is told to be the better the less it is.
         relative_to: row of the same group whose number this one is divided by.
         target_row: row of the same group at whose last value the target is.
     """
@@ -85,6 +90,7 @@ class Metric:
     round: int | None = None
     target: float | None = None
     quantity: str = "accuracy"
+    less: bool = False
     relative_to: str | None = None
     target_row: str | None = None
 
@@ -112,7 +118,12 @@ class Metric:
     @property
     def of_number(self) -> bool:
         """Whether its quantity is no share of anything."""
-        return self.quantity in (*ERRORS, "r2") or _OF_METHOD.fullmatch(self.quantity) is not None
+        return self.quantity in (*ERRORS, "r2") or _OWN.fullmatch(self.quantity) is not None
+
+    @property
+    def of_error(self) -> bool:
+        """Whether its quantity is a number of any size of which less is better."""
+        return self.quantity in ERRORS or self.less
 
     @property
     def of_target(self) -> bool:
@@ -128,12 +139,12 @@ class Metric:
     def falls(self) -> bool:
         """Whether it reads a quantity of which less is better."""
         losses = ("forgetting", "average_forgetting", "own_average_forgetting", "deviation")
-        return self.quantity.startswith(losses) or self.quantity in ERRORS
+        return self.quantity.startswith(losses) or self.of_error
 
     def reached_by(self, value: float) -> bool:
         """Whether a value of its curve is what its target asks for: as much of a share, as little of an error."""
         assert self.target is not None
-        return value <= self.target if self.quantity in ERRORS else value >= self.target
+        return value <= self.target if self.of_error else value >= self.target
 
     @property
     def less_is_better(self) -> bool:
@@ -141,7 +152,7 @@ class Metric:
 
         Rounds until so much is forgotten are better the more they are.
         """
-        return not self.falls or self.quantity in ERRORS if self.of_target else self.falls
+        return not self.falls or self.of_error if self.of_target else self.falls
 
 
 def parse_metric(text: str, where: str = "--metric") -> Metric:
@@ -168,9 +179,11 @@ def parse_metric(text: str, where: str = "--metric") -> Metric:
             row = goal
         if row is not None and (slash or not re.fullmatch(r"[A-Za-z_]\w*", row)):
             raise unknown
-    quantity = _quantity(parts.pop()) if parts and _quantity(parts[-1]) else "accuracy"
+    less = bool(parts) and parts[-1].startswith(tuple(f"-{each}" for each in OWN))
+    quantity = _quantity(parts[-1][less:]) if parts else ""
+    parts, quantity = (parts[:-1], quantity) if quantity else (parts, "accuracy")
     most = math.inf if quantity in ERRORS else 1
-    if target is not None and not _OF_METHOD.fullmatch(quantity) and not 0 < target <= most:
+    if target is not None and not _OWN.fullmatch(quantity) and not 0 < target <= most:
         raise ConfigError(where, f"{text!r}: the target {target} is impossible", "accuracies in (0, 1], errors above 0")
     match = _STATISTIC.fullmatch(parts[0] if parts else "final")
     of_target = target is not None or row is not None
@@ -181,12 +194,12 @@ def parse_metric(text: str, where: str = "--metric") -> Metric:
     parameter = float(match["weight"] or match["count"] or 0)
     statistic = match[1].rstrip(".0123456789")
     end = int(match["round"]) if match["round"] else None
-    return Metric(text, statistic, parameter, end, target, quantity, relative_to.strip() or None, row)
+    return Metric(text, statistic, parameter, end, target, quantity, less, relative_to.strip() or None, row)
 
 
 def _quantity(name: str) -> str:
     """The curve that a metric's last word means; empty if it means none."""
-    known = any(form.fullmatch(name) for form in (_OF_CLASS, _OF_TASK, _OF_IMAGES, _OF_METHOD)) or of_client(name)
+    known = any(form.fullmatch(name) for form in (_OF_CLASS, _OF_TASK, _OF_IMAGES, _OWN)) or of_client(name)
     return name if known else QUANTITIES.get(name, "")
 
 
@@ -198,8 +211,9 @@ def quantity_name(metric: Metric) -> str:
         return f"accuracy on task {of_task['task']}"
     if of_images := _OF_IMAGES.fullmatch(metric.quantity):
         return f"PSNR {'of the mean image ' if of_images[1] else ''}on task {of_images['task']}"
-    if of_method := _OF_METHOD.fullmatch(metric.quantity):
-        return f"the method's {of_method['name'].replace('_', ' ')}"
+    if own := _OWN.fullmatch(metric.quantity):
+        whose = "the method's " if own["of"] == OWN[0] else ""
+        return f"{whose}{own['name'].replace('_', ' ')}"
     name, slash, label = metric.quantity.partition("/")
     return f"{name.replace('_', ' ')} of class {label}" if slash else name.replace("_", " ")
 

@@ -37,6 +37,8 @@ from launch.tables.yaml_file import load_table
         ("method", "own.py:Mine", "/there/own.py:Mine"),
         ("method", "package.module:Mine", "package.module:Mine"),
         ("method", "FedAvg", "FedAvg"),
+        ("measures", ["own.py:mine", "module.mine"], ["/there/own.py:mine", "module.mine"]),
+        ("measures", "own.py:mine", "/there/own.py:mine"),
         ("clients", 3, 3),
         ("partition.path", None, None),
     ],

@@ -16,7 +16,7 @@ CPU = torch.device("cpu")
 LARGE = 10**6  # 40 MB: also an undetected mistake must not take the machine
 
 
-def layers(width: int) -> Callable[[], object]:
+def layers(width: int) -> Callable[[], nn.Module]:
     return lambda: nn.Sequential(nn.Linear(10, width), nn.ReLU(), nn.Linear(width, 3))
 
 
@@ -25,13 +25,14 @@ def test_a_model_that_fits_is_what_its_constructor_makes() -> None:
     alone = layers(7)()
     torch.manual_seed(0)  # noqa: TID251
     watched = with_room(layers(7), "Net", {}, CPU)
-    assert isinstance(alone, nn.Module) and isinstance(watched, nn.Module)
     assert all(torch.equal(*pair) for pair in zip(alone.parameters(), watched.parameters(), strict=True))
 
 
-@pytest.mark.parametrize("make", [layers(LARGE), lambda: [torch.zeros(LARGE) for _ in range(100)]], ids=["one", "many"])
+@pytest.mark.parametrize(
+    "make", [layers(LARGE), lambda: nn.ModuleList(nn.Linear(LARGE, 1) for _ in range(100))], ids=["one", "many"]
+)
 def test_a_model_is_refused_before_its_memory_is_taken(
-    make: Callable[[], object], monkeypatch: pytest.MonkeyPatch
+    make: Callable[[], nn.Module], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(room, "memory_of", lambda _: 2**24)
     with pytest.raises(ConfigError, match=r"--model: Net with hidden 1000000 needs [\d.]+ GiB .* this machine has"):
@@ -48,7 +49,7 @@ def test_a_module_that_fits_alone_must_leave_room_for_its_training(monkeypatch: 
 
 
 def test_other_mistakes_of_a_constructor_stay_what_they_are() -> None:
-    def make() -> object:
+    def make() -> nn.Module:
         raise RuntimeError("a mistake of the user's model")
 
     with pytest.raises(RuntimeError, match="a mistake"):
@@ -56,7 +57,7 @@ def test_other_mistakes_of_a_constructor_stay_what_they_are() -> None:
 
 
 def test_torchs_own_refusal_is_told_alike() -> None:
-    def make() -> object:
+    def make() -> nn.Module:
         raise RuntimeError("[enforce fail at alloc_cpu.cpp:127] data. DefaultCPUAllocator: can't allocate memory")
 
     with pytest.raises(ConfigError, match="--model: Net needs"):

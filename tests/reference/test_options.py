@@ -29,7 +29,7 @@ FAR = 1e-3
 NOT_HERE = {
     "data", "partition", "stream", "model", "method", "optimizer", "lanes", "compile", "precision", "device",
     "convolution", "rank_timeout", "reduction", "checkpoint_every", "keep_checkpoints", "figures", "log_clients",
-    "targets", "name", "out", "resume", "init",
+    "measures", "targets", "name", "out", "resume", "init",
 }  # fmt: skip
 """Options of a run that the reference does not have: they choose its parts, or how fast and exactly it computes."""
 GO_WITH = {

@@ -129,6 +129,8 @@ def test_malformed_metrics_are_refused(text: str) -> None:
         ("rounds_to 0.2 of forgetting", "forgetting", "forgetting", False),
         ("final of method/mean_pull", "method/mean_pull", "the method's mean pull", False),
         ("rounds_to 2.5 of method/pull", "method/pull", "the method's pull", True),
+        ("final of measure/mean_gap", "measure/mean_gap", "mean gap", False),
+        ("rounds_to 0.1 of -measure/mean_gap", "measure/mean_gap", "mean gap", True),
     ],
 )
 def test_metrics_may_be_of_one_class_and_of_one_clients_class(text: str, quantity: str, words: str, less: bool) -> None:
@@ -143,6 +145,8 @@ def test_what_a_method_reports_is_a_number_as_it_is() -> None:
     ]
     assert told == [Reading(0.5), Reading(250.0), Reading(2)]
     assert parse_metric("final of method/pull").unit == "number"
+    fallen = [read_off(parse_metric(f"{text} of -measure/gap"), curve, True) for text in ("best", "rounds_to 1")]
+    assert fallen == [Reading(-3.0), Reading(1)]
 
 
 def test_rounds_may_be_to_what_another_row_ends_with() -> None:
