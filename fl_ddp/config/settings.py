@@ -114,7 +114,7 @@ class Config:
         device: auto takes CUDA where there is a GPU.
         rank_timeout: seconds that a rank waits in a sum for one that is silent, before the run ends.
         reduction: exact gives the same bits on any number of ranks, fast is a plain float32 sum.
-        eval_every: rounds between evaluations of the global model; the last round is always evaluated.
+        eval_every: rounds between tests of the global model; the last round has one.
         forgetting_every: rounds between looks at each class's accuracy before and after each client's local training; 0
             for none.
         checkpoint_every: rounds between checkpoints; the last round is always saved.
