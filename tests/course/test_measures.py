@@ -35,7 +35,8 @@ def spoils(run):
     torch.manual_seed(7)
     for tensor in (*run.weights.values(), *run.model.parameters(), *(t for test in run.tests for t in test)):
         tensor.data.zero_()
-    return torch.is_grad_enabled()  + 0
+    run.model.register_forward_hook(lambda *given: 1 / 0)
+    return torch.is_grad_enabled() + 0
 
 def two(run): return torch.zeros(2)
 def nothing(run): pass
