@@ -192,7 +192,7 @@ def build_federation(config: Config, ranks: Ranks, module: torch.nn.Module | Non
     own_labels, own_test_labels, _ = _labels(loaded, loss)
     division = divide(config, loss, own_labels, own_test_labels, data.owners)
     if source.merge:
-        test, test_labels = _own_tests_together(config, division, train, labels)
+        test, test_labels = _own_tests_together(division, train, labels)
     clients, local_test = division.clients, division.local_test
     whole = Data(train, test, labels, test_labels, classes, clients, local_test, config.local_test_from)
     reduction = _reduction(config, stream, division, loaded.classes, own_labels)
@@ -304,7 +304,7 @@ def _method(config: Config, model: FlatModel) -> FedAvg:
     return method
 
 
-def _own_tests_together(config: Config, division: Division, train: Samples, labels: Indices) -> tuple[Samples, Indices]:
+def _own_tests_together(division: Division, train: Samples, labels: Indices) -> tuple[Samples, Indices]:
     """The test set of merged data, with its labels: what is kept aside of all clients' samples."""
     tested = np.unique(np.concatenate(division.local_test))
     rows = torch.from_numpy(tested).to(train.x.device)

@@ -309,10 +309,10 @@ class Records:
             ConfigError: it has more rounds than are asked for; or there are results and no checkpoint to go on from:
                 they would be lost.
         """
-        file, asked = self.path / "summary.json", self._config.rounds
+        asked = self._config.rounds
         if not self._config.resume:
             return None
-        content = read_summary(file) if file.is_file() else {}
+        content = read_summary(self.path)
         if self.start:
             finished, told = self.start.finished, _has_targets(content, self._config.targets)
             whole = finished >= asked and content.get("rounds") == finished and (finished > asked or told)
@@ -324,7 +324,7 @@ class Records:
         else:
             whole = bool(content) and content.get("rounds") == asked
             if content and not whole and content.get("rounds") != 0:
-                what = f"{self.path} has the results of a run, {file.name}, and no usable checkpoint to go on from"
+                what = f"{self.path} has the results of a run, summary.json, and no usable checkpoint to go on from"
                 raise ConfigError("--resume", what, "a run with checkpoints; or start another one")
         return content if whole else None
 

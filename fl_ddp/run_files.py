@@ -35,16 +35,16 @@ from fl_ddp.partitions.saved import refuse_other_division, write_partition
 from fl_ddp.ranks.collectives import Ranks
 from fl_ddp.results import checkpoint
 from fl_ddp.results.appended_csv import AppendedCsv
-from fl_ddp.results.client_table import ClientScores, ClientTable, newest_tested, spread
+from fl_ddp.results.client_table import ClientScores, ClientTable, Spread, newest_tested, spreads
 from fl_ddp.results.figures import confusion_figure, forgetting_figure, partition_figure, png
 from fl_ddp.results.forgetting_table import ClassChange, ForgettingTable
-from fl_ddp.results.metrics import Record, perplexity
+from fl_ddp.results.metrics import Record, of_clients, perplexity
 from fl_ddp.results.provenance import numerics, provenance
 from fl_ddp.results.run_folder import FAILURE, MODEL
 from fl_ddp.results.summary import Summary, rounds_to_target, write_summary
 from fl_ddp.results.tracking import Tracker
-from fl_ddp.retention import matrix as of_tasks
 from fl_ddp.retention.figure import task_figure
+from fl_ddp.retention.matrix import MEASURES, OWN_MEASURES
 from fl_ddp.retention.own_table import OwnTask, OwnTaskTable
 from fl_ddp.retention.table import TaskTable
 from fl_ddp.tasks.kept_files import KeptFiles
@@ -208,7 +208,7 @@ class RunFiles:
         if self._own_tasks and own_tasks and self._own_tasks.newest != finished:
             self._own_tasks.add(finished, self._task(finished), own_tasks)
         if scores and ((newest := self.tracker.history.evaluated) is None or newest.round != finished):
-            self.tracker.history.evaluate(scores.told(Record(finished, 0, 0, 0, 0.0)))
+            self.tracker.history.evaluate(scores.told(Record(finished)))
             if self._tasks and scores.of_tasks:
                 self._add_tasks(self._tasks, finished, scores.of_tasks)
 
@@ -253,8 +253,8 @@ class RunFiles:
 
     def _appended(self) -> dict[str, AppendedCsv]:
         """The files that grow with the rounds, by the names that a checkpoint has for them."""
-        of_clients = {"cohorts": self._cohorts, "clients": self._clients, "forgetting": self._forgetting}
-        tables = {**of_clients, "tasks": self._tasks, "own_tasks": self._own_tasks}
+        by_client = {"cohorts": self._cohorts, "clients": self._clients, "forgetting": self._forgetting}
+        tables = {**by_client, "tasks": self._tasks, "own_tasks": self._own_tasks}
         return {"metrics": self.tracker.file} | {name: table.file for name, table in tables.items() if table}
 
     def finish(
@@ -292,9 +292,8 @@ class RunFiles:
         means, rounds = history.running_means, history.rounds
         matrix = self._tasks.matrix if self._tasks else {}
         of_own = self._own_tasks.clients if self._own_tasks else {}
-        tested, errors = history.clients_tested, self._federation.model.criterion.score != "accuracy"
-        initial = spread((s.received for s in self._scores), errors=errors)
-        personalised = spread((s.own for s in self._scores), errors=errors)
+        score, tested = self._federation.model.criterion.score, history.clients_tested
+        differ = {f"{name}_{score}": found for name, found in spreads(self._scores, score).items()}
         summary = Summary(
             folder=str(self._path),
             seed=self._config.seed,
@@ -304,14 +303,10 @@ class RunFiles:
             best_accuracy=history.standing.best,
             forgetting=history.standing.forgetting,
             loss=scores.loss if scores else None,
-            initial_accuracy=tested.initial_accuracy if tested else None,
-            personalised_accuracy=tested.personalised_accuracy if tested else None,
-            initial_accuracy_cohort=tested.initial_accuracy_cohort if tested else None,
-            personalised_accuracy_all=tested.personalised_accuracy_all if tested else None,
-            initial_accuracy_deviation=initial.deviation if initial else None,
-            initial_accuracy_worst=initial.worst if initial else None,
-            personalised_accuracy_deviation=personalised.deviation if personalised else None,
-            personalised_accuracy_worst=personalised.worst if personalised else None,
+            of_clients={column: getattr(tested, name, None) for column, name in of_clients(score).items()},
+            spreads={
+                f"{own}_{what}": getattr(found, what, None) for own, found in differ.items() for what in Spread._fields
+            },
             class_accuracy=dict(zip(classes, scores.class_accuracy, strict=True)) if scores else {},
             class_forgetting=dict(zip(classes, history.standing.class_forgetting, strict=False)),
             class_order=self._federation.class_order,
@@ -321,13 +316,10 @@ class RunFiles:
                 "accuracy": rounds_to_target(rounds, history.accuracies, self._config.targets),
                 "running_mean": rounds_to_target(rounds, means, self._config.targets),
             },
-            average_accuracy=of_tasks.average_accuracy(matrix),
-            incremental_accuracy=of_tasks.incremental_accuracy(matrix),
-            average_forgetting=of_tasks.average_forgetting(matrix),
-            backward_transfer=of_tasks.backward_transfer(matrix),
-            forward_transfer=of_tasks.forward_transfer(matrix),
-            own_average_accuracy=of_tasks.own_average_accuracy(of_own),
-            own_average_forgetting=of_tasks.own_average_forgetting(of_own),
+            of_tasks={
+                **{name: measure(matrix) for name, measure in MEASURES.items()},
+                **{name: measure(of_own) for name, measure in OWN_MEASURES.items()},
+            },
             task_accuracy=[matrix[task] for task in sorted(matrix)],
             traffic_up_bytes=history.traffic_up_bytes,
             traffic_down_bytes=history.traffic_down_bytes,
@@ -338,7 +330,7 @@ class RunFiles:
             environment=provenance(),
             stopped=stopped,
             perplexity=perplexity(scores.loss) if scores and self._config.loss == "cross_entropy" else None,
-            score=self._federation.model.criterion.score,
+            score=score,
             measures=dict(scores.measures) if scores else {},
             code=self._code,
         )

@@ -95,7 +95,7 @@ class Simulation:
         if self.finished >= config.rounds:
             self._look_again()
         elif not self.finished and (config.init or self._federation.worlds.num_tests > 1):
-            self._record(Record(0, 0, 0, 0, 0.0), self._evaluated(0, self.server), OfClients())
+            self._record(Record(0), self._evaluated(0, self.server), OfClients())
         for index in range(self.finished, config.rounds):
             if self._records.ends_early():
                 self.save()
@@ -170,7 +170,7 @@ class Simulation:
         scores = self._evaluated(index + 1, after) if self._due(index)[0] else None
         own_tasks = self._own_tasks(index, after)
         self._finish(index, after)
-        self._end(Record(self.finished, 0, *traffic, 0.0), scores, OfClients(tasks=own_tasks))
+        self._end(Record(self.finished, 0, *traffic), scores, OfClients(tasks=own_tasks))
 
     def _traffic(self, index: int, server: Tensors, up: int) -> Traffic:
         """What is sent in a round; a client that fails has received the model."""
@@ -196,7 +196,7 @@ class Simulation:
         known = self._records.scored == self.finished
         scores = None if known else self._evaluated(self.finished, self.server)
         if self._config.rounds == 0:
-            self._record(Record(0, 0, 0, 0, 0.0), scores, OfClients())
+            self._record(Record(0), scores, OfClients())
         else:
             told = known and self._ends(self.finished - 1)
             own_tasks = () if told else self._own_tasks(self.finished - 1, self.server)

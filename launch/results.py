@@ -172,7 +172,7 @@ def _usual(finds: Finds) -> Metric:
 def _have_tasks(finds: Finds) -> bool:
     """Whether all runs have tests of each task: those before a task are of other test samples."""
     begun = [each.run for each in finds.runs if each.run.rounds]
-    return bool(begun) and all("average_accuracy" in run.curves for run in begun)
+    return bool(begun) and all(run.has_tasks for run in begun)
 
 
 def _beside(finds: Finds) -> list[Metric]:
@@ -186,7 +186,7 @@ def _beside(finds: Finds) -> list[Metric]:
         return [parse_metric(text) for text in usual]
     curves = [each.run.curves for each in finds.runs]
     forgetting = ["final of forgetting"] if any("forgetting" in each for each in curves) else []
-    if any("average_accuracy" in each for each in curves):
+    if any(each.run.has_tasks for each in finds.runs):
         return [parse_metric(text) for text in forgetting]
     best = [] if any("mae" in each for each in curves) else ["best"]
     targets: dict[float, None] = {}

@@ -59,8 +59,7 @@ def _read(path: Path) -> dict[str, Tensor]:
     if not file.is_file():
         lacks = f"has no {MODEL}, which a run leaves when it is over" if path.is_dir() else "is no file"
         raise ConfigError("--init", f"{path} {lacks}", accepted)
-    summary = path / "summary.json"
-    rounds = read_summary(summary).get("rounds") if summary.is_file() else None
+    rounds = read_summary(path).get("rounds")
     if isinstance(rounds, int) and rounds < last_round(path):
         raise ConfigError("--init", f"{path} has gone on since it left its {MODEL}", accepted)
     try:

@@ -20,7 +20,7 @@ from fl_ddp.bounds import (
 )
 from fl_ddp.config.stop_at import NAMES, StopAt, read_stop_at
 from fl_ddp.engine.choices import Augmentation, Convolution
-from fl_ddp.engine.schedule import Schedule, ScheduleName, ScheduleUnit
+from fl_ddp.engine.schedule import Schedule, ScheduleName, ScheduleUnit, falls_over_rounds
 from fl_ddp.errors import ConfigError
 from fl_ddp.losses.choices import LossName
 from fl_ddp.network.choices import RunningStatistics
@@ -243,7 +243,7 @@ class Config:
     @property
     def depends_on_rounds(self) -> bool:
         """Whether a round's numbers depend on how many rounds there are."""
-        return self.lr_schedule.endswith("cosine") and self.lr_schedule_over == "rounds"
+        return falls_over_rounds(self.lr_schedule, self.lr_schedule_over)
 
     def checked(self) -> Config:
         """This configuration, if it can be run.

@@ -8,15 +8,15 @@ from typing import NamedTuple
 
 from fl_ddp.config.options import meant
 from fl_ddp.errors import ConfigError
+from fl_ddp.losses.choices import ERRORS, MEASURES, R2, SCORES
 
-_CLASSES = ("accuracy", "loss", "initial_accuracy", "personalised_accuracy")
+_OWN = ("initial", "personalised")
 NAMES: Mapping[str, tuple[str, ...]] = {
-    "cross_entropy": _CLASSES,
-    "bce": (*_CLASSES, "exact_match", "f1", "auc"),
-    "mse": ("loss", "mae", "r2", "initial_mae", "personalised_mae"),
+    loss: (*((score,) if score == "accuracy" else ()), "loss", *MEASURES[loss], *(f"{own}_{score}" for own in _OWN))
+    for loss, score in SCORES.items()
 }
 """Columns of metrics.csv that an evaluation fills, by --loss; the first is what a run waits for if none is named."""
-FALLING = ("loss", "mae", "initial_mae", "personalised_mae")
+FALLING = (*ERRORS, *(f"{own}_{score}" for own in _OWN for score in SCORES.values() if score in ERRORS))
 """Those of which less is better."""
 
 
@@ -50,6 +50,6 @@ def read_stop_at(text: str, loss: str) -> StopAt:
         raise ConfigError("--stop_at", f"{text}: {value or 'nothing'} is no number", f"{name}=0.9")
     if name in FALLING and number < 0:
         raise ConfigError("--stop_at", f"{text}: {name} is never below 0", f"{name}=0.1")
-    if (name not in FALLING and number > 1) or (number <= 0 and name not in (*FALLING, "r2")):
+    if (name not in FALLING and number > 1) or (number <= 0 and name not in (*FALLING, R2)):
         raise ConfigError("--stop_at", f"{text} is impossible or always so", f"{name}=0.9, above 0 and at most 1")
     return StopAt(name, number)

@@ -96,28 +96,23 @@ class Progress:
 
 def result_table(summary: Summary) -> str:
     """The results as aligned text."""
+    score, own = summary.score, summary.of_clients
     rows = {
         "rounds": f"{summary.rounds}{f' ({summary.stopped})' if summary.stopped else ''}",
-        **(_accuracies(summary) if summary.score == "accuracy" else {}),
+        **(_accuracies(summary) if score == "accuracy" else {}),
         **{name.replace("_", " "): _number(value) for name, value in summary.measures.items()},
         "test loss": _number(summary.loss),
         **{
             name: _number(value)
             for name, value in (
-                (f"initial {summary.score}", summary.initial_accuracy),
-                (f"personalised {summary.score}", summary.personalised_accuracy),
-                (f"personalised {summary.score}, all clients", summary.personalised_accuracy_all),
-                ("average accuracy", summary.average_accuracy),
-                ("incremental accuracy", summary.incremental_accuracy),
-                ("average forgetting", summary.average_forgetting),
-                ("backward transfer", summary.backward_transfer),
-                ("forward transfer", summary.forward_transfer),
-                ("own average accuracy", summary.own_average_accuracy),
-                ("own average forgetting", summary.own_average_forgetting),
+                (f"initial {score}", own.get(f"initial_{score}")),
+                (f"personalised {score}", own.get(f"personalised_{score}")),
+                (f"personalised {score}, all clients", own.get(f"personalised_{score}_all")),
+                *((name.replace("_", " "), value) for name, value in summary.of_tasks.items()),
             )
             if value is not None
         },
-        **(_targets(summary) if summary.average_accuracy is None else {}),
+        **({} if _of_tasks(summary) else _targets(summary)),
         "traffic": f"{summary.traffic_up_bytes / 1e6:,.1f} MB up, {summary.traffic_down_bytes / 1e6:,.1f} MB down",
         "padded lanes": f"{summary.padded_lanes:.1%}",
         "seconds": ", ".join(f"{phase} {seconds:.1f}" for phase, seconds in summary.seconds.items()),
@@ -128,6 +123,11 @@ def result_table(summary: Summary) -> str:
     lines = [f"{name:<{width}}  {value}" for name, value in rows.items()]
     of_classes = [*_class_table(summary.class_accuracy), ""] if summary.class_accuracy else []
     return "\n".join([*lines, "", *of_classes, tensorboard_line(summary.folder)])
+
+
+def _of_tasks(summary: Summary) -> bool:
+    """Whether it tells of tasks with test sets of their own."""
+    return summary.of_tasks.get("average_accuracy") is not None
 
 
 def _targets(summary: Summary) -> dict[str, str]:
@@ -142,7 +142,7 @@ def _accuracies(summary: Summary) -> dict[str, str]:
     of_before = {"running mean": summary.running_mean_accuracy, "best accuracy": summary.best_accuracy}
     return {
         "accuracy": _number(summary.accuracy),
-        **({name: _number(value) for name, value in of_before.items()} if summary.average_accuracy is None else {}),
+        **({} if _of_tasks(summary) else {name: _number(value) for name, value in of_before.items()}),
         "forgetting": _forgetting(summary),
     }
 

@@ -7,7 +7,8 @@ from math import isfinite, nan
 
 from fl_ddp.config.settings import Config
 from fl_ddp.config.stop_at import FALLING
-from fl_ddp.results.metrics import Record
+from fl_ddp.losses.choices import SCORES, LossName
+from fl_ddp.results.metrics import Record, of_clients
 
 
 def reason_to_stop(config: Config, evaluated: Sequence[Record]) -> str | None:
@@ -23,7 +24,7 @@ def reason_to_stop(config: Config, evaluated: Sequence[Record]) -> str | None:
     if config.stop_at is None and config.patience is None:
         return None
     wanted, name = config.good_enough, config.waited_for
-    values = [value for record in evaluated if record.cohort and isfinite(value := _value(record, name))]
+    values = [value for record in evaluated if record.cohort and isfinite(value := _value(record, name, config.loss))]
     if not values:
         return None
     if wanted and wanted.reached_by(values[-1]):
@@ -35,8 +36,8 @@ def reason_to_stop(config: Config, evaluated: Sequence[Record]) -> str | None:
     return None
 
 
-def _value(record: Record, column: str) -> float:
-    """What an evaluation has in a column, NaN if nothing; a record has clients' errors in the place of accuracies."""
-    value: float | None = getattr(record, column.replace("_mae", "_accuracy"), None)
+def _value(record: Record, column: str, loss: LossName) -> float:
+    """What an evaluation has in a column, NaN if nothing."""
+    value: float | None = getattr(record, of_clients(SCORES[loss]).get(column, column), None)
     found = record.measures.get(column, value)
     return nan if found is None else found

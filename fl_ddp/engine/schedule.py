@@ -13,6 +13,11 @@ ScheduleName = Literal["constant", "exponential", "step", "cosine", "warmup_cosi
 ScheduleUnit = Literal["rounds", "steps"]
 
 
+def falls_over_rounds(name: str, over: str) -> bool:
+    """Whether a schedule, in such units, depends on how many rounds there are."""
+    return name.endswith("cosine") and over == "rounds"
+
+
 @dataclass(frozen=True)
 class Schedule:
     """How the learning rate changes, as torch.optim.lr_scheduler has it, in units of rounds or of local steps.

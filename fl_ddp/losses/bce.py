@@ -10,6 +10,7 @@ from typing import ClassVar
 from torch import Tensor
 from torch.nn import functional as F
 
+from fl_ddp.losses.choices import MEASURES
 from fl_ddp.losses.criterion import ByOutput, Tested
 from fl_ddp.protocol import Targets
 
@@ -23,7 +24,7 @@ class BCE(ByOutput):
 
     name: ClassVar[str] = "bce"
     targets: ClassVar[Targets] = "binary"
-    measures: ClassVar[tuple[str, ...]] = ("exact_match", "f1", "auc")
+    measures: ClassVar[tuple[str, ...]] = MEASURES["bce"]
 
     def of_samples(self, outputs: Tensor, y: Tensor) -> Tensor:
         """See Criterion."""

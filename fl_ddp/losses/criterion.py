@@ -5,10 +5,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 from torch import Tensor
 
+from fl_ddp.losses.choices import Score
 from fl_ddp.protocol import Targets, alike
 
 
@@ -37,10 +38,10 @@ class Criterion(ABC):
     """Of --loss."""
     targets: ClassVar[Targets]
     """What samples have beside their inputs."""
-    score: ClassVar[Literal["accuracy", "mae"]] = "accuracy"
-    """What a client's models are measured by on its own test samples, and a run's progress."""
+    score: ClassVar[Score] = "accuracy"
+    """Of SCORES."""
     measures: ClassVar[tuple[str, ...]] = ()
-    """What a test tells beside loss and accuracies, columns of metrics.csv."""
+    """Of MEASURES."""
 
     @abstractmethod
     def of_samples(self, outputs: Tensor, y: Tensor) -> Tensor:

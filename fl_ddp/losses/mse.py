@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import nan
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 from torch import Tensor
 
+from fl_ddp.losses.choices import MEASURES, SCORES, Score
 from fl_ddp.losses.criterion import ByOutput, Tested
 from fl_ddp.protocol import Targets
 
@@ -18,8 +19,8 @@ class MSE(ByOutput):
 
     name: ClassVar[str] = "mse"
     targets: ClassVar[Targets] = "numbers"
-    score: ClassVar[Literal["accuracy", "mae"]] = "mae"
-    measures: ClassVar[tuple[str, ...]] = ("mae", "r2")
+    score: ClassVar[Score] = SCORES["mse"]
+    measures: ClassVar[tuple[str, ...]] = MEASURES["mse"]
 
     def of_samples(self, outputs: Tensor, y: Tensor) -> Tensor:
         """See Criterion."""

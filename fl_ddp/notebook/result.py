@@ -202,8 +202,7 @@ class Result(dict[str, Any]):
         """What summary.json holds; nothing where the run has gone on since."""
         from fl_ddp.results.run_folder import last_round
 
-        file = self._file("summary.json")
-        content: dict[str, Any] = read_summary(file) if file else {}
+        content: dict[str, Any] = read_summary(self._place) if self._place else {}
         return content if self._place and content.get("rounds", 0) >= last_round(self._place) else {}
 
     def _file(self, name: str) -> Path | None:

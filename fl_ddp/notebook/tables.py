@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import csv
 from pathlib import Path
+
+from fl_ddp.results.written_rows import written_rows
 
 Cell = float | str | None
 
@@ -12,9 +13,13 @@ _WORDS = "class"
 
 
 def rows_of(file: Path) -> list[dict[str, Cell]]:
-    """The rows of a table; whole numbers stay whole, empty cells are None."""
-    with file.open(newline="", encoding="utf-8") as text:
-        return [{name: _cell(name, cell) for name, cell in row.items()} for row in csv.DictReader(text)]
+    """The rows of a table, so far as they are whole; whole numbers stay whole, empty cells are None.
+
+    Raises:
+        ConfigError: the file is not what a run writes.
+    """
+    with written_rows(file) as rows:
+        return [{name: _cell(name, cell) for name, cell in row.items()} for row in rows]
 
 
 def as_frame(rows: list[dict[str, Cell]]) -> object:

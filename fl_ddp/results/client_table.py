@@ -16,6 +16,10 @@ COLUMNS = (
 )  # fmt: skip
 
 
+MODELS = {"initial": "received", "personalised": "own"}
+"""What clients are tested with, before and after they train, as clients.csv calls it, by what all others do."""
+
+
 @dataclass(frozen=True)
 class ClientScores:
     """How a client's models do on its own test samples; all None without such.
@@ -61,6 +65,14 @@ def spread(values: Iterable[float | None], *, errors: bool = False) -> Spread | 
     lowest = known[: max(len(known) // 10, 1)]
     variance = math.fsum((value - mean) ** 2 for value in known) / len(known)
     return Spread(math.sqrt(variance), math.fsum(lowest) / len(lowest))
+
+
+def spreads(scores: Sequence[ClientScores], score: str) -> dict[str, Spread | None]:
+    """Of each of MODELS, whose clients are measured by a score; None where no client was tested with it."""
+    return {
+        name: spread((getattr(each, model) for each in scores), errors=score != "accuracy")
+        for name, model in MODELS.items()
+    }
 
 
 def newest_tested(now: Sequence[ClientScores], before: Sequence[ClientScores]) -> Sequence[ClientScores]:

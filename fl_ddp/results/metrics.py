@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -36,6 +36,20 @@ def of_method(name: str) -> str:
 def of_function(path: str) -> str:
     """The column of what a function of --measures gives, which is at an import path."""
     return f"measure/{bare_name(path)}"
+
+
+def of_clients(score: str, *, everybody: bool = True) -> dict[str, str]:
+    """Columns of how clients do on their own test samples, by what they are measured by, and the fields of a Record.
+
+    Args:
+        score: that they are measured by.
+        everybody: whether the cohort and all clients are told apart.
+    """
+    usual, of_all = (
+        ("initial_accuracy", "personalised_accuracy"),
+        ("initial_accuracy_cohort", "personalised_accuracy_all"),
+    )
+    return {name.replace("accuracy", score): name for name in (*usual, *(of_all if everybody else ()))}
 
 
 def is_of_phase(column: str) -> bool:
@@ -76,10 +90,10 @@ class Record:
     """
 
     round: int
-    cohort: int
-    traffic_up_bytes: int
-    traffic_down_bytes: int
-    padded_lanes: float
+    cohort: int = 0
+    traffic_up_bytes: int = 0
+    traffic_down_bytes: int = 0
+    padded_lanes: float = 0.0
     train_loss: float | None = None
     accuracy: float | None = None
     loss: float | None = None
@@ -137,7 +151,7 @@ class Columns:
     @cached_property
     def names(self) -> tuple[str, ...]:
         """In their order."""
-        return tuple(_row(Record(0, 0, 0, 0, 0.0), self, None, None))
+        return tuple(_row(Record(0), self, None, None))
 
 
 class Metrics:
@@ -180,11 +194,7 @@ class Metrics:
 def _row(record: Record, columns: Columns, running_mean: float | None, forgetting: float | None) -> dict[str, object]:
     """A round by column, in the order of the columns."""
     of_class = record.class_accuracy or (None,) * len(columns.classes)
-    score = columns.score
-    of_all: dict[str, object] = {
-        f"initial_{score}_cohort": record.initial_accuracy_cohort,
-        f"personalised_{score}_all": record.personalised_accuracy_all,
-    }
+    own = of_clients(columns.score, everybody=columns.everybody)
     accuracies: dict[str, object] = {
         "accuracy": record.accuracy,
         "running_mean_accuracy": running_mean,
@@ -202,12 +212,10 @@ def _row(record: Record, columns: Columns, running_mean: float | None, forgettin
         "traffic_up_bytes": record.traffic_up_bytes,
         "traffic_down_bytes": record.traffic_down_bytes,
         _PADDED: record.padded_lanes,
-        **(accuracies if score == "accuracy" else {}),
+        **(accuracies if columns.score == "accuracy" else {}),
         **{name: record.measures.get(name) for name in columns.measures},
         "loss": record.loss,
-        f"initial_{score}": record.initial_accuracy,
-        f"personalised_{score}": record.personalised_accuracy,
-        **(of_all if columns.everybody else {}),
+        **{column: getattr(record, name) for column, name in own.items()},
         **(degrees if columns.degree else {}),
         **{of_method(name): record.reported.get(name) for name in columns.reported},
         **{f"accuracy/{name}": value for name, value in zip(columns.classes, of_class, strict=True)},
@@ -222,13 +230,13 @@ def _record(row: Mapping[str, str], columns: Columns) -> Record:
     def number(column: str) -> float | None:
         return float(row[column]) if row.get(column) else None
 
-    score = columns.score
+    own = {name: number(column) for column, name in of_clients(columns.score).items()}
     of_class = [number(f"accuracy/{name}") for name in columns.classes]
     measures = {name: number(name) for name in columns.measures}
     reported = {name: number(of_method(name)) for name in columns.reported}
     degree_of_class = [number(f"forgetting_degree/{name}") for name in columns.classes]
     seconds = {phase: number(f"time_{phase}") for phase in columns.phases}
-    return Record(
+    found = Record(
         round=int(row["round"]),
         cohort=int(row["cohort"]),
         traffic_up_bytes=int(row["traffic_up_bytes"]),
@@ -237,10 +245,6 @@ def _record(row: Mapping[str, str], columns: Columns) -> Record:
         train_loss=number("train_loss"),
         accuracy=number("accuracy"),
         loss=number("loss"),
-        initial_accuracy=number(f"initial_{score}"),
-        personalised_accuracy=number(f"personalised_{score}"),
-        initial_accuracy_cohort=number(f"initial_{score}_cohort"),
-        personalised_accuracy_all=number(f"personalised_{score}_all"),
         forgetting_degree=number("forgetting_degree"),
         class_degree=tuple(value for value in degree_of_class if value is not None) or None,
         class_accuracy=tuple(value for value in of_class if value is not None) or None,
@@ -249,3 +253,4 @@ def _record(row: Mapping[str, str], columns: Columns) -> Record:
         seconds={phase: value for phase, value in seconds.items() if value is not None},
         wall=float(row[_WALL]),
     )
+    return replace(found, **own)  # type: ignore[arg-type]

@@ -9,9 +9,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from fl_ddp.errors import ConfigError
 from fl_ddp.host.atomic_file import write_text
 
-_OWN = re.compile("(initial_|personalised_)accuracy")
+_BY_NAME = ("of_clients", "of_tasks", "spreads", "measures")
+"""What is in the file by the names of what it holds."""
 
 
 @dataclass(frozen=True)
@@ -27,16 +29,8 @@ class Summary:
         best_accuracy: the highest one of any round; with tasks, since the first evaluation of the last one.
         forgetting: what the classes have lost since each one's best round, on average; None before round 1.
         loss: on the test set.
-        initial_accuracy: of the model received, or of their own where clients keep such, before they train, mean over
-            the clients' own test samples; None without such.
-        personalised_accuracy: of the cohort's models after local training, likewise.
-        initial_accuracy_cohort: likewise, mean over the cohort alone.
-        personalised_accuracy_all: of all clients' models after local training; None unless all were asked for.
-        initial_accuracy_deviation: standard deviation of that accuracy over the clients.
-        initial_accuracy_worst: its mean over the tenth of the clients with the lowest, at least one.
-        personalised_accuracy_deviation: of the clients' own models, over all that trained: of the same clients as
-            personalised_accuracy_all is, where all were asked for.
-        personalised_accuracy_worst: likewise.
+        of_clients: how they do on their own test samples, by the columns of metrics.csv: of the newest round in which
+            they were tested.
         class_accuracy: by class name; nan for a class without test samples.
         class_forgetting: likewise.
         confusion: [C, C] numbers of test samples by label and prediction.
@@ -48,23 +42,17 @@ class Summary:
         parameters_sha256: of the final parameters.
         numerics: what decides the bits beside data, method and seed: lanes, compile, device, cpu, torch ...
         environment: command, date, commit, versions and hardware of the last part of the run.
-        average_accuracy: on the tasks so far, mean; this and the next four are None where tasks have no test sets of
-            their own, see retention.matrix.
-        incremental_accuracy: mean of the average accuracies after each of these tasks.
-        average_forgetting: of the tasks before the last one, since each one's best.
-        backward_transfer: what they have gained since the end of their own training.
-        forward_transfer: what tasks have gained from those before them, beside the initial model.
-        own_average_accuracy: of what each client has at the last end of a task or the run, on its own test samples of
-            its tasks so far, mean over the clients; None without such samples.
-        own_average_forgetting: likewise of its tasks before, since each one's best.
+        of_tasks: what accuracies on them say of learning, by the names in retention.matrix; None where tasks have no
+            test sets of their own.
         task_accuracy: accuracies on the tasks, of the initial model and at the end of each task.
         stopped: why the run ended before its last round; None if it did not.
         perplexity: the exponential of the loss; None where it is no cross-entropy.
-        score: what clients are measured by on their own test samples, in the names of what is told of them.
+        score: what clients are measured by on their own test samples; not in the file.
         code: sha256 of each file of a user's that a class of the run is in, or that such a file imports, by its path.
-        measures: what else the loss tells of the test set, in the file by their names.
         class_order: names of the data's classes as the run numbers them; not in the file if as the data do.
         task_names: of the tasks in their order; not in the file if they have none.
+        spreads: how far clients differ, over all that were tested: deviation, and worst, the mean of the worst tenth.
+        measures: what else the loss, and functions of the user's as measure/<name>, tell of the test set.
     """
 
     folder: str
@@ -75,10 +63,7 @@ class Summary:
     best_accuracy: float | None
     forgetting: float | None
     loss: float | None
-    initial_accuracy: float | None
-    personalised_accuracy: float | None
-    initial_accuracy_cohort: float | None
-    personalised_accuracy_all: float | None
+    of_clients: Mapping[str, float | None]
     class_accuracy: Mapping[str, float]
     class_forgetting: Mapping[str, float]
     confusion: Sequence[Sequence[int]]
@@ -90,25 +75,16 @@ class Summary:
     parameters_sha256: str
     numerics: Mapping[str, object]
     environment: Mapping[str, object]
-    average_accuracy: float | None = None
-    incremental_accuracy: float | None = None
-    average_forgetting: float | None = None
-    backward_transfer: float | None = None
-    forward_transfer: float | None = None
-    own_average_accuracy: float | None = None
-    own_average_forgetting: float | None = None
+    of_tasks: Mapping[str, float | None] = field(default_factory=dict)
     task_accuracy: Sequence[Sequence[float]] = ()
     stopped: str | None = None
     perplexity: float | None = None
     code: Mapping[str, str] = field(default_factory=dict)
     score: str = "accuracy"
-    measures: Mapping[str, float] = field(default_factory=dict)
     class_order: Sequence[str] = ()
     task_names: Sequence[str] = ()
-    initial_accuracy_deviation: float | None = None
-    initial_accuracy_worst: float | None = None
-    personalised_accuracy_deviation: float | None = None
-    personalised_accuracy_worst: float | None = None
+    spreads: Mapping[str, float | None] = field(default_factory=dict)
+    measures: Mapping[str, float] = field(default_factory=dict)
 
 
 def write_summary(folder: Path, summary: Summary) -> dict[str, object]:
@@ -121,13 +97,13 @@ def write_summary(folder: Path, summary: Summary) -> dict[str, object]:
         RunError: it cannot be written.
     """
     values = asdict(summary)
-    score, measures = values.pop("score"), values.pop("measures")
+    del values["score"]
     for names in ("class_order", "task_names"):
         if not values[names]:
             del values[names]
-    if score != "accuracy":
-        values = {_OWN.sub(rf"\1{score}", key): value for key, value in values.items()}
-    content: dict[str, object] = {key: _finite(value) for key, value in {**values, **measures}.items()}
+    content: dict[str, object] = {}
+    for key, value in values.items():
+        content |= {name: _finite(each) for name, each in (value if key in _BY_NAME else {key: value}).items()}
     text = json.dumps(content, indent=2, allow_nan=False)
     # A row of numbers takes one line: a confusion matrix can be read.
     text = re.sub(r"\[\n([^][{}\"]*)\n *\]", lambda row: f"[{' '.join(row[1].split())}]", text)
@@ -149,11 +125,18 @@ def rounds_to_target(rounds: Sequence[int], values: Sequence[float], targets: Se
     }
 
 
-def read_summary(file: Path) -> dict[str, object]:
-    """What a summary.json holds; nothing if it is damaged."""
+def read_summary(folder: Path, *, strict: bool = False) -> dict[str, object]:
+    """What the summary.json in a run's folder holds; nothing if there is none, or it is damaged.
+
+    Raises:
+        ConfigError: it is damaged, where that is not to be passed over.
+    """
+    file = folder / "summary.json"
     try:
-        content = json.loads(file.read_text(encoding="utf-8"))
-    except ValueError:
+        content = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
+    except (OSError, ValueError) as error:
+        if strict:
+            raise ConfigError(file, f"is not what a run writes ({error})") from error
         return {}
     return content if isinstance(content, dict) else {}
 

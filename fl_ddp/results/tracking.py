@@ -11,7 +11,7 @@ from statistics import fmean
 from typing import NamedTuple
 
 from fl_ddp.results.appended_csv import AppendedCsv
-from fl_ddp.results.client_table import ClientScores, spread
+from fl_ddp.results.client_table import MODELS, ClientScores, spreads
 from fl_ddp.results.forgetting import average, forgetting
 from fl_ddp.results.metrics import Columns, Metrics, Record, of_method, perplexity
 from fl_ddp.results.tensorboard import EventFile
@@ -187,9 +187,9 @@ class Tracker:
             RunError: it cannot be written.
         """
         wall = time.time()
-        for name, accuracies in (("initial", [s.received for s in scores]), ("personalised", [s.own for s in scores])):
-            if found := spread(accuracies, errors=self._score != "accuracy"):
-                known = [value for value in accuracies if value is not None]
+        for name, found in spreads(scores, self._score).items():
+            if found:
+                known = [value for each in scores if (value := getattr(each, MODELS[name])) is not None]
                 told = {f"clients/{name}/deviation": found.deviation, f"clients/{name}/worst": found.worst}
                 self._show(told, finished, wall)
                 self._events.histogram(f"clients/{name}", known, finished, wall)

@@ -5,7 +5,7 @@ Rows are the tasks that a model was trained on last, row 0 the initial model; co
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import isnan, nan
 from statistics import fmean
 
@@ -86,3 +86,18 @@ def own_average_accuracy(clients: Clients) -> float | None:
 def own_average_forgetting(clients: Clients) -> float | None:
     """average_forgetting of each client's tasks that were tested before, mean over the clients that have such."""
     return _mean_of_clients(map(_lost, clients.values()))
+
+
+MEASURES: Mapping[str, Callable[[Matrix], float | None]] = {
+    "average_accuracy": average_accuracy,
+    "incremental_accuracy": incremental_accuracy,
+    "average_forgetting": average_forgetting,
+    "backward_transfer": backward_transfer,
+    "forward_transfer": forward_transfer,
+}
+"""What tasks.csv says of learning, by the name in summary.json."""
+OWN_MEASURES: Mapping[str, Callable[[Clients], float | None]] = {
+    "own_average_accuracy": own_average_accuracy,
+    "own_average_forgetting": own_average_forgetting,
+}
+"""What own_tasks.csv does, likewise."""

@@ -11,9 +11,9 @@ from pathlib import Path
 
 from fl_ddp.errors import ConfigError
 from fl_ddp.host.atomic_file import replacing, writing
+from fl_ddp.results.written_rows import written_rows
 from launch.compare.replicates import ROW, Design
 from launch.run.stored import Run
-from launch.run.written_rows import written_rows
 
 _RECORDED = {
     "rounds.csv": "metrics.csv",

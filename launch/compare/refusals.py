@@ -15,8 +15,7 @@ def refuse_what_no_run_has(metric: Metric, runs: Sequence[Run]) -> None:
     Raises:
         ConfigError: it is one.
     """
-    with_tasks = any("average_accuracy" in run.curves for run in runs)
-    if (metric.statistic, metric.quantity) == ("best", "accuracy") and with_tasks:
+    if (metric.statistic, metric.quantity) == ("best", "accuracy") and any(run.has_tasks for run in runs):
         what = f"{metric.text}: with tasks each round's accuracy is on the tasks so far, and the first ones are easiest"
         raise ConfigError("--metric", what, "best of task_accuracy/1, or final of average_accuracy")
     label = class_of(metric.quantity)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from fl_ddp.config.command_line import FREE_ON_RESUME, PLACE
+from fl_ddp.engine.schedule import falls_over_rounds
 from fl_ddp.errors import ConfigError
 from launch.compare.found_runs import FoundRun, RunState
 from launch.compare.once import Once, once
@@ -227,7 +228,7 @@ def _varied(runs: Sequence[FoundRun]) -> tuple[str, ...]:
 def _depend_on_rounds(runs: Sequence[FoundRun]) -> bool:
     """Whether a run of more rounds is another run from the first one on."""
     return any(
-        run.settings.get("lr_schedule", "").endswith("cosine") and run.settings.get("lr_schedule_over") != "steps"
+        falls_over_rounds(run.settings.get("lr_schedule", ""), run.settings.get("lr_schedule_over", "rounds"))
         for run in runs
     )
 

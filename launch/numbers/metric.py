@@ -11,13 +11,24 @@ from itertools import accumulate
 from typing import NamedTuple
 
 from fl_ddp.errors import ConfigError
+from fl_ddp.losses.choices import MEASURES as OF_LOSSES
+from fl_ddp.losses.choices import R2
+from fl_ddp.results.client_table import MODELS
+from fl_ddp.results.metrics import of_clients
+from fl_ddp.retention.matrix import MEASURES as OF_TASKS
+from fl_ddp.retention.matrix import OWN_MEASURES as OF_OWN_TASKS
 from launch.numbers.reading import Reading
 
+SPREADS = tuple(
+    f"{measure}_{own}{score}" for score in ("", "_mae") for own in MODELS for measure in ("worst", "deviation")
+)
+"""Curves of how far clients differ; those of regressions are of errors."""
+
 ERRORS = (
-    "loss", "train_loss", "perplexity", "mae", "initial_mae", "personalised_mae", "initial_mae_cohort",
-    "personalised_mae_all", "worst_initial_mae", "deviation_initial_mae", "worst_personalised_mae",
-    "deviation_personalised_mae",
-)  # fmt: skip
+    *("loss", "train_loss", "perplexity", "mae"),
+    *of_clients("mae"),
+    *(each for each in SPREADS if each.endswith("_mae")),
+)
 """Quantities of which less is better, numbers of any size."""
 
 OWN = ("method/", "measure/")
@@ -26,24 +37,15 @@ OWN = ("method/", "measure/")
 QUANTITIES = {
     "accuracy": "accuracy",
     "generic": "accuracy",
-    "initial": "initial_accuracy",
-    "personalised": "personalised_accuracy",
-    "initial_cohort": "initial_accuracy_cohort",
-    "personalised_all": "personalised_accuracy_all",
-    "worst_initial": "worst_initial",
-    "deviation_initial": "deviation_initial",
-    "worst_personalised": "worst_personalised",
-    "deviation_personalised": "deviation_personalised",
-    "forgetting": "forgetting",
-    "forgetting_degree": "forgetting_degree",
-    "average_accuracy": "average_accuracy",
-    "incremental_accuracy": "incremental_accuracy",
-    "average_forgetting": "average_forgetting",
-    "backward_transfer": "backward_transfer",
-    "forward_transfer": "forward_transfer",
-    "own_average_accuracy": "own_average_accuracy",
-    "own_average_forgetting": "own_average_forgetting",
-    **{name: name for name in (*ERRORS, "r2", "exact_match", "f1", "auc")},
+    **{column.replace("_accuracy", ""): column for column in of_clients("accuracy")},
+    **{
+        name: name
+        for name in (
+            *(each for each in SPREADS if each not in ERRORS),
+            *("forgetting", "forgetting_degree", *OF_TASKS, *OF_OWN_TASKS, *ERRORS),
+            *(each for told in OF_LOSSES.values() for each in told if each not in ERRORS),
+        )
+    },
 }
 """Curves of a run by the name a metric gives them; generic is what papers on personalised methods call it."""
 
@@ -118,7 +120,7 @@ class Metric:
     @property
     def of_number(self) -> bool:
         """Whether its quantity is no share of anything."""
-        return self.quantity in (*ERRORS, "r2") or _OWN.fullmatch(self.quantity) is not None
+        return self.quantity in (*ERRORS, R2) or _OWN.fullmatch(self.quantity) is not None
 
     @property
     def of_error(self) -> bool:

@@ -87,7 +87,7 @@ def _bars(axes: Axes, replicates: Replicates, quantities: Sequence[str], index: 
 
 
 def _shown(design: Design) -> list[Replicates]:
-    shown = [each for each in design.sets if any(run.curve(f"{ON_TASK}1") for run in each.counted)]
+    shown = [each for each in design.sets if any(run.has_tasks for run in each.counted)]
     if not shown:
         raise ConfigError(
             "--tasks", "no run has tasks with test samples of their own", "runs with --stream, say Permuted"

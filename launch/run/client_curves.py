@@ -6,8 +6,8 @@ import math
 from collections.abc import Mapping
 from pathlib import Path
 
+from fl_ddp.results.written_rows import written_rows
 from launch.numbers.metric import Curve
-from launch.run.written_rows import written_rows
 
 COLUMNS = ("samples", "own_accuracy", "forgetting_degree")
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from fl_ddp.results.written_rows import written_rows
 from launch.numbers.metric import Curve
-from launch.run.written_rows import written_rows
 
 FILE, PICTURES = "reconstruction.csv", "reconstruction.safetensors"
 COLUMNS = ("task", "psnr", "psnr_of_mean", "epochs", "commit")

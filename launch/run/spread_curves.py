@@ -4,15 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fl_ddp.results.client_table import spread
+from fl_ddp.results.client_table import MODELS, spread
+from fl_ddp.results.written_rows import written_rows
 from launch.numbers.metric import Curve
-from launch.run.written_rows import written_rows
-
-_MODELS = {"initial": "received", "personalised": "own"}
-SPREADS = tuple(
-    f"{measure}_{of}{score}" for score in ("", "_mae") for of in _MODELS for measure in ("worst", "deviation")
-)
-"""Names of the curves; those of regressions are of errors."""
 
 
 def spread_curve(folder: Path, name: str) -> Curve:
@@ -32,7 +26,7 @@ def spread_curve(folder: Path, name: str) -> Curve:
         for row in rows:
             if ("own_mae" in row) != bool(errors):
                 return []
-            if value := row[f"{_MODELS[of]}_{score}"]:
+            if value := row[f"{MODELS[of]}_{score}"]:
                 found.setdefault(int(row["round"]), []).append(float(value))
     each = ((finished, spread(values, errors=bool(errors))) for finished, values in found.items())
     return [(finished, known.worst if measure == "worst" else known.deviation) for finished, known in each if known]

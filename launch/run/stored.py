@@ -15,12 +15,13 @@ from fl_ddp.config.yaml_file import flatten, load_yaml, written
 from fl_ddp.errors import ConfigError
 from fl_ddp.results.metrics import is_of_phase, is_of_time, perplexity
 from fl_ddp.results.run_folder import FAILURE
-from launch.numbers.metric import Curve, of_client
+from fl_ddp.results.summary import read_summary
+from fl_ddp.results.written_rows import written_rows
+from launch.numbers.metric import SPREADS, Curve, of_client
 from launch.run.client_curves import client_curves
 from launch.run.reconstruction_curves import reconstruction_curves
-from launch.run.spread_curves import SPREADS, spread_curve
+from launch.run.spread_curves import spread_curve
 from launch.run.task_curves import ON_TASK, task_curves
-from launch.run.written_rows import written_rows
 
 _OF_CLASS = "accuracy/"
 _OF_CLIENTS = ("initial_", "personalised_")
@@ -74,6 +75,11 @@ class Run:
         """Whether it has all rounds and its results, ended before by its rule, or has more than it was asked for."""
         return self.rounds > self.wanted or self.stopped or (self.rounds == self.wanted and bool(self.summary))
 
+    @property
+    def has_tasks(self) -> bool:
+        """Whether a task of test samples of its own was tested."""
+        return any(name.startswith(ON_TASK) for name in self.curves)
+
     def curve(self, quantity: str) -> Curve:
         """What a metric reads: a column of metrics.csv, or one client's class's of forgetting.csv; empty if unknown.
 
@@ -114,7 +120,7 @@ def read_run(folder: Path) -> Run | None:
         return None
     config, wanted = _config(folder / "config.yaml")
     rounds, of_metrics, time, columns = _course(folder / "metrics.csv")
-    summary = _summary(folder / "summary.json")
+    summary = read_summary(folder, strict=True)
     current = summary if summary.get("rounds") == rounds else {}
     stopped = current.get("stopped") is not None
     later = _of_last_model(of_metrics, columns, current, rounds)
@@ -146,7 +152,7 @@ def _of_last_model(
 
 def counts_anew(run: Run) -> bool:
     """Whether a class may count anew in a round: with tasks, or where the first weights were given."""
-    return bool(run.config.get("init")) or any(name.startswith(ON_TASK) for name in run.curves)
+    return bool(run.config.get("init")) or run.has_tasks
 
 
 def _forgotten_at_end(summary: Mapping[str, object], rounds: int) -> dict[str, Curve]:
@@ -208,13 +214,3 @@ def _course(path: Path) -> tuple[int, dict[str, Curve], Curve, tuple[str, ...]]:
 
 def _failure(path: Path) -> str | None:
     return path.read_text(encoding="utf-8", errors="replace").strip() if path.is_file() else None
-
-
-def _summary(path: Path) -> Mapping[str, object]:
-    if not path.is_file():
-        return {}
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise ConfigError(path, f"is not what a run writes ({error})") from error
-    return content if isinstance(content, Mapping) else {}

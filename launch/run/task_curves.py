@@ -3,36 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
 from itertools import groupby
 from pathlib import Path
 
-from fl_ddp.retention.matrix import (
-    Clients,
-    Matrix,
-    average_accuracy,
-    average_forgetting,
-    backward_transfer,
-    forward_transfer,
-    incremental_accuracy,
-    own_average_accuracy,
-    own_average_forgetting,
-)
+from fl_ddp.results.written_rows import written_rows
+from fl_ddp.retention.matrix import MEASURES, OWN_MEASURES
 from fl_ddp.retention.own_table import OfClients
 from launch.numbers.metric import Curve
-from launch.run.written_rows import written_rows
 
-MEASURES: Mapping[str, Callable[[Matrix], float | None]] = {
-    "average_accuracy": average_accuracy,
-    "incremental_accuracy": incremental_accuracy,
-    "average_forgetting": average_forgetting,
-    "backward_transfer": backward_transfer,
-    "forward_transfer": forward_transfer,
-}
-OWN_MEASURES: Mapping[str, Callable[[Clients], float | None]] = {
-    "own_average_accuracy": own_average_accuracy,
-    "own_average_forgetting": own_average_forgetting,
-}
 ON_TASK = "task_accuracy/"
 
 
@@ -56,7 +34,7 @@ def task_curves(folder: Path) -> dict[str, Curve]:
         if not finished:
             continue
         told = {f"{ON_TASK}{task}": value for task, value in enumerate(accuracies[:trained], 1)}
-        told |= {name: value for name, of in MEASURES.items() if (value := _known(of, matrix)) is not None}
+        told |= {name: value for name, of in MEASURES.items() if (value := of(matrix)) is not None}
         for name, value in told.items():
             if not math.isnan(value):
                 found.setdefault(name, []).append((finished, value))
@@ -74,11 +52,3 @@ def _own_curves(folder: Path) -> dict[str, Curve]:
                 if (value := measure(clients)) is not None:
                     found.setdefault(name, []).append((finished, value))
     return dict(found)
-
-
-def _known(measure: Callable[[Matrix], float | None], matrix: Matrix) -> float | None:
-    """A measure; None where the file lacks the end of a task."""
-    try:
-        return measure(matrix)
-    except (KeyError, IndexError, ValueError):
-        return None

@@ -26,9 +26,9 @@ ENDING = ".table.yaml"
 _TEXTS = ("id", "paper", "item", "title", "cost")
 
 
-def table_names(configs: Path = CONFIGS) -> list[str]:
+def table_names() -> list[str]:
     """All tables of a folder of papers, by name: figure2 comes before figure10."""
-    names = (file.relative_to(configs).as_posix().removesuffix(ENDING) for file in configs.glob(f"*/*{ENDING}"))
+    names = (file.relative_to(CONFIGS).as_posix().removesuffix(ENDING) for file in CONFIGS.glob(f"*/*{ENDING}"))
     return sorted(names, key=lambda name: [int(part) if part.isdigit() else part for part in re.split(r"(\d+)", name)])
 
 

@@ -74,6 +74,17 @@ def same(ours: dict[str, Tensor], theirs: dict[str, Tensor]) -> bool:
     return ours.keys() == theirs.keys() and all(torch.equal(t, theirs[name]) for name, t in ours.items())
 
 
+@pytest.mark.parametrize("half", ["3,0.1", "3,-", "3"])
+def test_a_row_that_is_being_written_is_none_yet(half: str, tmp_path: Path) -> None:
+    run = Path(fl_ddp.simulate(SMALL, rounds=2, out=str(tmp_path))["folder"])
+    with (run / "metrics.csv").open("a") as file:
+        file.write(half)
+    assert list(fl_ddp.load(run).history["round"]) == [1, 2]
+    (run / "cohorts.csv").write_bytes(b"round,client\n1,\xff\n")
+    with pytest.raises(ConfigError, match=r"cohorts\.csv: is not what a run writes"):
+        fl_ddp.load(run).cohorts  # noqa: B018
+
+
 def test_a_run_that_has_gone_on_gives_what_it_has_now(tmp_path: Path) -> None:
     early, seen = on_file(tmp_path, method="LocalOnly"), list[int]()
 

@@ -286,10 +286,7 @@ SUMMARY = Summary(
     best_accuracy=0.8,
     forgetting=0.25,
     loss=math.inf,
-    initial_accuracy=None,
-    personalised_accuracy=None,
-    initial_accuracy_cohort=None,
-    personalised_accuracy_all=None,
+    of_clients={},
     class_accuracy={"cat": 0.5, "T-shirt/top": math.nan},
     class_forgetting={"cat": 0.25, "T-shirt/top": math.nan},
     confusion=((1, 1), (0, 0)),
@@ -331,7 +328,7 @@ def test_result_table_tells_accuracy_classes_targets_and_where_to_look() -> None
 
 def test_result_table_of_tasks_compares_no_rounds_that_were_tested_on_other_samples() -> None:
     assert "best accuracy" in result_table(SUMMARY) and "running mean  " in result_table(SUMMARY)
-    table = result_table(replace(SUMMARY, average_accuracy=0.5))
+    table = result_table(replace(SUMMARY, of_tasks={"average_accuracy": 0.5}))
     assert "best accuracy" not in table and "running mean" not in table and "average accuracy  " in table
 
 

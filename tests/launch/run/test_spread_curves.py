@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from fl_ddp.errors import ConfigError
-from launch.numbers.metric import parse_metric
-from launch.run.spread_curves import SPREADS, spread_curve
+from launch.numbers.metric import SPREADS, parse_metric
+from launch.run.spread_curves import spread_curve
 
 OLD = """round,client,samples,test_samples,received_accuracy,own_accuracy
 2,0,5,4,0.5,0.75

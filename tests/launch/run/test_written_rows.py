@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from fl_ddp.errors import ConfigError
-from launch.run.written_rows import written_rows
+from fl_ddp.results.written_rows import written_rows
 
 
 def test_a_class_may_be_called_by_what_ends_a_line_elsewhere(tmp_path: Path) -> None:
