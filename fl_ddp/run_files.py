@@ -19,7 +19,7 @@ from fl_ddp.building.idle_clients import idle_remarks
 from fl_ddp.building.initial import KEPT
 from fl_ddp.config.absolute_paths import with_absolute_paths
 from fl_ddp.config.command_line import fixed
-from fl_ddp.config.settings import Config, flat
+from fl_ddp.config.settings import Config, hyperparameters
 from fl_ddp.config.users_code import users_code
 from fl_ddp.config.yaml_file import to_yaml
 from fl_ddp.course.cohorts import CohortTable, Numbers, columns_of_each
@@ -126,7 +126,7 @@ class RunFiles:
         tests, loss = federation.worlds.num_tests, federation.model.criterion
         # a checkpoint without its metrics is broken, and must not have metrics.csv begin anew; clients.csv is younger
         metrics = known["metrics"] if finished is not None else None
-        self.tracker = Tracker(path, federation.columns(config), flat(config), metrics)
+        self.tracker = Tracker(path, federation.columns(config), hyperparameters(config), metrics)
         own_numbers = columns_of_each(federation.method.reports) if config.log_clients else ()
         self._cohorts = CohortTable(path / "cohorts.csv", known.get("cohorts"), own_numbers)
         self._clients = (

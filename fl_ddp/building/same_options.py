@@ -9,12 +9,12 @@ from dataclasses import fields
 from pathlib import Path
 
 from fl_ddp.config.command_line import PLACE, as_written
-from fl_ddp.config.settings import Config
+from fl_ddp.config.settings import OF_FOLDER, Config
 from fl_ddp.config.users_code import users_code
 from fl_ddp.errors import ConfigError
 from fl_ddp.ranks.collectives import Ranks
 
-_OF_MACHINE = (*PLACE, "out", "name", "resume", "rank_timeout")
+_MAY_DIFFER = (*PLACE, *OF_FOLDER, "rank_timeout")
 _MOST = 200
 """Letters of a value that is told as it is."""
 
@@ -48,7 +48,7 @@ def digest(text: str) -> int:
 
 def _options(config: Config, device_type: str) -> dict[str, str]:
     given = as_written(config) | {"device": device_type}
-    return {key: _short(text) for key, text in given.items() if key not in _OF_MACHINE}
+    return {key: _short(text) for key, text in given.items() if key not in _MAY_DIFFER}
 
 
 def code_of(config: Config) -> Mapping[str, str]:

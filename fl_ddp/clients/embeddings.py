@@ -13,12 +13,12 @@ def distributions(mu: Tensor, log_sigma: Tensor) -> Tensor:
     return torch.cat([mu, log_sigma.exp()], -1)
 
 
-def sampled(embeddings: Tensor, size: int, key: Tensor) -> Tensor:
-    """One point [..., D] of each distribution, by a key []; points of D = size as they are."""
+def sampled(embeddings: Tensor, size: int, key: Tensor, stream: int = 0) -> Tensor:
+    """One point [..., D] of each distribution, by a key [] and its stream; points of D = size as they are."""
     if embeddings.shape[-1] == size:
         return embeddings
     mu, sigma = embeddings.chunk(2, -1)
-    return mu + sigma * normal(key, 0, mu.shape)
+    return mu + sigma * normal(key, stream, mu.shape)
 
 
 def divergence(embeddings: Tensor) -> Tensor:

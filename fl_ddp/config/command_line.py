@@ -8,15 +8,13 @@ from dataclasses import fields
 from pathlib import Path
 from typing import NoReturn
 
-import yaml
-
 from fl_ddp.config import command_help
 from fl_ddp.config.absolute_paths import with_absolute_files, with_absolute_paths
 from fl_ddp.config.beside_file import WORDS_OR_FILES
 from fl_ddp.config.layers import Layer, layer, resolve, scalar_options
 from fl_ddp.config.options import Given
 from fl_ddp.config.registry import KINDS
-from fl_ddp.config.settings import Choice, Config
+from fl_ddp.config.settings import OF_FOLDER, Choice, Config, by_key
 from fl_ddp.config.yaml_file import flatten, read_yaml, to_yaml, written
 from fl_ddp.errors import ConfigError
 from fl_ddp.host.stdout import say
@@ -31,9 +29,7 @@ PLACE = ("data.root", "data.download")
 """Options that say where data lie."""
 MAY_MOVE = ("data.path", "data.test_path", "partition.path", "stream.path", "availability", *WORDS_OR_FILES)
 """Options that are files, what is in which is looked at when a run goes on."""
-_BEGINNING = ("name", "out")
-"""Options of a file that say where a run begins; one that goes on is where it is."""
-OF_MACHINE = (*FREE_ON_RESUME, *PLACE, "device", "name", "out", "resume")
+OF_MACHINE = (*FREE_ON_RESUME, *PLACE, "device", *OF_FOLDER)
 """What may differ between a run in a folder and one that goes on with it, or is wanted in its place."""
 
 
@@ -124,14 +120,16 @@ def resumed(folder: Path, layers: Sequence[Layer]) -> Config:
     if not file.is_file():
         raise ConfigError("--resume", f"{folder} holds no config.yaml; give the folder of a run")
     stored_layer = layer_of_run(file)
-    asked = [{key: each for key, each in one.items() if not (each.of_file and key in _BEGINNING)} for one in layers]
+    asked = [
+        {key: each for key, each in one.items() if not (each.of_file and key in ("name", "out"))} for one in layers
+    ]
     stored, wanted = resolve([stored_layer]), resolve([stored_layer, *asked])
-    there, here = with_absolute_paths(stored), with_absolute_paths(wanted)
+    old, new = by_key(stored), by_key(wanted)
+    there, here = by_key(with_absolute_paths(stored)), by_key(with_absolute_paths(wanted))
     for given in (given for each in asked for given in each.values()):
-        before, after = _value(stored, given.key), _value(wanted, given.key)
-        stored_text, now = (written(_value(each, given.key)) for each in (there, here))
-        differ = _of_moved(stored_text) != _of_moved(now) if given.key in MAY_MOVE else stored_text != now
-        change = f"{written(after)} is not {folder}'s {written(before)}"
+        before, now = there.get(given.key), here.get(given.key)
+        differ = _of_moved(before) != _of_moved(now) if given.key in MAY_MOVE else written(before) != written(now)
+        change = f"{written(new.get(given.key))} is not {folder}'s {written(old.get(given.key))}"
         if given.key == "rounds" and differ and stored.depends_on_rounds:
             what = f"{change}, over which the learning rate falls (--lr_schedule {stored.lr_schedule})"
             raise ConfigError(given.where, f"{what}; once it is over, --init {folder} begins a new one with its model")
@@ -160,12 +158,14 @@ def fixed(config: Config) -> dict[str, str]:
 
 def as_written(config: Config) -> dict[str, str]:
     """All options as written, by key; files by their names, as they may have moved or be elsewhere on a machine."""
-    given = flatten(yaml.safe_load(to_yaml(with_absolute_paths(config))), "")
-    return {each.key: _of_moved(written(each.value)) for each in given}
+    return {key: written(_of_moved(value)) for key, value in by_key(with_absolute_paths(config)).items()}
 
 
-def _of_moved(text: str) -> str:
-    return Path(text).name if Path(text).is_absolute() else text
+def _of_moved(value: object) -> object:
+    """A path, or each of several, by its end alone."""
+    if isinstance(value, list | tuple):
+        return [_of_moved(each) for each in value]
+    return Path(value).name if isinstance(value, str) and Path(value).is_absolute() else value
 
 
 def tokens(argv: Sequence[str]) -> list[Given]:
@@ -213,14 +213,6 @@ def _config_path(given: Given) -> Path:
     if given.bare or not given.value:
         raise ConfigError("--config", "needs the path of a YAML file")
     return Path(str(given.value))
-
-
-def _value(config: Config, key: str) -> object:
-    kind, _, name = key.partition(".")
-    value = getattr(config, kind)
-    if not isinstance(value, Choice):
-        return value
-    return value.init_args.get(name) if name else value.class_path
 
 
 def _spelled(value: object) -> object:

@@ -31,6 +31,9 @@ Reduction = Literal["exact", "fast"]
 Epochs = Annotated[float, Real(above=0, below=2**31)]
 Seconds = Annotated[float, Real(above=0, below=2**31)]
 
+OF_FOLDER = ("name", "out", "resume")
+"""Options that say where a run lies."""
+
 
 def bare_name(path: str) -> str:
     """What an import path ends in, without its module or file."""
@@ -345,17 +348,19 @@ class Config:
         return replace(self, **changes).checked()  # type: ignore[arg-type]
 
 
-def flat(config: Config) -> dict[str, object]:
-    """A run's settings as flat names, for TensorBoard's table of hyper-parameters; not where it lies."""
-    return {
-        f.name: value.name if isinstance(value, Choice) else value
-        for f in fields(config)
-        for value in [getattr(config, f.name)]
-        if f.name not in ("out", "name", "resume")
-    } | {
-        f"{f.name}.{option}": value
-        for f in fields(config)
-        for choice in [getattr(config, f.name)]
-        if isinstance(choice, Choice)
-        for option, value in choice.init_args.items()
-    }
+def by_key(config: Config) -> dict[str, object]:
+    """All settings by their keys: data, the class's path, and data.root, its option."""
+    found: dict[str, object] = {}
+    for each in fields(config):
+        value = getattr(config, each.name)
+        found[each.name] = value.class_path if isinstance(value, Choice) else value
+        if isinstance(value, Choice):
+            found |= {f"{each.name}.{option}": given for option, given in value.init_args.items()}
+    return found
+
+
+def hyperparameters(config: Config) -> dict[str, object]:
+    """The same for TensorBoard's table, with classes by their names; not where the run lies."""
+    chosen = {each.name: getattr(config, each.name) for each in fields(config)}
+    names = {key: value.name for key, value in chosen.items() if isinstance(value, Choice)}
+    return {key: value for key, value in (by_key(config) | names).items() if key not in OF_FOLDER}

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from launch.compare.found_runs import FoundRun
 from launch.run.stored import Run
 
-_OF_MACHINE = ("device", "cpu", "gpus", "torch", "fl_ddp", "lanes")
+_OF_BITS = ("device", "cpu", "gpus", "torch", "fl_ddp", "lanes")
 """What a summary says of a run's machine that can change its bits."""
 
 
@@ -65,7 +65,7 @@ def _parameters(run: Run) -> object:
 def _machines(a: Run, b: Run) -> str:
     """What the runs say of their machines that is not the same."""
     ours, theirs = _environment(a), _environment(b)
-    apart = [key for key in _OF_MACHINE if ours.get(key) != theirs.get(key)]
+    apart = [key for key in _OF_BITS if ours.get(key) != theirs.get(key)]
     words = "; ".join(f"{key} {ours.get(key)} and {theirs.get(key)}" for key in apart)
     return f" ({words})" if apart else ""
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from fl_ddp.config.command_line import FREE_ON_RESUME, PLACE
+from fl_ddp.config.settings import OF_FOLDER
 from fl_ddp.engine.schedule import falls_over_rounds
 from fl_ddp.errors import ConfigError
 from launch.compare.found_runs import FoundRun, RunState
@@ -20,10 +21,12 @@ from launch.run.stored import Run
 ROW = "row"
 """What stands for the keys of a design where settings are called by folders."""
 _SEED = re.compile(r"-seed\d+$")
+_CHANGING = ("rounds", "eval_every", "stop_at", "patience")
+"""Those that are free on resume and change numbers all the same."""
 _SAME_RUN = (
-    "seed", "name", "out", "resume", "device", "rank_timeout", "checkpoint_every", "keep_checkpoints", "targets",
-    "figures", "log_clients",
-)  # fmt: skip
+    *(key for key in FREE_ON_RESUME if key not in _CHANGING),
+    *("seed", "device", "log_clients", *OF_FOLDER),
+)
 """Settings that do not set runs apart."""
 
 

@@ -13,7 +13,7 @@ from fl_ddp.config.registry import KINDS
 from fl_ddp.errors import ConfigError
 from launch.input.declared import Declared, declared
 
-_OTHERS_OF_MAIN = ("config", "print_config", "version")
+OTHERS_OF_MAIN = ("config", "print_config", "version")
 """Options of fl_ddp.main that are no settings of a run."""
 
 OptionsT = TypeVar("OptionsT")
@@ -149,6 +149,6 @@ def _converted(owner: type, option: Declared, texts: tuple[str, ...]) -> object:
 
 def _misspelt(key: str, ours: Sequence[str]) -> str | None:
     """The option of ours that an unknown one means, if it is none of fl_ddp.main's."""
-    if key.partition(".")[0] in (*KINDS, *scalar_options().by_name, *_OTHERS_OF_MAIN):
+    if key.partition(".")[0] in (*KINDS, *scalar_options().by_name, *OTHERS_OF_MAIN):
         return None
     return suggestion(key, ours)

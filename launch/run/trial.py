@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import shutil
 import sys
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from filecmp import cmp
 from functools import cached_property
 from pathlib import Path
 
 from fl_ddp.config.absolute_paths import with_absolute_paths
 from fl_ddp.config.command_line import FREE_ON_RESUME, MAY_MOVE, OF_MACHINE, PLACE, from_file, parse
-from fl_ddp.config.settings import Choice, Config
+from fl_ddp.config.settings import Config, by_key
 from fl_ddp.config.yaml_file import written
 from fl_ddp.errors import ConfigError
 from fl_ddp.results.run_folder import RunFolder
@@ -146,14 +146,14 @@ def _moved(folder: Path, config: Config) -> dict[str, object]:
     """Files that the run in a folder has elsewhere, where they lie now."""
     if not _has_begun(folder):
         return {}
-    before, after = _flat(with_absolute_paths(from_file(folder / "config.yaml"))), _flat(with_absolute_paths(config))
+    before, after = by_key(with_absolute_paths(from_file(folder / "config.yaml"))), by_key(with_absolute_paths(config))
     files = {key: (before.get(key), after.get(key)) for key in MAY_MOVE}
     return {key: now for key, (there, now) in files.items() if there != now and _alike(there, now)}
 
 
 def _differences(stored: Config, wanted: Config) -> list[tuple[str, str, str]]:
     """Key, stored and wanted value of what makes two runs different ones."""
-    before, after = _flat(with_absolute_paths(stored)), _flat(with_absolute_paths(wanted))
+    before, after = by_key(with_absolute_paths(stored)), by_key(with_absolute_paths(wanted))
     free = set(OF_MACHINE) - ({"rounds"} if stored.depends_on_rounds else set())
     keys = [key for key in {**before, **after} if key not in free and not _alike(before.get(key), after.get(key))]
     return [(key, written(before.get(key)), written(after.get(key))) for key in keys]
@@ -170,13 +170,3 @@ def _alike(before: object, after: object) -> bool:
     if not (there.is_absolute() and here.is_absolute() and here.is_file()):
         return False
     return cmp(there, here, shallow=False) if there.is_file() else not there.exists() and there.name == here.name
-
-
-def _flat(config: Config) -> dict[str, object]:
-    values: dict[str, object] = {}
-    for each in fields(config):
-        value = getattr(config, each.name)
-        values[each.name] = value.class_path if isinstance(value, Choice) else value
-        if isinstance(value, Choice):
-            values |= {f"{each.name}.{key}": option for key, option in value.init_args.items()}
-    return values

@@ -10,14 +10,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 
+from fl_ddp.config.settings import OF_FOLDER
 from fl_ddp.errors import ConfigError
 from launch.input.values import MOST, read_values
+from launch.input.words import OTHERS_OF_MAIN
 
 Point = Mapping[str, str]
 """Options of fl_ddp.main by name, as the command line writes their values."""
 
 _LONGEST = 120
-_NOT_VARIED = ("config", "name", "out", "resume", "print_config", "help", "version")
+_NOT_VARIED = (*OTHERS_OF_MAIN, "help", *OF_FOLDER)
 
 
 @dataclass(frozen=True)
