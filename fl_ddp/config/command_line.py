@@ -29,6 +29,8 @@ PLACE = ("data.root", "data.download")
 """Options that say where data lie."""
 MAY_MOVE = ("data.path", "data.test_path", "partition.path", "stream.path", "availability", *WORDS_OR_FILES)
 """Options that are files, what is in which is looked at when a run goes on."""
+_BEGINNING = ("name", "out")
+"""Options of a file that say where a run begins; one that goes on is where it is."""
 OF_MACHINE = (*FREE_ON_RESUME, *PLACE, "device", *OF_FOLDER)
 """What may differ between a run in a folder and one that goes on with it, or is wanted in its place."""
 
@@ -120,9 +122,7 @@ def resumed(folder: Path, layers: Sequence[Layer]) -> Config:
     if not file.is_file():
         raise ConfigError("--resume", f"{folder} holds no config.yaml; give the folder of a run")
     stored_layer = layer_of_run(file)
-    asked = [
-        {key: each for key, each in one.items() if not (each.of_file and key in ("name", "out"))} for one in layers
-    ]
+    asked = [{key: each for key, each in one.items() if not (each.of_file and key in _BEGINNING)} for one in layers]
     stored, wanted = resolve([stored_layer]), resolve([stored_layer, *asked])
     old, new = by_key(stored), by_key(wanted)
     there, here = by_key(with_absolute_paths(stored)), by_key(with_absolute_paths(wanted))
