@@ -12,6 +12,7 @@ from fl_ddp.clients.own_samples import (
     of_each,
     shared_inputs,
     sum_over,
+    task_classes,
 )
 from fl_ddp.course.measures import GlobalModel
 from fl_ddp.datasets.dataset import Arrays, Dataset
@@ -122,5 +123,6 @@ __all__ = [
     "shared_inputs",
     "simulate",
     "sum_over",
+    "task_classes",
     "uniform",
 ]

@@ -30,8 +30,7 @@ from fl_ddp.ranks.threads import apart
 from fl_ddp.results.client_table import ClientScores
 from fl_ddp.results.forgetting_table import ClassChange
 from fl_ddp.results.metrics import Record
-from fl_ddp.tasks.data import OwnTest, TaskTest
-from fl_ddp.tasks.world import World
+from fl_ddp.tasks.data import OwnTest, TaskTest, World
 
 Predict = Callable[[Tensor, Tensor], Tensor]
 """Logits [B, C] of a model [V] for inputs [B, ...]."""

@@ -16,12 +16,12 @@ import fl_ddp
 from fl_ddp import api
 
 PROMISED = """
-Arrays Batch BelowOne ClassGroups ConfigError Count CountOrZero Counts Dataset FedAvg FlatModel Group Indices Info
-InterruptedRunError Label Leaves NonNegative Norm Optimizer Origin Owners Partition Permuted Plan Positive Quadratic
-Rates Real Record Reduction Rotated Round RunError Seed Sensitivity Share Static Stream Tensors Term Total Trained
-UnitInterval Upload Whole alike among best_of_class by_tensor_norm class_counts cross_entropy fisher importance_sum
-inputs_at is_shared labels load mean_over normal of_each of_largest one_hot owners_of parts_of shared_inputs simulate
-sum_over uniform
+Arrays Batch BelowOne ClassGroups ConfigError Count CountOrZero Counts Dataset FedAvg FlatModel GlobalModel Group
+Indices Info InterruptedRunError Label Leaves NonNegative Norm Optimizer Origin Owners Partition Permuted Plan
+Positive Quadratic Rates Real Record Reduction Rotated Round RunError Seed Sensitivity Share Static Stream Tensors
+Term Total Trained UnitInterval Upload Whole alike among best_of_class by_tensor_norm class_counts cross_entropy
+fisher importance_sum inputs_at is_shared labels load mean_over normal of_each of_largest one_hot owners_of parts_of
+shared_inputs simulate sum_over task_classes uniform
 """
 """All names of the face: some may be added, none may go."""
 

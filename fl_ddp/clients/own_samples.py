@@ -34,6 +34,11 @@ def class_counts(group: Group, num_classes: int) -> Tensor:
     return one_hot(labels(group), num_classes).sum(1).to(group.n)
 
 
+def task_classes(group: Group) -> Tensor:
+    """Whether training samples of the task have each label [C], whoever has them; a task is told with its classes."""
+    return group.workplace.classes
+
+
 def best_of_class(group: Group, score: Tensor, num_classes: int) -> Tensor:
     """Places [G, C] of the sample of each class with the highest score [G, N]; any where a client has none."""
     of_class = one_hot(labels(group), num_classes).mT

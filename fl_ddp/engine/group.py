@@ -55,6 +55,7 @@ class Workplace:
             where the method wants none.
         task: that the samples are of, from 0.
         allowed: [C] bool, labels among which they are classified; None for all.
+        classes: [C] bool, labels that training samples of the task have, whoever has them.
         batch_size: of the run, of samples of a method's making.
         kept: what functions gave for a client's samples, by a name and the client, as long as the task goes on.
         recordings: of local steps, on these samples alone, and of importance passes; None where nothing is recorded.
@@ -74,6 +75,7 @@ class Workplace:
     task: int = 0
     allowed: Tensor | None = None
     batch_size: int = 1
+    classes: Tensor = field(default_factory=lambda: torch.zeros(0, dtype=torch.bool))
     kept: dict[tuple[str, int], Tensors] = field(default_factory=dict)
     recordings: Recordings | None = None
     loops: Loops | None = None

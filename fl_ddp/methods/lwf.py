@@ -2,9 +2,9 @@
 
 arXiv 1606.09282, Eq. 1-4, in a federation, as papers on FedLwF or FLwF have it: clients keep what the server's model at
 the end of the last task thinks of the classes that earlier tasks had. One head stands for the heads of all tasks: with
-`classes: new` a sample of a new class is classified among these, as the paper's new head does (and FACIL and PyCIL); of
-the known classes there is one softmax for all tasks. With `--running_statistics local` a client sees the last task's
-model through the statistics that it has now.
+`classes: new` a sample of a new class is classified among those of the present task, as the paper's new head does (and
+FACIL's and PyCIL's), so that outputs of tasks to come stay as they are; of the known classes there is one softmax for
+all tasks. With `--running_statistics local` a client sees the last task's model through the statistics that it has now.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from fl_ddp.bounds import NonNegative, Positive
-from fl_ddp.clients.own_samples import class_counts
+from fl_ddp.clients.own_samples import class_counts, task_classes
 from fl_ddp.engine.group import Group
 from fl_ddp.losses.criterion import mean_over
 from fl_ddp.losses.cross_entropy import among, one_hot
@@ -32,8 +32,9 @@ class LwF(FedAvg):
     Attributes:
         lam: weight of the distillation, the paper's lambda_o; nothing in the first task.
         tau: its temperature.
-        classes: among which a sample of a new class is classified in training: new, those of no earlier task, or all.
-            One of a class that earlier tasks had, kept or come again, is classified among all.
+        classes: among which a sample of a new class is classified in training: new, those of the present task that no
+            earlier one had, of which a single one teaches nothing; or all. One of a class that earlier tasks had, kept
+            or come again, is classified among all so far, or all.
     """
 
     lam: NonNegative = 1.0
@@ -58,18 +59,21 @@ class LwF(FedAvg):
     def loss(self, theta: Leaves, batch: Batch, server: Tensors, mine: Tensors) -> Tensor:
         """Eq. 1-4: cross-entropy + lam KL(old || local) over the known classes, at the temperature."""
         known, logits = server["known"], self.model.logits(theta, batch.x, batch.key, batch.mask)
+        new = server["classes"] & ~known
         old = self.model.logits(mine.get("old", server["old"]), batch.x)
         p, q = (among(z / self.tau, known).log_softmax(-1) for z in (old, logits))
         divergence = (p.exp() * (p - q)).sum(-1)
-        of_known = (one_hot(batch.y, self.model.num_classes) & known).any(-1, keepdim=True)
-        own = among(logits, of_known | ~known) if self.classes == "new" else logits
+        label = one_hot(batch.y, self.model.num_classes)
+        head = label | new | (known & (label & known).any(-1, keepdim=True))
+        own = among(logits, head) if self.classes == "new" else logits
         losses = self.model.losses(among(own, batch.allowed), batch.y)
         return mean_over(batch.mask, losses + self.lam * divergence)
 
     def client_update(self, group: Group, server: Tensors, memory: Tensors) -> Upload:
         """Local training beside the last task's model; the server hears how many samples of each class there are."""
         old = self.received(group, server["old"])
-        trained = group.train(server["theta"], self, server, {"old": old} if old.ndim > 1 else {})
+        received = {**server, "classes": task_classes(group)}
+        trained = group.train(server["theta"], self, received, {"old": old} if old.ndim > 1 else {})
         counts = class_counts(group, self.model.num_classes)
         return Upload(self.average(group, server, trained) | {"counts": counts}, trained.theta)
 

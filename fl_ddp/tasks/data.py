@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from torch import Tensor
@@ -55,3 +57,41 @@ class OwnTest(NamedTuple):
     samples: Samples
     parts: Parts
     allowed: Tensor | None
+
+
+@dataclass(frozen=True)
+class World:
+    """A task's samples and clients.
+
+    Attributes:
+        task: from 0.
+        train: training set, in which clients have samples.
+        labels: [N] of it, on the host; -1 of samples that are not of the task.
+        classes: labels that training samples of the task have, ascending; what is kept of earlier ones has others.
+        clients: training samples of each client; empty arrays of those that are not present.
+        present: ids of the clients that may take part, ascending.
+        local_test: test samples of each client's own.
+        own_samples: set that these are of.
+        proxy: the server's samples, copied from the clients', in parts that ranks can share.
+        shared: [C] a training sample of each class, which everyone is given, -1 of one without; empty if none are.
+        allowed: [C] bool, labels among which the task's samples are classified; None for all.
+        tests: test sets of the tasks up to this one; one in all where tasks have none of their own.
+    """
+
+    task: int
+    train: Samples
+    labels: Indices
+    classes: Indices
+    clients: Parts
+    present: Indices
+    local_test: Parts
+    own_samples: Samples
+    proxy: Parts
+    shared: Indices
+    allowed: Tensor | None
+    tests: Sequence[TaskTest]
+
+    @property
+    def own_test(self) -> OwnTest:
+        """Clients' own test samples in the task."""
+        return OwnTest(self.own_samples, self.local_test, self.allowed)

@@ -20,9 +20,10 @@ from fl_ddp.protocol import Indices
 from fl_ddp.ranks.cohort import cut, deal, owner
 from fl_ddp.ranks.collectives import Ranks
 from fl_ddp.ranks.threads import apart, workers_on
+from fl_ddp.tasks.data import World
 from fl_ddp.tasks.pace import Pace
 from fl_ddp.tasks.turnout import Turnout
-from fl_ddp.tasks.world import World, Worlds
+from fl_ddp.tasks.world import Worlds
 
 
 class Ahead(NamedTuple):
@@ -149,7 +150,8 @@ def put_up(
         loops: of all worlds' steps.
         world: the one.
     """
-    device = model.device
+    device, classes = model.device, torch.zeros(model.num_classes, dtype=torch.bool)
+    classes[torch.from_numpy(world.classes)] = True
     return Workplace(
         world.train,
         model.dtype,
@@ -161,6 +163,7 @@ def put_up(
         world.task,
         world.allowed,
         config.batch_size,
+        classes=upload(classes, device),
         recordings=recordings_on(device, compile=config.compile),
         loops=loops,
         convolution=config.convolution,

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import operator
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
@@ -21,7 +20,7 @@ from fl_ddp.methods.fedavg import FedAvg
 from fl_ddp.partitions.class_reduction import ClassReduction
 from fl_ddp.protocol import Indices, Origin, Tensors
 from fl_ddp.streams.stream import Stream
-from fl_ddp.tasks.data import Data, OwnTest, Parts, TaskTest
+from fl_ddp.tasks.data import Data, OwnTest, Parts, TaskTest, World
 from fl_ddp.tasks.enrolment import enrolled, enrolment
 from fl_ddp.tasks.of_stream import allowed_in, inputs_in, labels_in, tells_task
 
@@ -29,42 +28,6 @@ _LOOKED_AT = 16
 """Inputs of which it is told how a task has them."""
 _AT_ONCE = 10_000
 """Samples whose inputs are changed for a task in one call."""
-
-
-@dataclass(frozen=True)
-class World:
-    """A task's samples and clients.
-
-    Attributes:
-        task: from 0.
-        train: training set, in which clients have samples.
-        labels: [N] of it, on the host; -1 of samples that are not of the task.
-        clients: training samples of each client; empty arrays of those that are not present.
-        present: ids of the clients that may take part, ascending.
-        local_test: test samples of each client's own.
-        own_samples: set that these are of.
-        proxy: the server's samples, copied from the clients', in parts that ranks can share.
-        shared: [C] a training sample of each class, which everyone is given, -1 of one without; empty if none are.
-        allowed: [C] bool, labels among which the task's samples are classified; None for all.
-        tests: test sets of the tasks up to this one; one in all where tasks have none of their own.
-    """
-
-    task: int
-    train: Samples
-    labels: Indices
-    clients: Parts
-    present: Indices
-    local_test: Parts
-    own_samples: Samples
-    proxy: Parts
-    shared: Indices
-    allowed: Tensor | None
-    tests: Sequence[TaskTest]
-
-    @property
-    def own_test(self) -> OwnTest:
-        """Clients' own test samples in the task."""
-        return OwnTest(self.own_samples, self.local_test, self.allowed)
 
 
 class Worlds:
@@ -219,12 +182,13 @@ class Worlds:
 
     def _made(self, task: int) -> World:
         data, parts = self._data, self.clients_in(task)
-        train, labels = self._train(task)
+        (train, labels), own = self._train(task), self._labels(task, "train")
         tests = [self._test(each) for each in range(task + 1 if self._stream.tests_apart else 1)]
         return World(
             task=task,
             train=train,
             labels=labels,
+            classes=np.unique(own[own >= 0]),
             clients=parts,
             present=self._present_in(task),
             local_test=self._local_test(task),

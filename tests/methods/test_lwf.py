@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from itertools import pairwise
 from pathlib import Path
 
@@ -22,15 +23,25 @@ TASKS: dict[str, object] = {
     "method": "LwF", "stream": "ClassGroups", "stream.tasks": 3, "stream.size": 3, "stream.task_rounds": 2,
     "rounds": 6, "forgetting_every": 0,
 }  # fmt: skip
-NONE, FIRST = [0.0, 0.0, 0.0, 0.0], [1.0, 1.0, 0.0, 0.0]
+NONE, FIRST, SECOND = [0.0, 0.0, 0.0, 0.0], [1.0, 1.0, 0.0, 0.0], [0.0, 0.0, 1.0, 1.0]
+
+
+def told(old: list[list[float]], known: list[float], present: list[float]) -> dict[str, torch.Tensor]:
+    """What clients receive: the old model's logits of each sample, known classes and those of the present task."""
+    return {"old": table(old).init(), "known": torch.tensor(known) > 0, "classes": torch.tensor(present) > 0}
 
 
 def loss_of(
-    own: list[float], old: list[float], known: list[float], label: int, **options: object
+    own: list[float],
+    old: list[float],
+    known: list[float],
+    label: int,
+    present: list[float] = SECOND,
+    **options: object,
 ) -> tuple[float, list[float]]:
     """The loss of one sample, and its gradient in the logits."""
     model = table([own])
-    server = {"old": table([old]).init(), "known": torch.tensor(known) > 0}
+    server = told([old], known, present)
     g, value = grad_and_value(LwF(model, **options).loss)(  # type: ignore[arg-type]
         model.leaves(model.init()), reading([label], 1), server, {}
     )
@@ -63,36 +74,41 @@ def softmax(logits: list[float], label: int) -> tuple[float, list[float]]:
     return -float(p[label].log()), [float(p[c]) - (c == label) for c in range(len(logits))]
 
 
-def test_a_new_class_is_classified_among_the_new_ones() -> None:
+@pytest.mark.parametrize(
+    ("known", "present", "label", "among"),
+    [
+        pytest.param([1, 0, 0, 0], [0, 1, 1, 0], 2, [1, 2], id="a new class, among the task's"),
+        pytest.param([0, 0, 0, 0], [1, 1, 0, 0], 0, [0, 1], id="the first task"),
+        pytest.param([1, 0, 0, 0], [0, 1, 1, 0], 0, [0, 1, 2], id="one that is kept, among all so far"),
+        pytest.param([1, 1, 0, 0], [0, 1, 1, 0], 1, [0, 1, 2], id="one that comes again"),
+        pytest.param([1, 1, 0, 0], [0, 1, 1, 1], 2, [2, 3], id="a new class beside one that comes again"),
+        pytest.param([0, 1, 0, 0], [0, 0, 1, 0], 0, [0, 2], id="one that is kept and nobody was drawn with"),
+    ],
+)
+def test_what_a_sample_is_classified_among_has_no_class_of_tasks_to_come(
+    known: list[float], present: list[float], label: int, among: list[int]
+) -> None:
     own = [1.0, -2.0, 0.5, 2.0]
-    value, g = loss_of(own, own, FIRST, 2)
-    expected, slope = softmax(own[2:], 0)
-    assert value == approx(expected) and g == approx([0.0, 0.0, *slope])
-    value, g = loss_of(own, own, FIRST, 2, classes="all")
-    expected, slope = softmax(own, 2)
-    assert value == approx(expected) and g == approx(slope)
-
-
-@pytest.mark.parametrize("classes", ["new", "all"])
-def test_a_class_that_is_known_is_classified_among_all(classes: str) -> None:
-    own = [1.0, -2.0, 0.5, 2.0]
-    value, g = loss_of(own, own, FIRST, 1, classes=classes)
-    expected, slope = softmax(own, 1)
+    value, g = loss_of(own, own, known, label, present)
+    expected, slope = softmax([own[c] for c in among], among.index(label))
+    assert value == approx(expected)
+    assert g == approx([slope[among.index(c)] if c in among else 0.0 for c in range(4)])
+    value, g = loss_of(own, own, known, label, present, classes="all")
+    expected, slope = softmax(own, label)
     assert value == approx(expected) and g == approx(slope)
 
 
 @pytest.mark.parametrize("label", [0, 3])
 def test_nothing_is_distilled_before_a_task_is_over(label: int) -> None:
     own = [1.0, -2.0, 0.5, 2.0]
-    value, g = loss_of(own, [9.0, -9.0, 3.0, 0.0], NONE, label, lam=100.0)
+    value, g = loss_of(own, [9.0, -9.0, 3.0, 0.0], NONE, label, [1.0] * 4, lam=100.0)
     expected, slope = softmax(own, label)
     assert value == approx(expected) and g == approx(slope)
 
 
 def test_a_known_head_classifies_among_its_own_classes_and_keeps_the_others() -> None:
     own, old = [0.0, 2 * math.log(2), 0.5, 2.0], [2 * math.log(3), 0.0, 0.0, 0.0]
-    model = table([own])
-    server = {"old": table([old]).init(), "known": torch.tensor(FIRST) > 0}
+    model, server = table([own]), told([old], FIRST, SECOND)
     batch: Batch = reading([3], 1)._replace(allowed=torch.tensor([False, False, True, True]))
     value = LwF(model, classes="all").loss(model.leaves(model.init()), batch, server, {})
     gap = 0.75 * math.log(0.75 * 3) + 0.25 * math.log(0.25 * 1.5)
@@ -101,7 +117,7 @@ def test_a_known_head_classifies_among_its_own_classes_and_keeps_the_others() ->
 
 def test_a_padded_sample_adds_nothing() -> None:
     model = table([[1.0, 0.0, 2.0, 0.0], [5.0, -3.0, 1.0, 1.0]])
-    server = {"old": table([[0.0, 1.0, 0.0, 0.0]] * 2).init(), "known": torch.tensor(FIRST) > 0}
+    server = told([[0.0, 1.0, 0.0, 0.0]] * 2, FIRST, SECOND)
     method, leaves = LwF(model), model.leaves(model.init())
     alone = method.loss(leaves, reading([2], 2), server, {})
     assert method.loss(leaves, reading([2, 0], 2, [1.0, 0.0]), server, {}).item() == approx(alone.item())
@@ -121,10 +137,23 @@ def test_the_model_and_the_classes_at_the_end_of_a_task_are_kept_until_the_next_
         assert torch.equal(server["known"], known), index
 
 
-def test_the_first_task_is_fedavg_s_and_a_later_one_is_not(run: Unwritten) -> None:
-    theirs = play({**TASKS, "method": "FedAvg"})
-    pairs = zip(run.states, theirs.states, strict=True)
+def test_the_first_task_is_fedavg_s_with_a_known_head_and_a_later_one_is_not() -> None:
+    heads = {**TASKS, "stream.scenario": "task"}
+    pairs = zip(play(heads).states, play({**heads, "method": "FedAvg"}).states, strict=True)
     assert [torch.equal(a.server["theta"], b.server["theta"]) for a, b in pairs] == [True, True, *[False] * 4]
+
+
+def test_outputs_of_tasks_to_come_are_not_trained(run: Unwritten) -> None:
+    def biases(server: Mapping[str, torch.Tensor]) -> list[float]:
+        found: list[float] = server["theta"][-len(server["known"]) :].tolist()
+        return found
+
+    first = biases(run.first.server)
+    for index, state in enumerate(run.states):
+        begun = 3 * (index // 2 + 1)
+        now = biases(state.server)
+        assert now[begun:] == first[begun:], index
+        assert all(a != b for a, b in zip(now[:begun], first[:begun], strict=True)), index
 
 
 def test_it_is_fedavg_without_weight_and_among_all(run: Unwritten) -> None:

@@ -52,6 +52,14 @@ def test_a_task_has_its_classes_and_its_tests_those_so_far() -> None:
     assert built.classes == tuple("01234567") and built.names == tuple("0123456789")
 
 
+@pytest.mark.parametrize("keep", [False, 0.5])
+def test_a_tasks_classes_are_told_without_those_of_what_is_kept(keep: bool | float) -> None:
+    built = federation(FOUR | {"stream.keep": keep})
+    assert [built.worlds.at(3 * task).classes.tolist() for task in range(4)] == [[0, 1], [2, 3], [4, 5], [6, 7]]
+    assert federation(FOUR | {"stream.scenario": "domain"}).worlds.at(9).classes.tolist() == [0, 1]
+    assert federation({}).worlds.at(0).classes.tolist() == list(range(10))
+
+
 def test_classes_have_other_test_samples_from_the_first_round_of_a_task_on() -> None:
     def renewed(settings: dict[str, object], rounds: int = 10, outputs: int | None = None) -> dict[int, list[int]]:
         found = federation(settings).worlds.renewed(rounds, outputs)

@@ -20,7 +20,8 @@ class LwF(FedAvg):
     Attributes:
         lam: weight of the distillation.
         tau: its temperature.
-        classes: all; or new, where a sample of a class that no earlier task had is classified among such.
+        classes: all; or new, where a sample of a class that no earlier task had is classified among such of the task,
+            any other among the classes of all tasks so far.
     """
 
     lam: float = 1.0
@@ -41,8 +42,10 @@ class LwF(FedAvg):
         def of_sample(logits: Tensor, label: int) -> Tensor:
             """Cross-entropy of one, among the classes that count for it."""
             allowed = [*(every if model.allowed is None else model.allowed)]
-            if self.classes == "new" and label not in known:
-                allowed = [c for c in allowed if c not in known]
+            if self.classes == "new":
+                heads = [known] if label in known else []
+                heads += [[c for c in client.of_task if c not in known], [label]]
+                allowed = [c for c in allowed if any(c in head for head in heads)]
             place = torch.tensor(allowed.index(label))
             return F.cross_entropy(logits[allowed], place, label_smoothing=model.smoothing)
 

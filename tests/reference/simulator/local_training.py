@@ -146,6 +146,7 @@ class Client:
         noises: [b, d] standard normal random numbers of a local step; takes its number, b and d.
         normals: [n, d] standard normal random numbers of the client's own in this round; takes a stream's number, n, d.
         task: of the round.
+        of_task: labels that its samples have, whoever has them.
         ends_task: whether the next round is of another task.
         known: whether shared has a sample of each class.
         server_draws: [n] uniform random numbers of the server's in this round; takes a stream's number and n.
@@ -178,6 +179,7 @@ class Client:
     noises: Callable[[int, int, int], Tensor] = lambda step, b, d: torch.zeros(b, d)
     normals: Callable[[int, int, int], Tensor] = lambda stream, n, d: torch.zeros(n, d)
     task: int = 0
+    of_task: Sequence[int] = ()
     ends_task: bool = False
     known: Sequence[bool] = ()
     server_draws: Callable[[int, int], Tensor] = lambda stream, n: torch.zeros(n)

@@ -262,7 +262,6 @@ class Play:
         work: Work,
         lr_factor: float = 1.0,
     ) -> Client:
-        settings = self.settings
         return Client(
             id=k,
             model=self.model,
@@ -271,12 +270,12 @@ class Play:
             batches=batches,
             once=once,
             noise=partial(self.schedule.noise, t, k, len(y)),
-            lr=settings.lr_in(t) * lr_factor,
+            lr=self.settings.lr_in(t) * lr_factor,
             lr_factor=lr_factor,
-            momentum=settings.momentum,
-            weight_decay=settings.weight_decay,
-            clip_norm=settings.clip_norm,
-            lr_at=settings.lr_at,
+            momentum=self.settings.momentum,
+            weight_decay=self.settings.weight_decay,
+            clip_norm=self.settings.clip_norm,
+            lr_at=self.settings.lr_at,
             optimizer=self.optimizer,
             shared=self.shared(t),
             known=[i >= 0 for i in self.schedule.shared(t)],
@@ -284,6 +283,7 @@ class Play:
             noises=partial(self.schedule.noises, t, k),
             normals=partial(self.schedule.normals, t, k),
             task=self.tasks.of_round(t),
+            of_task=self.tasks.classes(self.tasks.of_round(t), self.data.y_train),
             ends_task=self.tasks.ends(t),
             task_draws=partial(self.schedule.task_draws, self.tasks.of_round(t), k),
             server_draws=partial(self.schedule.server_draws, t),

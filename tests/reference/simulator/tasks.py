@@ -99,6 +99,11 @@ class Tasks:
             return None
         return list(range(task * self.size, (task + 1) * self.size))
 
+    def classes(self, task: int, y: Tensor) -> list[int]:
+        """Labels that a task's samples have, of those of the data; none of numbers in place of labels."""
+        of_data = set() if y.ndim > 1 or y.is_floating_point() else {*y.tolist()}
+        return sorted(label for each in of_data if (label := self.label(task, each)) is not None)
+
     def inputs(self, task: int, x: Tensor) -> Tensor:
         """Inputs [n, F] as a task has them."""
         if self.name != "Permuted" or task == 0:
