@@ -51,8 +51,8 @@ class ResultsOptions:
         folders: of a sweep, of a run, or of several of either.
         metric: final, best, running_mean, ema0.995, last10, each with @50 if wanted, rounds_to 0.85; of initial or of
             personalised accuracy, of forgetting, loss, perplexity or, of regressions, mae: 'last10 of initial'; a
-            column each, of which the first says what is best and is drawn [final, or final of mae where all runs are
-            regressions].
+            column each, of which the first says what is best and is drawn; a single one has the usual ones beside it
+            [final; of runs with tasks final of average_accuracy, of regressions final of mae].
         over: draw the curves over what all clients sent and received, or over time, too: traffic or time.
         classes: draw each class's accuracy over rounds, too, of the least seed of each setting.
         partitions: draw who holds what, too.
@@ -140,7 +140,7 @@ def _show(folders: Sequence[Path], options: ResultsOptions, out: Path, command: 
     metrics = (*shown, *beside_it)
     beside = against(options.against, design) if options.against is not None else None
     tables = long_tables(design, folders) if options.long else ()
-    results = Results(", ".join(map(str, folders)), design, metrics, finds, beside)
+    results = Results(", ".join(map(str, folders)), design, metrics, finds, beside, len(shown))
     # matplotlib takes a second to import, which a wrong option need not wait for
     from launch.plots.figures import Beside, figures_beside, write_figures
 

@@ -32,7 +32,7 @@ class Progress:
             score: what is shown beside the loss, the accuracy or a measure.
         """
         self._rounds, self._first, self._score = rounds, done + 1, score
-        self._shown = "-"
+        self._shown, self._tested, self._now = "-", 0, 0
         self._personalised: str | None = None
         self._loss: str | None = None
         self._train_loss: str | None = None
@@ -47,9 +47,10 @@ class Progress:
 
     def update(self, record: Record) -> None:
         """Show a finished round."""
+        self._now = record.round
         score = record.accuracy if self._score == "accuracy" else record.measures.get(self._score)
         if score is not None:
-            self._shown = f"{score:.4f}"
+            self._shown, self._tested = f"{score:.4f}", record.round
         if record.personalised_accuracy is not None:
             self._personalised = f"{record.personalised_accuracy:.4f}"
         # of the model that the score is of; until it is tested again, the clients' is the news
@@ -80,7 +81,9 @@ class Progress:
 
     def _numbers(self) -> list[str]:
         others = {"personalised": self._personalised, "loss": self._loss, "train loss": self._train_loss}
-        return [f"{self._score} {self._shown}", *(f"{name} {value}" for name, value in others.items() if value)]
+        when = "" if self._shown == "-" or self._tested == self._now else f" (round {self._tested})"
+        told = (f"{name} {value}" for name, value in others.items() if value)
+        return [f"{self._score} {self._shown}{when}", *told]
 
     def _line(self, record: Record, now: float) -> str:
         return "  ".join([f"round {record.round}/{self._rounds}", *self._numbers(), *self._pace(record, now)])

@@ -141,7 +141,7 @@ class Trained:
         own = method.own_model(server, {name: remembered[name] for name in method.init_client()}, client)
         if own is None and not statistics.are_local:
             what = f"{self._config.method.name} tells of no models that clients keep from round to round"
-            raise ConfigError("method", what, "one with own_model(): Ditto, FedPer, LocalOnly")
+            raise ConfigError("method", what, "one with own_model(), such as Ditto, FedPer or FedALA")
         return statistics.own(server["theta"] if own is None else own, remembered)
 
     @as_it_begins()

@@ -35,6 +35,11 @@ class Paired:
         return mean(self.by_seed.values()) or 0.0
 
     @property
+    def alike(self) -> int:
+        """In how many seeds the two are equal."""
+        return sum(each == 0 for each in self.by_seed.values())
+
+    @property
     def interval(self) -> tuple[float, float] | None:
         """In which the mean over all seeds lies with a confidence of 95 %, by Student's t; None of a single seed."""
         if len(self.by_seed) < 2 or not all(map(math.isfinite, self.by_seed.values())):

@@ -15,9 +15,10 @@ def refuse_what_no_run_has(metric: Metric, runs: Sequence[Run]) -> None:
     Raises:
         ConfigError: it is one.
     """
-    if (metric.statistic, metric.quantity) == ("best", "accuracy") and any(run.has_tasks for run in runs):
+    of_rounds = metric.statistic != "final" or metric.of_target
+    if metric.quantity == "accuracy" and of_rounds and any(run.has_tasks for run in runs):
         what = f"{metric.text}: with tasks each round's accuracy is on the tasks so far, and the first ones are easiest"
-        raise ConfigError("--metric", what, "best of task_accuracy/1, or final of average_accuracy")
+        raise ConfigError("--metric", what, "final, with @50 too, of average_accuracy; or any of task_accuracy/1")
     label = class_of(metric.quantity)
     if label is None:
         return

@@ -35,7 +35,8 @@ class Results:
         design: of all runs in them.
         metrics: a column each; the first says which replicates are best.
         finds: what else lies in the folders.
-        against: what settings are compared with by the first metric, if with anything.
+        against: what settings are compared with, if with anything.
+        compared: how many of the metrics they are compared by, from the first on.
     """
 
     title: str
@@ -43,12 +44,13 @@ class Results:
     metrics: tuple[Metric, ...]
     finds: Finds
     against: Against | None = None
+    compared: int = 1
 
     @cached_property
-    def differences(self) -> Mapping[Replicates, Paired | str]:
-        """Of each setting from what it is compared with, by the first metric; nothing where none was asked for."""
-        there = self.against
-        return {each: there.paired(each, self.metrics[0]) for each in self.design.sets} if there else {}
+    def differences(self) -> Mapping[Metric, Mapping[Replicates, Paired | str]]:
+        """Of each setting from what it is compared with, by metric; nothing where none was asked for."""
+        there, metrics = self.against, self.metrics[: self.compared]
+        return {m: {each: there.paired(each, m) for each in self.design.sets} for m in metrics} if there else {}
 
     @property
     def best(self) -> tuple[Replicates, ...]:
@@ -97,8 +99,9 @@ def as_csv(results: Results) -> str:
     names = [metric.text.replace(" ", "_") for metric in results.metrics]
     columns = [f"{name}_{part}" for name in names for part in ("mean", "spread", "runs", "reached")]
     columns += [f"{name}_{part}" for name in (*totals, "seconds") for part in ("mean", "spread")]
-    if results.against:
-        columns += [f"difference_{part}" for part in ("mean", "low", "high", "seeds", "better", "round")]
+    for place, _ in enumerate(results.differences):
+        whose = f"{names[place]}_" if place else ""
+        columns += [f"{whose}difference_{part}" for part in ("mean", "low", "high", "seeds", "better", "round")]
     text = io.StringIO()
     table = csv.writer(text, lineterminator="\n")
     table.writerow((*results.design.keys, *counts, *columns))
@@ -111,8 +114,8 @@ def as_csv(results: Results) -> str:
             parts += [mean(values_of(found)), spread_of(found), len(found), reached(found)]
         costs = [*map(replicates.totals, totals), replicates.seconds]
         parts += [part for values in costs for part in (mean(values), spread(values))]
-        if results.against:
-            beside = results.differences[replicates]
+        for of_each in results.differences.values():
+            beside = of_each[replicates]
             parts += _in_columns(beside) if isinstance(beside, Paired) else [None] * 6
         table.writerow((*replicates.values, len(replicates.runs), *states, min(rounds), max(rounds), *parts))
     return text.getvalue()
@@ -120,16 +123,17 @@ def as_csv(results: Results) -> str:
 
 def _table(results: Results) -> TextTable:
     """A row for each combination of values."""
-    names = [metric.text + {"percent": " %", "dB": " dB"}.get(metric.unit, "") for metric in results.metrics]
-    best = results.best
-    rows = []
-    if results.against:
-        names[1:1] = [f"vs {results.against.text}", "better in"]
+    names, best, rows = list[str](), results.best, []
+    for metric in results.metrics:
+        names.append(metric.text + {"percent": " %", "dB": " dB"}.get(metric.unit, ""))
+        if results.against and metric in results.differences:
+            names += [f"vs {results.against.text}", "better in"]
     for replicates in results.design.sets:
-        numbers = [_number(replicates, metric) for metric in results.metrics]
-        numbers[0] += " *" if replicates in best else ""
-        if results.against:
-            numbers[1:1] = _difference(results.differences[replicates], results.metrics[0])
+        numbers = list[str]()
+        for place, metric in enumerate(results.metrics):
+            numbers.append(_number(replicates, metric) + (" *" if replicates in best and not place else ""))
+            if of_each := results.differences.get(metric):
+                numbers += _difference(of_each[replicates], metric)
         traffic = [_megabytes(replicates.totals(column)) for column in ("traffic_up_bytes", "traffic_down_bytes")]
         counts = [str(len(replicates.runs)), _state(replicates), _rounds(replicates)]
         rows.append([*results.design.shown(replicates), *counts, *numbers, *traffic, _time(replicates.seconds)])
@@ -145,22 +149,25 @@ def _difference(found: Paired | str, metric: Metric) -> tuple[str, str]:
     """How far a setting is from what it is compared with, and in how many seeds it is better."""
     if isinstance(found, str):
         return "-", "-"
-    return found.shown(metric.unit), f"{found.better} of {len(found.by_seed)}"
+    alike = f", {found.alike} alike" if found.alike else ""
+    return found.shown(metric.unit), f"{found.better} of {len(found.by_seed)}{alike}"
 
 
 def _notes_on(there: Against, results: Results) -> list[str]:
     """What the differences are, where there is none, and after which rounds they are where one setting went on."""
+    by = f", by {results.metrics[0].text}" if len(results.differences) == 1 < len(results.metrics) else ""
     notes = [
-        f"vs {there.text}: the mean over seeds of the difference in each, by {results.metrics[0].text}, and its 95 % "
-        "confidence interval (Student's t)"
+        f"vs {there.text}: the mean over seeds of the difference in each{by}, and its 95 % confidence interval "
+        "(Student's t)"
     ]
-    for each, found in results.differences.items():
-        whose = _whose(each, results.design)
-        if isinstance(found, str) and found:
-            notes.append(f"{whose}: nothing to compare it with, {found}")
-        elif isinstance(found, Paired) and found.after is not None:
-            notes.append(f"{whose}: both as after round {found.after} in the comparison")
-    return notes
+    for of_each in results.differences.values():
+        for each, found in of_each.items():
+            whose = _whose(each, results.design)
+            if isinstance(found, str) and found:
+                notes.append(f"{whose}: nothing to compare it with, {found}")
+            elif isinstance(found, Paired) and found.after is not None:
+                notes.append(f"{whose}: both as after round {found.after} in the comparison")
+    return [*dict.fromkeys(notes)]
 
 
 def _number(replicates: Replicates, metric: Metric) -> str:
@@ -190,7 +197,7 @@ def _notes(results: Results) -> list[str]:
     if results.best:
         notes.append(f"*: best by {results.metrics[0].text}")
     first = results.metrics[0]
-    lengths = sorted({max((run.wanted for run in each.counted), default=0) for each in results.design.sets})
+    lengths = sorted({max((run.wanted for run in each.counted), default=0) for each in results.design.sets} - {0})
     if len(lengths) > 1 and first.round is None and first.target is None and not first.relative_to:
         rounds = f"{', '.join(map(str, lengths[:-1]))} and {lengths[-1]}"
         notes.append(f"settings are of {rounds} rounds; --metric '{_at(first, lengths[0])}' shows all after as many")
@@ -198,8 +205,8 @@ def _notes(results: Results) -> list[str]:
         notes.append("(1 of 3): the number of one seed, which the runs of the others do not have")
     if results.against:
         notes += _notes_on(results.against, results)
-    if not all(each.ended for each in results.design.sets):
-        notes.append("in brackets: so far, the run of no seed is finished; after the last round that all of them have")
+    if any(not each.ended and each.numbers(m) for each in results.design.sets for m in results.metrics):
+        notes.append("in brackets: the run of no seed is finished; as after the last round that all of them have")
     if any(each.ended and each.states.get("finished") != len(each.runs) for each in results.design.sets):
         notes.append("where the runs of some seeds are finished, numbers are of these alone")
     for each in results.design.sets:

@@ -26,6 +26,10 @@ from fl_ddp.errors import ConfigError
             "--method.FedProx.mu: unknown option; FedProx is a method and no option: give its name to --method, its "
             "options beside that",
         ),
+        (
+            "--method.name FedProx",
+            "--method.name: unknown option; --method FedProx chooses a method, and its options stand beside that",
+        ),
         ("--mu 1", "--mu: unknown option; did you mean --method.mu?"),
         ("--local_bs 1", "--local_bs: unknown option; did you mean --batch_size?"),
         ("--modle.hidden 1", "--modle.hidden: unknown option; did you mean --model.hidden?"),

@@ -127,8 +127,25 @@ def test_the_best_of_different_tests_is_refused(show: Showing) -> None:
     code, _, err = show("runs", "--metric", "best")
     what = "best: with tasks each round's accuracy is on the tasks so far, and the first ones are easiest; accepted: "
     assert code == 2 and err.startswith(f"results: error: --metric: {what}")
+    for asked in ("last2", "running_mean", "ema0.9", "rounds_to 0.4"):
+        code, _, err = show("runs", "--metric", asked)
+        assert code == 2 and err.startswith(f"results: error: --metric: {asked}{what.removeprefix('best')}")
+        assert show("runs", "--metric", f"{asked} of task_accuracy/1")[0] == 0
+    assert show("runs", "--metric", "final@1")[0] == 0
     assert show("runs", "--metric", "best of task_accuracy/1")[0] == 0
     assert table()[0]["best_of_task_accuracy/1_mean"] == "50.0"
+
+
+def test_a_setting_whose_runs_failed_is_of_no_rounds(show: Showing) -> None:
+    written({"FedAvg": [[0.5, 0.4]]})
+    folder = Path("runs", "FedProx0")
+    Written({"method": "FedProx", "seed": 0}, [0.5, 0.4]).at(folder)
+    (folder / "summary.json").unlink()
+    head, row, _ = (folder / "metrics.csv").read_text().splitlines()
+    (folder / "metrics.csv").write_text(f"{head}\n0{row[1:]}\n")
+    (folder / "failure.txt").write_text("loss is not finite\n")
+    _, out, _ = show("runs")
+    assert "FedProx" in out and "0 of 2" in out and "@0" not in out and "in brackets" not in out
 
 
 def test_what_a_class_has_lost_is_known_at_the_end_alone_where_tasks_test_it_anew(show: Showing) -> None:

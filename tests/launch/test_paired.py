@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from collections.abc import Mapping, Sequence
 from math import sqrt
 from pathlib import Path
@@ -107,6 +108,27 @@ def test_equal_differences_have_no_width_and_one_seed_no_interval(tmp_path: Path
     design = design_in(tmp_path / "one", written({"FedAvg": [0.5], "Scaffold": [0.25]}))
     found = differences(against("method=FedAvg", design), 1)
     assert found.interval is None and found.shown("percent") == "-25.00" and found.better == 0
+
+
+def test_each_metric_that_is_asked_for_is_compared_and_ties_are_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    runs = {
+        f"{method}{seed}": Written({"method": method, "seed": seed}, curve)
+        for method, of in {"FedAvg": ([0.5, 0.25], [0.5, 0.5]), "Scaffold": ([0.5, 0.375], [0.75, 0.5])}.items()
+        for seed, curve in enumerate(of)
+    }
+    design_in(tmp_path, runs)
+    asked = ["--metric", "final", "--metric", "best"]
+    assert main([str(tmp_path), "--against", "method=FedAvg", *asked]) == 0
+    out = capsys.readouterr().out
+    assert len(re.findall(r"vs method=FedAvg +better in", out)) == 2 and out.count("1 of 2, 1 alike") == 2
+    assert "difference in each, and its 95 %" in out
+    with (tmp_path / "results.csv").open(newline="") as table:
+        _, row = csv.DictReader(table)
+    assert (row["difference_mean"], row["best_difference_mean"]) == ("6.25", "12.5")
+    assert main([str(tmp_path), "--against", "method=FedAvg"]) == 0
+    assert "difference in each, by final, and" in capsys.readouterr().out
 
 
 def test_both_are_read_after_the_same_round(tmp_path: Path) -> None:

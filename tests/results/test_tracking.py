@@ -383,7 +383,7 @@ def test_progress_puts_the_loss_of_one_model_beside_its_accuracy(capsys: pytest.
     progress.close()
     first, last = capsys.readouterr().out.splitlines()
     assert first == "round 1/3  accuracy 0.2500  loss 1.5000"
-    assert re.match(r"round 3/3  accuracy 0\.4000  loss 0\.6000  train loss 0\.1250  ", last)
+    assert re.match(r"round 3/3  accuracy 0\.4000 \(round 2\)  loss 0\.6000  train loss 0\.1250  ", last)
 
 
 def test_evaluations_do_not_remember_who_trained() -> None:
