@@ -238,6 +238,7 @@ def build_federation(config: Config, ranks: Ranks, module: torch.nn.Module | Non
         remarks=(
             *idle_options(config),
             *_remarks(config, loaded, method, renumbered=data is not loaded),
+            *_remark_on_parts(config, division, len(labels)),
             *((f"tasks: {some_of(stream.task_names)}",) if stream.task_names else ()),
             *(turnout.availability.remark if turnout.availability else ()),
             *misspelt(type(stream), Stream),
@@ -333,6 +334,17 @@ def _remarks(config: Config, data: Arrays, method: FedAvg, *, renumbered: bool) 
         )
     if config.partition.name == "Natural" and data.owners and config.clients < len(data.owners.names):
         yield f"{config.clients} of the {len(data.owners.names)} clients that the data name take part (--clients)"
+
+
+def _remark_on_parts(config: Config, division: Division, number: int) -> Iterator[str]:
+    """What may be a mistake in who has which of so many samples, where that was given sample by sample."""
+    if config.partition.name != "FromFile":
+        return
+    kept = division.local_test if config.local_test_from == "train" else []
+    times = np.bincount(np.concatenate([*division.clients, *kept]).astype(np.int64), minlength=number)
+    several, nobody = int((times > 1).sum()), int((times == 0).sum())
+    if several or nobody:
+        yield f"--partition: of {number} training samples {several} are with several clients, {nobody} with none"
 
 
 def _in_order(data: Arrays, stream: Stream, loss: Criterion, seed: int) -> Arrays:

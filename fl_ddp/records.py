@@ -165,6 +165,7 @@ class Records:
 
     def _write(self, files: RunFiles, record: Record, clients: OfClients, theta: Tensor) -> None:
         files.round(record, clients)
+        files.keep_task(record.round, theta)
         self._asked_to_stop = any_asks_to_stop(
             self._callbacks, record, partial(self._federation.model.state_dict, theta)
         )

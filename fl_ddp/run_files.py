@@ -40,7 +40,7 @@ from fl_ddp.results.figures import confusion_figure, forgetting_figure, partitio
 from fl_ddp.results.forgetting_table import ClassChange, ForgettingTable
 from fl_ddp.results.metrics import Record, of_clients, perplexity
 from fl_ddp.results.provenance import numerics, provenance
-from fl_ddp.results.run_folder import FAILURE, MODEL
+from fl_ddp.results.run_folder import FAILURE, MODEL, TASK_MODEL
 from fl_ddp.results.summary import Summary, rounds_to_target, write_summary
 from fl_ddp.results.tracking import Tracker
 from fl_ddp.retention.figure import task_figure
@@ -342,6 +342,15 @@ class RunFiles:
             file.close()
         say(result_table(summary))
         return content
+
+    def keep_task(self, finished: int, theta: Tensor) -> None:
+        """Write the model [P] after a number of rounds, if they end a task before the last one.
+
+        Raises:
+            RunError: it cannot be written.
+        """
+        if finished and self._federation.stream.ends_task(finished - 1):
+            self._write_model(TASK_MODEL.format(self._task(finished)), theta)
 
     def _write_model(self, file: str, theta: Tensor) -> None:
         write_bytes(self._path / file, save({k: t.cpu() for k, t in self._federation.model.state_dict(theta).items()}))

@@ -125,6 +125,20 @@ class Result(dict[str, Any]):
             raise ConfigError("round", "None, as best_round is where no model was evaluated", "one of `checkpoints`")
         return self._trained.weights(round)
 
+    def task_weights(self, task: int) -> dict[str, Tensor]:
+        """The model at the end of a task, as tasks.csv counts them, from 1; of the last one it is `weights`.
+
+        Raises:
+            ConfigError: that task has not ended, or is the last one.
+        """
+        from safetensors.torch import load_file
+
+        from fl_ddp.results.run_folder import TASK_MODEL
+
+        if file := self._file(TASK_MODEL.format(task)):
+            return load_file(file)
+        raise ConfigError("task", f"{task} has left no model", "one before the last, once it is over")
+
     def own_weights(self, client: int, round: int | None = None) -> dict[str, Tensor]:
         """A client's own model, as its memory and the server have it after a round, the last one if not told.
 

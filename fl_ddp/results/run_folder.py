@@ -22,6 +22,8 @@ _LONGER_THAN_A_LOOK = 1.0
 """Seconds after which another's lock counts as a writer's."""
 MODEL = "model.safetensors"
 """The model of a run that is over, by the module's own names."""
+TASK_MODEL = "task_{}.safetensors"
+"""That at the end of a task before the last one, by its number from 1."""
 FAILURE = "failure.txt"
 """Says in one line why a run failed; it is not there while the run goes on, or once it is finished."""
 

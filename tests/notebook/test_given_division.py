@@ -105,3 +105,13 @@ def test_what_is_no_division_is_told(given: object, message: str, tmp_path: Path
 def test_other_clients_than_it_has_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="clients: 7, and partition has 2; accepted: as many, or none"):
         asked({"out": str(tmp_path), "clients": 7}, {"partition": [[0], [1]]})
+
+
+def test_samples_of_several_clients_and_of_none_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    given = {**SMALL, "partition": [[0, 1, 2], [1, 2, 3]], "cohort": 2, "rounds": 1, "out": str(tmp_path)}
+    del given["clients"]
+    fl_ddp.simulate(given)
+    told = "--partition: of 1437 training samples 2 are with several clients, 1433 with none"
+    assert told in capsys.readouterr().out
+    fl_ddp.simulate({**given, "partition": [[*range(700)], [*range(700, 1437)]], "name": "whole", "local_test": 0.1})
+    assert "--partition:" not in capsys.readouterr().out

@@ -232,3 +232,18 @@ def test_clients_own_statistics_are_in_their_models(tmp_path: Path) -> None:
         assert torch.equal(own["head.weight"], run.weights["head.weight"])
     with pytest.raises(ConfigError, match="--running_statistics: local: each client keeps its own"):
         run.model  # noqa: B018
+
+
+def test_the_models_at_the_ends_of_tasks_are_kept(tmp_path: Path) -> None:
+    tasks = {"stream": "ClassGroups", "stream.tasks": 3, "stream.size": 3, "stream.task_rounds": 2, "rounds": 7}
+    given = {**SMALL, **tasks, "checkpoint_every": 5, "keep_checkpoints": 1, "out": str(tmp_path)}
+    run = fl_ddp.simulate(given)
+    matrix = run["task_accuracy"]
+    for task in (1, 2):
+        module = run.model
+        module.load_state_dict(run.task_weights(task))
+        assert [share_right(module, *test) for test in run.tests] == pytest.approx(matrix[task], abs=1e-12)
+    for task in (0, 3):
+        with pytest.raises(ConfigError, match=f"^task: {task} has left no model; accepted: one before the last"):
+            run.task_weights(task)
+    assert not list(Path(fl_ddp.simulate(SMALL, out=str(tmp_path), name="one")["folder"]).glob("task_*"))
