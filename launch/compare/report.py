@@ -127,7 +127,7 @@ def _table(results: Results) -> TextTable:
     for metric in results.metrics:
         names.append(metric.text + {"percent": " %", "dB": " dB"}.get(metric.unit, ""))
         if results.against and metric in results.differences:
-            names += [f"vs {results.against.text}", "better in"]
+            names += [f"vs {results.against.text}" if len(names) == 1 else "vs that", "better in"]
     for replicates in results.design.sets:
         numbers = list[str]()
         for place, metric in enumerate(results.metrics):

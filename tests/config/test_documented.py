@@ -19,7 +19,7 @@ from launch.sweeps.options import SweepOptions
 from launch.tables.options import ReproduceOptions
 
 ROOT = Path(__file__).parents[2]
-DOCUMENTS = ("README.md", "CONTRIBUTING.md", "configs/README.md", "slurm/README.md", "docs/terms.md")
+DOCUMENTS = ("README.md", "CONTRIBUTING.md", "configs/README.md", "slurm/README.md", "docs/terms.md", "docs/study.md")
 ANY = {"config", "help", "print_config", "version", *(f"{kind}.help" for kind in KINDS)}
 BESIDE = {
     "nproc_per_node", "standalone", "rdzv_endpoint",  # torchrun
