@@ -150,7 +150,10 @@ class Records:
         if scores:
             self.scores, self.scored = scores, record.round
         if self._files:
-            self._unwritten = partial(self._write, self._files, record, clients, theta)
+            index, stream = max(record.round - 1, 0), self._federation.stream
+            ends = record.round > 0 and stream.ends_task(index)
+            told = replace(record, task=stream.task(index) + 1, ends_task=ends)
+            self._unwritten = partial(self._write, self._files, told, clients, theta)
         if not self._late:
             self.write()
 
@@ -165,7 +168,8 @@ class Records:
 
     def _write(self, files: RunFiles, record: Record, clients: OfClients, theta: Tensor) -> None:
         files.round(record, clients)
-        files.keep_task(record.round, theta)
+        if record.ends_task:
+            files.keep_task(record.task, theta)
         self._asked_to_stop = any_asks_to_stop(
             self._callbacks, record, partial(self._federation.model.state_dict, theta)
         )

@@ -343,14 +343,13 @@ class RunFiles:
         say(result_table(summary))
         return content
 
-    def keep_task(self, finished: int, theta: Tensor) -> None:
-        """Write the model [P] after a number of rounds, if they end a task before the last one.
+    def keep_task(self, task: int, theta: Tensor) -> None:
+        """Write the model [P] at the end of a task, from 1.
 
         Raises:
             RunError: it cannot be written.
         """
-        if finished and self._federation.stream.ends_task(finished - 1):
-            self._write_model(TASK_MODEL.format(self._task(finished)), theta)
+        self._write_model(TASK_MODEL.format(task), theta)
 
     def _write_model(self, file: str, theta: Tensor) -> None:
         write_bytes(self._path / file, save({k: t.cpu() for k, t in self._federation.model.state_dict(theta).items()}))

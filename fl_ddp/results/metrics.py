@@ -87,6 +87,8 @@ class Record:
         seconds: by phase; one that did not take place is left out.
         wall: seconds since 1970.
         clients: that took part, ascending; cohorts.csv has them.
+        task: that was trained last, from 1, as tasks.csv counts them; this and the next are not in metrics.csv.
+        ends_task: whether the next round is of another one.
     """
 
     round: int
@@ -110,6 +112,8 @@ class Record:
     seconds: Mapping[str, float] = field(default_factory=dict)
     wall: float = 0.0
     clients: tuple[int, ...] = ()
+    task: int = 1
+    ends_task: bool = False
 
     def goodness(self, score: str) -> float | None:
         """By which evaluated models are compared, the more the better: the accuracy, or else minus a finite loss."""

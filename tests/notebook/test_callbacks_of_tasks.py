@@ -29,6 +29,8 @@ def test_callbacks_see_accuracies_on_tasks_and_may_stop_where_one_is_forgotten(t
         rows = [(int(row["round"]), float(row["accuracy"])) for row in csv.DictReader(file)]
     assert [(each.round, value) for each in seen for value in each.task_accuracy] == rows
     assert [len(each.task_accuracy) for each in seen] == [3, 1, 3, 2, 3, 3, 3]
+    assert [each.task for each in seen] == [1, 1, 1, 2, 2, 3, 3]
+    assert [each.round for each in seen if each.ends_task] == [2, 4]
     limit = sum(seen[i].task_accuracy[0] for i in (2, 4)) / 2
 
     def forgot(record: Record) -> bool:
