@@ -99,7 +99,7 @@ class Progress:
 
 def result_table(summary: Summary) -> str:
     """The results as aligned text."""
-    score, own = summary.score, summary.of_clients
+    score, own, which = summary.score, summary.of_clients, ", present task" if _of_tasks(summary) else ""
     rows = {
         "rounds": f"{summary.rounds}{f' ({summary.stopped})' if summary.stopped else ''}",
         **(_accuracies(summary) if score == "accuracy" else {}),
@@ -108,9 +108,9 @@ def result_table(summary: Summary) -> str:
         **{
             name: _number(value)
             for name, value in (
-                (f"initial {score}", own.get(f"initial_{score}")),
-                (f"personalised {score}", own.get(f"personalised_{score}")),
-                (f"personalised {score}, all clients", own.get(f"personalised_{score}_all")),
+                (f"initial {score}{which}", own.get(f"initial_{score}")),
+                (f"personalised {score}{which}", own.get(f"personalised_{score}")),
+                (f"personalised {score}{which}, all clients", own.get(f"personalised_{score}_all")),
                 *((name.replace("_", " "), value) for name, value in summary.of_tasks.items()),
             )
             if value is not None

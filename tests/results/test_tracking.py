@@ -330,6 +330,9 @@ def test_result_table_of_tasks_compares_no_rounds_that_were_tested_on_other_samp
     assert "best accuracy" in result_table(SUMMARY) and "running mean  " in result_table(SUMMARY)
     table = result_table(replace(SUMMARY, of_tasks={"average_accuracy": 0.5}))
     assert "best accuracy" not in table and "running mean" not in table and "average accuracy  " in table
+    own = replace(SUMMARY, of_clients={"initial_accuracy": 0.25})
+    assert "initial accuracy  0.2500" in result_table(own)
+    assert "initial accuracy, present task  0.2500" in result_table(replace(own, of_tasks={"average_accuracy": 0.5}))
 
 
 def test_result_table_names_no_class_where_nothing_is_forgotten() -> None:
