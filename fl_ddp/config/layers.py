@@ -185,7 +185,8 @@ def _choice_hint(given: Given, kind: str, owner: registry.Maker) -> str:
     names = _names(kind, owner)
     first = given.key.removeprefix(f"{kind}.").partition(".")[0]
     if given.key in (f"{kind}.name", f"{kind}.class_path"):
-        return f"; {given.dashes}{kind} {given.value} chooses a {kind}, and its options stand beside that"
+        name = kind.upper() if given.bare else given.value
+        return f"; {given.dashes}{kind} {name} chooses a {kind}, and its options stand beside that"
     if first in registry.known(kind):
         return f"; {first} is a {kind} and no option: give its name to {given.dashes}{kind}, its options beside that"
     if near := suggestion(given.key.removeprefix(f"{kind}."), names):

@@ -183,11 +183,13 @@ def measure(path: str) -> Callable[[object], object]:
         ConfigError: there is none, or it does not take one thing, what is tested.
     """
     where, accepted = "--measures", "one such as my_file.py:my_function"
-    if not _IMPORT_PATH.fullmatch(path):
+    if not _IMPORT_PATH.fullmatch(path) or path.endswith(".py"):
         raise ConfigError(where, f"{path or 'nothing'} is no import path", accepted)
     module, name = _module(path, where)
     found = getattr(module, name, None)
-    if not inspect.isfunction(found):
+    if found is not None and not inspect.isfunction(found):
+        raise ConfigError(where, f"{path} is {type(found).__name__}", "a function that is made with def")
+    if found is None:
         functions = {key: value for key, value in vars(module).items() if inspect.isfunction(value)}
         own = [key for key, value in functions.items() if value.__module__ == module.__name__]
         has = f"; it has {', '.join(nearest_first(name, own))}" if own else ""

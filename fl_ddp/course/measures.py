@@ -32,7 +32,7 @@ class GlobalModel:
 
     Attributes:
         round: number of finished rounds.
-        task: that was trained last, from 1, as tasks.csv counts them.
+        task: the present one, from 1.
         weights: parameters and buffers, for load_state_dict; copies.
         tests: of each task so far, one where there are none, inputs as the model takes them, and labels; copies.
         allowed: among which labels [C] bool the samples of each are classified; None for all.
@@ -76,7 +76,7 @@ class Measures:
 
         Args:
             round: number of finished rounds.
-            task: that was trained last, from 0.
+            task: the present one, from 0.
             theta: [P] of the global model.
             tests: of the tasks so far.
             watch: takes the time, as evaluation.
@@ -95,11 +95,12 @@ class Measures:
         row = torch.zeros(len(self._functions), dtype=torch.float64)
         if not self._ranks.is_main:
             return row
+        device = self._model.device
         for i, (path, function) in enumerate(self._functions.items()):
             copies = [(s.inputs(s.x, self._model.dtype).clone(), s.y.clone()) for s, _ in tests]
             allowed = [None if labels is None else labels.clone() for _, labels in tests]
             tested = GlobalModel(round, task + 1, self._model.state_dict(theta), copies, allowed, self._module)
-            with torch.no_grad(), torch_seed(self._seed, Purpose.MEASURE, round, i):
+            with torch.no_grad(), torch_seed(self._seed, Purpose.MEASURE, round, device=device):
                 row[i] = _number(path, function(tested))
         return row
 
@@ -119,4 +120,7 @@ def _number(path: str, given: object) -> float:
     if isinstance(given, bool) or not isinstance(given, int | float):
         shape = f" {list(given.shape)}" if isinstance(given, Tensor | np.ndarray) else ""
         raise ConfigError("--measures", f"{path} gives {type(given).__name__}{shape}", "a number; a function for each")
-    return float(given)
+    try:
+        return float(given)
+    except OverflowError as error:
+        raise ConfigError("--measures", f"{path} gives {error}", "a number that a float holds") from error

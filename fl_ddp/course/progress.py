@@ -103,7 +103,7 @@ def result_table(summary: Summary) -> str:
     rows = {
         "rounds": f"{summary.rounds}{f' ({summary.stopped})' if summary.stopped else ''}",
         **(_accuracies(summary) if score == "accuracy" else {}),
-        **{name.replace("_", " "): _number(value) for name, value in summary.measures.items()},
+        **{_in_words(name): _number(value) for name, value in summary.measures.items()},
         "test loss": _number(summary.loss),
         **{
             name: _number(value)
@@ -126,6 +126,11 @@ def result_table(summary: Summary) -> str:
     lines = [f"{name:<{width}}  {value}" for name, value in rows.items()]
     of_classes = [*_class_table(summary.class_accuracy), ""] if summary.class_accuracy else []
     return "\n".join([*lines, "", *of_classes, tensorboard_line(summary.folder)])
+
+
+def _in_words(measure: str) -> str:
+    """A measure of the package's; one of the user's stays what it is called."""
+    return measure if "/" in measure else measure.replace("_", " ")
 
 
 def _of_tasks(summary: Summary) -> bool:

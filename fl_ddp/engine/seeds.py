@@ -22,6 +22,7 @@ from fl_ddp.protocol import Counts, Indices
 Keys = npt.NDArray[np.uint64]
 
 _ALL = 2**64 - 1
+_CPU = torch.device("cpu")
 
 
 class Purpose(IntEnum):
@@ -85,13 +86,16 @@ def generator(*words: int) -> np.random.Generator:
 
 
 @contextmanager
-def torch_seed(*words: int) -> Iterator[None]:
+def torch_seed(*words: int, device: torch.device = _CPU) -> Iterator[None]:
     """Run a block, such as a module's constructor, under torch's global CPU generator seeded by these words.
 
-    That of a GPU stays as it is, which torch.manual_seed() would seed, too.
+    So is that of a device that is given; those of other GPUs, which torch.manual_seed() would seed, stay as they are.
     """
-    with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(int(keys(*words)[0] >> np.uint64(1)))
+    seed, gpus = int(keys(*words)[0] >> np.uint64(1)), [device] if device.type == "cuda" else []
+    with torch.random.fork_rng(devices=gpus):
+        torch.default_generator.manual_seed(seed)
+        for each in gpus:
+            torch.cuda.default_generators[each.index or 0].manual_seed(seed)
         yield
 
 

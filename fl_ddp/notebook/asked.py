@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
 from inspect import isfunction
@@ -190,9 +191,20 @@ def _spelled(kind: str, value: object) -> object:
 
 
 def _functions(given: object) -> object:
-    """One function, or several, by their import paths."""
-    each = given if isinstance(given, list | tuple) else [given]
-    return [path_of("measures", one) if isfunction(one) else one for one in each]
+    """One function, or several, by their import paths.
+
+    Raises:
+        ConfigError: something is none, or is not what is found at its path, as a decorated one is under another name.
+    """
+    found = []
+    for one in given if isinstance(given, list | tuple) else [given]:
+        path = path_of("measures", one) if isfunction(one) else one
+        if not isinstance(path, str):
+            raise ConfigError("measures", f"{type(one).__name__} is no function", "functions that are made with def")
+        if isfunction(one) and getattr(sys.modules.get(one.__module__), one.__qualname__, None) is not one:
+            raise ConfigError("measures", f"{path} is another function by now", "one under its own name")
+        found.append(path)
+    return found
 
 
 def _own_type(value: object) -> object:

@@ -7,6 +7,10 @@ from collections.abc import Sequence
 from fl_ddp.errors import ConfigError
 from launch.numbers.metric import OWN, QUANTITIES, Metric, class_of, of_client
 from launch.run.stored import Run, counts_anew
+from launch.run.task_curves import ON_TASK
+
+_SO_FAR = ("accuracy", "loss", "perplexity", "average_accuracy", "incremental_accuracy")
+"""Quantities of all tasks so far."""
 
 
 def refuse_what_no_run_has(metric: Metric, runs: Sequence[Run]) -> None:
@@ -16,9 +20,12 @@ def refuse_what_no_run_has(metric: Metric, runs: Sequence[Run]) -> None:
         ConfigError: it is one.
     """
     of_rounds = metric.statistic != "final" or metric.of_target
-    if metric.quantity == "accuracy" and of_rounds and any(run.has_tasks for run in runs):
-        what = f"{metric.text}: with tasks each round's accuracy is on the tasks so far, and the first ones are easiest"
-        raise ConfigError("--metric", what, "final, with @50 too, of average_accuracy; or any of task_accuracy/1")
+    if metric.quantity in _SO_FAR and of_rounds and any(_over_tasks(metric, run) for run in runs):
+        what = (
+            f"{metric.text}: the tasks so far are other tests in another task, and those of the first one are easiest"
+        )
+        accepted = "final, or final@50; last10 of rounds of one task; anything of task_accuracy/1"
+        raise ConfigError("--metric", what, accepted)
     label = class_of(metric.quantity)
     if label is None:
         return
@@ -32,6 +39,14 @@ def refuse_what_no_run_has(metric: Metric, runs: Sequence[Run]) -> None:
     most = max((clients for run in runs if isinstance(clients := run.config.get("clients"), int)), default=0)
     if (of := of_client(metric.quantity)) and of.client >= most > 0:
         raise ConfigError("--metric", f"{metric.text}: no run has a client {of.client}", f"0 to {most - 1}")
+
+
+def _over_tasks(metric: Metric, run: Run) -> bool:
+    """Whether a metric reads rounds of several of a run's tasks."""
+    starts = sorted(curve[0][0] for name, curve in run.curves.items() if name.startswith(ON_TASK) and curve)
+    end = metric.round or run.rounds
+    first = end - metric.parameter + 1 if metric.statistic == "last" and not metric.of_target else 1
+    return any(first < start <= end for start in starts[1:])
 
 
 def refuse_what_no_run_tells(metric: Metric, runs: Sequence[Run]) -> None:

@@ -25,7 +25,7 @@ _CHANGING = ("rounds", "eval_every", "stop_at", "patience")
 """Those that are free on resume and change numbers all the same."""
 _SAME_RUN = (
     *(key for key in FREE_ON_RESUME if key not in _CHANGING),
-    *("seed", "device", "log_clients", *OF_FOLDER),
+    *("seed", "device", "log_clients", "measures", *OF_FOLDER),
 )
 """Settings that do not set runs apart."""
 

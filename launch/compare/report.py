@@ -160,14 +160,19 @@ def _notes_on(there: Against, results: Results) -> list[str]:
         f"vs {there.text}: the mean over seeds of the difference in each{by}, and its 95 % confidence interval "
         "(Student's t)"
     ]
-    for of_each in results.differences.values():
+    told: dict[str, list[str]] = {}
+    for metric, of_each in results.differences.items():
         for each, found in of_each.items():
-            whose = _whose(each, results.design)
             if isinstance(found, str) and found:
-                notes.append(f"{whose}: nothing to compare it with, {found}")
+                why = f"nothing to compare it with, {found}"
             elif isinstance(found, Paired) and found.after is not None:
-                notes.append(f"{whose}: both as after round {found.after} in the comparison")
-    return [*dict.fromkeys(notes)]
+                why = f"both as after round {found.after} in the comparison"
+            else:
+                continue
+            told.setdefault(f"{_whose(each, results.design)}: {why}", []).append(metric.text)
+    for note, metrics in told.items():
+        notes.append(note if len(metrics) == len(results.differences) else f"{note} (by {', '.join(metrics)})")
+    return notes
 
 
 def _number(replicates: Replicates, metric: Metric) -> str:

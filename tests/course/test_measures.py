@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import csv
 import json
+import sys
 from collections.abc import Iterator
+from functools import wraps
 from pathlib import Path
 
 import pytest
@@ -39,6 +41,7 @@ def spoils(run):
     return torch.is_grad_enabled() + 0
 
 def two(run): return torch.zeros(2)
+def large(run): return 10**400
 def nothing(run): pass
 def fails(run): return 1 / (run.round - 2)
 def of_two(model, x): return 0.0
@@ -104,6 +107,8 @@ def test_what_they_draw_is_of_the_round_and_the_seed(mine: str, tmp_path: Path) 
     part = simulated({**asked, "rounds": 2}, tmp_path / "c")
     resumed(part, rounds=4)
     assert numbers(part) == numbers(whole)
+    beside = simulated({**asked, "measures": named(mine, "right", "drawn")}, tmp_path / "d")
+    assert column(beside, "measure/drawn") == column(whole, "measure/drawn")
     assert len({*column(whole, "measure/drawn"), *column(other, "measure/drawn")}) == 8
 
 
@@ -135,6 +140,9 @@ def gap(run: GlobalModel) -> float:
     return float(found.mean() - (labels == y).float().mean())
 
 
+halved = wraps(gap)(lambda run: gap(run) / 2)
+
+
 def test_a_notebook_gives_functions_and_asks_them_again_of_the_run(tmp_path: Path) -> None:
     run = fl_ddp.simulate(SMALL, measures=gap, out=str(tmp_path))
     assert column(tmp_path / "run", "measure/gap")[-1] == run["measure/gap"]
@@ -156,6 +164,8 @@ def test_a_run_is_read_where_their_file_is_gone(mine: str, tmp_path: Path) -> No
     [
         ("rihgt", "has no function rihgt; it has right, "),
         ("of_two", r"of_two\(model, x\) cannot be called so; accepted: a function of one thing"),
+        ("torch", "torch is module; accepted: a function that is made with def"),
+        ("large", "large gives int too large to convert to float; accepted: a number that a float holds"),
         ("two", r"two gives Tensor \[2\]; accepted: a number"),
         ("nothing", "nothing gives NoneType; accepted: a number"),
     ],
@@ -172,17 +182,30 @@ def test_names_and_places_are_refused_before_a_run_begins(mine: str, tmp_path: P
         (two, "right is the name of two functions"),
         ("accuracy", "accuracy is no import path; accepted: one such as my_file.py:my_function"),
         ("nowhere.py:f", "nowhere.py: no such file"),
+        (mine, ".*/measuring_.* is no import path"),
     ):
         with pytest.raises(ConfigError, match=f"--measures: {why}"):
             simulated({**SMALL, "measures": given}, tmp_path)
-    with pytest.raises(ConfigError, match="measures: is a lambda"):
-        fl_ddp.simulate(SMALL, measures=lambda run: 0.0, out=str(tmp_path))
+    for wrong, why in (
+        (lambda run: 0.0, "is a lambda"),
+        ([gap, len], "builtin_function_or_method is no function; accepted: functions that are made with def"),
+        (halved, "test_measures.gap is another function by now; accepted: one under its own name"),
+    ):
+        with pytest.raises(ConfigError, match=f"measures: .*{why}"):
+            fl_ddp.simulate(SMALL, measures=wrong, out=str(tmp_path))
     assert not list(tmp_path.glob("run*"))
 
 
-def test_one_that_fails_ends_the_run_which_goes_on_once_it_is_mended(mine: str, tmp_path: Path) -> None:
+def test_one_that_fails_ends_the_run_which_goes_on_once_it_is_mended(
+    mine: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with pytest.raises(ZeroDivisionError):
         simulated({**SMALL, "measures": f"{mine}:fails"}, tmp_path)
     run = tmp_path / "run"
     assert "ZeroDivisionError" in (run / "failure.txt").read_text()
     assert column(run, "measure/fails") == [-1]
+    file = Path(mine)
+    file.write_text(FUNCTIONS.replace("run.round - 2", "run.round + 1"))
+    monkeypatch.delitem(sys.modules, file.stem)
+    resumed(run)
+    assert column(run, "measure/fails") == [-1, 1 / 3, 1 / 4] and not (run / "failure.txt").exists()

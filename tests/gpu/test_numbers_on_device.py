@@ -10,6 +10,7 @@ import torch.distributed as dist  # noqa: TID251
 from device_runs import DEVICES, GPU, MODELS, trained
 
 from fl_ddp.engine.choices import Convolution
+from fl_ddp.engine.seeds import torch_seed
 from fl_ddp.engine.transfer import on_its_way
 from fl_ddp.models.layers import MaxPool
 from fl_ddp.protocol import alike
@@ -38,6 +39,18 @@ def test_convolutions_are_near_them_however_they_are_made(device: str) -> None:
     for each in found:
         assert all(float((f - r).norm() / r.norm()) < 1e-4 for f, r in zip(each, right, strict=True))
     assert len({each[0].numpy().tobytes() for each in found}) == len(found), "each way sums in an order of its own"
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_what_is_drawn_under_a_seed_is_its_own_and_nothing_of_what_comes_after(device: str) -> None:
+    def drawn(*words: int) -> list[float]:
+        with torch_seed(*words, device=torch.device(device)):
+            return [*torch.rand(2, device=device).tolist(), *torch.rand(2).tolist()]
+
+    with torch.random.fork_rng():
+        before = torch.rand(1, device=device).item()
+        assert drawn(1, 2) == drawn(1, 2) and not set(drawn(1, 2)) & set(drawn(1, 3))
+        assert torch.rand(1, device=device).item() not in (before, *drawn(1, 2), *drawn(1, 3))
 
 
 @pytest.mark.parametrize("device", DEVICES)

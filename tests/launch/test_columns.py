@@ -125,13 +125,17 @@ def test_the_best_of_different_tests_is_refused(show: Showing) -> None:
     lines = ["round,task_trained,task_tested,accuracy", *(",".join(map(str, each)) for each in tests)]
     Path("runs", "FedAvg0", "tasks.csv").write_text("\n".join(lines) + "\n")
     code, _, err = show("runs", "--metric", "best")
-    what = "best: with tasks each round's accuracy is on the tasks so far, and the first ones are easiest; accepted: "
+    what = "best: the tasks so far are other tests in another task, and those of the first one are easiest; accepted: "
     assert code == 2 and err.startswith(f"results: error: --metric: {what}")
     for asked in ("last2", "running_mean", "ema0.9", "rounds_to 0.4"):
-        code, _, err = show("runs", "--metric", asked)
-        assert code == 2 and err.startswith(f"results: error: --metric: {asked}{what.removeprefix('best')}")
+        for quantity in ("", " of average_accuracy"):
+            code, _, err = show("runs", "--metric", f"{asked}{quantity}")
+            assert code == 2 and err.startswith(
+                f"results: error: --metric: {asked}{quantity}{what.removeprefix('best')}"
+            )
         assert show("runs", "--metric", f"{asked} of task_accuracy/1")[0] == 0
-    assert show("runs", "--metric", "final@1")[0] == 0
+    for asked in ("final@1", "best@1", "last1", "last1@2", "last2@1"):
+        assert show("runs", "--metric", asked)[0] == 0, asked
     assert show("runs", "--metric", "best of task_accuracy/1")[0] == 0
     assert table()[0]["best_of_task_accuracy/1_mean"] == "50.0"
 

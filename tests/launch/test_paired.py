@@ -129,6 +129,9 @@ def test_each_metric_that_is_asked_for_is_compared_and_ties_are_told(
     assert (row["difference_mean"], row["best_difference_mean"]) == ("6.25", "12.5")
     assert main([str(tmp_path), "--against", "method=FedAvg"]) == 0
     assert "difference in each, by final, and" in capsys.readouterr().out
+    assert main([str(tmp_path), "--against", "method=FedAvg", *asked, "--metric", "rounds_to 0.7"]) == 0
+    missed = "Scaffold: nothing to compare it with, a target that was missed (by rounds_to 0.7)"
+    assert missed in capsys.readouterr().out
 
 
 def test_both_are_read_after_the_same_round(tmp_path: Path) -> None:

@@ -49,6 +49,17 @@ def test_runs_whose_data_lie_elsewhere_are_replicates(tmp_path: Path) -> None:
     assert design_in(tmp_path, runs).keys == ("lr",)
 
 
+def test_runs_that_are_measured_otherwise_are_replicates(tmp_path: Path) -> None:
+    file = tmp_path / "of_some_seeds.py"
+    file.write_text("def nothing(run):\n    return 0.0\n")
+    runs = {
+        f"{lr}{seed}": Written({"lr": lr, "seed": seed, **({"measures": [f"{file}:nothing"]} if seed else {})}, [0.5])
+        for lr in (0.1, 0.2)
+        for seed in (0, 1)
+    }
+    assert design_in(tmp_path / "runs", runs).keys == ("lr",)
+
+
 def test_more_rounds_of_some_seeds_do_not_set_them_apart(tmp_path: Path) -> None:
     runs = {
         f"{lr}{seed}": Written({"lr": lr, "seed": seed}, [0.5, 0.6, 0.7][: 2 + seed])
