@@ -25,7 +25,7 @@ from fl_ddp.ranks.collectives import Ranks
 from fl_ddp.ranks.exact_sum import LIMIT, exact_total
 from fl_ddp.ranks.exchange import Summed
 from fl_ddp.ranks.outputs import Passes, gathered, of_lanes, passes_of, summed
-from fl_ddp.ranks.own_tests import OfClients, OfLanes, evaluate_clients, own_scores, right_by_class
+from fl_ddp.ranks.own_tests import ByClient, OfLanes, evaluate_clients, own_scores, right_by_class
 from fl_ddp.ranks.threads import apart
 from fl_ddp.results.client_table import ClientScores
 from fl_ddp.results.forgetting_table import ClassChange
@@ -157,7 +157,7 @@ class Evaluation:
         """Accuracy [K, tests] of the model [P] that all clients have, on their own test samples, nan without any."""
         return np.stack([self._received_in(theta, test).accuracy for test in tests], 1)
 
-    def _received_in(self, theta: Tensor, test: OwnTest) -> OfClients:
+    def _received_in(self, theta: Tensor, test: OwnTest) -> ByClient:
         model, (samples, parts, allowed) = self._federation.model, test
 
         def predict(x: Tensor) -> Tensor:
@@ -302,13 +302,13 @@ class Evaluation:
         parts: Sequence[Indices],
         passes: Passes,
         ranks: Ranks,
-    ) -> OfClients:
+    ) -> ByClient:
         """As evaluate_clients, what the loss measures clients by, and itself."""
         outputs, y = gathered(predict, samples, np.concatenate(parts), passes, ranks)()
         sizes = [len(part) for part in parts]
         both = zip(torch.split(outputs, sizes), torch.split(y, sizes), strict=True)
         found = [self._score(*own) for own in both]
-        return OfClients(np.array([score for score, _ in found]), np.array([loss for _, loss in found]))
+        return ByClient(np.array([score for score, _ in found]), np.array([loss for _, loss in found]))
 
     def _own_scores(
         self,

@@ -23,7 +23,7 @@ _OF_EACH = 100
 """Samples of the test set per forward pass of each client's own model, in whatever company."""
 
 
-class OfClients(NamedTuple):
+class ByClient(NamedTuple):
     """Accuracy [K] of a model on each client's own test samples, and mean cross-entropy [K]; nan without any."""
 
     accuracy: npt.NDArray[np.float64]
@@ -43,7 +43,7 @@ def evaluate_clients(
     parts: Sequence[Indices],
     passes: Passes,
     ranks: Ranks,
-) -> OfClients:
+) -> ByClient:
     """How a model does with each client, on its own test samples.
 
     Args:
@@ -72,7 +72,7 @@ def evaluate_clients(
     right, *loss = wait().view(3, -1).numpy()
     sizes = np.array([len(part) for part in parts], np.float64)
     with np.errstate(invalid="ignore"):
-        return OfClients(right / sizes, np.add(*loss) / sizes)
+        return ByClient(right / sizes, np.add(*loss) / sizes)
 
 
 def own_scores(

@@ -21,7 +21,7 @@ class OwnTask(NamedTuple):
     accuracy: float
 
 
-class OfClients(dict[int, dict[int, list[float]]]):
+class OwnMatrices(dict[int, dict[int, list[float]]]):
     """Of each client the accuracies on the tasks so far, as matrix has them."""
 
     def take(self, row: Mapping[str, str | float]) -> None:
@@ -49,7 +49,7 @@ class OwnTaskTable:
             RunError: it cannot be written.
         """
         self.file, rows = AppendedCsv.opened(path, COLUMNS, state)
-        self.clients, self.newest = OfClients(), -1
+        self.clients, self.newest = OwnMatrices(), -1
         for row in rows:
             self.newest = int(row["round"])
             self.clients.take(row)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from fl_ddp.results.written_rows import written_rows
 from fl_ddp.retention.matrix import MEASURES, OWN_MEASURES
-from fl_ddp.retention.own_table import OfClients
+from fl_ddp.retention.own_table import OwnMatrices
 from launch.numbers.metric import Curve
 
 ON_TASK = "task_accuracy/"
@@ -43,7 +43,7 @@ def task_curves(folder: Path) -> dict[str, Curve]:
 
 def _own_curves(folder: Path) -> dict[str, Curve]:
     """The measures of own_tasks.csv at the end of each task."""
-    clients, found = OfClients(), dict[str, list[tuple[int, float]]]()
+    clients, found = OwnMatrices(), dict[str, list[tuple[int, float]]]()
     with written_rows(folder / "own_tasks.csv") as rows:
         for finished, end in groupby(rows, lambda row: int(row["round"])):
             for row in end:
