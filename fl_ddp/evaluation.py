@@ -46,7 +46,7 @@ class Scores(NamedTuple):
         confusion: [C, C] numbers of samples by label and prediction; empty where there are no classes.
         of_tasks: accuracies on the test sets of tasks, from the first on; maybe more than count above. Empty where all
             tasks have the same.
-        measures: what else the loss tells.
+        measures: what else the loss tells, and functions of the user's as measure/<name>.
     """
 
     accuracy: float | None

@@ -44,7 +44,7 @@ from fl_ddp.results.run_folder import FAILURE, MODEL, TASK_MODEL
 from fl_ddp.results.summary import Summary, rounds_to_target, write_summary
 from fl_ddp.results.tracking import Tracker
 from fl_ddp.retention.figure import task_figure
-from fl_ddp.retention.matrix import MEASURES, OWN_MEASURES
+from fl_ddp.retention.matrix import OF_OWN_TASKS, OF_TASKS
 from fl_ddp.retention.own_table import OwnTask, OwnTaskTable
 from fl_ddp.retention.table import TaskTable
 from fl_ddp.tasks.kept_files import KeptFiles
@@ -198,7 +198,7 @@ class RunFiles:
         if self._tasks and record.task_accuracy:
             add(self._add_tasks, self._tasks, record.round, record.task_accuracy)
         if self._own_tasks and clients.tasks:
-            add(self._own_tasks.add, record.round, self._task(record.round), clients.tasks)
+            add(self._own_tasks.add, record.round, record.task, clients.tasks)
         self._progress.update(record)
         if failures:
             raise failures[0]
@@ -317,8 +317,8 @@ class RunFiles:
                 "running_mean": rounds_to_target(rounds, means, self._config.targets),
             },
             of_tasks={
-                **{name: measure(matrix) for name, measure in MEASURES.items()},
-                **{name: measure(of_own) for name, measure in OWN_MEASURES.items()},
+                **{name: measure(matrix) for name, measure in OF_TASKS.items()},
+                **{name: measure(of_own) for name, measure in OF_OWN_TASKS.items()},
             },
             task_accuracy=[matrix[task] for task in sorted(matrix)],
             traffic_up_bytes=history.traffic_up_bytes,

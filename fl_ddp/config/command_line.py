@@ -8,7 +8,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import NoReturn
 
-from fl_ddp.config import command_help
+from fl_ddp.config import command_help, registry
 from fl_ddp.config.absolute_paths import with_absolute_files, with_absolute_paths
 from fl_ddp.config.beside_file import WORDS_OR_FILES
 from fl_ddp.config.layers import Layer, layer, resolve, scalar_options
@@ -53,9 +53,20 @@ def parse(argv: Sequence[str]) -> Config:
         _answer(each)
     layers = [layer(read_yaml(_config_path(each))) for each in given if each.key == "config"]
     layers.append(layer(each for each in given if each.key not in ("config", "print_config")))
-    config = from_layers(layers)
+    config = with_measures(from_layers(layers))
     if any(each.key == "print_config" for each in given):
         _show(to_yaml(with_absolute_files(config)).rstrip())
+    return config
+
+
+def with_measures(config: Config) -> Config:
+    """The configuration of a run that is to be made, if the functions of --measures are there.
+
+    Raises:
+        ConfigError: one is not.
+    """
+    for path in config.measures:
+        registry.measure(path)
     return config
 
 

@@ -73,10 +73,7 @@ def resolve(layers: Sequence[Layer]) -> Config:
         values[kind] = _choice(kind, layers)
     if "lr" not in values:
         values["lr"] = _default_lr(values["optimizer"])  # type: ignore[arg-type]
-    config = Config(**values).checked()  # type: ignore[arg-type]
-    for path in config.measures:
-        registry.measure(path)
-    return config
+    return Config(**values).checked()  # type: ignore[arg-type]
 
 
 def _scalars(layers: Sequence[Layer]) -> dict[str, object]:

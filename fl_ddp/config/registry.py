@@ -50,6 +50,7 @@ _ELSEWHERE = {
     "ewc": "OnlineEWC", "fedlwf": "LwF", "flwf": "LwF",
 }  # fmt: skip
 """What other programs call methods."""
+_OF_SCRIPT = "it was one of a script's or a notebook's: go on there, with simulate(resume=...), or give a file"
 _IMPORT_PATH = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)+|.*\.py:\w+")
 _WITH_COLON = re.compile(r"(?!.*\.py:)([^\W\d]\w*(?:\.[^\W\d]\w*)*):(\w+)")
 # Arguments that the run knows: the user does not give them.
@@ -165,7 +166,7 @@ def load(kind: str, path: str, where: str = "") -> Maker:
         classes = [each for each, value in vars(module).items() if _is_usable(kind, value)]
         has = f"; it has {', '.join(nearest_first(name, classes))}" if classes else ""
         if module.__name__ == "__main__":
-            has = "; it was one of a script's or a notebook's: go on there, with simulate(resume=...), or give a file"
+            has = f"; {_OF_SCRIPT}"
             has += "; fl_ddp.load(folder, model=...) takes an object of it" if kind == "model" else ""
         raise ConfigError(where, f"{path} is unknown; {module.__name__} has no class {name}{has}")
     if not issubclass(found, base(kind)):
@@ -194,7 +195,7 @@ def measure(path: str) -> Callable[[object], object]:
         own = [key for key, value in functions.items() if value.__module__ == module.__name__]
         has = f"; it has {', '.join(nearest_first(name, own))}" if own else ""
         if module.__name__ == "__main__":
-            has = "; it was one of a script's or a notebook's: go on there, with simulate(resume=...), or give a file"
+            has = f"; {_OF_SCRIPT}"
         raise ConfigError(where, f"{path} is unknown; {module.__name__} has no function {name}{has}", accepted)
     try:
         inspect.signature(found).bind(None)

@@ -87,8 +87,9 @@ class Measures:
         if not self._functions:
             return {}
         with watch.phase("evaluation"):
-            row = self._ranks.together(partial(self._measured, round, task, theta, tests))
-            return dict(zip(map(of_function, self._functions), self._ranks.add(row).tolist(), strict=True))
+            measured = partial(self._measured, round, task, theta, tests)
+            row = self._ranks.add_together(measured, len(self._functions))
+            return dict(zip(map(of_function, self._functions), row.tolist(), strict=True))
 
     def _measured(self, round: int, task: int, theta: Tensor, tests: TaskTests) -> Tensor:
         """[functions] what each gives, on rank 0; 0 on others."""

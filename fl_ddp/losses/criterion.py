@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from fl_ddp.losses.choices import Score
+from fl_ddp.losses.choices import SCORES, Score
 from fl_ddp.protocol import Targets, alike
 
 
@@ -38,7 +38,7 @@ class Criterion(ABC):
     """Of --loss."""
     targets: ClassVar[Targets]
     """What samples have beside their inputs."""
-    score: ClassVar[Score] = "accuracy"
+    score: ClassVar[Score] = SCORES["cross_entropy"]
     """Of SCORES."""
     measures: ClassVar[tuple[str, ...]] = ()
     """Of MEASURES."""

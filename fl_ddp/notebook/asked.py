@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from fl_ddp.config import registry
-from fl_ddp.config.command_line import from_layers, mapping_layer
+from fl_ddp.config.command_line import from_layers, mapping_layer, with_measures
 from fl_ddp.config.layers import Layer, layer
 from fl_ddp.config.registry import KINDS
 from fl_ddp.config.settings import Choice, Config
@@ -88,7 +88,7 @@ def asked(config: object, options: Mapping[str, object]) -> Asked:
         layers = [{key: each for key, each in one.items() if key not in files} for one in layers]
     elif given.division is not None:
         layers.insert(0, mapping_layer({"clients": len(given.division)}))
-    config = from_layers(layers)
+    config = with_measures(from_layers(layers))
     if config.resume is None:
         _look_at(given, config)
     for kind, file in files.items():

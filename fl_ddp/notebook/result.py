@@ -135,6 +135,8 @@ class Result(dict[str, Any]):
 
         from fl_ddp.results.run_folder import TASK_MODEL
 
+        if self._place is None:
+            return {}
         if file := self._file(TASK_MODEL.format(task)):
             return load_file(file)
         raise ConfigError("task", f"{task} has left no model", "one before the last, once it is over")

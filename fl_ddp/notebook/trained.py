@@ -220,7 +220,6 @@ class Trained:
         for key in places.keys() - set(_PLACES):
             raise ConfigError(key, "does not say where data lie", " or ".join(_PLACES))
         stored = self._with_given_method(layer_of_run(self._folder / "config.yaml"))
-        stored = {key: each for key, each in stored.items() if key != "measures"}  # of which nothing more is asked
         try:
             config = from_layers([stored, places])
         except ConfigError as error:  # perhaps of the model's class, which is not here

@@ -11,6 +11,7 @@ from pathlib import Path
 from fl_ddp.config.settings import bare_name
 from fl_ddp.results.appended_csv import AppendedCsv, State
 
+_OF_FUNCTION = "measure/"
 _PADDED, _WALL = "time_padded_lanes", "time_wall"
 _LARGEST_LOSS = 700.0
 """A cross-entropy whose exponential is still a float."""
@@ -35,7 +36,7 @@ def of_method(name: str) -> str:
 
 def of_function(path: str) -> str:
     """The column of what a function of --measures gives, which is at an import path."""
-    return f"measure/{bare_name(path)}"
+    return f"{_OF_FUNCTION}{bare_name(path)}"
 
 
 def of_clients(score: str, *, everybody: bool = True) -> dict[str, str]:
@@ -50,6 +51,11 @@ def of_clients(score: str, *, everybody: bool = True) -> dict[str, str]:
         ("initial_accuracy_cohort", "personalised_accuracy_all"),
     )
     return {name.replace("accuracy", score): name for name in (*usual, *(of_all if everybody else ()))}
+
+
+def curve_of(measure: str) -> str:
+    """TensorBoard's curve of a measure: results of the package come first there, the user's have their own names."""
+    return measure if measure.startswith(_OF_FUNCTION) else f"Results/{measure}"
 
 
 def is_of_phase(column: str) -> bool:
@@ -87,8 +93,8 @@ class Record:
         seconds: by phase; one that did not take place is left out.
         wall: seconds since 1970.
         clients: that took part, ascending; cohorts.csv has them.
-        task: that was trained last, from 1, as tasks.csv counts them; this and the next are not in metrics.csv.
-        ends_task: whether the next round is of another one.
+        task: the present one, from 1, also before the first round; this and the next are not in metrics.csv.
+        ends_task: whether the next round is of another one; the last one has no such end.
     """
 
     round: int

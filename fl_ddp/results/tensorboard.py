@@ -31,7 +31,7 @@ from torch.utils.tensorboard import RecordWriter
 from torch.utils.tensorboard.summary import custom_scalars, histogram
 
 from fl_ddp.host.atomic_file import writing
-from fl_ddp.results.metrics import Columns, of_method
+from fl_ddp.results.metrics import Columns, curve_of, of_method
 
 _COUNTER = itertools.count()
 _SIZE_IN_PNG = slice(16, 24)
@@ -162,7 +162,7 @@ def charts(columns: Columns) -> dict[str, dict[str, Chart]]:
     return {
         "Global model": {
             **(accuracies if columns.score == "accuracy" else {}),
-            **{name: _lines(f"Results/{name}$") for name in columns.measures},
+            **{name: _lines(f"{re.escape(curve_of(name))}$") for name in columns.measures},
         },
         **({"Accuracy on each task": _tasks(columns.tasks)} if columns.tasks > 1 else {}),
         **(of_classes if classes else {}),

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from fl_ddp.results.appended_csv import AppendedCsv
 from fl_ddp.results.client_table import MODELS, ClientScores, spreads
 from fl_ddp.results.forgetting import average, forgetting
-from fl_ddp.results.metrics import Columns, Metrics, Record, of_method, perplexity
+from fl_ddp.results.metrics import Columns, Metrics, Record, curve_of, of_method, perplexity
 from fl_ddp.results.tensorboard import EventFile
 
 
@@ -240,7 +240,7 @@ class Tracker:
             "Results/accuracy/best": standing.best,
             "Results/accuracy/running_mean": standing.running_mean,
             "Results/forgetting": standing.forgetting,
-            **{f"Results/{name}": value for name, value in record.measures.items()},
+            **{curve_of(name): value for name, value in record.measures.items()},
             "accuracy/global": record.accuracy,
             f"{score}/initial": record.initial_accuracy,
             f"{score}/personalised": record.personalised_accuracy,

@@ -88,7 +88,7 @@ def own_average_forgetting(clients: Clients) -> float | None:
     return _mean_of_clients(map(_lost, clients.values()))
 
 
-MEASURES: Mapping[str, Callable[[Matrix], float | None]] = {
+OF_TASKS: Mapping[str, Callable[[Matrix], float | None]] = {
     "average_accuracy": average_accuracy,
     "incremental_accuracy": incremental_accuracy,
     "average_forgetting": average_forgetting,
@@ -96,7 +96,7 @@ MEASURES: Mapping[str, Callable[[Matrix], float | None]] = {
     "forward_transfer": forward_transfer,
 }
 """What tasks.csv says of learning, by the name in summary.json."""
-OWN_MEASURES: Mapping[str, Callable[[Clients], float | None]] = {
+OF_OWN_TASKS: Mapping[str, Callable[[Clients], float | None]] = {
     "own_average_accuracy": own_average_accuracy,
     "own_average_forgetting": own_average_forgetting,
 }

@@ -42,11 +42,12 @@ def refuse_what_no_run_has(metric: Metric, runs: Sequence[Run]) -> None:
 
 
 def _over_tasks(metric: Metric, run: Run) -> bool:
-    """Whether a metric reads rounds of several of a run's tasks."""
+    """Whether a metric reads tests of several of a run's tasks."""
     starts = sorted(curve[0][0] for name, curve in run.curves.items() if name.startswith(ON_TASK) and curve)
-    end = metric.round or run.rounds
+    end = metric.round or (run.rounds if run.ended else run.wanted)
     first = end - metric.parameter + 1 if metric.statistic == "last" and not metric.of_target else 1
-    return any(first < start <= end for start in starts[1:])
+    read = [number for number, _ in run.curve(metric.quantity) if first <= number <= end]
+    return any(read[0] < start <= read[-1] for start in starts[1:] if read)
 
 
 def refuse_what_no_run_tells(metric: Metric, runs: Sequence[Run]) -> None:

@@ -11,12 +11,10 @@ from itertools import accumulate
 from typing import NamedTuple
 
 from fl_ddp.errors import ConfigError
-from fl_ddp.losses.choices import MEASURES as OF_LOSSES
-from fl_ddp.losses.choices import R2
+from fl_ddp.losses.choices import MEASURES, R2
 from fl_ddp.results.client_table import MODELS
 from fl_ddp.results.metrics import of_clients
-from fl_ddp.retention.matrix import MEASURES as OF_TASKS
-from fl_ddp.retention.matrix import OWN_MEASURES as OF_OWN_TASKS
+from fl_ddp.retention.matrix import OF_OWN_TASKS, OF_TASKS
 from launch.numbers.reading import Reading
 
 SPREADS = tuple(
@@ -43,7 +41,7 @@ QUANTITIES = {
         for name in (
             *(each for each in SPREADS if each not in ERRORS),
             *("forgetting", "forgetting_degree", *OF_TASKS, *OF_OWN_TASKS, *ERRORS),
-            *(each for told in OF_LOSSES.values() for each in told if each not in ERRORS),
+            *(each for told in MEASURES.values() for each in told if each not in ERRORS),
         )
     },
 }

@@ -7,7 +7,7 @@ from itertools import groupby
 from pathlib import Path
 
 from fl_ddp.results.written_rows import written_rows
-from fl_ddp.retention.matrix import MEASURES, OWN_MEASURES
+from fl_ddp.retention.matrix import OF_OWN_TASKS, OF_TASKS
 from fl_ddp.retention.own_table import OwnMatrices
 from launch.numbers.metric import Curve
 
@@ -34,7 +34,7 @@ def task_curves(folder: Path) -> dict[str, Curve]:
         if not finished:
             continue
         told = {f"{ON_TASK}{task}": value for task, value in enumerate(accuracies[:trained], 1)}
-        told |= {name: value for name, of in MEASURES.items() if (value := of(matrix)) is not None}
+        told |= {name: value for name, of in OF_TASKS.items() if (value := of(matrix)) is not None}
         for name, value in told.items():
             if not math.isnan(value):
                 found.setdefault(name, []).append((finished, value))
@@ -48,7 +48,7 @@ def _own_curves(folder: Path) -> dict[str, Curve]:
         for finished, end in groupby(rows, lambda row: int(row["round"])):
             for row in end:
                 clients.take(row)
-            for name, measure in OWN_MEASURES.items():
+            for name, measure in OF_OWN_TASKS.items():
                 if (value := measure(clients)) is not None:
                     found.setdefault(name, []).append((finished, value))
     return dict(found)

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import torch
 from launching import SMALL, launched, numbers, one_thread, options, resumed, simulated
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 import fl_ddp
 from fl_ddp.api import ConfigError, GlobalModel
@@ -81,6 +82,8 @@ def test_they_see_the_model_and_the_test_set_that_the_accuracy_is_of(mine: str, 
     summary = json.loads((run / "summary.json").read_text())
     assert summary["measure/right"] == summary["accuracy"] and summary["measure/when"] == 311
     assert mine in summary["code"]
+    curves = EventAccumulator(str(run)).Reload()
+    assert [each.value for each in curves.Scalars("measure/when")] == [211, 311]
 
 
 def test_tasks_are_those_so_far_with_the_labels_that_count(mine: str, tmp_path: Path) -> None:

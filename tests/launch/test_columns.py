@@ -140,6 +140,33 @@ def test_the_best_of_different_tests_is_refused(show: Showing) -> None:
     assert table()[0]["best_of_task_accuracy/1_mean"] == "50.0"
 
 
+def test_the_last_tests_of_one_task_are_shown_and_of_runs_that_go_on(show: Showing) -> None:
+    """As --eval_every 2 leaves two tasks of four rounds."""
+    folder = Path("runs", "a")
+    Written({"method": "FedAvg", "seed": 0}, [0.5] * 8, rounds=8).at(folder)
+    head, *rows = (folder / "metrics.csv").read_text().splitlines()
+    place = head.split(",").index("accuracy")
+    for row in rows[::2]:
+        cells = row.split(",")
+        rows[rows.index(row)] = ",".join([*cells[:place], "", *cells[place + 1 :]])
+    (folder / "metrics.csv").write_text("\n".join([head, *rows]) + "\n")
+    tests = ["2,1,1,0.5", "4,1,1,0.5", "4,1,2,0.1", "6,2,1,0.3", "6,2,2,0.2", "8,2,1,0.3", "8,2,2,0.3"]
+    (folder / "tasks.csv").write_text("\n".join(["round,task_trained,task_tested,accuracy", *tests]) + "\n")
+    for asked, code in {
+        "last4": 0,
+        "last4@4": 0,
+        "last1@6": 0,
+        "last5": 2,
+        "last4@7": 2,
+        "best@5": 0,
+        "best@6": 2,
+    }.items():
+        assert show("runs", "--metric", asked)[0] == code, asked
+    (folder / "summary.json").unlink()
+    (folder / "metrics.csv").write_text("\n".join([head, *rows[:6]]) + "\n")
+    assert show("runs", "--metric", "last4")[0] == 0, "what it will be of"
+
+
 def test_a_setting_whose_runs_failed_is_of_no_rounds(show: Showing) -> None:
     written({"FedAvg": [[0.5, 0.4]]})
     folder = Path("runs", "FedProx0")

@@ -1,4 +1,4 @@
-"""The walk through a study in docs/study.md is one: its files and commands do what it says."""
+"""The walk through a study in docs/study.md: its files and commands run, in fewer rounds, and leave such a table."""
 
 from __future__ import annotations
 
@@ -44,5 +44,6 @@ def test_its_files_and_commands_leave_its_table(tmp_path: Path) -> None:
     assert {"results.md", "tasks_by_round.png", "curves.png"} <= {
         each.name for each in (tmp_path / "sweeps" / "study").iterdir()
     }
+    assert "overconfidence" in (tmp_path / "sweeps" / "study" / "results.md").read_text()
     found = called([sys.executable, "look.py"], tmp_path).split()
     assert len(found) == 2 and all(0 <= float(each) <= 1 for each in found)
