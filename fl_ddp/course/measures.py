@@ -98,7 +98,7 @@ class Measures:
             return row
         device = self._model.device
         for i, (path, function) in enumerate(self._functions.items()):
-            copies = [(s.inputs(s.x, self._model.dtype).clone(), s.y.clone()) for s, _ in tests]
+            copies = [samples.copies(self._model.dtype) for samples, _ in tests]
             allowed = [None if labels is None else labels.clone() for _, labels in tests]
             tested = GlobalModel(round, task + 1, self._model.state_dict(theta), copies, allowed, self._module)
             with torch.no_grad(), torch_seed(self._seed, Purpose.MEASURE, round, device=device):

@@ -13,7 +13,7 @@ from typing import Never
 from tqdm import tqdm
 
 from fl_ddp.host.stdout import on_terminal, say
-from fl_ddp.results.metrics import Record
+from fl_ddp.results.metrics import OF_FUNCTION, Record
 from fl_ddp.results.summary import Summary
 
 _PAUSE = 5.0
@@ -32,7 +32,7 @@ class Progress:
             score: what is shown beside the loss, the accuracy or a measure.
         """
         self._rounds, self._first, self._score = rounds, done + 1, score
-        self._shown, self._tested, self._now = "-", 0, 0
+        self._shown, self._tested = "-", 0
         self._personalised: str | None = None
         self._loss: str | None = None
         self._train_loss: str | None = None
@@ -47,7 +47,6 @@ class Progress:
 
     def update(self, record: Record) -> None:
         """Show a finished round."""
-        self._now = record.round
         score = record.accuracy if self._score == "accuracy" else record.measures.get(self._score)
         if score is not None:
             self._shown, self._tested = f"{score:.4f}", record.round
@@ -59,7 +58,7 @@ class Progress:
         self._train_loss = None if of_clients is None else f"{of_clients:.4f}"
         now = time.monotonic()
         if self._bar is not None:
-            self._bar.set_description_str(", ".join([*self._numbers(), *self._pace(record, now)]), refresh=False)
+            self._bar.set_description_str(", ".join([*self._numbers(record), *self._pace(record, now)]), refresh=False)
             self._bar.update(record.round - self._bar.n)
         elif record.round in (self._first, self._rounds) or now >= self._next_line:
             self._next_line = now + _PAUSE
@@ -79,14 +78,14 @@ class Progress:
         if self._bar is not None:
             self._bar.close()
 
-    def _numbers(self) -> list[str]:
+    def _numbers(self, record: Record) -> list[str]:
         others = {"personalised": self._personalised, "loss": self._loss, "train loss": self._train_loss}
-        when = "" if self._shown == "-" or self._tested == self._now else f" (round {self._tested})"
+        when = "" if self._shown == "-" or self._tested == record.round else f" (round {self._tested})"
         told = (f"{name} {value}" for name, value in others.items() if value)
         return [f"{self._score} {self._shown}{when}", *told]
 
     def _line(self, record: Record, now: float) -> str:
-        return "  ".join([f"round {record.round}/{self._rounds}", *self._numbers(), *self._pace(record, now)])
+        return "  ".join([f"round {record.round}/{self._rounds}", *self._numbers(record), *self._pace(record, now)])
 
     def _pace(self, record: Record, now: float) -> list[str]:
         """What a round takes, and all that are left; nothing before the second."""
@@ -130,7 +129,7 @@ def result_table(summary: Summary) -> str:
 
 def _in_words(measure: str) -> str:
     """A measure of the package's; one of the user's stays what it is called."""
-    return measure if "/" in measure else measure.replace("_", " ")
+    return measure if measure.startswith(OF_FUNCTION) else measure.replace("_", " ")
 
 
 def _of_tasks(summary: Summary) -> bool:

@@ -60,6 +60,11 @@ class Samples(NamedTuple):
         """Inputs of some samples, which a network may write into; those that are stored as they are are copied."""
         return self.inputs(self.x[at] if self.x.dtype == torch.uint8 else self.x[at].clone(), dtype)
 
+    def copies(self, dtype: torch.dtype, rows: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """Copies of inputs, as a network takes them, and of targets; all of them, or of some rows."""
+        x, y = (self.x, self.y) if rows is None else (self.x[rows], self.y[rows])
+        return self.inputs(x, dtype).clone(), y.clone()
+
 
 def scaled(x: Tensor, dtype: torch.dtype, out: Tensor | None = None) -> Tensor:
     """Pixels of type uint8 as numbers in [0, 1], written into `out` if it is given; anything else as it is."""

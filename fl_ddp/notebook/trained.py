@@ -20,7 +20,6 @@ from fl_ddp.config.command_line import from_layers, layer_of_run, mapping_layer
 from fl_ddp.config.layers import Layer
 from fl_ddp.config.settings import Config
 from fl_ddp.config.users_code import users_code
-from fl_ddp.engine.samples import Samples
 from fl_ddp.errors import ConfigError, one_line
 from fl_ddp.federation import Federation, build_federation
 from fl_ddp.host.arithmetic import as_it_begins
@@ -161,7 +160,7 @@ class Trained:
     @property
     def tests(self) -> list[tuple[Tensor, Tensor]]:
         """The test set of each task, inputs as the model takes them."""
-        return [_taken(each.samples, self._federation.model.dtype) for each in self._federation.worlds.all_tests()]
+        return [each.samples.copies(self._federation.model.dtype) for each in self._federation.worlds.all_tests()]
 
     @property
     def allowed(self) -> list[Tensor | None]:
@@ -184,8 +183,8 @@ class Trained:
             index = max(min(index, last), first)
         world, dtype = self._federation.worlds.at(index), self._federation.model.dtype
         return (
-            *_taken(world.train, dtype, torch.from_numpy(world.clients[client])),
-            *_taken(world.own_samples, dtype, torch.from_numpy(world.local_test[client])),
+            *world.train.copies(dtype, torch.from_numpy(world.clients[client])),
+            *world.own_samples.copies(dtype, torch.from_numpy(world.local_test[client])),
         )
 
     def _known(self, client: object) -> int:
@@ -320,9 +319,3 @@ def _stamps(folder: Path) -> Stamps:
         return {}
     found = ((file.name, file.stat()) for file in folder.iterdir())
     return {name: (of.st_ino, of.st_size, of.st_mtime_ns) for name, of in found}
-
-
-def _taken(samples: Samples, dtype: torch.dtype, rows: Tensor | None = None) -> tuple[Tensor, Tensor]:
-    """Copies of inputs, as a model takes them, and of targets; all of them, or of some rows."""
-    x, y = (samples.x, samples.y) if rows is None else (samples.x[rows], samples.y[rows])
-    return samples.inputs(x, dtype).clone(), y.clone()

@@ -14,8 +14,6 @@ from fl_ddp.results.appended_csv import AppendedCsv, State
 COLUMNS = (
     "round", "client", "samples", "test_samples", "received_accuracy", "own_accuracy", "received_loss", "own_loss",
 )  # fmt: skip
-
-
 MODELS = {"initial": "received", "personalised": "own"}
 """What clients are tested with, before and after they train, as clients.csv calls it, by what all others do."""
 

@@ -11,7 +11,8 @@ from pathlib import Path
 from fl_ddp.config.settings import bare_name
 from fl_ddp.results.appended_csv import AppendedCsv, State
 
-_OF_FUNCTION = "measure/"
+OF_METHOD, OF_FUNCTION = "method/", "measure/"
+"""How columns of numbers of the user's own begin: what a method reports, and what a function of --measures gives."""
 _PADDED, _WALL = "time_padded_lanes", "time_wall"
 _LARGEST_LOSS = 700.0
 """A cross-entropy whose exponential is still a float."""
@@ -31,12 +32,12 @@ def perplexity(cross_entropy: float) -> float:
 
 def of_method(name: str) -> str:
     """The column, and TensorBoard's curve, of a number that the method reports."""
-    return f"method/{name}"
+    return f"{OF_METHOD}{name}"
 
 
 def of_function(path: str) -> str:
     """The column of what a function of --measures gives, which is at an import path."""
-    return f"{_OF_FUNCTION}{bare_name(path)}"
+    return f"{OF_FUNCTION}{bare_name(path)}"
 
 
 def of_clients(score: str, *, everybody: bool = True) -> dict[str, str]:
@@ -55,7 +56,7 @@ def of_clients(score: str, *, everybody: bool = True) -> dict[str, str]:
 
 def curve_of(measure: str) -> str:
     """TensorBoard's curve of a measure: results of the package come first there, the user's have their own names."""
-    return measure if measure.startswith(_OF_FUNCTION) else f"Results/{measure}"
+    return measure if measure.startswith(OF_FUNCTION) else f"Results/{measure}"
 
 
 def is_of_phase(column: str) -> bool:

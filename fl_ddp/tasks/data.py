@@ -1,4 +1,4 @@
-"""What tasks are made of: the data of a run, and the samples that models are tested with."""
+"""What tasks are made of: the data of a run, the samples that models are tested with, and a task's world."""
 
 from __future__ import annotations
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fl_ddp.errors import ConfigError
+from fl_ddp.results.metrics import OF_METHOD
 from launch.numbers.metric import OWN, QUANTITIES, Metric, class_of, of_client
 from launch.run.stored import Run, counts_anew
 from launch.run.task_curves import ON_TASK
@@ -61,7 +62,7 @@ def refuse_what_no_run_tells(metric: Metric, runs: Sequence[Run]) -> None:
     if metric.quantity.startswith(OWN):
         known = dict.fromkeys(name for run in runs for name in run.curves if name.startswith(OWN))
         if metric.quantity not in known:
-            who = "method reports" if metric.quantity.startswith(OWN[0]) else "--measures tell"
+            who = "method reports" if metric.quantity.startswith(OF_METHOD) else "--measures tell"
             accepted = f"of {', '.join(known)}" if known else "a metric that runs have themselves"
             raise ConfigError("--metric", f"{metric.text}: no run's {who} it", accepted)
     elif metric.quantity in QUANTITIES.values() and not any(run.curve(metric.quantity) for run in runs):

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from fl_ddp.errors import ConfigError
 from fl_ddp.losses.choices import MEASURES, R2
 from fl_ddp.results.client_table import MODELS
-from fl_ddp.results.metrics import of_clients
+from fl_ddp.results.metrics import OF_FUNCTION, OF_METHOD, of_clients
 from fl_ddp.retention.matrix import OF_OWN_TASKS, OF_TASKS
 from launch.numbers.reading import Reading
 
@@ -29,8 +29,7 @@ ERRORS = (
 )
 """Quantities of which less is better, numbers of any size."""
 
-OWN = ("method/", "measure/")
-"""How columns of numbers of the user's own begin: what a method reports, and what a function of --measures gives."""
+OWN = (OF_METHOD, OF_FUNCTION)
 
 QUANTITIES = {
     "accuracy": "accuracy",
@@ -212,7 +211,7 @@ def quantity_name(metric: Metric) -> str:
     if of_images := _OF_IMAGES.fullmatch(metric.quantity):
         return f"PSNR {'of the mean image ' if of_images[1] else ''}on task {of_images['task']}"
     if own := _OWN.fullmatch(metric.quantity):
-        whose = "the method's " if own["of"] == OWN[0] else ""
+        whose = "the method's " if own["of"] == OF_METHOD else ""
         return f"{whose}{own['name'].replace('_', ' ')}"
     name, slash, label = metric.quantity.partition("/")
     return f"{name.replace('_', ' ')} of class {label}" if slash else name.replace("_", " ")

@@ -27,7 +27,7 @@ _TEXTS = ("id", "paper", "item", "title", "cost")
 
 
 def table_names() -> list[str]:
-    """All tables of a folder of papers, by name: figure2 comes before figure10."""
+    """All tables that come with the project, by name: figure2 comes before figure10."""
     names = (file.relative_to(CONFIGS).as_posix().removesuffix(ENDING) for file in CONFIGS.glob(f"*/*{ENDING}"))
     return sorted(names, key=lambda name: [int(part) if part.isdigit() else part for part in re.split(r"(\d+)", name)])
 
