@@ -1,0 +1,66 @@
+"""The small federation that public implementations and this program train: samples, start and cohorts by formula."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+SIZES = (8, 6, 5, 3)
+"""Samples of each client; of the last class all are the first client's."""
+FEATURES, HIDDEN, CLASSES = 4, 5, 4
+COHORTS: Sequence[Sequence[int]] = ((0, 1, 2), (1, 2, 3), (0, 2, 3))
+"""Who trains in each round: all are known after the second, and every client rests once."""
+EVERYBODY: Sequence[Sequence[int]] = (range(4),) * 3
+LR, EPOCHS = 0.25, 2
+"""Of local SGD; a batch is all samples of a client, so that their order is nothing."""
+
+
+Samples = tuple[Tensor, Tensor]
+"""Inputs [samples, features], which single precision holds exactly, and labels [samples]."""
+
+
+class Network(nn.Module):
+    """A base of a layer and tanh, and a linear head; float64."""
+
+    def __init__(self, *, in_shape: tuple[int, ...] = (FEATURES,), num_classes: int = CLASSES) -> None:
+        super().__init__()
+        self.base = nn.Sequential(nn.Linear(in_shape[0], HIDDEN, dtype=torch.float64), nn.Tanh())
+        self.head = nn.Linear(HIDDEN, num_classes, dtype=torch.float64)
+        for i, own in enumerate(self.parameters()):
+            own.data = waves(own.numel(), 0.7 + i).view_as(own) / 2
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        features = self.base(x)
+        return features, self.head(features)
+
+
+class Normed(Network):
+    """With BatchNorm before tanh."""
+
+    def __init__(self, *, in_shape: tuple[int, ...] = (FEATURES,), num_classes: int = CLASSES) -> None:
+        super().__init__(in_shape=in_shape, num_classes=num_classes)
+        first, tanh = self.base
+        self.base = nn.Sequential()
+        self.base.add_module("first", first)
+        self.base.add_module("bn", nn.BatchNorm1d(HIDDEN, dtype=torch.float64))
+        self.base.add_module("tanh", tanh)
+
+
+def waves(count: int, start: float) -> Tensor:
+    """Numbers in (-1, 1) without a pattern that any training could have by chance."""
+    return torch.sin(torch.arange(count, dtype=torch.float64).square() * 0.37 + start)
+
+
+def samples(client: int) -> Samples:
+    """Of a client."""
+    x = (waves(SIZES[client] * FEATURES, 2.0 * client) * 64).round() / 32
+    labels = (torch.arange(SIZES[client]) * (2 * client + 3)) % (CLASSES if client == 0 else CLASSES - 1)
+    return x.view(-1, FEATURES), labels
+
+
+def alike(client: int) -> Samples:
+    """Ten or twenty times the same, of a class of the client's own: any that are held out are as good as any others."""
+    x, count = samples(client)[0], 10 + 10 * (client % 2)
+    return x[:1].expand(count, -1), torch.full((count,), client)

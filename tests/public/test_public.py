@@ -1,0 +1,79 @@
+"""Methods compute what public implementations of theirs do, whose numbers are in numbers/."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+import federation
+import numpy as np
+import pytest
+import torch
+from launching import simulated
+from public_cases import CASES, Case
+from safetensors.torch import load_file
+from torch import Tensor
+
+HERE = Path(__file__).parent
+Vectors = Mapping[str, Tensor]
+NUMBERS = {
+    f"{file.stem}: {case}": found
+    for file in (HERE / "numbers").glob("*.json")
+    for case, found in json.loads(file.read_text(encoding="utf-8"))["cases"].items()
+}
+
+
+def run_of(case: Case, folder: Path) -> Path:
+    """The run's folder."""
+    parts = [case.samples(k) for k in range(len(federation.SIZES))]
+    x, y = (torch.cat(each) for each in zip(*parts, strict=True))
+    np.savez(folder / "data.npz", x_train=x.float(), y_train=y, x_test=x.float(), y_test=y)
+    clients = torch.split(torch.arange(len(y)), [len(labels) for _, labels in parts])
+    (folder / "clients.json").write_text(json.dumps({"clients": [own.tolist() for own in clients]}), encoding="utf-8")
+    there = [f"{k},{t},{t}" for t, cohort in enumerate(case.cohorts, 1) for k in cohort]
+    (folder / "there.csv").write_text("\n".join(["client,from,to", *there]), encoding="utf-8")
+    options = {
+        "data": folder / "data.npz", "partition": "FromFile", "partition.path": folder / "clients.json",
+        "availability": folder / "there.csv", "clients": len(parts), "rounds": len(case.cohorts),
+        "model": f"{federation.__file__}:{case.network}", "lr": federation.LR, "local_epochs": federation.EPOCHS,
+        "batch_size": max(len(own) for own in clients), "lanes": 2, "compile": False, "figures": False,
+        "device": "cpu", "checkpoint_every": 1, "keep_checkpoints": 9, "name": "run",
+    }  # fmt: skip
+    given = {key: str(value) if isinstance(value, Path) else value for key, value in options.items()}
+    return simulated({**given, **case.options}, folder)
+
+
+def left(run: Path, round: int) -> Vectors:
+    """What a run's checkpoint has of a round, by the names of numbers/."""
+    folder = run / "checkpoints" / f"round_{round:06d}"
+    file = folder / "memory.0.safetensors"
+    memory = load_file(file) if file.exists() else {"ids": torch.arange(0)}
+    of_clients = {
+        f"client {k}: {name}": own[place] for place, k in enumerate(memory.pop("ids")) for name, own in memory.items()
+    }
+    return load_file(folder / "server.safetensors") | of_clients
+
+
+def part(found: Vectors, what: str, network: str) -> Tensor:
+    """A vector by its name; `theta: base` is what theta has of the parameters base.*."""
+    name, _, layer = what.partition(": ")
+    if name != "theta" or not layer:
+        return found[what].double().flatten()
+    names = [name for name, own in getattr(federation, network)().named_parameters() for _ in range(own.numel())]
+    return torch.stack([x for name, x in zip(names, found["theta"], strict=False) if name.startswith(layer)]).double()
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_method_computes_what_a_public_implementation_does(name: str, tmp_path: Path) -> None:
+    run, told = run_of(CASES[name], tmp_path), NUMBERS[name]["rounds"]
+    for t, expected in enumerate(told, 1):
+        found = left(run, t)
+        for what, vector in expected.items():
+            theirs = torch.tensor(vector, dtype=torch.float64)
+            ours = part(found, what, CASES[name].network)
+            assert float((ours - theirs).abs().max()) <= CASES[name].exact, f"{what} after round {t}"
+
+
+def test_all_numbers_are_looked_at() -> None:
+    assert NUMBERS.keys() == CASES.keys()
