@@ -140,7 +140,7 @@ def test_a_model_has_options() -> None:
     assert read(["FedAvg", "--model", "LeNet5"]) == {**plain, "model": "fl_ddp.models.cnn.LeNet5"}
 
 
-@pytest.mark.parametrize("tasks", [0, 2])
+@pytest.mark.parametrize("tasks", [0, pytest.param(2, marks=pytest.mark.slow)])
 def test_what_does_nothing_is_told_to_need_tasks_where_it_has_none(tmp_path: Path, tasks: int) -> None:
     settings = {"method": written(tmp_path, "idle", "pass"), "rounds": 2}
     of_tasks = {"stream": "ClassGroups", "stream.tasks": tasks, "stream.size": 5, "stream.task_rounds": 1}

@@ -105,6 +105,7 @@ def test_means_are_by_the_weights_of_their_terms_and_all_else_is_as_without(tmp_
     assert seen == {(True, True), (True, False), (False, False)}, "a mean may be of nobody"
 
 
+@pytest.mark.slow
 def test_what_is_reported_is_the_same_in_any_company(tmp_path: Path) -> None:
     settings = tells(tmp_path, "company", rounds=2, out=tmp_path / "together", local_test=0.2, eval_every=2)
     finished({**settings, "lanes": 3}, 2, tmp_path)

@@ -28,11 +28,9 @@ def test_caches_are_where_users_have_theirs_and_else_among_temporary_files(monke
     assert cache_folder() == Path(tempfile.gettempdir(), f"fl_ddp_{os.getuid()}")
 
 
-_HOW = {
-    "command": "from fl_ddp.main import main; main(['--rounds', '0', '--out', '{out}'])",
-    "users": "import fl_ddp; fl_ddp.simulate(rounds=0, out='{out}', model='{out}/own.py:net')",
-}
+_HOW = {"command": "from fl_ddp.main import main; main(['--rounds', '0', '--out', '{out}'])"}
 _OTHERWISE = {
+    "users": "import fl_ddp; fl_ddp.simulate(rounds=0, out='{out}', model='{out}/own.py:net')",
     "notebook": "import fl_ddp; fl_ddp.simulate(rounds=0, out='{out}', stream='Rotated')",
     "torchvision": "import torchvision, fl_ddp; fl_ddp.simulate(rounds=0, out='{out}')",
     "check": "import fl_ddp.check.preloaded",

@@ -54,10 +54,10 @@ class Mistake(NamedTuple):
             raise ValueError(f"{self.file} has the line of {self.what!r} {len(places)} times, not once: {self.right}")
         place = places[0]
         first, end = next((span for span in _parts(source) if span[0] <= place < span[1]), (0, len(lines)))
-        as_it_is = _tree("\n".join(lines[first:end]))
+        as_it_is = _tree(_alone(lines[first:end]))
         lines[place] = lines[place].replace(self.right, self.wrong)
         try:
-            changed = ast.parse("\n".join(lines[first:end]))
+            changed = ast.parse(_alone(lines[first:end]))
             compile(changed, self.file, "exec")
         except SyntaxError as error:
             raise ValueError(f"{self.file} is no program with {self.what!r}: {error}") from error
@@ -68,10 +68,17 @@ class Mistake(NamedTuple):
 
 @cache
 def _parts(source: str) -> list[tuple[int, int]]:
-    """First line, from 0, and end of each class, function or other part of a program: a mistake changes one of them."""
-    parts = ast.parse(source).body
+    """First line, from 0, and end of each function or other part of a program: a mistake changes the first it is in."""
+    whole = ast.parse(source).body
+    methods = [each for part in whole if isinstance(part, ast.ClassDef) for each in part.body]
+    parts = [*(each for each in methods if isinstance(each, ast.FunctionDef)), *whole]
     starts = [min([each.lineno, *(line.lineno for line in getattr(each, "decorator_list", []))]) - 1 for each in parts]
     return [(start, each.end_lineno or start + 1) for start, each in zip(starts, parts, strict=True)]
+
+
+def _alone(lines: list[str]) -> str:
+    """A part of a program as a program, whatever it is indented by."""
+    return "\n".join(["if True:", *lines] if lines[0].startswith(" ") else lines)
 
 
 @cache

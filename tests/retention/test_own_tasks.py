@@ -194,7 +194,11 @@ OWN: Sequence[Mapping[str, object]] = (
 )
 
 
-@pytest.mark.parametrize("settings", OWN, ids=["FedPer", "Ditto", "FedAvg"])
+@pytest.mark.parametrize(
+    "settings",
+    [pytest.param(each, marks=[pytest.mark.slow] * (each is not OWN[1])) for each in OWN],
+    ids=["FedPer", "Ditto", "FedAvg"],
+)
 def test_the_table_is_the_same_in_any_lanes_and_after_a_resume(tmp_path: Path, settings: Mapping[str, object]) -> None:
     run = simulated(given({**settings, "name": "whole", "lanes": 2}), tmp_path)
     whole = (run / "own_tasks.csv").read_text()
@@ -221,11 +225,8 @@ def test_the_look_changes_nothing_else(tmp_path: Path, monkeypatch: pytest.Monke
     assert numbers(simulated(given({**OWN[1], "name": "blind"}), tmp_path)) == numbers(run)
 
 
-@pytest.mark.parametrize(
-    "settings",
-    [pytest.param(each, marks=[pytest.mark.slow] * (each is not OWN[1])) for each in OWN],
-    ids=["FedPer", "Ditto", "FedAvg"],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("settings", OWN, ids=["FedPer", "Ditto", "FedAvg"])
 def test_two_ranks_write_the_same_table(tmp_path: Path, settings: Mapping[str, object]) -> None:
     alone = simulated(given({**settings, "name": "alone", "lanes": 2}), tmp_path)
     finished({**given({**settings, "name": "together", "lanes": 2}), "out": tmp_path}, 2, tmp_path)
@@ -233,7 +234,7 @@ def test_two_ranks_write_the_same_table(tmp_path: Path, settings: Mapping[str, o
     assert numbers(tmp_path / "together") == numbers(alone)
 
 
-@pytest.mark.parametrize("method", ["FedAvg", "Ditto"])
+@pytest.mark.parametrize("method", [pytest.param("FedAvg", marks=pytest.mark.slow), "Ditto"])
 def test_a_task_ends_in_a_round_without_clients_too(tmp_path: Path, method: str) -> None:
     who = tmp_path / "who.csv"
     who.write_text("client,from,to\n" + "".join(f"{client},1,3\n{client},5,5\n" for client in range(3)))
@@ -244,7 +245,7 @@ def test_a_task_ends_in_a_round_without_clients_too(tmp_path: Path, method: str)
     assert [value[2] for value in found.values()] == pytest.approx([value[2] for value in by_hand.values()], abs=1e-12)
 
 
-@pytest.mark.parametrize("method", ["FedAvg", "Ditto"])
+@pytest.mark.parametrize("method", [pytest.param("FedAvg", marks=pytest.mark.slow), "Ditto"])
 def test_a_task_may_have_nobody_s_samples(tmp_path: Path, method: str) -> None:
     more = {"method": method, "clients": 2, "stream.enrolment": "scattered", "stream.empty": "skip"}
     for name, stream in (("as stored", {}), ("others", {"stream": "Permuted", "stream.size": None})):

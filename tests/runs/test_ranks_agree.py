@@ -119,6 +119,7 @@ def test_samples_that_differ_between_ranks_are_refused(tmp_path: Path, option: s
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("option", "here", "there", "words"),
     [
@@ -126,16 +127,14 @@ def test_samples_that_differ_between_ranks_are_refused(tmp_path: Path, option: s
             "availability", "client,from,to\n0,2,3\n", "client,from,to\n0,2,2\n",
             "--availability: has other intervals on another rank; accepted: the same on each",
         ),
-        pytest.param(
+        (
             "client_lr", "client,factor\n0,0.5\n", "client,factor\n0,0.1\n",
             "--client_lr: gives other factors on another rank; accepted: the same on each",
-            marks=pytest.mark.slow,
         ),
-        pytest.param(
+        (
             "class_reduction", "client,class,round,count\n0,1,2,1\n", "client,class,round,count\n0,1,2,2\n",
             "--partition, --stream or --class_reduction: deals the samples out otherwise on another rank; accepted: "
             "the same on each, by generators with seeds",
-            marks=pytest.mark.slow,
         ),
     ],
 )  # fmt: skip
@@ -274,13 +273,9 @@ class Late(Permuted):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
-    ("fails", "samples", "kept"),
-    [
-        (1, 1437, ["round_000002"]),
-        pytest.param(0, 1437, ["round_000002"], marks=pytest.mark.slow),
-        pytest.param(1, 360, [], marks=pytest.mark.slow),
-    ],
+    ("fails", "samples", "kept"), [(1, 1437, ["round_000002"]), (0, 1437, ["round_000002"]), (1, 360, [])]
 )
 def test_a_task_that_one_rank_cannot_make_is_told_and_nothing_is_lost(
     tmp_path: Path, fails: int, samples: int, kept: list[str]

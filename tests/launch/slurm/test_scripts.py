@@ -51,7 +51,7 @@ def said(folder: Path) -> list[str]:
     [
         (2, {"rounds": 2}, [], False),
         (2, {"rounds": 2}, ["--rounds", "5"], True),
-        (2, {"rounds": 2}, ["--config", "other.yaml"], False),
+        pytest.param(2, {"rounds": 2}, ["--config", "other.yaml"], False, marks=pytest.mark.slow),
         (9, {"rounds": 2, "stopped": "accuracy is 0.5"}, [], False),
         (9, None, ["--config", "other.yaml"], True),
         (None, None, [], True),
