@@ -48,6 +48,14 @@ class Normed(Network):
         self.base.add_module("tanh", tanh)
 
 
+class Fixed(Network):
+    """Whose head stays as it is."""
+
+    def __init__(self, *, in_shape: tuple[int, ...] = (FEATURES,), num_classes: int = CLASSES) -> None:
+        super().__init__(in_shape=in_shape, num_classes=num_classes)
+        self.head.requires_grad_(False)
+
+
 def waves(count: int, start: float) -> Tensor:
     """Numbers in (-1, 1) without a pattern that any training could have by chance."""
     return torch.sin(torch.arange(count, dtype=torch.float64).square() * 0.37 + start)

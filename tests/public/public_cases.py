@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
+import pooled
 from federation import COHORTS, EVERYBODY, Samples, alike, samples
 
 
@@ -31,6 +32,30 @@ def of(method: str, **options: object) -> Mapping[str, object]:
     return {"method": method, **{f"method.{name}": value for name, value in options.items()}}
 
 
+def tasks(
+    options: Mapping[str, object],
+    count: int = 3,
+    turns: Sequence[Sequence[int]] = pooled.TURNS,
+    network: str = "Network",
+) -> Case:
+    """A method on so many tasks one after the other, each in as many rounds as there are turns."""
+    stream = {
+        "stream": "ClassGroups", "stream.tasks": pooled.CLASSES // pooled.OF_TASK, "stream.size": pooled.OF_TASK,
+        "stream.task_rounds": len(turns), "local_epochs": 1,
+    }  # fmt: skip
+    return Case({**stream, **options}, tuple(turns) * count, network, pooled.samples)
+
+
+def lwf(lam: float = 1.5, classes: str = "new", **run: object) -> Mapping[str, object]:
+    """With options of the run."""
+    return {**of("LwF", lam=lam, tau=3.0, classes=classes), **run}
+
+
+def ewc(lam: float = 4.0, scenario: str = "class", **options: object) -> Mapping[str, object]:
+    """With gradients of the penalty, as public code has them."""
+    return {**of("OnlineEWC", lam=lam, penalty_step="explicit", **options), "stream.scenario": scenario}
+
+
 CASES = {
     "pfllib: fedavg": Case(of("FedAvg")),
     "pfllib: fedprox": Case(of("FedProx", mu=0.5)),
@@ -46,4 +71,25 @@ CASES = {
     "pfllib: fedala": Case(of("FedALA", eta=1.0, share=1.0, layers=2), cohorts=EVERYBODY),
     # the library adds 1e-5 to a distance
     "pfllib: fedfomo": Case(of("FedFomo", models=4, epsilon=0.0), cohorts=EVERYBODY, samples=alike, exact=1e-4),
+    # the library leaves out heads of earlier tasks, which the paper trains, too; so its base class's optimizer is taken
+    "facil: lwf": tasks(lwf()),
+    "facil: lwf, alone": tasks(lwf(local_epochs=2), turns=pooled.ALONE),
+    "facil: lwf, BatchNorm": tasks(lwf(local_epochs=2), turns=pooled.ALONE, network="Normed"),
+    # no head is trained, so none is left out
+    "facil: lwf, fixed heads": tasks(lwf(), network="Fixed"),
+    "facil: lwf, exemplars": tasks(lwf(classes="all", **{"stream.keep": True})),
+    # old and new Fisher information are averaged there, by alpha and 1 - alpha
+    "facil: ewc": tasks(ewc(4 * 0.6, "task"), 2),
+    "facil: ewc, alone": tasks({**ewc(4 * 0.6, "task"), "local_epochs": 2}, 2, pooled.ALONE),
+    # a later task's is there of all heads so far, though it trains its own alone, and holds none; so heads are fixed
+    "facil: ewc, fixed heads": tasks(ewc(4 * 0.6, decay=0.4), network="Fixed"),
+    "pycil: lwf": tasks(lwf(local_epochs=5, momentum=0.9), turns=[[0]]),
+    "pycil: lwf, BatchNorm": tasks(lwf(local_epochs=5, momentum=0.9), turns=[[0]], network="Normed"),
+    "continual_learning: ewc": tasks(ewc(scenario="task", centre="each")),
+    "continual_learning: ewc, one head": tasks(ewc(centre="each", kind="exact")),
+    # the decay also multiplies the whole penalty there, as in the paper's Eq. 8; here that is a part of lam
+    "continual_learning: online ewc": tasks(ewc(4 * 0.6, "task", decay=0.6, kind="exact")),
+    "continual_learning: online ewc, one head": tasks(ewc(4 * 0.6, decay=0.6)),
+    # with two earlier tasks each has a softmax of its own there, as in the paper; here they have one
+    "continual_learning: lwf": tasks(lwf(lam=1.0), 2),
 }

@@ -31,7 +31,9 @@ def run_of(case: Case, folder: Path) -> Path:
     np.savez(folder / "data.npz", x_train=x.float(), y_train=y, x_test=x.float(), y_test=y)
     clients = torch.split(torch.arange(len(y)), [len(labels) for _, labels in parts])
     (folder / "clients.json").write_text(json.dumps({"clients": [own.tolist() for own in clients]}), encoding="utf-8")
-    there = [f"{k},{t},{t}" for t, cohort in enumerate(case.cohorts, 1) for k in cohort]
+    never = set(range(len(parts))).difference(*case.cohorts)
+    turns = enumerate([*case.cohorts, never], 1)  # who is not in the file is there in every round
+    there = [f"{k},{t},{t}" for t, cohort in turns for k in cohort]
     (folder / "there.csv").write_text("\n".join(["client,from,to", *there]), encoding="utf-8")
     options = {
         "data": folder / "data.npz", "partition": "FromFile", "partition.path": folder / "clients.json",

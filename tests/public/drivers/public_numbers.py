@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.nn.utils import vector_to_parameters
 
 NUMBERS = Path(__file__).parents[1] / "numbers"
 Round = dict[str, Tensor]
@@ -19,6 +21,15 @@ Round = dict[str, Tensor]
 def flat(tensors: Iterable[Tensor]) -> Tensor:
     """Parameters in their order as one vector."""
     return torch.cat([t.detach().reshape(-1) for t in tensors]).clone()
+
+
+@contextmanager
+def at(module: nn.Module, parameters: Tensor) -> Iterator[None]:
+    """A module with other parameters for a while."""
+    own = flat(module.parameters())
+    vector_to_parameters(parameters.clone(), module.parameters())
+    yield
+    vector_to_parameters(own, module.parameters())
 
 
 class Found(NamedTuple):
