@@ -3,8 +3,8 @@
 arXiv 1606.09282, Eq. 1-4, in a federation, as papers on FedLwF or FLwF have it: clients keep what the server's model at
 the end of the last task thinks of the classes that earlier tasks had. One head stands for the heads of all tasks: with
 `classes: new` a sample of a new class is classified among those of the present task, as the paper's new head does (and
-FACIL's and PyCIL's), so that outputs of tasks to come stay as they are; of the known classes there is one softmax for
-all tasks. With `--running_statistics local` a client sees the last task's model through the statistics that it has now.
+FACIL's and PyCIL's), so that outputs of tasks to come stay as they are. With `--running_statistics local` a client sees
+the last task's model through the statistics that it has now.
 """
 
 from __future__ import annotations
@@ -32,6 +32,8 @@ class LwF(FedAvg):
     Attributes:
         lam: weight of the distillation, the paper's lambda_o; nothing in the first task.
         tau: its temperature.
+        heads: one softmax over all classes of earlier tasks in the distillation, as in FACIL and PyCIL; or each, one
+            over the classes that each of these tasks brought, whose losses are summed, as in the paper.
         classes: among which a sample of a new class is classified in training: new, those of the present task that no
             earlier one had, of which a single one teaches nothing; or all. One of a class that earlier tasks had, kept
             or come again, is classified among all so far, or all.
@@ -39,6 +41,7 @@ class LwF(FedAvg):
 
     lam: NonNegative = 1.0
     tau: Positive = 2.0
+    heads: Literal["one", "each"] = "one"
     classes: Literal["new", "all"] = "new"
 
     broadcast: ClassVar[tuple[str, ...]] = ("theta", "old", "known")
@@ -47,10 +50,10 @@ class LwF(FedAvg):
     needs_classes = True  # see FedAvg
 
     def init(self) -> Tensors:
-        """No task is over, and no class was seen."""
+        """No class was seen, nor is known: `known` has the task, from 1, that each came in."""
         theta = self.model.init()
         none = torch.zeros(self.model.num_classes, dtype=torch.bool, device=theta.device)
-        return {"theta": theta, "old": theta.clone(), "known": none, "seen": none.clone()}
+        return {"theta": theta, "old": theta.clone(), "known": none.short(), "seen": none}
 
     def sent(self, in_round: Round) -> tuple[str, ...]:
         """In the first task there is no model of an earlier one."""
@@ -58,16 +61,23 @@ class LwF(FedAvg):
 
     def loss(self, theta: Leaves, batch: Batch, server: Tensors, mine: Tensors) -> Tensor:
         """Eq. 1-4: cross-entropy + lam KL(old || local) over the known classes, at the temperature."""
-        known, logits = server["known"], self.model.logits(theta, batch.x, batch.key, batch.mask)
+        known, logits = server["known"] > 0, self.model.logits(theta, batch.x, batch.key, batch.mask)
         new = server["classes"] & ~known
         old = self.model.logits(mine.get("old", server["old"]), batch.x)
-        p, q = (among(z / self.tau, known).log_softmax(-1) for z in (old, logits))
-        divergence = (p.exp() * (p - q)).sum(-1)
+        p, q = (self._opinion(z / self.tau, server["known"]) for z in (old, logits))
+        divergence = torch.where(known, p.exp() * (p - q), 0).sum(-1)
         label = one_hot(batch.y, self.model.num_classes)
         head = label | new | (known & (label & known).any(-1, keepdim=True))
         own = among(logits, head) if self.classes == "new" else logits
         losses = self.model.losses(among(own, batch.allowed), batch.y)
         return mean_over(batch.mask, losses + self.lam * divergence)
+
+    def _opinion(self, logits: Tensor, known: Tensor) -> Tensor:
+        """Log-probabilities [batch, C] of the known classes, in each task's softmax or in one for all."""
+        if self.heads == "one":
+            return among(logits, known > 0).log_softmax(-1)
+        together = known[:, None] == known  # [C, C]: came in one task
+        return logits - among(logits[..., None, :], together).logsumexp(-1)
 
     def client_update(self, group: Group, server: Tensors, memory: Tensors) -> Upload:
         """Local training beside the last task's model; the server hears how many samples of each class there are."""
@@ -84,4 +94,5 @@ class LwF(FedAvg):
 
     def end_of_task(self, server: Tensors, task: int) -> Tensors:
         """The model is what the next task's clients look at, for the classes so far."""
-        return server | {"old": server["theta"].clone(), "known": server["seen"].clone()}
+        came = server["seen"] & (server["known"] == 0)
+        return server | {"old": server["theta"].clone(), "known": server["known"].masked_fill(came, task + 1)}

@@ -29,10 +29,11 @@ class OnlineEWC(FedAvg):
     """FedAvg whose clients stay near the model that earlier tasks of a --stream ended with.
 
     Attributes:
-        lam: strength of the penalty, lam / 2 sum F (theta - theta*)^2; nothing in the first task.
+        lam: strength of the penalty, lam / 2 sum F (theta - theta*)^2; nothing in the first task. Beside a decay, the
+            paper's Eq. 8 multiplies the penalty by gamma, too: lam is its lambda gamma. No task's F is normalised.
         centre: of the penalty: last, the model that the last task ended with; or each, where a task's Fisher is around
             the model that this task ended with.
-        decay: of the earlier tasks' Fisher information with every task, the paper's gamma; 1 keeps it.
+        decay: of the earlier tasks' Fisher information with every task, gamma of the paper's Eq. 9; 1 keeps it.
         kind: labels of the Fisher: empirical (the data's), exact (expectation over the model's) or mc (draws of them).
         fisher_samples: of a client that its Fisher is measured on, 0 for all.
         fisher_draws: labels that mc draws for each sample, at the price of as many passes.

@@ -28,7 +28,7 @@ NONE, FIRST, SECOND = [0.0, 0.0, 0.0, 0.0], [1.0, 1.0, 0.0, 0.0], [0.0, 0.0, 1.0
 
 def told(old: list[list[float]], known: list[float], present: list[float]) -> dict[str, torch.Tensor]:
     """What clients receive: the old model's logits of each sample, known classes and those of the present task."""
-    return {"old": table(old).init(), "known": torch.tensor(known) > 0, "classes": torch.tensor(present) > 0}
+    return {"old": table(old).init(), "known": torch.tensor(known).short(), "classes": torch.tensor(present) > 0}
 
 
 def loss_of(
@@ -58,6 +58,27 @@ def test_what_is_distilled_is_the_old_opinion_of_known_classes() -> None:
     assert [a - b for a, b in zip(g, g_plain, strict=True)] == approx([-5 / 8, 5 / 8, 0.0, 0.0])
     other, _ = loss_of(own, [*old[:2], 0.0, 0.0], FIRST, 2, lam=3.0)
     assert other == approx(value)
+
+
+def test_each_earlier_task_may_have_a_softmax_of_its_own() -> None:
+    """KL((3/4, 1/4) || (1/3, 2/3)) of two tasks' logits, whatever one task's are beside the other's."""
+    own, old = [0.0, math.log(2), 7.0, 7.0 + math.log(2)], [math.log(3), 0.0, math.log(3) - 9.0, -9.0]
+    model, gap = table([[*own, 4.0]]), 0.75 * math.log(0.75 * 3) + 0.25 * math.log(0.25 * 1.5)
+    for first, tasks in (([1.0, 1.0, 2.0, 2.0, 0.0], 2), ([2.0, 2.0, 0.0, 0.0, 0.0], 1), ([0.0] * 5, 0)):
+        server = told([[*old, -3.0]], first, [0.0, 0.0, 0.0, 0.0, 1.0])
+        plain, found = (
+            LwF(model, lam=lam, tau=1.0, heads="each").loss(model.leaves(model.init()), reading([4], 1), server, {})
+            for lam in (0.0, 3.0)
+        )
+        assert (found - plain).item() == approx(3 * tasks * gap)
+
+
+def test_a_class_is_of_the_task_that_it_first_came_in() -> None:
+    method = LwF(table([[0.0] * 4]), heads="each")
+    server = method.init()
+    for seen, first in (([1, 0, 0, 0], [1, 0, 0, 0]), ([1, 1, 0, 1], [1, 2, 0, 2]), ([1, 1, 1, 1], [1, 2, 3, 2])):
+        server = method.end_of_task(server | {"seen": torch.tensor(seen) > 0}, max(first) - 1)
+        assert server["known"].tolist() == first
 
 
 def test_the_temperature_flattens_both() -> None:
@@ -133,8 +154,8 @@ def test_the_model_and_the_classes_at_the_end_of_a_task_are_kept_until_the_next_
     for index, server in enumerate(servers):
         over = min(2 * (index // 2), 4)  # rounds at which a task was over; the third has no end
         assert torch.equal(server["old"], servers[over]["theta"]), index
-        known = torch.arange(len(server["known"])) < 3 * (over // 2)
-        assert torch.equal(server["known"], known), index
+        tasks = torch.arange(len(server["known"])) // 3 + 1
+        assert server["known"].tolist() == torch.where(tasks <= over // 2, tasks, 0).tolist(), index
 
 
 def test_the_first_task_is_fedavg_s_with_a_known_head_and_a_later_one_is_not() -> None:
@@ -166,7 +187,7 @@ def test_classes_of_all_clients_are_known_though_each_has_few() -> None:
     run = play({**TASKS, "partition.alpha": 0.05, "cohort": 2, "stream.task_rounds": 5, "rounds": 6})
     seen = [state.server["seen"] for state in run.states]
     assert seen[0].sum() < 3, "what the first two clients have"
-    assert seen[4].sum() == 3 and torch.equal(run.states[-1].server["known"], seen[4])
+    assert seen[4].sum() == 3 and torch.equal(run.states[-1].server["known"] > 0, seen[4])
     for before, after in pairwise(seen):
         assert bool((after | ~before).all())
 

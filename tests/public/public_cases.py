@@ -90,6 +90,6 @@ CASES = {
     # the decay also multiplies the whole penalty there, as in the paper's Eq. 8; here that is a part of lam
     "continual_learning: online ewc": tasks(ewc(4 * 0.6, "task", decay=0.6, kind="exact")),
     "continual_learning: online ewc, one head": tasks(ewc(4 * 0.6, decay=0.6)),
-    # with two earlier tasks each has a softmax of its own there, as in the paper; here they have one
-    "continual_learning: lwf": tasks(lwf(lam=1.0), 2),
+    # each earlier task has a softmax of its own there, as in the paper
+    "continual_learning: lwf": tasks(lwf(lam=1.0, **of("LwF", heads="each"))),
 }

@@ -24,35 +24,19 @@ from public_numbers import Found, Round, at, flat, write
 from torch import Tensor
 from torch.utils.data import DataLoader
 
-
-class Case(NamedTuple):
-    """A method of the library.
-
-    Attributes:
-        settings: attributes of its classifier.
-        tasks: how many.
-    """
-
-    settings: Mapping[str, object]
-    tasks: int = 3
-
-
+TASKS = CLASSES // OF_TASK
 EWC = {"weight_penalty": True, "reg_strength": 4.0, "classes_per_context": OF_TASK}
-CASES = {
-    "ewc": Case({**EWC, "offline": True, "fisher_labels": "true", "scenario": "task"}),
-    "ewc, one head": Case({**EWC, "offline": True, "fisher_labels": "all", "scenario": "class", "neg_samples": "all"}),
-    "online ewc": Case({**EWC, "gamma": 0.6, "fisher_labels": "all", "scenario": "task"}),
-    "online ewc, one head": Case(
-        {**EWC, "gamma": 0.6, "fisher_labels": "true", "scenario": "class", "neg_samples": "all"}
-    ),
-    "lwf": Case(
-        {
-            "replay_mode": "current", "replay_targets": "soft", "lwf_weighting": True, "KD_temp": 3.0,
-            "classes_per_context": OF_TASK, "scenario": "task",
-        },
-        tasks=2,
-    ),
+CASES: Mapping[str, Mapping[str, object]] = {
+    "ewc": {**EWC, "offline": True, "fisher_labels": "true", "scenario": "task"},
+    "ewc, one head": {**EWC, "offline": True, "fisher_labels": "all", "scenario": "class", "neg_samples": "all"},
+    "online ewc": {**EWC, "gamma": 0.6, "fisher_labels": "all", "scenario": "task"},
+    "online ewc, one head": {**EWC, "gamma": 0.6, "fisher_labels": "true", "scenario": "class", "neg_samples": "all"},
+    "lwf": {
+        "replay_mode": "current", "replay_targets": "soft", "lwf_weighting": True, "KD_temp": 3.0,
+        "classes_per_context": OF_TASK, "scenario": "task",
+    },
 }  # fmt: skip
+"""Attributes of the library's classifier."""
 
 
 class Rounds(NamedTuple):
@@ -111,27 +95,27 @@ def fisher(model: Any) -> Tensor:
     return torch.stack(of_each).sum(0)
 
 
-def rounds_of(case: Case) -> list[Round]:
+def rounds_of(settings: Mapping[str, object]) -> list[Round]:
     """What the library computes."""
     training: Any = importlib.import_module("train.train_task_based")
     learner: Any = importlib.import_module("models.cl.continual_learner")
     training.get_data_loader = learner.get_data_loader = loader
-    model, found = classifier(case.settings), list[Round]()
+    model, found = classifier(settings), list[Round]()
     with_fisher_before_the_last_step(model)
 
     def after_step(*_: object, **__: object) -> None:
         found.append({"theta": flat(model.parameters())})
 
     def after_context(*_: object, context: int) -> None:
-        if model.weight_penalty and context < case.tasks:
+        if model.weight_penalty and context < TASKS:
             found[-1]["fisher"] = fisher(model)
 
-    tasks = [Rounds([pooled(cohort, classes_of(task)) for cohort in TURNS]) for task in range(case.tasks)]
+    tasks = [Rounds([pooled(cohort, classes_of(task)) for cohort in TURNS]) for task in range(TASKS)]
     training.train_cl(model, tasks, iters=len(TURNS), batch_size=2, loss_cbs=[after_step], context_cbs=[after_context])
     return found
 
 
 if __name__ == "__main__":
     torch.set_default_dtype(torch.float64)
-    found = {name: Found(case.settings, rounds_of(case)) for name, case in CASES.items()}
+    found = {name: Found(settings, rounds_of(settings)) for name, settings in CASES.items()}
     write("continual_learning", "https://github.com/GMvandeVen/continual-learning", sys.argv[1], found)

@@ -20,12 +20,14 @@ class LwF(FedAvg):
     Attributes:
         lam: weight of the distillation.
         tau: its temperature.
+        heads: one softmax of the known classes in the distillation; or one for each task's new ones, added up.
         classes: all; or new, where a sample of a class that no earlier task had is classified among such of the task,
             any other among the classes of all tasks so far.
     """
 
     lam: float = 1.0
     tau: float = 2.0
+    heads: str = "one"
     classes: str = "new"
 
     def server_start(self, theta: Parameters, clients: int) -> State:
@@ -38,14 +40,17 @@ class LwF(FedAvg):
         model, old = client.model, server["old"].having(client.statistics)
         every = range(len(server["known"][""]))
         known = [c for c in every if server["known"][""][c]]
+        heads = [known] if known else []
+        if self.heads == "each":
+            came = server["known"][""].tolist()
+            heads = [[c for c in known if came[c] == task] for task in sorted({came[c] for c in known})]
 
         def of_sample(logits: Tensor, label: int) -> Tensor:
             """Cross-entropy of one, among the classes that count for it."""
             allowed = [*(every if model.allowed is None else model.allowed)]
             if self.classes == "new":
-                heads = [known] if label in known else []
-                heads += [[c for c in client.of_task if c not in known], [label]]
-                allowed = [c for c in allowed if any(c in head for head in heads)]
+                count = {label, *(c for c in client.of_task if c not in known), *(known if label in known else [])}
+                allowed = [c for c in allowed if c in count]
             place = torch.tensor(allowed.index(label))
             return F.cross_entropy(logits[allowed], place, label_smoothing=model.smoothing)
 
@@ -53,10 +58,10 @@ class LwF(FedAvg):
             before = model.logits(old, x).detach()
             now = model.logits(theta, x)
             own = torch.stack([of_sample(*sample) for sample in zip(now, y.tolist(), strict=True)]).mean()
-            if not known:
-                return own
-            p, q = torch.softmax(before[:, known] / self.tau, 1), torch.softmax(now[:, known] / self.tau, 1)
-            return own + self.lam * (p * (p / q).log()).sum(1).mean()
+            for head in heads:
+                p, q = torch.softmax(before[:, head] / self.tau, 1), torch.softmax(now[:, head] / self.tau, 1)
+                own = own + self.lam * (p * (p / q).log()).sum(1).mean()
+            return own
 
         trained = local_sgd(client, server["theta"], objective=objective)
         has = torch.zeros(len(server["known"][""]))
@@ -69,13 +74,15 @@ class LwF(FedAvg):
         return super().server_update(server, updates, clients, t) | {"seen": alone(seen)}
 
     def task_ended(self, server: State, task: int) -> State:
-        """The model and the classes so far are the next task's to keep."""
-        return server | {"old": server["theta"], "known": server["seen"]}
+        """The model and the classes so far, each with its first task from 1, are the next task's to keep."""
+        known = server["known"][""].tolist()
+        tasks = [of or (task + 1) * has for of, has in zip(known, server["seen"][""].tolist(), strict=True)]
+        return server | {"old": server["theta"], "known": alone(torch.tensor(tasks))}
 
     def bytes_down(self, server: State, width: int, when: When) -> int:
-        """The model; after the first task the last task's, and a byte of each class, whether it was known, too."""
+        """The model; after the first task the last task's, and two bytes of each class, the task it came in, too."""
         model = server["theta"].count() * width
-        return model if when.task == 0 else 2 * model + len(server["known"][""])
+        return model if when.task == 0 else 2 * model + 2 * len(server["known"][""])
 
     def bytes_up(self, theta: Parameters, width: int, *, ends_task: bool = False) -> int:
         """The model, two numbers, and how many samples of each class there are."""
