@@ -15,6 +15,8 @@ COHORTS: Sequence[Sequence[int]] = ((0, 1, 2), (1, 2, 3), (0, 2, 3))
 EVERYBODY: Sequence[Sequence[int]] = (range(4),) * 3
 LR, EPOCHS = 0.25, 2
 """Of local SGD; a batch is all samples of a client, so that their order is nothing."""
+WORK = (1.0, 2.5, 1.5, 2.0)
+"""What each client's epochs are multiplied by where they are not the same."""
 
 
 Samples = tuple[Tensor, Tensor]

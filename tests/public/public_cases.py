@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import pooled
-from federation import COHORTS, EVERYBODY, Samples, alike, samples
+from federation import COHORTS, EVERYBODY, WORK, Samples, alike, samples
 
 
 class Case(NamedTuple):
@@ -17,6 +17,7 @@ class Case(NamedTuple):
         cohorts: who trains in which round.
         network: class of federation.py.
         samples: of a client.
+        work: what each client's epochs are multiplied by; 1 where nothing is said.
         exact: largest difference of a number.
     """
 
@@ -24,6 +25,7 @@ class Case(NamedTuple):
     cohorts: Sequence[Sequence[int]] = COHORTS
     network: str = "Network"
     samples: Callable[[int], Samples] = samples
+    work: Sequence[float] = ()
     exact: float = 1e-12
 
 
@@ -56,6 +58,12 @@ def ewc(lam: float = 4.0, scenario: str = "class", **options: object) -> Mapping
     return {**of("OnlineEWC", lam=lam, penalty_step="explicit", **options), "stream.scenario": scenario}
 
 
+def unequal(options: Mapping[str, object]) -> Case:
+    """All clients in every round, with unequal numbers of steps, as FedNova's script runs them."""
+    return Case({**options, "weight_decay": 1e-4, "lr_decay": 0.1}, cohorts=EVERYBODY, work=WORK)
+
+
+ADAPTIVE: Mapping[str, object] = {"server_lr": 0.03, "tau": 0.02}
 CASES = {
     "pfllib: fedavg": Case(of("FedAvg")),
     "pfllib: fedprox": Case(of("FedProx", mu=0.5)),
@@ -92,4 +100,14 @@ CASES = {
     "continual_learning: online ewc, one head": tasks(ewc(4 * 0.6, decay=0.6)),
     # each earlier task has a softmax of its own there, as in the paper
     "continual_learning: lwf": tasks(lwf(lam=1.0, **of("LwF", heads="each"))),
+    "flower: fedavgm": Case(of("FedAvgM", beta=0.8, server_lr=0.6)),
+    # by itself v begins at zero there, and Adam's rate is corrected for the start, unlike in the paper's Algorithm 2
+    "flower: fedadam": Case(of("FedOpt", rule="adam", **ADAPTIVE, beta1=0.8, beta2=0.7)),
+    "flower: fedyogi": Case(of("FedOpt", rule="yogi", **ADAPTIVE, beta1=0.8, beta2=0.7)),
+    "flower: fedadagrad": Case(of("FedOpt", rule="adagrad", **ADAPTIVE, beta1=0.0)),
+    "fednova_official: fednova": unequal(of("FedNova")),
+    "fednova_official: fednova with momentum": unequal({**of("FedNova"), "momentum": 0.8}),
+    "fednova_official: fednova with a proximal term": unequal(of("FedNova", mu=0.7)),
+    # in torch of today its sum of the models would be lost there; see the driver
+    "fednova_official: fedprox with momentum": unequal({**of("FedProx", mu=0.7), "momentum": 0.8}),
 }

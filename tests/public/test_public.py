@@ -35,12 +35,14 @@ def run_of(case: Case, folder: Path) -> Path:
     turns = enumerate([*case.cohorts, never], 1)  # who is not in the file is there in every round
     there = [f"{k},{t},{t}" for t, cohort in turns for k in cohort]
     (folder / "there.csv").write_text("\n".join(["client,from,to", *there]), encoding="utf-8")
+    work = [f"{k},{factor}" for k, factor in enumerate(case.work)]
+    (folder / "work.csv").write_text("\n".join(["client,factor", *work]), encoding="utf-8")
     options = {
         "data": folder / "data.npz", "partition": "FromFile", "partition.path": folder / "clients.json",
-        "availability": folder / "there.csv", "clients": len(parts), "rounds": len(case.cohorts),
+        "availability": folder / "there.csv", "client_work": folder / "work.csv", "clients": len(parts),
         "model": f"{federation.__file__}:{case.network}", "lr": federation.LR, "local_epochs": federation.EPOCHS,
-        "batch_size": max(len(own) for own in clients), "lanes": 2, "compile": False, "figures": False,
-        "device": "cpu", "checkpoint_every": 1, "keep_checkpoints": 9, "name": "run",
+        "rounds": len(case.cohorts), "batch_size": max(len(own) for own in clients), "lanes": 2, "compile": False,
+        "figures": False, "device": "cpu", "checkpoint_every": 1, "keep_checkpoints": 9, "name": "run",
     }  # fmt: skip
     given = {key: str(value) if isinstance(value, Path) else value for key, value in options.items()}
     return simulated({**given, **case.options}, folder)
