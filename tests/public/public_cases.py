@@ -48,9 +48,9 @@ def tasks(
     return Case({**stream, **options}, tuple(turns) * count, network, pooled.samples)
 
 
-def lwf(lam: float = 1.5, classes: str = "new", **run: object) -> Mapping[str, object]:
+def lwf(lam: float = 1.5, classes: str = "new", heads: str = "one", **run: object) -> Mapping[str, object]:
     """With options of the run."""
-    return {**of("LwF", lam=lam, tau=3.0, classes=classes), **run}
+    return {**of("LwF", lam=lam, tau=3.0, classes=classes, heads=heads), **run}
 
 
 def ewc(lam: float = 4.0, scenario: str = "class", **options: object) -> Mapping[str, object]:
@@ -99,7 +99,7 @@ CASES = {
     "continual_learning: online ewc": tasks(ewc(4 * 0.6, "task", decay=0.6, kind="exact")),
     "continual_learning: online ewc, one head": tasks(ewc(4 * 0.6, decay=0.6)),
     # each earlier task has a softmax of its own there, as in the paper
-    "continual_learning: lwf": tasks(lwf(lam=1.0, **of("LwF", heads="each"))),
+    "continual_learning: lwf": tasks(lwf(lam=1.0, heads="each")),
     "flower: fedavgm": Case(of("FedAvgM", beta=0.8, server_lr=0.6)),
     # by itself v begins at zero there, and Adam's rate is corrected for the start, unlike in the paper's Algorithm 2
     "flower: fedadam": Case(of("FedOpt", rule="adam", **ADAPTIVE, beta1=0.8, beta2=0.7)),
