@@ -85,7 +85,7 @@ CASES = {
     "facil: lwf, BatchNorm": tasks(lwf(local_epochs=2), turns=pooled.ALONE, network="Normed"),
     # no head is trained, so none is left out
     "facil: lwf, fixed heads": tasks(lwf(), network="Fixed"),
-    "facil: lwf, exemplars": tasks(lwf(classes="all", **{"stream.keep": True})),
+    "facil: lwf, exemplars": tasks({**lwf(classes="all"), "stream.keep": True}),
     # old and new Fisher information are averaged there, by alpha and 1 - alpha
     "facil: ewc": tasks(ewc(4 * 0.6, "task"), 2),
     "facil: ewc, alone": tasks({**ewc(4 * 0.6, "task"), "local_epochs": 2}, 2, pooled.ALONE),
