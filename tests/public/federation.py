@@ -13,6 +13,12 @@ FEATURES, HIDDEN, CLASSES = 4, 5, 4
 COHORTS: Sequence[Sequence[int]] = ((0, 1, 2), (1, 2, 3), (0, 2, 3))
 """Who trains in each round: all are known after the second, and every client rests once."""
 EVERYBODY: Sequence[Sequence[int]] = (range(4),) * 3
+TOGETHER: Sequence[Sequence[int]] = (range(4), (1, 2, 3), (0, 2, 3))
+"""All in the first round, so that whoever comes later remembers something."""
+ONE_BY_ONE: Sequence[Sequence[int]] = ((0, 1), (2, 1), (3, 0), (2,), (1,))
+"""At most one in a round has trained before, who comes last."""
+WITH_FIRST: Sequence[Sequence[int]] = ((0, 1, 2), (0, 2, 3), (0, 1, 3))
+"""The first client always, who alone has samples of every class."""
 LR, EPOCHS = 0.25, 2
 """Of local SGD; a batch is all samples of a client, so that their order is nothing."""
 WORK = (1.0, 2.5, 1.5, 2.0)
@@ -58,6 +64,18 @@ class Fixed(Network):
         self.head.requires_grad_(False)
 
 
+class Logits(nn.Module):
+    """The network as one that gives logits alone, and features where they are asked for, of inputs of any precision."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.network = Network()
+
+    def forward(self, x: Tensor, get_features: bool = False) -> Tensor | tuple[Tensor, Tensor]:
+        features, logits = self.network(x.double())
+        return (logits, features) if get_features else logits
+
+
 def waves(count: int, start: float) -> Tensor:
     """Numbers in (-1, 1) without a pattern that any training could have by chance."""
     return torch.sin(torch.arange(count, dtype=torch.float64).square() * 0.37 + start)
@@ -65,8 +83,17 @@ def waves(count: int, start: float) -> Tensor:
 
 def samples(client: int) -> Samples:
     """Of a client."""
-    x = (waves(SIZES[client] * FEATURES, 2.0 * client) * 64).round() / 32
-    labels = (torch.arange(SIZES[client]) * (2 * client + 3)) % (CLASSES if client == 0 else CLASSES - 1)
+    return _samples(client, SIZES[client])
+
+
+def as_many(client: int) -> Samples:
+    """Of a client that has as many as any other."""
+    return _samples(client, SIZES[1])
+
+
+def _samples(client: int, count: int) -> Samples:
+    x = (waves(count * FEATURES, 2.0 * client) * 64).round() / 32
+    labels = (torch.arange(count) * (2 * client + 3)) % (CLASSES if client == 0 else CLASSES - 1)
     return x.view(-1, FEATURES), labels
 
 
@@ -74,3 +101,9 @@ def alike(client: int) -> Samples:
     """Ten or twenty times the same, of a class of the client's own: any that are held out are as good as any others."""
     x, count = samples(client)[0], 10 + 10 * (client % 2)
     return x[:1].expand(count, -1), torch.full((count,), client)
+
+
+def pairs(client: int) -> Samples:
+    """As many of the same, of a class that another client has, too."""
+    x, labels = alike(client)
+    return x, labels % 2 * (CLASSES - 1)

@@ -6,7 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import pooled
-from federation import COHORTS, EVERYBODY, WORK, Samples, alike, samples
+from federation import (
+    COHORTS, EVERYBODY, ONE_BY_ONE, TOGETHER, WITH_FIRST, WORK, Samples, alike, as_many, pairs, samples,
+)  # fmt: skip
 
 
 class Case(NamedTuple):
@@ -29,7 +31,7 @@ class Case(NamedTuple):
     exact: float = 1e-12
 
 
-def of(method: str, **options: object) -> Mapping[str, object]:
+def of(method: str, **options: object) -> dict[str, object]:
     """A method with its options."""
     return {"method": method, **{f"method.{name}": value for name, value in options.items()}}
 
@@ -78,7 +80,7 @@ CASES = {
     "pfllib: fedrod": Case(of("FedRoD")),
     "pfllib: fedala": Case(of("FedALA", eta=1.0, share=1.0, layers=2), cohorts=EVERYBODY),
     # the library adds 1e-5 to a distance
-    "pfllib: fedfomo": Case(of("FedFomo", models=4, epsilon=0.0), cohorts=EVERYBODY, samples=alike, exact=1e-4),
+    "pfllib: fedfomo": Case(of("FedFomo", models=4, epsilon=0.0), cohorts=EVERYBODY, samples=alike, exact=1e-6),
     # the library leaves out heads of earlier tasks, which the paper trains, too; so its base class's optimizer is taken
     "facil: lwf": tasks(lwf()),
     "facil: lwf, alone": tasks(lwf(local_epochs=2), turns=pooled.ALONE),
@@ -110,4 +112,47 @@ CASES = {
     "fednova_official: fednova with a proximal term": unequal(of("FedNova", mu=0.7)),
     # in torch of today its sum of the models would be lost there; see the driver
     "fednova_official: fedprox with momentum": unequal({**of("FedProx", mu=0.7), "momentum": 0.8}),
+    "fedntd_repository: fedavg": Case(of("FedAvg") | {"momentum": 0.5, "weight_decay": 0.05}),
+    "fedntd_repository: fedprox": Case(of("FedProx", mu=0.5) | {"momentum": 0.5}),
+    "fedntd_repository: fedavgm": Case(of("FedAvgM", beta=0.6)),
+    # of samples that are alike, batches of ten are as many steps as a client has tens
+    "fedntd_repository: fednova": Case(of("FedNova") | {"momentum": 0.5, "batch_size": 10}, samples=alike),
+    "fedntd_repository: scaffold": Case(
+        of("Scaffold", weights="data") | {"momentum": 0.5, "batch_size": 10}, samples=alike
+    ),
+    # who comes late has the first model for its previous one there
+    "fedntd_repository: moon": Case(of("MOON", mu=2.0, tau=0.5), cohorts=TOGETHER),
+    "fedntd_repository: feddyn": Case(of("FedDyn", alpha=0.4, weights="data")),
+    "fedntd_repository: fedntd": Case(of("FedNTD", beta=0.8, tau=2.0)),
+    # who comes second in a round is there rid of the first one's curvature, too, where the first had any
+    "fedntd_repository: fedcurv": Case(of("FedCurv", lam=3.0, reduction="batch_mean_sq"), cohorts=ONE_BY_ONE),
+    # it divides alpha by a client's share of the samples
+    "feddyn_official: feddyn": Case(of("FedDyn", alpha=0.4), samples=as_many),
+    # it weighs control variates by the clients' samples
+    "feddyn_official: scaffold": Case(of("Scaffold", server_lr=0.7), samples=as_many),
+    # it fails where nobody of a cohort has samples of a class; momentum and decay of weights are its own
+    "fedpac_official: one weight is cut": Case(
+        of("FedPAC", lam=8.0) | {"momentum": 0.5, "weight_decay": 0.0005}, cohorts=WITH_FIRST
+    ),
+    "fedpac_official: many weights are zero": Case(
+        of("FedPAC", lam=3.0) | {"momentum": 0.5, "weight_decay": 0.0005}, cohorts=EVERYBODY, samples=as_many
+    ),
+    # its l2 is the square of a distance; it divides affinities by their sum, which changes nobody's choice here
+    "fedfomo_official: all others": Case(
+        of("FedFomo", models=4, epsilon=0.0, norm="l1", fallback="before"), cohorts=TOGETHER, samples=pairs
+    ),
+    "fedfomo_official: two others": Case(
+        of("FedFomo", models=3, epsilon=0.0, norm="l1", fallback="before"), cohorts=TOGETHER, samples=pairs
+    ),
+    "fedfomo_official: nobody does better": Case(
+        of("FedFomo", models=4, epsilon=0.0, norm="l1", fallback="before") | {"weight_decay": 2.0},
+        cohorts=TOGETHER,
+        samples=pairs,
+    ),
+    # its momentum is always 0.9, and who comes late has an untrained model for its previous one
+    "moon_official: moon": Case(
+        of("MOON", mu=2.0, tau=0.5) | {"momentum": 0.9, "weight_decay": 0.0005}, cohorts=TOGETHER
+    ),
+    "moon_official: fedavg with server momentum": Case(of("FedAvgM", beta=0.6, dampening=0.6) | {"momentum": 0.9}),
+    "moon_official: fedprox": Case(of("FedProx", mu=0.5) | {"momentum": 0.9}),
 }
