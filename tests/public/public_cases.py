@@ -7,7 +7,17 @@ from typing import NamedTuple
 
 import pooled
 from federation import (
-    COHORTS, EVERYBODY, ONE_BY_ONE, TOGETHER, WITH_FIRST, WORK, Samples, alike, as_many, pairs, samples,
+    COHORTS,
+    EVERYBODY,
+    ONE_BY_ONE,
+    TOGETHER,
+    WITH_FIRST,
+    WORK,
+    Samples,
+    alike,
+    as_many,
+    pairs,
+    samples,
 )  # fmt: skip
 
 

@@ -1,6 +1,6 @@
 """Runs FedFomo's official code on the small federation and writes what it computes.
 
-    PYTHONPATH=tests/public:CLONE python tests/public/drivers/fedfomo_official.py CLONE
+    PYTHONPATH=tests/public:CLONE python tests/public/drivers/official/fedfomo_official.py CLONE
 
 CLONE is a checkout of https://github.com/NVlabs/FedFomo, which needs pandas, scikit-learn and tqdm. Its clients run
 unchanged, and of its server what it does before a round and in it. Given are the network, the samples, whose turn it

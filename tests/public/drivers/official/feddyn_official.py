@@ -1,6 +1,6 @@
 """Runs FedDyn's official code on the small federation and writes what it computes.
 
-    PYTHONPATH=tests/public:CLONE python tests/public/drivers/feddyn_official.py CLONE
+    PYTHONPATH=tests/public:CLONE python tests/public/drivers/official/feddyn_official.py CLONE
 
 CLONE is a checkout of https://github.com/alpemreacar/FedDyn. Its loops over rounds, one for each method, and its local
 training run unchanged, in a folder that is thrown away. Given are the network, the samples, whose turn it is, batches

@@ -1,6 +1,6 @@
 """Runs LwF of PyCIL on tasks one after the other and writes what it computes.
 
-    PYTHONPATH=tests/public:CLONE python tests/public/drivers/pycil.py CLONE
+    PYTHONPATH=tests/public:CLONE python tests/public/drivers/continual/pycil.py CLONE
 
 CLONE is a checkout of https://github.com/G-U-N/PyCIL, which needs scipy and torchvision. Its learner, with its losses,
 its optimizer with momentum and its loop over epochs, and its growing network run unchanged. Given are the layers below

@@ -1,6 +1,6 @@
 """Runs LwF and EWC of FACIL on tasks one after the other and writes what they compute.
 
-    PYTHONPATH=tests/public:CLONE/src python tests/public/drivers/facil.py CLONE
+    PYTHONPATH=tests/public:CLONE/src python tests/public/drivers/continual/facil.py CLONE
 
 CLONE is a checkout of https://github.com/mmasana/FACIL. Its approaches, with their losses, their epochs, their Fisher
 information and what they keep at the end of a task, and its network of heads run unchanged. Given are the layers below

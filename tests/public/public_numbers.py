@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils import vector_to_parameters
 
-NUMBERS = Path(__file__).parents[1] / "numbers"
+NUMBERS = Path(__file__).parent / "numbers"
 Round = dict[str, Tensor]
 """Vectors by name; those of a client are `client 2: v`."""
 

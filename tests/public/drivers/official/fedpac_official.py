@@ -1,6 +1,6 @@
 """Runs FedPAC's official code on the small federation and writes what it computes.
 
-    PYTHONPATH=tests/public:CLONE python tests/public/drivers/fedpac_official.py CLONE
+    PYTHONPATH=tests/public:CLONE python tests/public/drivers/official/fedpac_official.py CLONE
 
 CLONE is a checkout of https://github.com/JianXu95/FedPAC, which needs cvxpy. Its clients and its rounds run unchanged.
 Given are the network, the samples, whose turn it is, batches of all samples of a client, and torch.eig, which is gone

@@ -1,6 +1,6 @@
 """Runs EWC, Online EWC and LwF of van de Ven's library on tasks one after the other and writes what they compute.
 
-    PYTHONPATH=tests/public:CLONE python tests/public/drivers/continual_learning.py CLONE
+    PYTHONPATH=tests/public:CLONE python tests/public/drivers/continual/continual_learning.py CLONE
 
 CLONE is a checkout of https://github.com/GMvandeVen/continual-learning, which needs torchvision and tqdm. Its training
 on several contexts, its classifier with its losses and penalties, and its Fisher information run unchanged. Given are

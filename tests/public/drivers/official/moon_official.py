@@ -1,6 +1,6 @@
 """Runs MOON's official code on the small federation and writes what it computes.
 
-    PYTHONPATH=tests/public:CLONE python tests/public/drivers/moon_official.py CLONE
+    PYTHONPATH=tests/public:CLONE python tests/public/drivers/official/moon_official.py CLONE
 
 CLONE is a checkout of https://github.com/QinbinLi/MOON, which needs scikit-learn. Its program runs unchanged, in a
 folder that is thrown away. Given are the network, whose features are compared without a projection, the samples, whose

@@ -1,6 +1,6 @@
 """Runs methods of PFLlib on the small federation and writes what they compute.
 
-    PYTHONPATH=tests/public:CLONE/system python tests/public/drivers/pfllib.py CLONE
+    PYTHONPATH=tests/public:CLONE/system python tests/public/drivers/libraries/pfllib.py CLONE
 
 CLONE is a checkout of https://github.com/TsingZ0/PFLlib, which needs h5py and scikit-learn. Its servers, its
 clients and its loop over rounds run unchanged. Given are the samples, whose turn it is, and batches of all samples of a
@@ -148,6 +148,7 @@ class AfterRounds(list[float]):
 
 def rounds_of(case: Case) -> list[Round]:
     """What the library computes."""
+    importlib.import_module("random").seed(0)  # the order of a cohort, a matter of rounding
     for name in READERS:
         module: Any = importlib.import_module(f"flcore.{name}")
         module.read_client_data = lambda dataset, idx, **_: list(zip(*case.samples(idx), strict=True))

@@ -1,6 +1,6 @@
 """Runs the official code of FedNova on the small federation and writes what it computes.
 
-    PYTHONPATH=tests/public:CLONE python tests/public/drivers/fednova_official.py CLONE
+    PYTHONPATH=tests/public:CLONE python tests/public/drivers/official/fednova_official.py CLONE
 
 CLONE is a checkout of https://github.com/JYWa/FedNova, which needs networkx and torchvision. Each client is a process
 with a command line of its own, as there; the loop over rounds, the training, the optimizers and their averages run

@@ -1,6 +1,6 @@
 """Runs methods of FedNTD's repository on the small federation and writes what they compute.
 
-    PYTHONPATH=tests/public:CLONE python tests/public/drivers/fedntd_repository.py CLONE
+    PYTHONPATH=tests/public:CLONE python tests/public/drivers/official/fedntd_repository.py CLONE
 
 CLONE is a checkout of https://github.com/Lee-Gihun/FedNTD: its servers, its clients and its loops over rounds run
 unchanged. Given are the network, the samples, whose turn it is, batches of at most ten samples, weights of clients in

@@ -1,6 +1,6 @@
 """Runs server strategies of Flower on the small federation and writes what they compute.
 
-    PYTHONPATH=tests/public:CLONE/framework/py python tests/public/drivers/flower.py CLONE
+    PYTHONPATH=tests/public:CLONE/framework/py python tests/public/drivers/libraries/flower.py CLONE
 
 CLONE is a checkout of https://github.com/flwrlabs/flower, which needs what its framework/pyproject.toml names. Its
 strategies, with the message-based loop over rounds that they inherit, run unchanged. Given is the network of nodes:
