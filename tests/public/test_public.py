@@ -68,7 +68,13 @@ def part(found: Vectors, what: str, network: str) -> Tensor:
     return torch.stack([x for name, x in zip(names, found["theta"], strict=False) if name.startswith(layer)]).double()
 
 
-@pytest.mark.parametrize("name", CASES)
+AT_ONCE = {case.options["method"]: name for name, case in list(CASES.items())[::-1]}.values()
+"""A case of each method, which the default suite has."""
+
+
+@pytest.mark.parametrize(
+    "name", [name if name in AT_ONCE else pytest.param(name, marks=pytest.mark.slow) for name in CASES]
+)
 def test_a_method_computes_what_a_public_implementation_does(name: str, tmp_path: Path) -> None:
     run, told = run_of(CASES[name], tmp_path), NUMBERS[name]["rounds"]
     for t, expected in enumerate(told, 1):
