@@ -214,7 +214,7 @@ def _told(what: str) -> Iterator[None]:
     finally:
         timer.cancel()
     if (seconds := time.monotonic() - start) >= SILENCE:
-        _log.info("%s is compiled (%.0f s)", what, seconds)
+        _log.info("%s is compiled (%.0f s; less where a later run has the same)", what, seconds)
 
 
 def made_once(make: Callable[P, Made]) -> Callable[P, Made]:
