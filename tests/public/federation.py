@@ -23,6 +23,8 @@ LR, EPOCHS = 0.25, 2
 """Of local SGD; a batch is all samples of a client, so that their order is nothing."""
 WORK = (1.0, 2.5, 1.5, 2.0)
 """What each client's epochs are multiplied by where they are not the same."""
+LATER: Sequence[Sequence[int]] = ((0, 1), (2, 3), (2, 3))
+"""Who trains in each round where the first one's clients have no other."""
 
 
 Samples = tuple[Tensor, Tensor]
@@ -107,3 +109,9 @@ def pairs(client: int) -> Samples:
     """As many of the same, of a class that another client has, too."""
     x, labels = alike(client)
     return x, labels % 2 * (CLASSES - 1)
+
+
+def blind(client: int) -> Samples:
+    """Of a client, the first feature being 0 with all."""
+    x, labels = samples(client)
+    return x * (torch.arange(FEATURES) > 0), labels

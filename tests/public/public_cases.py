@@ -9,6 +9,7 @@ import pooled
 from federation import (
     COHORTS,
     EVERYBODY,
+    LATER,
     ONE_BY_ONE,
     TOGETHER,
     WITH_FIRST,
@@ -16,9 +17,10 @@ from federation import (
     Samples,
     alike,
     as_many,
+    blind,
     pairs,
     samples,
-)  # fmt: skip
+)
 
 
 class Case(NamedTuple):
@@ -68,6 +70,19 @@ def lwf(lam: float = 1.5, classes: str = "new", heads: str = "one", **run: objec
 def ewc(lam: float = 4.0, scenario: str = "class", **options: object) -> Mapping[str, object]:
     """With gradients of the penalty, as public code has them."""
     return {**of("OnlineEWC", lam=lam, penalty_step="explicit", **options), "stream.scenario": scenario}
+
+
+def official(lam: float = 0.0, **options: object) -> Mapping[str, object]:
+    """Of "importance from agent" as its code has it: squares of batches' mean gradients, an epsilon, and momentum."""
+    as_there = {"gamma": 0.6, "reduction": "batch_mean_sq", "compat_eps": 1e-8, "penalty_step": "explicit"}
+    return {**of("FisherAvg", lam=lam, **{**as_there, **options}), "momentum": 0.5}
+
+
+def walk(lam: float = 0.0) -> Case:
+    """A round of one step, then, where there is a penalty, one of three by clients that were not in it."""
+    score = {"importance": "rwalk", "scale": "none", "eps": 1e-5, "fisher_update": "sum", "weighted": lam == 0}
+    options = {**official(lam, **score), "local_epochs": 1}
+    return Case(options, LATER[:2], work=(1, 1, 3, 3)) if lam else Case(options, (EVERYBODY[0],))
 
 
 def unequal(options: Mapping[str, object]) -> Case:
@@ -165,4 +180,29 @@ CASES = {
     ),
     "moon_official: fedavg with server momentum": Case(of("FedAvgM", beta=0.6, dampening=0.6) | {"momentum": 0.9}),
     "moon_official: fedprox": Case(of("FedProx", mu=0.5) | {"momentum": 0.9}),
+    "importance_ewc: base": Case(official(weighted=False)),
+    # its penalty is off in the first round, in which these clients' only step is none from the received model
+    "importance_ewc: l2": Case(
+        {**of("FedProx", mu=0.7, weights="uniform"), "momentum": 0.5, "local_epochs": 1}, LATER, work=(1, 1, 3, 3)
+    ),
+    "importance_ewc: ewc": Case(official(8.0, weighted=False)),
+    "importance_ewc: ewc, single samples": Case(official(2.0, reduction="per_sample_mean", weighted=False)),
+    # which samples are a batch is drawn here, so a client's are the same
+    "importance_ewc: ewc, smaller last batches": Case(official(2.0, fisher_batch=4, weighted=False), samples=alike),
+    "importance_ewc: weighted average": Case(official()),
+    # they become 0 there, and where they are a whole tensor NaN; without compat_eps they are the plain mean here
+    "importance_ewc: weighted average, unknown coordinates": Case(official(), samples=blind),
+    "importance_ewc: weighted average, no norm": Case(official(layer_norm="none")),
+    "importance_ewc: both": Case(official(8.0)),
+    "importance_ewc: both, single samples": Case(official(2.0, reduction="per_sample_mean")),
+    "importance_ewc: both, no norm": Case(official(8.0, layer_norm="none")),
+    "importance_ewc: both, own": Case(official(8.0, gamma=0.0)),
+    "importance_ewc: both, summation": Case(official(8.0, fisher_update="sum")),
+    # its score is of a round's last step, over the received Fisher information, and not averaged with the received one
+    "importance_rwalk: weighted average": walk(),
+    "importance_rwalk: weighted average, third update": walk(),
+    "importance_rwalk: penalty": walk(0.02),
+    "importance_rwalk: penalty, third update": walk(0.02),
+    # its own score is another, made at the end, of rows from 0 to 5e-5; all Fisher batches but the first count fourfold
+    "importance_rwalk: penalty, first update": walk(0.02),
 }
