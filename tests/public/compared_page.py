@@ -1,6 +1,6 @@
 """Writes docs/compared.md: which methods are compared with which public code, by which options, and what differs there.
 
-    PYTHONPATH=tests/public python tests/public/compared_page.py
+PYTHONPATH=tests/public python tests/public/compared_page.py
 """
 
 from __future__ import annotations

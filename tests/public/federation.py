@@ -19,6 +19,10 @@ ONE_BY_ONE: Sequence[Sequence[int]] = ((0, 1), (2, 1), (3, 0), (2,), (1,))
 """At most one in a round has trained before, who comes last."""
 WITH_FIRST: Sequence[Sequence[int]] = ((0, 1, 2), (0, 2, 3), (0, 1, 3))
 """The first client always, who alone has samples of every class."""
+
+
+ARRIVING: Sequence[Sequence[int]] = ((0, 1), (0, 1, 2), (1, 2, 3), (2, 3))
+"""Nobody comes back after a rest."""
 LR, EPOCHS = 0.25, 2
 """Of local SGD; a batch is all samples of a client, so that their order is nothing."""
 WORK = (1.0, 2.5, 1.5, 2.0)
@@ -76,6 +80,21 @@ class Logits(nn.Module):
     def forward(self, x: Tensor, get_features: bool = False) -> Tensor | tuple[Tensor, Tensor]:
         features, logits = self.network(x.double())
         return (logits, features) if get_features else logits
+
+
+class Single(nn.Module):
+    """Whose tensors have one number each."""
+
+    def __init__(self, *, in_shape: tuple[int, ...] = (FEATURES,), num_classes: int = CLASSES) -> None:
+        super().__init__()
+        self.base = nn.ModuleList(nn.Linear(1, 1, dtype=torch.float64) for _ in range(in_shape[0]))
+        self.head = nn.ModuleList(nn.Linear(1, 1, dtype=torch.float64) for _ in range(num_classes))
+        for i, own in enumerate(self.parameters()):
+            own.data = waves(1, 0.7 + i).view_as(own)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        features = torch.cat([layer(x[:, i : i + 1]) for i, layer in enumerate(self.base)], 1).tanh().cumsum(1)
+        return features, torch.cat([layer(features[:, i : i + 1]) for i, layer in enumerate(self.head)], 1)
 
 
 def waves(count: int, start: float) -> Tensor:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import pooled
 from federation import (
+    ARRIVING,
     COHORTS,
     EVERYBODY,
     LATER,
@@ -90,6 +91,18 @@ def unequal(options: Mapping[str, object]) -> Case:
     return Case({**options, "weight_decay": 1e-4, "lr_decay": 0.1}, cohorts=EVERYBODY, work=WORK)
 
 
+def fedcl(lam: float, omega: str, *, every: int, batch: int = 1) -> Mapping[str, object]:
+    """With all samples for the server, one by one or in one batch, and the official code's momentum and decay."""
+    server = {"every": every, "proxy": 1.0, "proxy_batch": batch, "missing": "local"}
+    return {**of("FedCL", lam=lam, omega=omega, **server), "momentum": 0.9, "weight_decay": 1e-4}
+
+
+def fedcurv(lam: float, **options: object) -> Mapping[str, object]:
+    """With the squares of batches' mean gradients, as public code has them."""
+    return of("FedCurv", lam=lam, reduction="batch_mean_sq", **options)
+
+
+SI = of("FedCL", lam=0.4, omega="si", xi=0.02, every=0, missing="local")
 ADAPTIVE: Mapping[str, object] = {"server_lr": 0.03, "tau": 0.02}
 CASES = {
     "pfllib: fedavg": Case(of("FedAvg")),
@@ -205,4 +218,19 @@ CASES = {
     "importance_rwalk: penalty, third update": walk(0.02),
     # its own score is another, made at the end, of rows from 0 to 5e-5; all Fisher batches but the first count fourfold
     "importance_rwalk: penalty, first update": walk(0.02),
+    "fedcl_official: ewc": Case(fedcl(40.0, "per_tensor", every=0, batch=64)),
+    "fedcl_official: ewc in the center": Case(fedcl(0.5, "per_tensor", every=1)),
+    "fedcl_official: ewc in the center, every second round": Case(fedcl(150.0, "per_tensor", every=2, batch=64)),
+    "fedcl_official: ewc in the center, a number a tensor": Case(fedcl(2.0, "per_param_sq", every=1), network="Single"),
+    # the code takes the magnitude of a batch's gradient, its sum over a tensor, and the mean of the outputs' squares
+    "fedcl_official: mas in the center, a number a tensor": Case(fedcl(0.8 / 4, "mas", every=1), network="Single"),
+    "mas_official: mas": Case(of("FedCL", lam=0.05, omega="mas", proxy=1.0)),
+    "continual_learning_si: si": Case(SI),
+    # the library has no relu as the paper's code has; nothing is negative here
+    "continual_learning_si: si with momentum": Case({**SI, "momentum": 0.4, "weight_decay": 5e-3}),
+    # the library keeps the Fisher information of the last batch alone, so there is but one
+    "openfl_fedcurv: fedcurv": Case(fedcurv(2.0), cohorts=EVERYBODY),
+    "openfl_fedcurv: fedcurv, BatchNorm": Case(fedcurv(0.5), cohorts=EVERYBODY, network="Normed"),
+    # who comes back after a rest subtracts there what the sums no longer hold
+    "openfl_fedcurv: fedcurv, cohorts": Case(fedcurv(2.0, partial="last_round"), cohorts=ARRIVING),
 }
