@@ -15,36 +15,19 @@ from public_cases import CASES
 from fl_ddp.config import registry
 
 HERE = Path(__file__).parent
-PAGE = HERE.parents[1] / "docs/compared.md"
-TEXT = """# Compared with public implementations
-
-A method is written twice here, as users run it and as a slow simulator that is written to be read ([tests/reference](../tests/reference)); but who
-misreads a paper misreads it twice. So methods are also compared with what other people's code computes. Their servers, clients, losses and
-loops run unchanged on a small federation (four clients of unequal sizes, 49 parameters, three rounds or three tasks of three rounds, most with
-partial cohorts, in double precision), and what they leave after each round is kept in [tests/public/numbers](../tests/public/numbers). A run of
-this program has to leave the same to 1e-12, theta and what server and clients remember: `pytest -m 'slow or not slow' tests/public`. What is
-given to their code in place of its data sets and command line, each [driver](../tests/public/drivers) says, with the command that makes its
-numbers anew.
-
-{table}
-
-## Methods that are not compared
-
-{missing}
-
-## The code that was run
-
-{code}
-"""
+PAGE, TEMPLATE = (HERE.parents[1] / "docs" / name for name in ("compared.md", "compared.template.md"))
 MISSING = {
-    "LocalOnly": "nothing but local training",
+    "FedKA": "no public code of it was found; it has closed forms and the reference simulator",
+    "FilVer": "no public code of it was found; it has closed forms and the reference simulator",
+    "LocalOnly": "it is local training and nothing else",
 }
 """Why methods are not compared."""
 
 
 def page() -> str:
     """The whole text."""
-    return TEXT.format(table="\n".join(_table()), missing="\n".join(_missing()), code="\n".join(_code()))
+    parts = {"table": _table(), "missing": _missing(), "code": _code()}
+    return TEMPLATE.read_text(encoding="utf-8") % {name: "\n".join(lines) for name, lines in parts.items()}
 
 
 def _table() -> Iterator[str]:

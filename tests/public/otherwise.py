@@ -11,7 +11,7 @@ class Implementation(NamedTuple):
 
     Attributes:
         name: that it is known by.
-        official: whether it is by authors of the methods that are compared.
+        official: whether it is by the authors of the method's paper.
     """
 
     name: str
@@ -21,16 +21,20 @@ class Implementation(NamedTuple):
 IMPLEMENTATIONS: Mapping[str, Implementation] = {
     "pfllib": Implementation("PFLlib"),
     "flower": Implementation("Flower"),
+    "openfl_fedcurv": Implementation("OpenFL"),
     "facil": Implementation("FACIL"),
     "pycil": Implementation("PyCIL"),
     "continual_learning": Implementation("van de Ven's continual-learning"),
+    "continual_learning_si": Implementation("van de Ven's continual-learning"),
+    "mas_official": Implementation("MAS", official=True),
+    "importance_ewc": Implementation("importance from agent, branch ewc", official=True),
+    "importance_rwalk": Implementation("importance from agent, branch rwalk", official=True),
+    "fedcl_official": Implementation("FedCL", official=True),
     "feddyn_official": Implementation("FedDyn", official=True),
     "fedfomo_official": Implementation("FedFomo", official=True),
     "fednova_official": Implementation("FedNova", official=True),
-    "fedntd_repository": Implementation("FedNTD", official=True),
+    "fedntd_repository": Implementation("FedNTD's repository"),
     "fedpac_official": Implementation("FedPAC", official=True),
-    "importance_ewc": Implementation("importance from agent, branch ewc", official=True),
-    "importance_rwalk": Implementation("importance from agent, branch rwalk", official=True),
     "moon_official": Implementation("MOON", official=True),
 }
 """By the names of their files of numbers."""
@@ -58,7 +62,6 @@ OTHERWISE: Mapping[tuple[str, str], str] = {
     ): "v begins at 0 and FedAdam corrects the rate for its start, unlike Algorithm 2: both were set as in it; "
     "FedAdagrad has no beta1",
     ("FedNova", "fednova_official"): "momentum with a proximal term, which is refused here, is wrong",
-    ("FedNova", "fedntd_repository"): "",
     ("FedDyn", "feddyn_official"): "divides alpha by a client's share of the samples, so all have as many",
     ("FedDyn", "fedntd_repository"): "averages by numbers of samples, `--method.weights data`",
     ("Scaffold", "feddyn_official"): "weighs control variates by numbers of samples, so all have as many",
@@ -70,7 +73,6 @@ OTHERWISE: Mapping[tuple[str, str], str] = {
     ): "a client is rid of the curvature of those before it in the round, too, so no two that have "
     "any meet; `--method.reduction batch_mean_sq`",
     ("FedPAC", "fedpac_official"): "fails where nobody of a cohort has samples of a class",
-    ("FedAvg", "importance_ewc"): "",
     ("FedProx", "importance_ewc"): "no penalty in the first round, in which these clients take one step",
     (
         "FisherAvg",
@@ -81,6 +83,21 @@ OTHERWISE: Mapping[tuple[str, str], str] = {
         "importance_rwalk",
     ): "the score is of a round's last step alone, so rounds of one step are compared; that of "
     "`rwalk.py` is another one, and its Fisher counts all batches but the first fourfold",
+    (
+        "FedCL",
+        "fedcl_official",
+    ): "the sum over a tensor counts for each of its coordinates: `per_tensor`; its `mas` takes a batch's "
+    "gradient of a mean of squares, so it is compared on single samples and tensors of one number",
+    ("FedCL", "continual_learning_si"): "importance may be negative, which the paper's own code rules out, as here",
+    (
+        "FedCurv",
+        "openfl_fedcurv",
+    ): "the Fisher information is of the last batch alone, so there is one; who comes back after a rest "
+    "subtracts what the sums no longer hold, so nobody does",
+    (
+        "FedProx",
+        "fednova_official",
+    ): "with torch of today its sum of models is lost: the comparison gives one that is not",
     ("LwF", "facil"): "heads of earlier tasks are not trained, as they are in the paper; an argument changes that",
     ("LwF", "continual_learning"): "each earlier task has a softmax of its own, as in the paper: `--method.heads each`",
     (

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 import torch
 from launching import simulated
-from public_cases import CASES, Case
+from public_case import Case
+from public_cases import CASES
 from safetensors.torch import load_file
 from torch import Tensor
 
