@@ -9,59 +9,42 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
-from otherwise import IMPLEMENTATIONS, OTHERWISE
+from otherwise import NAMES, NOT_COMPARED, OTHERWISE
 from public_cases import CASES
-
-from fl_ddp.config import registry
 
 HERE = Path(__file__).parent
 PAGE, TEMPLATE = (HERE.parents[1] / "docs" / name for name in ("compared.md", "compared.template.md"))
-MISSING = {
-    "FedKA": "no public code of it was found; it has closed forms and the reference simulator",
-    "FilVer": "no public code of it was found; it has closed forms and the reference simulator",
-    "LocalOnly": "it is local training and nothing else",
-}
-"""Why methods are not compared."""
 
 
 def page() -> str:
     """The whole text."""
-    parts = {"table": _table(), "missing": _missing(), "code": _code()}
+    parts = {"table": _table(), "missing": _missing()}
     return TEMPLATE.read_text(encoding="utf-8") % {name: "\n".join(lines) for name, lines in parts.items()}
 
 
 def _table() -> Iterator[str]:
-    """A row for each method and implementation, methods in alphabetic order."""
-    yield "| method | computes the same as in | with | what is otherwise there |"
+    """A row for each method and implementation, by name."""
+    yield "| method | computes the same as | by which options | what is otherwise there |"
     yield "|---|---|---|---|"
-    told: dict[tuple[str, str], list[str]] = {}
+    told: dict[tuple[str, str], set[str]] = {}
     for name, case in CASES.items():
-        method, file = str(case.options["method"]), name.partition(": ")[0]
-        told.setdefault((method, file), []).append(_options(case.options))
-    for (method, file), options in sorted(told.items(), key=lambda item: (item[0][0].lower(), item[0][1])):
-        theirs = IMPLEMENTATIONS[file]
-        by = f"{theirs.name} (its authors' code)" if theirs.official else theirs.name
-        each = "; ".join(dict.fromkeys(filter(None, options)))
-        yield f"| `{method}` | {by} | {each} | {OTHERWISE.get((method, file), '')} |"
+        rules = told.setdefault((str(case.options["method"]), name.partition(": ")[0]), set())
+        # strengths may be any, words are rules
+        rules |= {f"{key}={value}" for key, value in case.options.items() if key != "method" and isinstance(value, str)}
+    for (method, file), rules in sorted(told.items(), key=lambda item: (item[0][0].lower(), NAMES[item[0][1]].lower())):
+        by = ", ".join(f"`{rule.removeprefix('method.')}`" for rule in sorted(rules) if not rule.startswith("stream"))
+        yield f"| `{method}` | [{NAMES[file]}]({_link(file)}) | {by} | {OTHERWISE.get((method, file), '')} |"
 
 
-def _options(options: object) -> str:
-    """Of the method, as on a command line."""
-    assert isinstance(options, dict)
-    own = {key: value for key, value in options.items() if key.startswith("method.")}
-    return " ".join(f"`--{key} {value}`" for key, value in own.items())
+def _link(file: str) -> str:
+    """To the code that was run."""
+    told = json.loads((HERE / "numbers" / f"{file}.json").read_text(encoding="utf-8"))
+    return f"{told['origin'].partition(',')[0]}/tree/{told['commit']}"
 
 
 def _missing() -> Iterator[str]:
-    for name in registry.known("method"):
-        if name not in {case.options["method"] for case in CASES.values()}:
-            yield f"- `{name}`: {MISSING[name]}."
-
-
-def _code() -> Iterator[str]:
-    for file, theirs in IMPLEMENTATIONS.items():
-        of = json.loads((HERE / "numbers" / f"{file}.json").read_text(encoding="utf-8"))
-        yield f"- [{theirs.name}]({of['origin']}/tree/{of['commit']}), commit {of['commit'][:10]}"
+    for method, why in NOT_COMPARED.items():
+        yield f"- `{method}`: {why}."
 
 
 if __name__ == "__main__":

@@ -97,6 +97,14 @@ class Single(nn.Module):
         return features, torch.cat([layer(features[:, i : i + 1]) for i, layer in enumerate(self.head)], 1)
 
 
+class FixedBase(Network):
+    """Whose base stays as it is."""
+
+    def __init__(self, *, in_shape: tuple[int, ...] = (FEATURES,), num_classes: int = CLASSES) -> None:
+        super().__init__(in_shape=in_shape, num_classes=num_classes)
+        self.base.requires_grad_(False)
+
+
 def waves(count: int, start: float) -> Tensor:
     """Numbers in (-1, 1) without a pattern that any training could have by chance."""
     return torch.sin(torch.arange(count, dtype=torch.float64).square() * 0.37 + start)
@@ -134,3 +142,15 @@ def blind(client: int) -> Samples:
     """Of a client, the first feature being 0 with all."""
     x, labels = samples(client)
     return x * (torch.arange(FEATURES) > 0), labels
+
+
+def prototype(label: int) -> Tensor:
+    """The same for all samples of a class."""
+    return (waves(FEATURES, 3.0 * label + 1) * 64).round() / 32
+
+
+def one_class(client: int) -> Samples:
+    """One of each class above the client's number, the others of this class, all prototypes."""
+    labels = torch.arange(client, CLASSES)
+    labels = torch.cat([labels, torch.full((SIZES[client] - len(labels),), client)])
+    return torch.stack([prototype(int(label)) for label in labels]), labels

@@ -4,18 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from federation import (
-    EVERYBODY,
-    LATER,
-    ONE_BY_ONE,
-    TOGETHER,
-    WITH_FIRST,
-    WORK,
-    alike,
-    as_many,
-    blind,
-    pairs,
-)
+from federation import EVERYBODY, LATER, ONE_BY_ONE, TOGETHER, WITH_FIRST, WORK, alike, as_many, blind, one_class, pairs
 from public_case import Case, of
 
 
@@ -111,4 +100,5 @@ OFFICIAL = {
     "fedcl_official: ewc in the center, a number a tensor": Case(fedcl(2.0, "per_param_sq", every=1), network="Single"),
     "fedcl_official: mas in the center, a number a tensor": Case(fedcl(0.8 / 4, "mas", every=1), network="Single"),
     "mas_official: mas": Case(of("FedCL", lam=0.05, omega="mas", proxy=1.0)),
+    "tpfl: fedka": Case(of("FedKA", beta=0.4, gamma=0.3), samples=one_class),
 }

@@ -1,113 +1,107 @@
-"""What public implementations do otherwise than a run of this program, or than their paper."""
+"""Who wrote the public code that methods are compared with, and what it does otherwise than a run of this program."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
 
-
-class Implementation(NamedTuple):
-    """Public code.
-
-    Attributes:
-        name: that it is known by.
-        official: whether it is by the authors of the method's paper.
-    """
-
-    name: str
-    official: bool = False
-
-
-IMPLEMENTATIONS: Mapping[str, Implementation] = {
-    "pfllib": Implementation("PFLlib"),
-    "flower": Implementation("Flower"),
-    "openfl_fedcurv": Implementation("OpenFL"),
-    "facil": Implementation("FACIL"),
-    "pycil": Implementation("PyCIL"),
-    "continual_learning": Implementation("van de Ven's continual-learning"),
-    "continual_learning_si": Implementation("van de Ven's continual-learning"),
-    "mas_official": Implementation("MAS", official=True),
-    "importance_ewc": Implementation("importance from agent, branch ewc", official=True),
-    "importance_rwalk": Implementation("importance from agent, branch rwalk", official=True),
-    "fedcl_official": Implementation("FedCL", official=True),
-    "feddyn_official": Implementation("FedDyn", official=True),
-    "fedfomo_official": Implementation("FedFomo", official=True),
-    "fednova_official": Implementation("FedNova", official=True),
-    "fedntd_repository": Implementation("FedNTD's repository"),
-    "fedpac_official": Implementation("FedPAC", official=True),
-    "moon_official": Implementation("MOON", official=True),
+NAMES: Mapping[str, str] = {
+    "pfllib": "PFLlib",
+    "fl_bench": "FL-bench",
+    "fluke_fl": "fluke",
+    "flower": "Flower",
+    "openfl_fedcurv": "OpenFL",
+    "facil": "FACIL",
+    "pycil": "PyCIL",
+    "continual_learning": "van de Ven's library",
+    "continual_learning_si": "van de Ven's library",
+    "mas_official": "MAS's own code",
+    "importance_ewc": "FisherAvg's own code",
+    "importance_rwalk": "FisherAvg's own code, with RWalk",
+    "fedcl_official": "FedCL's own code",
+    "feddyn_official": "FedDyn's own code",
+    "fedfomo_official": "FedFomo's own code",
+    "fednova_official": "FedNova's own code",
+    "fedntd_repository": "FedNTD's own code",
+    "fedpac_official": "FedPAC's own code",
+    "moon_official": "MOON's own code",
+    "tpfl": "a later work of FedKA's author",
 }
 """By the names of their files of numbers."""
 
+LATE = "a client that comes late has an untrained model for its previous one, so all are there in the first round"
+ZERO = "v begins at 0, unlike in Algorithm 2; it was set as in it"
 OTHERWISE: Mapping[tuple[str, str], str] = {
-    ("MOON", "pfllib"): "a client that first comes in a later round has an untrained model for its previous one",
-    ("MOON", "fedntd_repository"): "a client that comes late has the first model for its previous one",
-    (
-        "MOON",
-        "moon_official",
-    ): "a client that comes late has an untrained model for its previous one; momentum is always 0.9",
-    ("FedFomo", "pfllib"): "adds 1e-5 to a distance, so numbers agree to 1e-6",
-    (
-        "FedFomo",
-        "fedfomo_official",
-    ): "its `l2` is the square of a distance, so `--method.norm l1` is compared; divides affinities by "
-    "their sum; tries averages of groups as models, too, and offers the last round's alone: both were left out",
-    ("FedRoD", "pfllib"): "personal heads begin as the generic one; the comparison begins them at 0, as here",
     ("FedALA", "pfllib"): "clients outside the cohort mix, too, so all are in it",
     ("FedAvgM", "flower"): "no Nesterov",
-    ("FedAvgM", "moon_official"): "`--method.dampening` is its beta",
-    (
-        "FedOpt",
-        "flower",
-    ): "v begins at 0 and FedAdam corrects the rate for its start, unlike Algorithm 2: both were set as in it; "
-    "FedAdagrad has no beta1",
-    ("FedNova", "fednova_official"): "momentum with a proximal term, which is refused here, is wrong",
-    ("FedDyn", "feddyn_official"): "divides alpha by a client's share of the samples, so all have as many",
-    ("FedDyn", "fedntd_repository"): "averages by numbers of samples, `--method.weights data`",
-    ("Scaffold", "feddyn_official"): "weighs control variates by numbers of samples, so all have as many",
-    ("Scaffold", "fedntd_repository"): "averages by numbers of samples, `--method.weights data`",
-    ("FedNTD", "pfllib"): "averages uniformly, `--method.weights uniform`",
-    (
-        "FedCurv",
-        "fedntd_repository",
-    ): "a client is rid of the curvature of those before it in the round, too, so no two that have "
-    "any meet; `--method.reduction batch_mean_sq`",
-    ("FedPAC", "fedpac_official"): "fails where nobody of a cohort has samples of a class",
-    ("FedProx", "importance_ewc"): "no penalty in the first round, in which these clients take one step",
-    (
-        "FisherAvg",
-        "importance_ewc",
-    ): "coordinates that nobody knows become 0, and a tensor of them NaN; here the plain mean counts",
-    (
-        "FisherAvg",
-        "importance_rwalk",
-    ): "the score is of a round's last step alone, so rounds of one step are compared; that of "
-    "`rwalk.py` is another one, and its Fisher counts all batches but the first fourfold",
+    ("FedAvgM", "moon_official"): "`dampening` is as large as `beta`",
+    ("FedCL", "continual_learning_si"): "importance may be negative, which the paper's own code rules out, as here",
     (
         "FedCL",
         "fedcl_official",
-    ): "the sum over a tensor counts for each of its coordinates: `per_tensor`; its `mas` takes a batch's "
-    "gradient of a mean of squares, so it is compared on single samples and tensors of one number",
-    ("FedCL", "continual_learning_si"): "importance may be negative, which the paper's own code rules out, as here",
+    ): "`mas` takes a batch's gradient, of a mean over outputs, summed over a tensor; so it is "
+    "compared on single samples and tensors of one number",
+    (
+        "FedCurv",
+        "fedntd_repository",
+    ): "a client is rid of the curvature of those before it in its round, too, so no two that have any meet",
     (
         "FedCurv",
         "openfl_fedcurv",
-    ): "the Fisher information is of the last batch alone, so there is one; who comes back after a rest "
-    "subtracts what the sums no longer hold, so nobody does",
+    ): "the Fisher information is of the last batch alone, so there is one batch; who comes back "
+    "after a rest subtracts what the sums no longer hold, so nobody does",
+    ("FedDyn", "feddyn_official"): "divides alpha by a client's share of the samples, so all have as many",
+    ("FedDyn", "fl_bench"): "weight decay has to be alpha, and gradients are clipped, which was left out",
     (
-        "FedProx",
-        "fednova_official",
-    ): "with torch of today its sum of models is lost: the comparison gives one that is not",
-    ("LwF", "facil"): "heads of earlier tasks are not trained, as they are in the paper; an argument changes that",
-    ("LwF", "continual_learning"): "each earlier task has a softmax of its own, as in the paper: `--method.heads each`",
+        "FedFomo",
+        "fedfomo_official",
+    ): "`l2` is the square of a distance; averages of groups are candidates, too, which were left "
+    "out, and of the models the last round's alone",
+    ("FedFomo", "pfllib"): "adds 1e-5 to a distance, so numbers agree to 1e-6",
+    ("FedKA", "tpfl"): "none of FedKA but a function for its loss, of who has one dominant class; anchors were given",
+    ("FedOpt", "fl_bench"): ZERO,
     (
-        "OnlineEWC",
+        "FedOpt",
+        "flower",
+    ): f"{ZERO}, and so was FedAdam's rate, which is corrected for the start; FedAdagrad has no beta1",
+    ("FedPAC", "fedpac_official"): "fails where nobody of a cohort has samples of a class",
+    ("FedPer", "fl_bench"): "a newcomer begins with the mean of the others' heads, so all are in every round",
+    ("FedProx", "fednova_official"): "with torch of today the sum of models is lost, so another was given",
+    ("FedProx", "importance_ewc"): "no penalty in the first round, in which clients take one step here",
+    (
+        "FedRoD",
+        "fl_bench",
+    ): "personal losses train the base, too, and do not add the generic logits, so the base is fixed; "
+    "clients do not receive the server's model, whose names are others, which was mended",
+    ("FedRoD", "pfllib"): "personal heads begin as the generic one; they were set to 0",
+    (
+        "FisherAvg",
+        "importance_ewc",
+    ): "coordinates that nobody knows become 0, and a tensor of them NaN; without `compat_eps` "
+    "the plain mean counts here",
+    (
+        "FisherAvg",
+        "importance_rwalk",
+    ): "the score is of a round's last step, so rounds of one step are compared; that of "
+    "`rwalk.py` is another one, and its Fisher information counts all batches but the first fourfold",
+    (
+        "LwF",
         "facil",
-    ): "averages the old and the new Fisher information, by alpha and 1 - alpha; never holds heads",
+    ): "heads of earlier tasks are not trained, as they are in the paper; its base class's optimizer does",
+    ("MOON", "fedntd_repository"): LATE,
+    ("MOON", "moon_official"): LATE,
+    ("MOON", "pfllib"): LATE,
     (
         "OnlineEWC",
         "continual_learning",
-    ): "multiplies the penalty by gamma, too (Eq. 8), which here is a part of `lam`; divides the "
-    "sum over n samples by n - 1 unless told where to end",
+    ): "the penalty is multiplied by gamma, too (Eq. 8), which is a part of `lam` here",
+    ("OnlineEWC", "facil"): "the old and the new Fisher information are averaged; heads are never held",
+    ("Scaffold", "feddyn_official"): "weighs control variates by numbers of samples, so all have as many",
+    ("Scaffold", "fluke_fl"): "with momentum it divides by other steps, so there is none",
 }
-"""Of a method, by an implementation's file."""
+"""Of a method, by an implementation's file of numbers."""
+
+NOT_COMPARED: Mapping[str, str] = {
+    "FilVer": "no public code of it was found",
+    "LocalOnly": "it is local training and nothing else",
+}
+"""Methods that nothing public was run for, and why."""

@@ -10,11 +10,15 @@ import federation
 import numpy as np
 import pytest
 import torch
+from compared_page import PAGE, page
 from launching import simulated
+from otherwise import NAMES, NOT_COMPARED, OTHERWISE
 from public_case import Case
 from public_cases import CASES
 from safetensors.torch import load_file
 from torch import Tensor
+
+from fl_ddp.config import registry
 
 HERE = Path(__file__).parent
 Vectors = Mapping[str, Tensor]
@@ -88,3 +92,10 @@ def test_a_method_computes_what_a_public_implementation_does(name: str, tmp_path
 
 def test_all_numbers_are_looked_at() -> None:
     assert NUMBERS.keys() == CASES.keys()
+
+
+def test_the_page_is_of_these_cases() -> None:
+    assert PAGE.read_text(encoding="utf-8") == page(), "PYTHONPATH=tests/public python tests/public/compared_page.py"
+    told = {(str(case.options["method"]), name.partition(": ")[0]) for name, case in CASES.items()}
+    assert OTHERWISE.keys() <= told and NAMES.keys() == {file for _, file in told}
+    assert NOT_COMPARED.keys() == registry.known("method").keys() - {method for method, _ in told}
