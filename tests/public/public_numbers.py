@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils import vector_to_parameters
 
-NUMBERS = Path(__file__).parent / "numbers"
+NUMBERS, DRIVERS = (Path(__file__).parent / name for name in ("numbers", "drivers"))
 Round = dict[str, Tensor]
 """Vectors by name; those of a client are `client 2: v`."""
 
@@ -49,9 +49,10 @@ def write(implementation: str, origin: str, clone: str, cases: Mapping[str, Foun
     git = ["git", "-C", clone, "rev-parse", "HEAD"]
     commit = subprocess.run(git, capture_output=True, text=True, check=True).stdout.strip()
     content = {"origin": origin, "commit": commit, "cases": {name: _listed(found) for name, found in cases.items()}}
+    kind = next(DRIVERS.glob(f"*/{implementation}.py")).parent.name
     # a line for each vector
     text = json.dumps(content, indent=1).replace('"[', "[").replace(']"', "]")
-    (NUMBERS / f"{implementation}.json").write_text(text + "\n", encoding="utf-8")
+    (NUMBERS / kind / f"{implementation}.json").write_text(text + "\n", encoding="utf-8")
 
 
 def _listed(found: Found) -> dict[str, object]:

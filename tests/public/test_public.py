@@ -24,7 +24,7 @@ HERE = Path(__file__).parent
 Vectors = Mapping[str, Tensor]
 NUMBERS = {
     f"{file.stem}: {case}": found
-    for file in (HERE / "numbers").glob("*.json")
+    for file in (HERE / "numbers").glob("*/*.json")
     for case, found in json.loads(file.read_text(encoding="utf-8"))["cases"].items()
 }
 
