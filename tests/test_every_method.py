@@ -27,8 +27,8 @@ Findings = Callable[[str], Mapping[str, Finding]]
 METHODS = {name: owner for name, owner in registry.known("method").items() if issubclass(owner, FedAvg)}
 CHECKS = tuple(rule.name for rule in RULES)
 COMPILED = ("once", "compiled")
-AT_ONCE = ("FedProx", "Scaffold")
-"""Methods that are checked in the default suite, but for compiled: with a penalty, and with a memory."""
+AT_ONCE = ("FedCurv", "Scaffold")
+"""Methods that are checked in the default suite, but for compiled: with importance and a penalty, and with a memory."""
 MISTAKEN_AT_ONCE = ("LooksAtNeighbours", "RemembersElsewhere")
 """Methods with mistakes that are likewise."""
 MOST_LINES = 110

@@ -33,7 +33,8 @@ class LwF(FedAvg):
         lam: weight of the distillation, the paper's lambda_o; nothing in the first task.
         tau: its temperature.
         heads: one softmax over all classes of earlier tasks in the distillation, as in FACIL and PyCIL; or each, one
-            over the classes that each of these tasks brought, whose losses are summed, as in the paper.
+            over the classes that each of these tasks brought, whose losses are summed, as in the paper. A task that
+            brought a single class then keeps nothing of it, and a sample costs the square of the number of classes.
         classes: among which a sample of a new class is classified in training: new, those of the present task that no
             earlier one had, of which a single one teaches nothing; or all. One of a class that earlier tasks had, kept
             or come again, is classified among all so far, or all.
@@ -50,10 +51,11 @@ class LwF(FedAvg):
     needs_classes = True  # see FedAvg
 
     def init(self) -> Tensors:
-        """No class was seen, nor is known: `known` has the task, from 1, that each came in."""
+        """No class was seen, nor is known; with a head for each task `known` has the task, from 1, that one came in."""
         theta = self.model.init()
         none = torch.zeros(self.model.num_classes, dtype=torch.bool, device=theta.device)
-        return {"theta": theta, "old": theta.clone(), "known": none.short(), "seen": none}
+        known = none.short() if self.heads == "each" else none.clone()
+        return {"theta": theta, "old": theta.clone(), "known": known, "seen": none}
 
     def sent(self, in_round: Round) -> tuple[str, ...]:
         """In the first task there is no model of an earlier one."""
@@ -95,4 +97,5 @@ class LwF(FedAvg):
     def end_of_task(self, server: Tensors, task: int) -> Tensors:
         """The model is what the next task's clients look at, for the classes so far."""
         came = server["seen"] & (server["known"] == 0)
-        return server | {"old": server["theta"].clone(), "known": server["known"].masked_fill(came, task + 1)}
+        known = server["known"].masked_fill(came, task + 1 if self.heads == "each" else 1)
+        return server | {"old": server["theta"].clone(), "known": known}

@@ -44,7 +44,7 @@ def test_every_number_is_the_references(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", PLAIN.values())
+@pytest.mark.parametrize("name", [*PLAIN.values(), "LwF: a softmax for each task"])
 def test_compiled_runs_are_the_references_too(name: str, tmp_path: Path) -> None:
     """They are what users run; the compiler rewrites the step, and its numbers are in float64 here."""
     case = {**CASES[name], "compile": True}

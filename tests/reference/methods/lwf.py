@@ -74,15 +74,18 @@ class LwF(FedAvg):
         return super().server_update(server, updates, clients, t) | {"seen": alone(seen)}
 
     def task_ended(self, server: State, task: int) -> State:
-        """The model and the classes so far, each with its first task from 1, are the next task's to keep."""
+        """The model and the classes so far are the next task's to keep; of heads for each, with their first task."""
+        if self.heads == "one":
+            return server | {"old": server["theta"], "known": server["seen"]}
         known = server["known"][""].tolist()
         tasks = [of or (task + 1) * has for of, has in zip(known, server["seen"][""].tolist(), strict=True)]
         return server | {"old": server["theta"], "known": alone(torch.tensor(tasks))}
 
     def bytes_down(self, server: State, width: int, when: When) -> int:
-        """The model; after the first task the last task's, and two bytes of each class, the task it came in, too."""
+        """The model; after the first task the last task's, and of each class whether it was known, or the task it came in, too."""
         model = server["theta"].count() * width
-        return model if when.task == 0 else 2 * model + 2 * len(server["known"][""])
+        of_class = 2 if self.heads == "each" else 1
+        return model if when.task == 0 else 2 * model + of_class * len(server["known"][""])
 
     def bytes_up(self, theta: Parameters, width: int, *, ends_task: bool = False) -> int:
         """The model, two numbers, and how many samples of each class there are."""

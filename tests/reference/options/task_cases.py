@@ -86,9 +86,8 @@ THREE: Options = {**GROUPS, "stream.tasks": 3, "stream.size": 1, "stream.task_ro
 LWF: Mapping[str, Options] = {
     "plain": of("LwF", GROUPS, lam=2.0),
     "three tasks": of("LwF", {**THREE, **SGD}, classes="all", tau=0.7, weights="uniform", server_lr=0.7),
-    "a softmax for each task": of("LwF", {**THREE, **SGD}, heads="each", lam=2.0, tau=0.7),
+    "a softmax for each task": of("LwF", {**GROUPS, **SGD}, heads="each", lam=2.0, tau=0.7),
     "kept": of("LwF", {**GROUPS, "stream.keep": 0.5, "label_smoothing": 0.2}, lam=3.0),
-    "kept, a softmax for each task": of("LwF", {**THREE, "stream.keep": True}, heads="each", classes="all"),
     "known tasks": of("LwF", {**GROUPS, "stream.scenario": "task"}, tau=3.0),
     "domains": of("LwF", {**GROUPS, "stream.scenario": "domain", "stream.enrolment": "increasing", "cohort": 2}),
     "own statistics": of("LwF", {**GROUPS, **LOCAL}),
