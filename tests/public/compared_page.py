@@ -13,6 +13,7 @@ from otherwise import NAMES, NOT_COMPARED, OTHERWISE
 from public_cases import CASES
 
 HERE = Path(__file__).parent
+NUMBERS_THAT_ARE_RULES = ("method.compat_eps", "method.dampening", "method.every")
 PAGE, TEMPLATE = (HERE.parents[1] / "docs" / name for name in ("compared.md", "compared.template.md"))
 
 
@@ -29,11 +30,15 @@ def _table() -> Iterator[str]:
     told: dict[tuple[str, str], set[str]] = {}
     for name, case in CASES.items():
         rules = told.setdefault((str(case.options["method"]), name.partition(": ")[0]), set())
-        # strengths may be any, words are rules
-        rules |= {f"{key}={value}" for key, value in case.options.items() if key != "method" and isinstance(value, str)}
+        rules |= {f"{key}={value}".lower() for key, value in case.options.items() if _is_rule(key, value)}
     for (method, file), rules in sorted(told.items(), key=lambda item: (item[0][0].lower(), NAMES[item[0][1]].lower())):
         by = ", ".join(f"`{rule.removeprefix('method.')}`" for rule in sorted(rules) if not rule.startswith("stream"))
-        yield f"| `{method}` | [{NAMES[file]}]({_link(file)}) | {by} | {OTHERWISE.get((method, file), '')} |"
+        yield f"| `{method}` | [{NAMES[file]}]({_link(file)}) | {by} | {OTHERWISE.get(method, {}).get(file, '')} |"
+
+
+def _is_rule(key: str, value: object) -> bool:
+    """Whether an option is more than a strength, which may be any."""
+    return key != "method" and (isinstance(value, bool | str) or key in NUMBERS_THAT_ARE_RULES)
 
 
 def _link(file: str) -> str:

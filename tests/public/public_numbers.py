@@ -28,8 +28,10 @@ def at(module: nn.Module, parameters: Tensor) -> Iterator[None]:
     """A module with other parameters for a while."""
     own = flat(module.parameters())
     vector_to_parameters(parameters.clone(), module.parameters())
-    yield
-    vector_to_parameters(own, module.parameters())
+    try:
+        yield
+    finally:
+        vector_to_parameters(own, module.parameters())
 
 
 class Found(NamedTuple):

@@ -4,7 +4,8 @@
 
 CLONE is a checkout of https://github.com/makgyver/fluke, the package fluke-fl, which needs some of what its
 requirements.txt names. Its algorithms, its servers, its clients, its channel and its loop over rounds run unchanged.
-Given are the network, the samples of each client as one batch, and whose turn it is; nothing is evaluated. A client's
+Given are the network, the samples of each client as one batch, and whose turn it is; nothing is evaluated, and FedRoD's
+personal heads begin at zero. A client's
 optimizer lasts there as long as its model, unless the client is made to forget both after each round.
 """
 

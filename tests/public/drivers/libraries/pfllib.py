@@ -4,7 +4,7 @@
 
 CLONE is a checkout of https://github.com/TsingZ0/PFLlib, which needs h5py and scikit-learn. Its servers, its
 clients and its loop over rounds run unchanged. Given are the samples, whose turn it is, and batches of all samples of a
-client; nothing is evaluated, and none of the library's files is written.
+client; nothing is evaluated, and none of the library's files is written. FedRoD's personal heads begin at zero.
 """
 
 from __future__ import annotations
