@@ -82,7 +82,7 @@ class LwF(FedAvg):
         return server | {"old": server["theta"], "known": alone(torch.tensor(tasks))}
 
     def bytes_down(self, server: State, width: int, when: When) -> int:
-        """The model; after the first task the last one's, and of each class whether it was known, or since which task."""
+        """The model; after the first task the last one's, and of each class whether it is known, or since when."""
         model = server["theta"].count() * width
         of_class = 2 if self.heads == "each" else 1
         return model if when.task == 0 else 2 * model + of_class * len(server["known"][""])
