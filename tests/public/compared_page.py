@@ -25,7 +25,7 @@ def page() -> str:
 
 def _table() -> Iterator[str]:
     """A row for each method and implementation, by name."""
-    yield "| method | computes the same as | by which options | what is otherwise there |"
+    yield "| method | computes the same as | with options, in some case | what is otherwise there |"
     yield "|---|---|---|---|"
     told: dict[tuple[str, str], set[str]] = {}
     for name, case in CASES.items():

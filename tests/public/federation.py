@@ -19,18 +19,14 @@ ONE_BY_ONE: Sequence[Sequence[int]] = ((0, 1), (2, 1), (3, 0), (2,), (1,))
 """At most one in a round has trained before, who comes last."""
 WITH_FIRST: Sequence[Sequence[int]] = ((0, 1, 2), (0, 2, 3), (0, 1, 3))
 """The first client always, who alone has samples of every class."""
-
-
 ARRIVING: Sequence[Sequence[int]] = ((0, 1), (0, 1, 2), (1, 2, 3), (2, 3))
 """Nobody comes back after a rest."""
+LATER: Sequence[Sequence[int]] = ((0, 1), (2, 3), (2, 3))
+"""Who trains in each round where the first one's clients have no other."""
 LR, EPOCHS = 0.25, 2
 """Of local SGD; a batch is all samples of a client, so that their order is nothing."""
 WORK = (1.0, 2.5, 1.5, 2.0)
 """What each client's epochs are multiplied by where they are not the same."""
-LATER: Sequence[Sequence[int]] = ((0, 1), (2, 3), (2, 3))
-"""Who trains in each round where the first one's clients have no other."""
-
-
 Samples = tuple[Tensor, Tensor]
 """Inputs [samples, features], which single precision holds exactly, and labels [samples]."""
 
