@@ -19,7 +19,11 @@ from launch.sweeps.options import SweepOptions
 from launch.tables.options import ReproduceOptions
 
 ROOT = Path(__file__).parents[2]
-DOCUMENTS = ("README.md", "CONTRIBUTING.md", "configs/README.md", "slurm/README.md", "docs/terms.md", "docs/study.md")
+DOCUMENTS = (
+    "README.md", "CONTRIBUTING.md", "configs/README.md", "slurm/README.md", "docs/terms.md", "docs/study.md",
+    "docs/data.md",
+    "docs/clients.md", "docs/tasks.md", "docs/sweeps.md", "docs/fisher.md", "docs/runs.md", "docs/notebook.md",
+)  # fmt: skip
 ANY = {"config", "help", "print_config", "version", *(f"{kind}.help" for kind in KINDS)}
 BESIDE = {
     "nproc_per_node", "standalone", "rdzv_endpoint",  # torchrun
@@ -47,3 +51,30 @@ def test_options_of_the_documents_exist(document: str) -> None:
     text = (ROOT / document).read_text(encoding="utf-8")
     named = set(re.findall(r"(?<![\w-])--([a-z][\w-]*(?:\.\w+)*)", text))
     assert named and named - of_commands() - BESIDE == set()
+
+
+PAGES = sorted(
+    path.relative_to(ROOT).as_posix() for path in (ROOT / "docs").glob("*.md") if "template" not in path.name
+)
+
+
+def anchors(page: Path) -> set[str]:
+    """Of a page's headings, as GitHub makes them."""
+    titles = re.findall(r"(?m)^#+ (.*)$", page.read_text(encoding="utf-8"))
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+@pytest.mark.parametrize("document", sorted({*DOCUMENTS, *PAGES}))
+def test_links_lead_to_a_file_and_a_heading(document: str) -> None:
+    page = ROOT / document
+    for link in re.findall(r"\]\(([^)\s]+)\)", page.read_text(encoding="utf-8")):
+        if not re.match(r"https?://", link):
+            place, _, heading = link.partition("#")
+            target = (page.parent / place).resolve() if place else page
+            assert target.exists(), link
+            assert not heading or heading in anchors(target), link
+
+
+def test_every_page_can_be_found_from_the_readme() -> None:
+    linked = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert [page for page in PAGES if page not in linked] == []

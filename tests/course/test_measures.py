@@ -124,11 +124,11 @@ def test_ranks_have_the_same_numbers(mine: str, tmp_path: Path) -> None:
     assert numbers(tmp_path / "b" / "run") == numbers(alone)
 
 
-def test_the_readmes_example_is_one(tmp_path: Path) -> None:
-    text = (Path(__file__).parents[2] / "README.md").read_text()
+def test_the_example_of_the_documents_is_one(tmp_path: Path) -> None:
+    text = (Path(__file__).parents[2] / "docs/runs.md").read_text()
     block = next(each for each in text.split("```python\n")[1:] if "def overconfidence" in each).partition("```")[0]
-    (tmp_path / "of_readme.py").write_text(block)
-    run = simulated({**SMALL, "measures": f"{tmp_path / 'of_readme.py'}:overconfidence"}, tmp_path)
+    (tmp_path / "of_documents.py").write_text(block)
+    run = simulated({**SMALL, "measures": f"{tmp_path / 'of_documents.py'}:overconfidence"}, tmp_path)
     found, loaded = column(run, "measure/overconfidence"), fl_ddp.load(run)
     (x, y), *_ = loaded.tests
     with torch.no_grad():

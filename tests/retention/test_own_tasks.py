@@ -100,7 +100,7 @@ def of_task(
 
 
 def measures(found: Mapping[Key, tuple[int, int, float]]) -> tuple[float, float]:
-    """own_average_accuracy and own_average_forgetting, as README has them."""
+    """own_average_accuracy and own_average_forgetting, as docs/tasks.md has them."""
     last = max(end for end, _, _ in found)
     accuracies, lost = [], []
     for client in sorted({client for _, client, _ in found}):
