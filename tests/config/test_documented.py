@@ -19,11 +19,15 @@ from launch.sweeps.options import SweepOptions
 from launch.tables.options import ReproduceOptions
 
 ROOT = Path(__file__).parents[2]
+PAGES = sorted(
+    path.relative_to(ROOT).as_posix() for path in (ROOT / "docs").glob("*.md") if "template" not in path.name
+)
+MEASURED = {"docs/gpu.md", "docs/results.md", "docs/compared.md"}
+"""Pages of numbers, whose options are other programs', too, or none."""
 DOCUMENTS = (
-    "README.md", "CONTRIBUTING.md", "configs/README.md", "slurm/README.md", "docs/terms.md", "docs/study.md",
-    "docs/data.md",
-    "docs/clients.md", "docs/tasks.md", "docs/sweeps.md", "docs/fisher.md", "docs/runs.md", "docs/notebook.md",
-)  # fmt: skip
+    *("README.md", "CONTRIBUTING.md", "configs/README.md", "slurm/README.md"),
+    *(page for page in PAGES if page not in MEASURED),
+)
 ANY = {"config", "help", "print_config", "version", *(f"{kind}.help" for kind in KINDS)}
 BESIDE = {
     "nproc_per_node", "standalone", "rdzv_endpoint",  # torchrun

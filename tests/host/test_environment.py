@@ -28,8 +28,8 @@ def test_caches_are_where_users_have_theirs_and_else_among_temporary_files(monke
     assert cache_folder() == Path(tempfile.gettempdir(), f"fl_ddp_{os.getuid()}")
 
 
-_HOW = {"command": "from fl_ddp.main import main; main(['--rounds', '0', '--out', '{out}'])"}
-_OTHERWISE = {
+_HOW = {
+    "command": "from fl_ddp.main import main; main(['--rounds', '0', '--out', '{out}'])",
     "users": "import fl_ddp; fl_ddp.simulate(rounds=0, out='{out}', model='{out}/own.py:net')",
     "notebook": "import fl_ddp; fl_ddp.simulate(rounds=0, out='{out}', stream='Rotated')",
     "torchvision": "import torchvision, fl_ddp; fl_ddp.simulate(rounds=0, out='{out}')",
@@ -39,8 +39,8 @@ _OTHERWISE = {
 
 @pytest.mark.parametrize(
     "code",
-    [*_HOW.values(), *(pytest.param(each, marks=pytest.mark.slow) for each in _OTHERWISE.values())],
-    ids=[*_HOW, *_OTHERWISE],
+    [pytest.param(code, marks=[pytest.mark.slow] * (name != "command")) for name, code in _HOW.items()],
+    ids=_HOW,
 )
 def test_compiled_steps_are_kept_in_the_cache_of_the_user(tmp_path: Path, code: str) -> None:
     net = "def net(): return nn.Sequential(nn.Flatten(), nn.Linear(64, 10))"

@@ -28,7 +28,7 @@ NONE, FIRST, SECOND = [0.0, 0.0, 0.0, 0.0], [1.0, 1.0, 0.0, 0.0], [0.0, 0.0, 1.0
 
 def told(old: list[list[float]], known: list[float], present: list[float]) -> dict[str, torch.Tensor]:
     """What clients receive: the old model's logits of each sample, known classes and those of the present task."""
-    return {"old": table(old).init(), "known": torch.tensor(known).short(), "classes": torch.tensor(present) > 0}
+    return {"old": table(old).init(), "known": torch.tensor(known) > 0, "classes": torch.tensor(present) > 0}
 
 
 def loss_of(
@@ -65,7 +65,7 @@ def test_each_earlier_task_may_have_a_softmax_of_its_own() -> None:
     own, old = [0.0, math.log(2), 7.0, 7.0 + math.log(2)], [math.log(3), 0.0, math.log(3) - 9.0, -9.0]
     model, gap = table([[*own, 4.0]]), 0.75 * math.log(0.75 * 3) + 0.25 * math.log(0.25 * 1.5)
     for first, tasks in (([1.0, 1.0, 2.0, 2.0, 0.0], 2), ([2.0, 2.0, 0.0, 0.0, 0.0], 1), ([0.0] * 5, 0)):
-        server = told([[*old, -3.0]], first, [0.0, 0.0, 0.0, 0.0, 1.0])
+        server = told([[*old, -3.0]], first, [0.0, 0.0, 0.0, 0.0, 1.0]) | {"known": torch.tensor(first).short()}
         plain, found = (
             LwF(model, lam=lam, tau=1.0, heads="each").loss(model.leaves(model.init()), reading([4], 1), server, {})
             for lam in (0.0, 3.0)

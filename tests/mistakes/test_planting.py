@@ -80,6 +80,8 @@ LINE = "return a + b"
         ("def f(a, b):\n    return a + b\n    return a + b\n", "return a - b", "2 times"),
         ("def f(a, b):\n    return a + b\n", "return a -", "no program"),
         ("def f(a, b):\n    return a + b\n", "return (a + b)", "the same program"),
+        ("class A:\n    @cache\n    def f(self, a, b):\n        return a + b\n", "return a -", "no program"),
+        ("class A:\n    @cache\n    def f(self, a, b):\n        return a + b\n", "return (a + b)", "the same program"),
     ],
 )
 def test_what_cannot_be_planted_is_told(source: str, wrong: str, message: str) -> None:

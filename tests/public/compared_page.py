@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 from otherwise import NAMES, NOT_COMPARED, OTHERWISE
 from public_cases import CASES
+from public_numbers import NUMBERS
 
-HERE = Path(__file__).parent
 NUMBERS_THAT_ARE_RULES = ("method.compat_eps", "method.dampening", "method.every")
-PAGE, TEMPLATE = (HERE.parents[1] / "docs" / name for name in ("compared.md", "compared.template.md"))
+PAGE, TEMPLATE = (Path(__file__).parents[2] / "docs" / name for name in ("compared.md", "compared.template.md"))
 
 
 def page() -> str:
@@ -32,18 +33,21 @@ def _table() -> Iterator[str]:
         rules = told.setdefault((str(case.options["method"]), name.partition(": ")[0]), set())
         rules |= {f"{key}={value}".lower() for key, value in case.options.items() if _is_rule(key, value)}
     for (method, file), rules in sorted(told.items(), key=lambda item: (item[0][0].lower(), NAMES[item[0][1]].lower())):
-        by = ", ".join(f"`{rule.removeprefix('method.')}`" for rule in sorted(rules) if not rule.startswith("stream"))
+        by = ", ".join(f"`{rule.removeprefix('method.')}`" for rule in sorted(rules))
         yield f"| `{method}` | [{NAMES[file]}]({_link(file)}) | {by} | {OTHERWISE.get(method, {}).get(file, '')} |"
 
 
 def _is_rule(key: str, value: object) -> bool:
     """Whether an option is more than a strength, which may be any."""
-    return key != "method" and (isinstance(value, bool | str) or key in NUMBERS_THAT_ARE_RULES)
+    if key == "method" or key.startswith("stream"):
+        return False
+    return isinstance(value, bool | str) or key in NUMBERS_THAT_ARE_RULES
 
 
+@cache
 def _link(file: str) -> str:
     """To the code that was run."""
-    told = json.loads(next((HERE / "numbers").glob(f"*/{file}.json")).read_text(encoding="utf-8"))
+    told = json.loads(next(NUMBERS.glob(f"*/{file}.json")).read_text(encoding="utf-8"))
     return f"{told['origin'].partition(',')[0]}/tree/{told['commit']}"
 
 

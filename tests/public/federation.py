@@ -11,7 +11,7 @@ SIZES = (8, 6, 5, 3)
 """Samples of each client; of the last class all are the first client's."""
 FEATURES, HIDDEN, CLASSES = 4, 5, 4
 COHORTS: Sequence[Sequence[int]] = ((0, 1, 2), (1, 2, 3), (0, 2, 3))
-"""Who trains in each round: all are known after the second, and every client rests once."""
+"""Who trains in each round: all are known after the second, and every client but one rests once."""
 EVERYBODY: Sequence[Sequence[int]] = (range(4),) * 3
 TOGETHER: Sequence[Sequence[int]] = (range(4), (1, 2, 3), (0, 2, 3))
 """All in the first round, so that whoever comes later remembers something."""

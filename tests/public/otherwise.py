@@ -34,67 +34,91 @@ LATE = "a client that comes late has an untrained model for its previous one, so
 ZERO = "v begins at 0, unlike in Algorithm 2, and was set as in it"
 END = "the Fisher information is of the model that a task ends with; it was measured where it is here, a round before"
 OTHERWISE: Mapping[str, Mapping[str, str]] = {
-    "FedALA": {"pfllib": "clients outside the cohort mix, too, so all are in it"},
-    "FedAvgM": {"flower": "no Nesterov", "moon_official": "`dampening` is as large as `beta`"},
+    "FedALA": {
+        "pfllib": "clients outside the cohort mix, too, so all are in it",
+    },
+    "FedAvgM": {
+        "flower": "no Nesterov",
+        "moon_official": "`dampening` is as large as `beta`",
+    },
     "FedCL": {
         "continual_learning_si": "importance may be negative, which the paper's own code rules out, as here",
-        "fedcl_official": "a number for each tensor, so that where tensors are of one number all readings are "
-        "alike; `mas` takes "
-        "a batch's gradient of a mean over outputs, so it is compared on single samples",
+        "fedcl_official": (
+            "a number for each tensor, so that where tensors are of one number all readings are alike; `mas` "
+            "takes a batch's gradient of a mean over outputs, so it is compared on single samples"
+        ),
     },
     "FedCurv": {
-        "fedntd_repository": "a client is rid of the curvature of those before it in its round, too, so no two "
-        "that have any meet",
-        "openfl_fedcurv": "the Fisher information is of the last batch alone, so there is one batch; who comes "
-        "back after a rest "
-        "subtracts what the sums no longer hold, so nobody does",
+        "fedntd_repository": (
+            "a client is rid of the curvature of those before it in its round, too, so no two that have any meet"
+        ),
+        "openfl_fedcurv": (
+            "the Fisher information is of the last batch alone, so there is one batch; who comes back after a "
+            "rest subtracts what the sums no longer hold, so nobody does"
+        ),
     },
     "FedDyn": {
         "feddyn_official": f"alpha is divided {EQUAL}",
         "fl_bench": "weight decay has to be alpha; gradients are clipped, which was left out",
     },
     "FedFomo": {
-        "fedfomo_official": "`l2` is the square of a distance; averages of groups are candidates, too, which "
-        "were left out, and of "
-        "the models the last round's alone",
+        "fedfomo_official": (
+            "`l2` is the square of a distance; averages of groups are candidates, too, which were left out, and "
+            "of the models the last round's alone"
+        ),
         "pfllib": "1e-5 is added to a distance, so numbers agree to 1e-6",
     },
-    "FedKA": {"tpfl": "a function for its loss, of who has one dominant class, and no more of it: all else was given"},
+    "FedKA": {
+        "tpfl": "a function for its loss, of who has one dominant class, and no more of it: all else was given",
+    },
     "FedOpt": {
         "fl_bench": ZERO,
         "flower": f"{ZERO}; FedAdam's rate is corrected for the start, which was left out; no beta1 in FedAdagrad",
     },
-    "FedPAC": {"fedpac_official": "fails where nobody of a cohort has samples of a class"},
-    "FedPer": {"fl_bench": "a newcomer begins with the mean of the others' heads, so all are in every round"},
+    "FedPAC": {
+        "fedpac_official": "fails where nobody of a cohort has samples of a class",
+    },
+    "FedPer": {
+        "fl_bench": "a newcomer begins with the mean of the others' heads, so all are in every round",
+    },
     "FedProx": {
         "fednova_official": "with torch of today the sum of models is lost, so another was given",
         "importance_ewc": "no penalty in the first round, in which clients take one step here",
     },
     "FedRoD": {
-        "fl_bench": "the generic head alone is compared: personal losses train the base, too, and clients do "
-        "not receive the "
-        "server's model, whose names are others; the base was fixed and the names were mended",
+        "fl_bench": (
+            "the generic head alone is compared: personal losses train the base, too, and clients do not "
+            "receive the server's model, whose names are others; the base was fixed and the names were mended"
+        ),
         "fluke_fl": HEADS,
         "pfllib": HEADS,
     },
     "FisherAvg": {
-        "importance_ewc": "coordinates that nobody knows become 0, and a tensor of them NaN; without "
-        "`compat_eps` the plain mean "
-        "counts here",
-        "importance_rwalk": "the score is of a round's last step, so one round of one step is compared, and "
-        "then the penalty; "
-        "`rwalk.py` has another score, and counts the gradients of all Fisher batches but the first twice",
+        "importance_ewc": (
+            "coordinates that nobody knows become 0, and a tensor of them NaN; without `compat_eps` the plain "
+            "mean counts here"
+        ),
+        "importance_rwalk": (
+            "the score is of a round's last step, so one round of one step is compared, and then the penalty; "
+            "`rwalk.py` has another score, and counts the gradients of all Fisher batches but the first twice"
+        ),
     },
     "LwF": {
-        "facil": "heads of earlier tasks are not trained, as they are in the paper: its base class's optimizer "
-        "was taken; an "
-        "epsilon in cross-entropy, an argument, was 0",
+        "facil": (
+            "heads of earlier tasks are not trained, as they are in the paper: its base class's optimizer was "
+            "taken; an epsilon in cross-entropy, an argument, was 0"
+        ),
     },
-    "MOON": {"fedntd_repository": LATE, "moon_official": LATE, "pfllib": LATE},
+    "MOON": {
+        "fedntd_repository": LATE,
+        "moon_official": LATE,
+        "pfllib": LATE,
+    },
     "OnlineEWC": {
-        "continual_learning": f"{END}; the penalty is multiplied by gamma, too (Eq. 8), which is a part of "
-        "`lam` here; a sum over "
-        "n samples is divided by n - 1 unless told where to end, as it was",
+        "continual_learning": (
+            f"{END}; the penalty is multiplied by gamma, too (Eq. 8), which is a part of `lam` here; a sum over "
+            "n samples is divided by n - 1 unless told where to end, as it was"
+        ),
         "facil": f"{END}; the old and the new are averaged; heads are never held",
     },
     "Scaffold": {

@@ -12,8 +12,8 @@ from federation import COHORTS, FEATURES, Samples, waves
 
 COUNTS = (12, 9, 7, 4)
 """Samples of each client; the last one has none of the last task."""
-CLASSES, OF_TASK, ROUNDS = 6, 2, 3
-"""Of all tasks, of each one, and rounds of a task."""
+CLASSES, OF_TASK = 6, 2
+"""Of all tasks, and of each one."""
 TURNS = tuple(tuple(cohort) for cohort in COHORTS)
 """Who trains in the rounds of a task."""
 ALONE = ((0,),) * 3

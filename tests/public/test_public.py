@@ -15,16 +15,16 @@ from launching import simulated
 from otherwise import NAMES, NOT_COMPARED, OTHERWISE
 from public_case import Case
 from public_cases import CASES
+from public_numbers import NUMBERS as STORED
 from safetensors.torch import load_file
 from torch import Tensor
 
 from fl_ddp.config import registry
 
-HERE = Path(__file__).parent
 Vectors = Mapping[str, Tensor]
 NUMBERS = {
     f"{file.stem}: {case}": found
-    for file in (HERE / "numbers").glob("*/*.json")
+    for file in STORED.glob("*/*.json")
     for case, found in json.loads(file.read_text(encoding="utf-8"))["cases"].items()
 }
 
@@ -47,7 +47,7 @@ def run_of(case: Case, folder: Path) -> Path:
         "availability": folder / "there.csv", "client_work": folder / "work.csv", "clients": len(parts),
         "model": f"{federation.__file__}:{case.network}", "lr": federation.LR, "local_epochs": federation.EPOCHS,
         "rounds": len(case.cohorts), "batch_size": max(len(own) for own in clients), "lanes": 2, "compile": False,
-        "figures": False, "device": "cpu", "checkpoint_every": 1, "keep_checkpoints": 9, "name": "run",
+        "figures": False, "device": "cpu", "checkpoint_every": 1, "keep_checkpoints": len(case.cohorts), "name": "run",
     }  # fmt: skip
     given = {key: str(value) if isinstance(value, Path) else value for key, value in options.items()}
     return simulated({**given, **case.options}, folder)
@@ -75,13 +75,12 @@ def part(found: Vectors, what: str, network: str) -> Tensor:
 
 
 AT_ONCE = {
-    "pfllib: scaffold", "fl_bench: feddyn", "flower: fedadam", "fluke_fl: fedala", "fluke_fl: fedrod",
-    "openfl_fedcurv: fedcurv, cohorts",
-    "importance_ewc: both", "fedcl_official: ewc in the center", "fedpac_official: one weight is cut",
-    "continual_learning: lwf",
+    "pfllib: scaffold", "pfllib: fedper", "pfllib: fedbn", "pfllib: ditto", "fl_bench: feddyn", "fl_bench: moon",
+    "flower: fedadam", "fluke_fl: fedala", "fluke_fl: fedrod", "openfl_fedcurv: fedcurv, cohorts",
+    "importance_ewc: both", "fedcl_official: ewc in the center", "fedpac_official: one weight is cut", "continual_learning: lwf",
     "continual_learning: online ewc",
 }  # fmt: skip
-"""What the default suite has of them: each kind of state, and whom an author's own code is of."""
+"""What the default suite has of them; closed forms and the reference simulator have every method."""
 
 
 @pytest.mark.parametrize(
@@ -100,7 +99,7 @@ def test_a_method_computes_what_a_public_implementation_does(name: str, tmp_path
 
 
 def test_all_numbers_are_looked_at() -> None:
-    assert NUMBERS.keys() == CASES.keys()
+    assert NUMBERS.keys() == CASES.keys() and CASES.keys() >= AT_ONCE
 
 
 def test_the_page_is_of_these_cases() -> None:
@@ -108,4 +107,6 @@ def test_the_page_is_of_these_cases() -> None:
     told = {(str(case.options["method"]), name.partition(": ")[0]) for name, case in CASES.items()}
     noted = {(method, file) for method, notes in OTHERWISE.items() for file in notes}
     assert noted <= told and NAMES.keys() == {file for _, file in told}
+    readme = (PAGE.parents[1] / "README.md").read_text(encoding="utf-8")
+    assert f"All methods but {' and '.join(NOT_COMPARED)} (" in readme
     assert NOT_COMPARED.keys() == registry.known("method").keys() - {method for method, _ in told}
