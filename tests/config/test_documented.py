@@ -19,9 +19,7 @@ from launch.sweeps.options import SweepOptions
 from launch.tables.options import ReproduceOptions
 
 ROOT = Path(__file__).parents[2]
-PAGES = sorted(
-    path.relative_to(ROOT).as_posix() for path in (ROOT / "docs").glob("*.md") if "template" not in path.name
-)
+PAGES = sorted(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md") if "template" not in path.name)
 MEASURED = {"docs/gpu.md", "docs/results.md", "docs/compared.md"}
 """Pages of numbers, whose options are other programs', too, or none."""
 DOCUMENTS = (
@@ -55,11 +53,6 @@ def test_options_of_the_documents_exist(document: str) -> None:
     text = (ROOT / document).read_text(encoding="utf-8")
     named = set(re.findall(r"(?<![\w-])--([a-z][\w-]*(?:\.\w+)*)", text))
     assert named and named - of_commands() - BESIDE == set()
-
-
-PAGES = sorted(
-    path.relative_to(ROOT).as_posix() for path in (ROOT / "docs").glob("*.md") if "template" not in path.name
-)
 
 
 def anchors(page: Path) -> set[str]:

@@ -209,9 +209,8 @@ def test_one_that_fails_ends_the_run_which_goes_on_once_it_is_mended(
     assert "ZeroDivisionError" in (run / "failure.txt").read_text()
     assert column(run, "measure/fails") == [-1]
     file = Path(mine)
-    file.write_text(
-        FUNCTIONS.replace("run.round - 2", "(run.round + 1)")
-    )  # of another length, which bytecode is told by
+    # of another length, by which bytecode is told
+    file.write_text(FUNCTIONS.replace("run.round - 2", "(run.round + 1)"))
     monkeypatch.delitem(sys.modules, file.stem)
     resumed(run)
     assert column(run, "measure/fails") == [-1, 1 / 3, 1 / 4] and not (run / "failure.txt").exists()

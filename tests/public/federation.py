@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -56,6 +57,13 @@ class Normed(Network):
         self.base.add_module("first", first)
         self.base.add_module("bn", nn.BatchNorm1d(HIDDEN, dtype=torch.float64))
         self.base.add_module("tanh", tanh)
+
+
+class Plain(Network):
+    """The network without its features."""
+
+    def forward(self, x: Tensor) -> Any:
+        return super().forward(x)[1]
 
 
 class Fixed(Network):

@@ -77,8 +77,8 @@ def part(found: Vectors, what: str, network: str) -> Tensor:
 AT_ONCE = {
     "pfllib: scaffold", "pfllib: fedper", "pfllib: fedbn", "pfllib: ditto", "fl_bench: feddyn", "fl_bench: moon",
     "flower: fedadam", "fluke_fl: fedala", "fluke_fl: fedrod", "openfl_fedcurv: fedcurv, cohorts",
-    "importance_ewc: both", "fedcl_official: ewc in the center", "fedpac_official: one weight is cut", "continual_learning: lwf",
-    "continual_learning: online ewc",
+    "importance_ewc: both", "fedcl_official: ewc in the center", "fedpac_official: one weight is cut",
+    "continual_learning: lwf", "continual_learning: online ewc",
 }  # fmt: skip
 """What the default suite has of them; closed forms and the reference simulator have every method."""
 

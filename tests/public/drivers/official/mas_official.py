@@ -18,28 +18,25 @@ from io import StringIO
 from typing import Any
 
 import torch
-from federation import COHORTS, EPOCHS, LR, SIZES, Network, samples
+from federation import COHORTS, EPOCHS, LR, SIZES, Plain, samples
 from public_numbers import Found, Round, flat, write
-from torch import Tensor
+from seen import stay
 from torch.nn.functional import cross_entropy
 from torch.nn.utils import vector_to_parameters
 
 LAMBDA = 0.05
 
 
-class Logits(Network):
-    """The network without its features."""
+class Remembering(Plain):
+    """With room for what the code keeps of each parameter."""
 
     reg_params: Any
-
-    def forward(self, x: Tensor) -> Any:
-        return super().forward(x)[1]
 
 
 def rounds_of(strength: float) -> list[Round]:
     """What the code computes."""
     code: Any = importlib.import_module("MAS_utils.MAS_based_Training")
-    model, found = Logits(), list[Round]()
+    model, found = Remembering(), list[Round]()
     theta = flat(model.parameters())
     for cohort in COHORTS:
         vector_to_parameters(theta, model.parameters())
@@ -59,7 +56,7 @@ def rounds_of(strength: float) -> list[Round]:
     return found
 
 
-def train(model: Logits, optimizer: Any, client: int) -> None:
+def train(model: Remembering, optimizer: Any, client: int) -> None:
     """A client's epochs."""
     x, labels = samples(client)
     for _ in range(EPOCHS):
@@ -71,8 +68,7 @@ def train(model: Logits, optimizer: Any, client: int) -> None:
 
 if __name__ == "__main__":
     torch.set_default_dtype(torch.float64)
-    own: Any = Tensor
-    own.cuda = lambda self, *_, **__: self
+    stay()
     with redirect_stdout(StringIO()):
         found = {"mas": Found({"lambda": LAMBDA}, rounds_of(LAMBDA))}
     origin = "https://github.com/rahafaljundi/MAS-Memory-Aware-Synapses"
