@@ -53,13 +53,13 @@ def loader(task: Rounds, batch_size: int, **_: object) -> DataLoader[Any]:
     return DataLoader(batches, batch_size=None)
 
 
-def classifier(settings: Mapping[str, object]) -> Any:
-    """The library's, of this federation's layers."""
-    new = importlib.import_module("models.classifier").Classifier(1, FEATURES, CLASSES, fc_layers=2, fc_units=HIDDEN)
-    network = Network(num_classes=CLASSES)
+def classifier(settings: Mapping[str, object], network: Network, **sgd: Any) -> Any:
+    """The library's, of this federation's layers, with options of SGD."""
+    library, outputs = importlib.import_module("models.classifier"), network.head.out_features
+    new = library.Classifier(1, FEATURES, outputs, fc_layers=2, fc_units=HIDDEN)
     new.fcE, new.classifier = network.base, network.head
     new.fcE.frozen = False
-    new.optimizer, new.optim_type = torch.optim.SGD(new.parameters(), lr=LR), "sgd"
+    new.optimizer, new.optim_type = torch.optim.SGD(new.parameters(), lr=LR, **sgd), "sgd"
     for name, value in settings.items():
         assert hasattr(new, name)
         setattr(new, name, value)
@@ -100,7 +100,7 @@ def rounds_of(settings: Mapping[str, object]) -> list[Round]:
     training: Any = importlib.import_module("train.train_task_based")
     learner: Any = importlib.import_module("models.cl.continual_learner")
     training.get_data_loader = learner.get_data_loader = loader
-    model, found = classifier(settings), list[Round]()
+    model, found = classifier(settings, Network(num_classes=CLASSES)), list[Round]()
     with_fisher_before_the_last_step(model)
 
     def after_step(*_: object, **__: object) -> None:

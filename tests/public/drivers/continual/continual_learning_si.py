@@ -18,7 +18,8 @@ from collections.abc import Mapping
 from typing import Any
 
 import torch
-from federation import CLASSES, COHORTS, EPOCHS, FEATURES, HIDDEN, LR, SIZES, Network, samples
+from continual_learning import classifier
+from federation import COHORTS, EPOCHS, SIZES, Network, samples
 from public_numbers import Found, Round, flat, write
 from torch import Tensor
 from torch.nn.utils import vector_to_parameters
@@ -32,24 +33,11 @@ CASES: Mapping[str, Mapping[str, float]] = {"si": {}, "si with momentum": {"mome
 """Options of SGD, whose momentum begins at zero in every context."""
 
 
-def classifier(sgd: Mapping[str, float], theta: Tensor) -> Any:
-    """The library's, of this federation's layers."""
-    new = importlib.import_module("models.classifier").Classifier(1, FEATURES, CLASSES, fc_layers=2, fc_units=HIDDEN)
-    network = Network()
-    vector_to_parameters(theta.clone(), network.parameters())
-    new.fcE, new.classifier = network.base, network.head
-    new.fcE.frozen = False
-    options: Any = sgd
-    new.optimizer, new.optim_type = torch.optim.SGD(new.parameters(), lr=LR, **options), "sgd"
-    for name, value in SI.items():
-        assert hasattr(new, name)
-        setattr(new, name, value)
-    return new
-
-
 def trained(training: Any, sgd: Mapping[str, float], theta: Tensor, client: int) -> Tensor:
     """A client's model after a round."""
-    model = classifier(sgd, theta)
+    network = Network()
+    vector_to_parameters(theta.clone(), network.parameters())
+    model = classifier(SI, network, **sgd)
 
     def after_context(*_: object, context: int) -> None:
         if context == 1:
