@@ -37,9 +37,9 @@ from fl_ddp.engine.choices import Convolution
 from fl_ddp.engine.graphed import Recordings, as_cuda_graph, recorded, warm_up
 from fl_ddp.engine.group import Group, Workplace
 from fl_ddp.engine.plan import Plan
-from fl_ddp.engine.samples import Samples
+from fl_ddp.engine.samples import Normaliser, Samples
 from fl_ddp.engine.seeds import torch_seed
-from fl_ddp.engine.step import Objective, State, Step, StepKind, local_step
+from fl_ddp.engine.step import Drawn, Objective, State, Step, StepKind, Training, local_step
 from fl_ddp.host.arithmetic import repeatable
 from fl_ddp.host.environment import prepare
 from fl_ddp.methods.fedavg import FedAvg
@@ -251,28 +251,26 @@ def group_of(
 
 def caught_step(group: Group, flat: FlatModel) -> tuple[Callable[[], None], State]:
     """A local step of FedAvg with what it was last given, and the state that it changes."""
-    caught: list[tuple[Step, tuple[object, ...]]] = []
+    caught: list[tuple[Step, tuple[Training, Drawn, Normaliser]]] = []
 
     def catching(objective: Objective, kind: StepKind, shapes: object) -> Step:
         run = local_step(objective, kind, shapes)
 
-        def call(*given: object) -> None:
-            caught.append((run, given))
-            run(*given)  # type: ignore[arg-type]
+        def call(training: Training, drawn: Drawn, normaliser: Normaliser) -> None:
+            caught.append((run, (training, drawn, normaliser)))
+            run(training, drawn, normaliser)
 
         return call
 
     with mock.patch.object(group_module, "local_step", catching):
         group.train(flat.init(), FedAvg(flat), {}, {})
     run, given = caught[-1]
-    state = given[0]
-    assert isinstance(state, State)
 
     def once() -> None:
         with torch.no_grad():
-            run(*given)  # type: ignore[arg-type]
+            run(*given)
 
-    return once, state
+    return once, given[0].state
 
 
 def replayed(place: Place, run: Callable[[], None], state: State) -> Numbers:

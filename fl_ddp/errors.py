@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import sys
 import sysconfig
@@ -114,6 +115,15 @@ def place_of(file: str, line: int | None) -> str:
 def place_of_code(code: CodeType) -> str:
     """Where a function begins, as messages name it."""
     return place_of(code.co_filename, code.co_firstlineno)
+
+
+def place_of_attribute(owner: type, name: str) -> str:
+    """The line at which the class begins that has an attribute of a class, and a colon; nothing of a notebook's."""
+    says = next((each for each in owner.__mro__ if name in vars(each)), owner)
+    try:
+        return f"{place_of(inspect.getfile(says), inspect.getsourcelines(says)[1])}: "
+    except (OSError, TypeError):
+        return ""
 
 
 def users_place(error: BaseException) -> str | None:

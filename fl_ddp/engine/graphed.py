@@ -65,7 +65,7 @@ def tick(objective: Objective, kind: StepKind, shapes: Hashable) -> Tick:
         at = rows.clamp_min(0)
         drawn = Drawn(samples.x[at], samples.targets_at(at), (rows >= 0).to(kind.dtype), key, ready.number[0])
         rates = training.rates if lr is None else training.rates._replace(lr=lr)
-        step(training.state, drawn, samples.normaliser, training.server, training.mine, rates, training.allowed)
+        step(training._replace(rates=rates), drawn, samples.normaliser)
         ready.number.add_(1)
 
     return compiled(one, "the local step", products=kind.products) if kind.compile else one

@@ -244,7 +244,8 @@ class Group:
         if plan.lr_factor is not None:
             rates = rates._replace(lr=self._up(plan.lr * plan.lr_factor))
         received, remembered = (as_leaves(each, objective, start.shape[-1]) for each in (server, memory))
-        training = Training(state, received, remembered, rates, work.allowed)
+        numbers = {name: self._scalar(getattr(objective, name)) for name in objective.coefficients}
+        training = Training(state, received, remembered, rates, work.allowed, numbers)
         ready = self._ready if self._ready and self._ready[0] is plan and not draw else None
         steps = ready[1] if ready else self._planned(plan, order)
         for drawn in islice(self._draws(steps), is_unseen(objective)):
@@ -270,7 +271,7 @@ class Group:
             for index, drawn in enumerate(() if done else self._draws(steps)):
                 work.check()
                 rates = rates if steps.lr is None else rates._replace(lr=steps.lr[index])
-                given = (state, drawn, normaliser, received, remembered, rates, work.allowed)
+                given = (own._replace(rates=rates), drawn, normaliser)
                 step.of(given)(*given)
             return ended(state)
 

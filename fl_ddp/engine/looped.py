@@ -71,7 +71,7 @@ def next_step(
         # a sum is stored: what is only picked would be picked again for each of the many numbers that noise hashes
         drawn = Drawn(x, y, mask, torch.where(here[:, None], stack.key, 0).sum(0), number)
         rates = training.rates if lr is None else training.rates._replace(lr=lr.index_select(0, place)[0])
-        step(training.state, drawn, normaliser, training.server, training.mine, rates, training.allowed)
+        step(training._replace(rates=rates), drawn, normaliser)
         place.add_(1)
 
     what = "the local step"
@@ -167,13 +167,13 @@ def _tried(step: Callable[[Given], None], given: Given) -> _Loop | None:
 
 def _apart(training: Training, lanes: int) -> list[Training]:
     """The trainings of so many lanes each, whose states are written."""
-    state, server, mine, rates, allowed = training
+    state, mine, rates = training.state, training.mine, training.rates
     leaves, form = tree_flatten((state, mine, (rates.lr,) if rates.lr.ndim else ()))
     found = []
     for own in zip(*(torch.split(leaf, lanes) for leaf in leaves), strict=True):
         own_state, own_mine, lr = tree_unflatten(own, form)
         own_rates = rates._replace(lr=lr[0]) if lr else rates
-        found.append(Training(own_state, server, own_mine, own_rates, allowed))
+        found.append(training._replace(state=own_state, mine=own_mine, rates=own_rates))
     return found
 
 

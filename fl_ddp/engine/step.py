@@ -46,6 +46,10 @@ class Objective(Hashable, Protocol):
         """Leaves that are running statistics, which no step moves: gradient() gives their next values."""
 
     @property
+    def coefficients(self) -> tuple[str, ...]:
+        """Attributes that a step is given as numbers [], so that others compile no other step."""
+
+    @property
     def leaves_beside(self) -> int:
         """How many of the last leaves are a model of their own that trains along, and is clipped by itself."""
 
@@ -140,13 +144,18 @@ class State(NamedTuple):
 
 
 class Training(NamedTuple):
-    """What all steps of a training are given: state, written in place; server's and clients' tensors; rates; labels."""
+    """What all steps of a training are given.
+
+    The state, which is written in place; the server's tensors, and what each client remembers [G, ...]; rates; labels
+    that are told apart [C], or None; and the objective's coefficients [] by name.
+    """
 
     state: State
     server: Split
     mine: Split
     rates: Rates
     allowed: Tensor | None
+    coefficients: Tensors
 
 
 class Steps(NamedTuple):
@@ -160,7 +169,7 @@ class Steps(NamedTuple):
     lr: Tensor | None = None
 
 
-Step = Callable[[State, Drawn, Normaliser, Split, Split, Rates, Tensor | None], None]
+Step = Callable[[Training, Drawn, Normaliser], None]
 
 
 def joined(leaves: Leaves) -> Tensor:
@@ -201,92 +210,22 @@ def local_step(objective: Objective, kind: StepKind, shapes: Hashable) -> Step:
     """The step of an objective, one compiled graph for all rounds.
 
     Args:
-        objective: loss and its changes.
+        objective: loss and its changes; its coefficients are those of the training, whatever it has itself.
         kind: numerics.
         shapes: of all that is given to the step. Compiled steps check nothing when called, which would take longer than
             a small model's arithmetic; that the shapes are part of the key is what makes this safe.
 
     Returns:
-        step(state, drawn, normaliser, server, memory [G, ...], rates, allowed [C] or None); a lane whose whole mask is
-        0 stays as it is. State is written in place.
+        step(training, drawn, normaliser); a lane whose whole mask is 0 stays as it is. The state is written in place.
     """
-    optimizer, names = kind.optimizer, kind.optimizer.remembers(momentum=kind.momentum)
-
-    def direction(g: Tensor, theta: Tensor, server: Tensors, mine: Tensors) -> Tensor:
-        """One leaf's gradient with all that the method adds to the loss's."""
-        d = of_one_client.leaf(objective.correct, g)(g, theta, server, mine)
-        d = d + grad(of_one_client.number(objective.penalty))(theta, server, mine)
-        for prior in of_one_client.priors(objective.priors)(server, mine):
-            d = prior.added_to(d, theta)
-        return d
-
-    def moved(
-        theta: Tensor, d: Tensor, state: Tensors, count: Tensor, server: Tensors, mine: Tensors, rates: Rates
-    ) -> tuple[Tensor, Tensors]:
-        """One leaf after a step along a direction, and what the optimizer remembers of it then."""
-        if kind.weight_decay:
-            d = d + rates.weight_decay * theta
-        new, after = optimizer.step(theta, d, state, count, rates)
-        for prior in objective.priors(server, mine):
-            new = prior.solved_from(new, optimizer.reach(state, count, rates))
-        return of_one_client.leaf(objective.project, theta)(new, theta, server, mine), after
-
-    def of_lane(
-        walk: Walk,
-        earlier: tuple[Tensor, ...],
-        batch: Batch,
-        number: Tensor,
-        server: Split,
-        mine: Split,
-        rates: Rates,
-    ) -> tuple[Walk, Tensor]:
-        """One client after a step, and its loss."""
-        with torch.autocast(batch.x.device.type, torch.bfloat16, enabled=kind.bfloat16):
-            gradient, loss = of_one_client.gradient(objective.gradient, walk.theta)(walk.theta, batch, server, mine)
-        active, count = batch.mask.any(), sum(earlier, number)
-        trained = [i for i in range(len(walk.theta)) if i not in {*objective.running, *kind.fixed}]
-        pulled = {i: direction(gradient[i], walk.theta[i], _of_leaf(server, i), _of_leaf(mine, i)) for i in trained}
-        if kind.clip_norm:
-            pulled = _clipped(pulled, rates.clip_norm, objective.leaves_beside)
-        end: list[Tensor] = []
-        remembered: dict[str, list[Tensor]] = {name: [] for name in names}
-        tracked: dict[str, list[Tensor]] = {name: [] for name in walk.trace}
-        for i, (theta, g) in enumerate(zip(walk.theta, gradient, strict=True)):
-            before, trace = _of_leaf(walk.optimizer, i), _of_leaf(walk.trace, i)
-            if i in objective.running:
-                new, state = g, before  # a batch without samples has left it as it was
-            elif i in kind.fixed:
-                new, state = theta, before
-            else:
-                new, state = moved(theta, pulled[i], before, count, _of_leaf(server, i), _of_leaf(mine, i), rates)
-                new = torch.where(active, new, theta)
-                if trace:
-                    after = of_one_client.trace(objective.track, trace)(trace, theta, new, g, number)
-                    trace = {name: torch.where(active, after[name], trace[name]) for name in after}
-                if kind.goes_on:
-                    state = {name: torch.where(active, state[name], before[name]) for name in names}
-            end.append(new)
-            for name in names:
-                remembered[name].append(state[name])
-            for name in tracked:
-                tracked[name].append(trace[name])
-        leaves = ({name: tuple(each) for name, each in of.items()} for of in (remembered, tracked))
-        return Walk(tuple(end), *leaves), torch.where(active, loss, torch.zeros_like(loss))
-
-    rates_of_lanes = Rates(0, None, None, None) if kind.lr_of_lane else None  # type: ignore[arg-type]
-    lanes = vmap(of_lane, in_dims=(0, 0, LANES, None, None, 0, rates_of_lanes))
-
+    names = tuple(vars(objective))
     views = vmap(partial(augmented, kinds=kind.augment))
+    rates_of_lanes = Rates(0, None, None, None) if kind.lr_of_lane else None  # type: ignore[arg-type]
 
-    def step(
-        state: State,
-        drawn: Drawn,
-        normaliser: Normaliser,
-        server: Split,
-        mine: Split,
-        rates: Rates,
-        allowed: Tensor | None,
-    ) -> None:
+    def step(training: Training, drawn: Drawn, normaliser: Normaliser) -> None:
+        state, server, mine, rates, allowed, coefficients = training
+        told = _told(objective, names, coefficients) if coefficients else objective
+        lanes = vmap(partial(_of_lane, told, kind), in_dims=(0, 0, LANES, None, None, 0, rates_of_lanes))
         x = views(drawn.x, drawn.key) if kind.augment else drawn.x
         batch = Batch(normaliser.inputs(x, kind.dtype), drawn.y, drawn.mask, drawn.key, allowed)
         end, loss = lanes(state.walk, state.earlier, batch, drawn.number, server, mine, rates)
@@ -295,6 +234,92 @@ def local_step(objective: Objective, kind: StepKind, shapes: Hashable) -> Step:
         state.loss.add_(loss)
 
     return compiled(step, "the local step", products=kind.products) if kind.compile else step
+
+
+def _told(objective: Objective, names: tuple[str, ...], coefficients: Tensors) -> Objective:
+    """The objective of these attributes with coefficients that are tensors, which no check of its options sees."""
+    told = object.__new__(type(objective))
+    for name in names:
+        object.__setattr__(told, name, coefficients[name] if name in coefficients else getattr(objective, name))
+    return told
+
+
+def _of_lane(
+    objective: Objective,
+    kind: StepKind,
+    walk: Walk,
+    earlier: tuple[Tensor, ...],
+    batch: Batch,
+    number: Tensor,
+    server: Split,
+    mine: Split,
+    rates: Rates,
+) -> tuple[Walk, Tensor]:
+    """One client after a step, and its loss."""
+    with torch.autocast(batch.x.device.type, torch.bfloat16, enabled=kind.bfloat16):
+        gradient, loss = of_one_client.gradient(objective.gradient, walk.theta)(walk.theta, batch, server, mine)
+    active, count = batch.mask.any(), sum(earlier, number)
+    trained = [i for i in range(len(walk.theta)) if i not in {*objective.running, *kind.fixed}]
+    pulled = {
+        i: _direction(objective, gradient[i], walk.theta[i], _of_leaf(server, i), _of_leaf(mine, i)) for i in trained
+    }
+    if kind.clip_norm:
+        pulled = _clipped(pulled, rates.clip_norm, objective.leaves_beside)
+    names = tuple(walk.optimizer)
+    end: list[Tensor] = []
+    remembered: dict[str, list[Tensor]] = {name: [] for name in names}
+    tracked: dict[str, list[Tensor]] = {name: [] for name in walk.trace}
+    for i, (theta, g) in enumerate(zip(walk.theta, gradient, strict=True)):
+        before, trace = _of_leaf(walk.optimizer, i), _of_leaf(walk.trace, i)
+        if i in objective.running:
+            new, state = g, before  # a batch without samples has left it as it was
+        elif i in kind.fixed:
+            new, state = theta, before
+        else:
+            own = _of_leaf(server, i), _of_leaf(mine, i)
+            new, state = _moved(objective, kind, theta, pulled[i], before, count, *own, rates)
+            new = torch.where(active, new, theta)
+            if trace:
+                after = of_one_client.trace(objective.track, trace)(trace, theta, new, g, number)
+                trace = {name: torch.where(active, after[name], trace[name]) for name in after}
+            if kind.goes_on:
+                state = {name: torch.where(active, state[name], before[name]) for name in names}
+        end.append(new)
+        for name in names:
+            remembered[name].append(state[name])
+        for name in tracked:
+            tracked[name].append(trace[name])
+    leaves = ({name: tuple(each) for name, each in of.items()} for of in (remembered, tracked))
+    return Walk(tuple(end), *leaves), torch.where(active, loss, torch.zeros_like(loss))
+
+
+def _direction(objective: Objective, g: Tensor, theta: Tensor, server: Tensors, mine: Tensors) -> Tensor:
+    """One leaf's gradient with all that the method adds to the loss's."""
+    d = of_one_client.leaf(objective.correct, g)(g, theta, server, mine)
+    d = d + grad(of_one_client.number(objective.penalty))(theta, server, mine)
+    for prior in of_one_client.priors(objective.priors)(server, mine):
+        d = prior.added_to(d, theta)
+    return d
+
+
+def _moved(
+    objective: Objective,
+    kind: StepKind,
+    theta: Tensor,
+    d: Tensor,
+    state: Tensors,
+    count: Tensor,
+    server: Tensors,
+    mine: Tensors,
+    rates: Rates,
+) -> tuple[Tensor, Tensors]:
+    """One leaf after a step along a direction, and what the optimizer remembers of it then."""
+    if kind.weight_decay:
+        d = d + rates.weight_decay * theta
+    new, after = kind.optimizer.step(theta, d, state, count, rates)
+    for prior in objective.priors(server, mine):
+        new = prior.solved_from(new, kind.optimizer.reach(state, count, rates))
+    return of_one_client.leaf(objective.project, theta)(new, theta, server, mine), after
 
 
 def first_state(
@@ -354,11 +379,12 @@ def try_step(objective: Objective, kind: StepKind, training: Training, drawn: Dr
         first: Given = tree_map_only(Tensor, lambda t: t[:2], laned)
         return cloned(first)
 
-    state, mine, server, allowed = few(training.state), few(training.mine), training.server, training.allowed
+    state, mine, server = few(training.state), few(training.mine), training.server
     lr = few(training.rates.lr) if training.rates.lr.ndim else training.rates.lr
     drawn = few(drawn._replace(number=drawn.number[None]))._replace(number=drawn.number)
-    given = (few(state), drawn, normaliser, server, mine, training.rates._replace(lr=lr), allowed)
+    few_lanes = training._replace(state=state, mine=mine, rates=training.rates._replace(lr=lr))
+    given = (few_lanes, drawn, normaliser)
     with in_words(type(objective), server, mine):
         local_step(objective, kind._replace(compile=False), layout(given))(*given)
     x = normaliser.inputs(drawn.x, kind.dtype)
-    look_at_loss(objective, state.walk.theta, server, mine, Batch(x, drawn.y, drawn.mask, drawn.key, allowed))
+    look_at_loss(objective, state.walk.theta, server, mine, Batch(x, drawn.y, drawn.mask, drawn.key, training.allowed))

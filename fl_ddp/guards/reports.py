@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import re
 from collections.abc import Collection
 from dataclasses import replace
@@ -10,7 +9,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from fl_ddp.errors import ConfigError, place_of
+from fl_ddp.errors import ConfigError, place_of_attribute
 from fl_ddp.protocol import Term, Upload, form_of, weight_of
 
 _OF_AVERAGE = ("delta", "loss", "statistics", "weight")
@@ -83,9 +82,4 @@ def _value(summand: Tensor | Term) -> Tensor:
 
 def _refused(owner: type, what: str, accepted: str) -> ConfigError:
     """What to say, with the line at which the class begins that says what is reported."""
-    says = next((each for each in owner.__mro__ if "reports" in vars(each)), owner)
-    try:
-        where = f"{place_of(inspect.getfile(says), inspect.getsourcelines(says)[1])}: "
-    except (OSError, TypeError):  # of a class of a notebook's
-        where = ""
-    return ConfigError(f"{where}reports of {owner.__name__}", what, accepted)
+    return ConfigError(f"{place_of_attribute(owner, 'reports')}reports of {owner.__name__}", what, accepted)

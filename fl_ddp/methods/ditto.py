@@ -51,7 +51,8 @@ class _Held(FedAvg):
 
     lam: NonNegative = 1.0
 
+    coefficients: ClassVar[tuple[str, ...]] = ("lam",)
+
     def priors(self, server: Tensors, mine: Tensors) -> tuple[Quadratic, ...]:
         """The pull lam / 2 ||v - theta_t||^2."""
-        curvature: Tensor = server["theta"].new_full((), self.lam)
-        return (Quadratic(curvature, server["theta"]),)
+        return (Quadratic(self.lam * server["theta"].new_ones(()), server["theta"]),)

@@ -38,6 +38,8 @@ class FedAvg:
     """Names of the server's tensors that a client sees."""
     neutral: ClassVar[Mapping[str, float] | None] = {}
     """Coefficients at which the method is FedAvg with the same `weights`, bit for bit; None where there are no such."""
+    coefficients: ClassVar[tuple[str, ...]] = ()
+    """Options that are tensors [] in what local steps compute, and not compiled into them: no branch may be on one."""
     counts_sgd_steps: ClassVar[bool] = False
     """Whether it takes local changes apart as steps of SGD, by Group.momentum_steps or the plan's lr."""
     leaves_beside: ClassVar[int] = 0

@@ -50,6 +50,7 @@ class FedCL(FedAvg):
 
     broadcast: ClassVar[tuple[str, ...]] = ("theta", "omega")
     neutral: ClassVar[Mapping[str, float] | None] = {"lam": 0.0}
+    coefficients: ClassVar[tuple[str, ...]] = ("lam",)
 
     @property
     def proxy_whole(self) -> bool:

@@ -59,6 +59,7 @@ class FedCurv(FedAvg):
 
     broadcast: ClassVar[tuple[str, ...]] = ("theta", "u", "v")
     neutral: ClassVar[Mapping[str, float] | None] = {"lam": 0.0}
+    coefficients: ClassVar[tuple[str, ...]] = ("lam",)
 
     @property
     def needs_classes(self) -> bool:

@@ -33,6 +33,7 @@ class FedDyn(FedAvg):
     alpha: Positive = 0.1
 
     neutral: ClassVar[Mapping[str, float] | None] = None
+    coefficients: ClassVar[tuple[str, ...]] = ("alpha",)
 
     def init(self) -> Tensors:
         """The model and h = mean over all clients of g_k, zero; float64, as h / alpha magnifies its rounding."""

@@ -58,6 +58,7 @@ class FedKA(FedAvg):
     reduction: Literal["sum", "mean"] = "sum"
 
     neutral: ClassVar[Mapping[str, float] | None] = {"beta": 0.0}
+    coefficients: ClassVar[tuple[str, ...]] = ("beta",)
     shares_samples: ClassVar[bool] = True
 
     def loss(self, theta: Leaves, batch: Batch, server: Tensors, mine: Tensors) -> Tensor:

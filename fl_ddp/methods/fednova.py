@@ -31,6 +31,7 @@ class FedNova(FedAvg):
     mu: NonNegative = 0.0
 
     neutral: ClassVar[Mapping[str, float] | None] = None
+    coefficients: ClassVar[tuple[str, ...]] = ("mu",)
     keeps_optimizer: ClassVar[bool] = False
     counts_sgd_steps: ClassVar[bool] = True
 

@@ -32,6 +32,7 @@ class FedNTD(FedAvg):
     tau: Positive = 1.0
 
     neutral: ClassVar[Mapping[str, float] | None] = {"beta": 0.0}
+    coefficients: ClassVar[tuple[str, ...]] = ("beta", "tau")
 
     needs_classes = True  # see FedAvg
 

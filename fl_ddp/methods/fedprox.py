@@ -28,6 +28,7 @@ class FedProx(FedAvg):
     mu: NonNegative = 0.01
 
     neutral: ClassVar[Mapping[str, float] | None] = {"mu": 0.0}
+    coefficients: ClassVar[tuple[str, ...]] = ("mu",)
 
     def penalty(self, theta: Tensor, server: Tensors, mine: Tensors) -> Tensor:
         """The proximal term of eq. 2."""

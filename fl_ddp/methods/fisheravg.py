@@ -83,6 +83,7 @@ class FisherAvg(FedAvg):
 
     broadcast: ClassVar[tuple[str, ...]] = ("theta", "fisher", "score")
     neutral: ClassVar[Mapping[str, float] | None] = {"lam": 0.0, "weighted": False}
+    coefficients: ClassVar[tuple[str, ...]] = ("lam",)
 
     @property
     def needs_classes(self) -> bool:

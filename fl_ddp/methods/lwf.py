@@ -47,6 +47,7 @@ class LwF(FedAvg):
 
     broadcast: ClassVar[tuple[str, ...]] = ("theta", "old", "known")
     neutral: ClassVar[Mapping[str, float] | None] = None
+    coefficients: ClassVar[tuple[str, ...]] = ("lam", "tau")
 
     needs_classes = True  # see FedAvg
 

@@ -34,6 +34,7 @@ class MOON(FedAvg):
     tau: Positive = 0.5
 
     neutral: ClassVar[Mapping[str, float] | None] = {"mu": 0.0}
+    coefficients: ClassVar[tuple[str, ...]] = ("mu", "tau")
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -50,6 +50,7 @@ class OnlineEWC(FedAvg):
 
     broadcast: ClassVar[tuple[str, ...]] = ("theta", "anchor", "fisher")
     neutral: ClassVar[Mapping[str, float] | None] = {"lam": 0.0}
+    coefficients: ClassVar[tuple[str, ...]] = ("lam",)
 
     @property
     def needs_classes(self) -> bool:

@@ -45,6 +45,8 @@ class Penalised(FedAvg):
 
     mu: float = 0.3
 
+    coefficients = ("mu",)
+
     def correct(self, g: Tensor, theta: Tensor, server: Tensors, mine: Tensors) -> Tensor:
         scale = (server["table"] * server["rows"]).sum() + (server["table"] - server["rows"])[0, 1]
         return g + scale * (server["c"] - mine["c"])

@@ -1,0 +1,151 @@
+"""A method's strengths are numbers that a local step is given, so that a sweep over them compiles one step."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import get_args, get_type_hints
+from unittest import mock
+
+import pytest
+import torch
+from method_settings import FOR_METHODS
+from step_bench import PLANS, Penalised, bench
+from torch._dynamo.utils import counters
+from torch._inductor.utils import fresh_cache
+from torch.fx.experimental.proxy_tensor import make_fx
+
+from fl_ddp.bounds import Real
+from fl_ddp.check.runs import SETTINGS, play, unlike_plays
+from fl_ddp.config import registry
+from fl_ddp.engine import group as group_module
+from fl_ddp.engine.step import Objective, Step, StepKind, cloned, local_step
+from fl_ddp.errors import ConfigError
+from fl_ddp.guards.hooks import refuse_unusable
+from fl_ddp.main import main
+from fl_ddp.methods.ditto import _Held
+from fl_ddp.methods.fedavg import FedAvg
+from fl_ddp.methods.fedprox import FedProx
+from fl_ddp.ranks.threads import in_this_thread
+
+METHODS = {name: owner for name, owner in registry.known("method").items() if issubclass(owner, FedAvg)}
+STRENGTHS = {name: owner.coefficients for name, owner in METHODS.items() if owner.coefficients} | {"Ditto": ("lam",)}
+SHORT = {**SETTINGS, "model.hidden": 3, "rounds": 2, "cohort": 2, "lanes": 2, "local_steps": 2, "momentum": 0.0}
+WITH = {**FOR_METHODS, "FisherAvg": {"method.importance": "rwalk"}}
+COMPILED_IN = {
+    "FedRoD": {"gamma": "at 0 there are no counts to take the logarithm of"},
+    "FilVer": {"beta": "at 0 nothing is measured of the embeddings"},
+    "FisherAvg": {"alpha": "1 - alpha is rounded once", "eps": "beside alpha, in the same quotient"},
+}
+"""Options of real numbers that are constants of a compiled step, and why."""
+AT_ONCE = ("FedProx", "LwF")
+"""Methods whose steps are compared in the default suite: with a penalty, and with a loss of its own."""
+VALUES = (0.3, 0.7, 1.7)
+BRANCHING = """
+from dataclasses import dataclass
+from fl_ddp.api import FedAvg
+
+@dataclass(frozen=True)
+class Branching(FedAvg):
+    mu: float = 0.1
+    coefficients = ("mu",)
+    def penalty(self, theta, server, mine):
+        return self.mu * theta.square().sum() if self.mu else theta.new_zeros(())
+"""
+
+
+def accepted(owner: type[FedAvg]) -> dict[str, list[float]]:
+    """Of VALUES, those that each option of a method that is a real number accepts."""
+    hints = get_type_hints(owner, include_extras=True)
+    bounds = {each.name: bound for each in fields(owner) for bound in get_args(hints[each.name])[1:]}
+    return {
+        option: [value for value in VALUES if bound.refused(option, value) is None]
+        for option, bound in bounds.items()
+        if isinstance(bound, Real)
+    }
+
+
+def compiled_steps(name: str, options: Mapping[str, float]) -> list[str]:
+    """What a method's run would compile into its local steps."""
+    found: list[str] = []
+
+    def told(objective: Objective, kind: StepKind, shapes: object) -> Step:
+        step, seen = local_step(objective, kind, shapes), list[bool]()
+
+        def once(*given: object) -> None:
+            if not seen:
+                seen.append(True)
+                found.append(make_fx(step)(*cloned(given)).code)
+            step(*given)  # type: ignore[arg-type]
+
+        return once
+
+    given = {f"method.{option}": value for option, value in options.items()}
+    with mock.patch.object(group_module, "local_step", told):
+        # one step is traced at a time
+        in_this_thread(play, {**SHORT, **WITH.get(name, {}), "method": name, **given})
+    assert found
+    return found
+
+
+@pytest.mark.parametrize(
+    "name", [name if name in AT_ONCE else pytest.param(name, marks=pytest.mark.slow) for name in METHODS]
+)
+def test_other_strengths_are_the_same_step(name: str) -> None:
+    options, constant = accepted(METHODS[name]), COMPILED_IN.get(name, {})
+    first, second = ({option: values[i] for option, values in options.items()} for i in (0, -1))
+    one = compiled_steps(name, first)
+    assert one == compiled_steps(name, {**second, **{option: first[option] for option in constant}})
+    for option in constant:
+        assert one != compiled_steps(name, {**first, option: second[option]}), f"{option} need not be named"
+
+
+@pytest.mark.parametrize("name", STRENGTHS)
+def test_bits_are_those_of_a_constant(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of one number: a temperature is a power of 2 here, as a product of two is rounded once more."""
+    given = {f"method.{each}": 2.0 if each == "tau" else 0.37 for each in STRENGTHS[name]}
+    settings = {**SHORT, **FOR_METHODS.get(name, {}), "method": name, **given}
+    as_number = play(settings)
+    monkeypatch.setattr(_Held if name == "Ditto" else METHODS[name], "coefficients", ())
+    assert unlike_plays(as_number, play(settings)) == ""
+
+
+@pytest.mark.slow
+def test_another_strength_takes_what_was_compiled_for_the_first() -> None:
+    fast, plain = (bench(method=Penalised, dtype=torch.float32, compile=compile) for compile in (True, False))
+    with fresh_cache():
+        for mu, new in ((0.3, True), (0.9, False)):
+            counters.clear()
+            found, expected = (
+                b._replace(method=replace(b.method, mu=mu)).train(PLANS["momentum"], [0, 1, 3]).theta  # type: ignore[call-arg]
+                for b in (fast, plain)
+            )
+            torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-5)
+            of_cache = counters["inductor"]
+            assert (of_cache["fxgraph_cache_miss"] > 0, of_cache["fxgraph_cache_hit"] > 0) == (new, not new)
+
+
+@pytest.mark.slow
+def test_a_branch_on_one_is_told_with_its_line(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "mine.py").write_text(BRANCHING)
+    run = f"--data digits --method {tmp_path}/mine.py:Branching --rounds 1 --clients 3 --device cpu --out {tmp_path}"
+    assert main(run.split()) == 1
+    assert re.search(r"fl_ddp: error: mine\.py:10: .*torch\.where does what a branch is to do", capfd.readouterr().err)
+
+
+@pytest.mark.parametrize(
+    ("names", "what"),
+    [
+        ("mu", r"is 'mu'; accepted: a tuple of names, such as \(\"mu\",\)"),
+        (("mu", "nu"), "names 'nu'; accepted: options of it that are numbers"),
+        (("weights",), "names 'weights'; accepted: options of it that are numbers"),
+        (("counts_sgd_steps",), "names 'counts_sgd_steps'; accepted: options of it that are numbers"),
+        ((3,), "names 3; accepted: options of it that are numbers"),
+    ],
+)
+def test_what_is_no_number_of_its_own_is_refused(names: object, what: str) -> None:
+    owner = type("Mine", (FedProx,), {"coefficients": names})
+    with pytest.raises(ConfigError, match=f"^coefficients of Mine: {what}"):
+        refuse_unusable(owner(), FedAvg)
