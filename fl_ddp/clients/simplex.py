@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-from scipy.optimize import nnls
 
 Floats = npt.NDArray[np.float64]
 
@@ -21,6 +20,9 @@ def least_on_simplex(form: Floats) -> Floats:
 
     Source: Lawson and Hanson, Solving Least Squares Problems, 1974, chapter 23.
     """
+    # its import takes as long as a third of torch's, and every run imports every method
+    from scipy.optimize import nnls
+
     values, vectors = np.linalg.eigh(form)
     root = np.sqrt(values.clip(0))[:, None] * vectors.T
     scale = np.abs(root).max() or 1.0

@@ -64,11 +64,17 @@ def test_compiled_steps_are_kept_in_the_cache_of_the_user(tmp_path: Path, code: 
 
 @pytest.mark.parametrize(
     ("words", "imported"),
-    [(["--version"], "set()"), (["--help"], "{'torch'}"), (["--rounds", "x"], "{'torch'}")],
+    [
+        (["--version"], "set()"),
+        (["--help"], "{'torch'}"),
+        (["--rounds", "x"], "{'torch'}"),
+        (["--method", "FedProx", "--rounds", "x"], "{'torch'}"),
+    ],
 )
 def test_a_question_is_answered_before_what_only_runs_need_is_imported(words: list[str], imported: str) -> None:
     code = (
-        "import atexit, sys; atexit.register(lambda: print({'torch', 'torch._dynamo', 'matplotlib'} & {*sys.modules}));"
+        "import atexit, sys; late = {'torch', 'torch._dynamo', 'matplotlib', 'scipy.optimize'};"
+        "atexit.register(lambda: print(late & {*sys.modules}));"
         f"from fl_ddp.main import main; main({words})"
     )
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
