@@ -35,6 +35,7 @@ from fl_ddp.engine.step import (
     try_step,
 )
 from fl_ddp.engine.transfer import upload, upload_all
+from fl_ddp.guards.coefficients import coefficients_of
 from fl_ddp.guards.padding import is_unseen
 from fl_ddp.optimizers.rule import Rates
 from fl_ddp.protocol import Counts, Factors, Indices, Round, Tensors, Trained
@@ -241,10 +242,9 @@ class Group:
         if not (leaves := set(range(len(state.walk.theta)))) > set(fixed):
             raise ValueError(f"fixed is {tuple(fixed)}; accepted: some of the leaves 0 to {max(leaves)}, not all")
         rates = Rates(*map(self._scalar, (plan.lr, plan.momentum, plan.weight_decay, plan.clip_norm or 0.0)))
-        if plan.lr_factor is not None:
-            rates = rates._replace(lr=self._up(plan.lr * plan.lr_factor))
+        rates = rates if plan.lr_factor is None else rates._replace(lr=self._up(plan.lr * plan.lr_factor))
         received, remembered = (as_leaves(each, objective, start.shape[-1]) for each in (server, memory))
-        numbers = {name: self._scalar(getattr(objective, name)) for name in objective.coefficients}
+        numbers = {name: self._scalar(value) for name, value in coefficients_of(objective).items()}
         training = Training(state, received, remembered, rates, work.allowed, numbers)
         ready = self._ready if self._ready and self._ready[0] is plan and not draw else None
         steps = ready[1] if ready else self._planned(plan, order)

@@ -46,10 +46,6 @@ class Objective(Hashable, Protocol):
         """Leaves that are running statistics, which no step moves: gradient() gives their next values."""
 
     @property
-    def coefficients(self) -> tuple[str, ...]:
-        """Attributes that a step is given as numbers [], so that others compile no other step."""
-
-    @property
     def leaves_beside(self) -> int:
         """How many of the last leaves are a model of their own that trains along, and is clipped by itself."""
 
@@ -210,7 +206,7 @@ def local_step(objective: Objective, kind: StepKind, shapes: Hashable) -> Step:
     """The step of an objective, one compiled graph for all rounds.
 
     Args:
-        objective: loss and its changes; its coefficients are those of the training, whatever it has itself.
+        objective: loss and its changes; its coefficients are the training's, whatever it has itself.
         kind: numerics.
         shapes: of all that is given to the step. Compiled steps check nothing when called, which would take longer than
             a small model's arithmetic; that the shapes are part of the key is what makes this safe.
@@ -218,14 +214,14 @@ def local_step(objective: Objective, kind: StepKind, shapes: Hashable) -> Step:
     Returns:
         step(training, drawn, normaliser); a lane whose whole mask is 0 stays as it is. The state is written in place.
     """
-    names = tuple(vars(objective))
+    attributes = tuple(vars(objective))
     views = vmap(partial(augmented, kinds=kind.augment))
     rates_of_lanes = Rates(0, None, None, None) if kind.lr_of_lane else None  # type: ignore[arg-type]
 
     def step(training: Training, drawn: Drawn, normaliser: Normaliser) -> None:
         state, server, mine, rates, allowed, coefficients = training
-        told = _told(objective, names, coefficients) if coefficients else objective
-        lanes = vmap(partial(_of_lane, told, kind), in_dims=(0, 0, LANES, None, None, 0, rates_of_lanes))
+        given = with_coefficients(objective, attributes, coefficients)
+        lanes = vmap(partial(_of_lane, given, kind), in_dims=(0, 0, LANES, None, None, 0, rates_of_lanes))
         x = views(drawn.x, drawn.key) if kind.augment else drawn.x
         batch = Batch(normaliser.inputs(x, kind.dtype), drawn.y, drawn.mask, drawn.key, allowed)
         end, loss = lanes(state.walk, state.earlier, batch, drawn.number, server, mine, rates)
@@ -236,12 +232,19 @@ def local_step(objective: Objective, kind: StepKind, shapes: Hashable) -> Step:
     return compiled(step, "the local step", products=kind.products) if kind.compile else step
 
 
-def _told(objective: Objective, names: tuple[str, ...], coefficients: Tensors) -> Objective:
-    """The objective of these attributes with coefficients that are tensors, which no check of its options sees."""
-    told = object.__new__(type(objective))
-    for name in names:
-        object.__setattr__(told, name, coefficients[name] if name in coefficients else getattr(objective, name))
-    return told
+def with_coefficients(
+    objective: Objective, attributes: tuple[str, ...], coefficients: Mapping[str, Tensor | float]
+) -> Objective:
+    """A copy of an objective of these attributes with other coefficients, which may be tensors; itself without any.
+
+    Its class has no part in it, as it would check the bounds of its options.
+    """
+    if not coefficients:
+        return objective
+    given = object.__new__(type(objective))
+    for name in attributes:
+        object.__setattr__(given, name, coefficients[name] if name in coefficients else getattr(objective, name))
+    return given
 
 
 def _of_lane(
@@ -386,5 +389,6 @@ def try_step(objective: Objective, kind: StepKind, training: Training, drawn: Dr
     given = (few_lanes, drawn, normaliser)
     with in_words(type(objective), server, mine):
         local_step(objective, kind._replace(compile=False), layout(given))(*given)
-    x = normaliser.inputs(drawn.x, kind.dtype)
-    look_at_loss(objective, state.walk.theta, server, mine, Batch(x, drawn.y, drawn.mask, drawn.key, training.allowed))
+    batch = Batch(normaliser.inputs(drawn.x, kind.dtype), drawn.y, drawn.mask, drawn.key, training.allowed)
+    in_a_step = with_coefficients(objective, tuple(vars(objective)), training.coefficients)
+    look_at_loss(in_a_step, state.walk.theta, server, mine, batch)

@@ -1,4 +1,4 @@
-"""Coefficients of a method, which a compiled local step is given as numbers: what is none is refused before a run."""
+"""Coefficients of an objective, which a local step is given as numbers and which are no constants of it."""
 
 from __future__ import annotations
 
@@ -7,17 +7,26 @@ from numbers import Real
 from fl_ddp.errors import ConfigError, place_of_attribute
 
 
-def refuse_no_numbers(method: object, names: object) -> None:
-    """Refuse what a method names as its coefficients, if a step cannot be given it as numbers.
+def coefficients_of(objective: object) -> dict[str, float]:
+    """What the class of an objective itself names as coefficients, with the objective's values.
+
+    A subclass names its own: its functions may do with an inherited one what a tensor does not let them.
 
     Raises:
-        ConfigError: it is no tuple of names, or one of them is no number of the method's.
+        ConfigError: they are no tuple of names, or one of them is no number that the objective has.
     """
-    owner = type(method)
-    where, what = place_of_attribute(owner, "coefficients"), f"coefficients of {owner.__name__}"
+    owner = type(objective)
+    names = vars(owner).get("coefficients", ())
     if not isinstance(names, tuple):
-        raise ConfigError(f"{where}{what}", f"is {names!r}", 'a tuple of names, such as ("mu",)')
+        raise _refused(owner, f"is {names!r}", 'a tuple of names, such as ("mu",)')
+    found = dict[str, float]()
     for name in names:
-        value = getattr(method, name, None) if isinstance(name, str) else None
-        if isinstance(value, bool) or not isinstance(value, Real) or name not in vars(method):
-            raise ConfigError(f"{where}{what}", f"names {name!r}", "options of it that are numbers")
+        value = vars(objective).get(name)
+        if isinstance(value, bool) or not isinstance(value, Real):
+            raise _refused(owner, f"names {name!r}", "options of it that are numbers")
+        found[name] = float(value)
+    return found
+
+
+def _refused(owner: type, what: str, accepted: str) -> ConfigError:
+    return ConfigError(f"{place_of_attribute(owner, 'coefficients')}coefficients of {owner.__name__}", what, accepted)

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from fl_ddp.errors import ConfigError, is_users, place_of, place_of_code
-from fl_ddp.guards.coefficients import refuse_no_numbers
+from fl_ddp.guards.coefficients import coefficients_of
 from fl_ddp.guards.global_random import refuse_global_draws
 from fl_ddp.guards.reports import LOGGED, refuse_unreportable, with_weights
 from fl_ddp.protocol import OF_OPTIMIZER, OF_STATISTICS, Indices, Tensors, Term, Upload, form_of, listed, weight_of
@@ -353,7 +353,7 @@ def refuse_unusable(method: object, base: type) -> None:
 
     Raises:
         ConfigError: its share of samples for the server is none, their batches are empty, the server is to train
-            and the method does not say how, what it reports has no names for columns, or its coefficients are none.
+            and the method does not say how, what it reports has no names for columns, or a coefficient is no number.
     """
     owner = type(method)
     proxy, batch, trains = (getattr(method, name) for name in ("proxy", "proxy_batch", "trains_on_server"))
@@ -367,7 +367,7 @@ def refuse_unusable(method: object, base: type) -> None:
         what = f"is {trains} in {owner.__name__}"
         raise ConfigError("--method: trains_on_server", what, f"false, or a {hook} beside it")
     refuse_unreportable(owner, getattr(method, "reports", ()), REPORTED)
-    refuse_no_numbers(method, getattr(method, "coefficients", ()))
+    coefficients_of(method)
 
 
 def uncalled(method: object, base: type, num_tasks: int) -> Iterator[str]:

@@ -39,7 +39,8 @@ class FedAvg:
     neutral: ClassVar[Mapping[str, float] | None] = {}
     """Coefficients at which the method is FedAvg with the same `weights`, bit for bit; None where there are no such."""
     coefficients: ClassVar[tuple[str, ...]] = ()
-    """Options that are tensors [] in what local steps compute, and not compiled into them: no branch may be on one."""
+    """Numbers that are tensors [] in loss, correct, penalty, priors, project and track, so that others compile no other
+    step: these may compute with them, and neither branch on one nor make a number of it. A subclass names its own."""
     counts_sgd_steps: ClassVar[bool] = False
     """Whether it takes local changes apart as steps of SGD, by Group.momentum_steps or the plan's lr."""
     leaves_beside: ClassVar[int] = 0

@@ -141,7 +141,7 @@ def test_a_branch_on_one_is_told_with_its_line(tmp_path: Path, capfd: pytest.Cap
         ("mu", r"is 'mu'; accepted: a tuple of names, such as \(\"mu\",\)"),
         (("mu", "nu"), "names 'nu'; accepted: options of it that are numbers"),
         (("weights",), "names 'weights'; accepted: options of it that are numbers"),
-        (("counts_sgd_steps",), "names 'counts_sgd_steps'; accepted: options of it that are numbers"),
+        (("proxy",), "names 'proxy'; accepted: options of it that are numbers"),
         ((3,), "names 3; accepted: options of it that are numbers"),
     ],
 )
