@@ -117,13 +117,14 @@ def place_of_code(code: CodeType) -> str:
     return place_of(code.co_filename, code.co_firstlineno)
 
 
-def place_of_attribute(owner: type, name: str) -> str:
-    """The line at which the class begins that has an attribute of a class, and a colon; nothing of a notebook's."""
+def refused_attribute(owner: type, name: str, what: str, accepted: str) -> ConfigError:
+    """What to say of a class's attribute that is of no use, with the line at which the class begins that has it."""
     says = next((each for each in owner.__mro__ if name in vars(each)), owner)
     try:
-        return f"{place_of(inspect.getfile(says), inspect.getsourcelines(says)[1])}: "
-    except (OSError, TypeError):
-        return ""
+        where = f"{place_of(inspect.getfile(says), inspect.getsourcelines(says)[1])}: "
+    except (OSError, TypeError):  # of a class of a notebook's
+        where = ""
+    return ConfigError(f"{where}{name} of {owner.__name__}", what, accepted)
 
 
 def users_place(error: BaseException) -> str | None:

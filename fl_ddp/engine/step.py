@@ -220,7 +220,7 @@ def local_step(objective: Objective, kind: StepKind, shapes: Hashable) -> Step:
 
     def step(training: Training, drawn: Drawn, normaliser: Normaliser) -> None:
         state, server, mine, rates, allowed, coefficients = training
-        given = with_coefficients(objective, attributes, coefficients)
+        given = _with_coefficients(objective, attributes, coefficients)
         lanes = vmap(partial(_of_lane, given, kind), in_dims=(0, 0, LANES, None, None, 0, rates_of_lanes))
         x = views(drawn.x, drawn.key) if kind.augment else drawn.x
         batch = Batch(normaliser.inputs(x, kind.dtype), drawn.y, drawn.mask, drawn.key, allowed)
@@ -232,12 +232,10 @@ def local_step(objective: Objective, kind: StepKind, shapes: Hashable) -> Step:
     return compiled(step, "the local step", products=kind.products) if kind.compile else step
 
 
-def with_coefficients(
-    objective: Objective, attributes: tuple[str, ...], coefficients: Mapping[str, Tensor | float]
-) -> Objective:
-    """A copy of an objective of these attributes with other coefficients, which may be tensors; itself without any.
+def _with_coefficients(objective: Objective, attributes: tuple[str, ...], coefficients: Tensors) -> Objective:
+    """A copy of an objective with tensors as its coefficients; itself where there are none.
 
-    Its class has no part in it, as it would check the bounds of its options.
+    Its class does not make it, as it would check bounds; its attributes are named, as torch 2.11 does not trace vars().
     """
     if not coefficients:
         return objective
@@ -279,8 +277,8 @@ def _of_lane(
         elif i in kind.fixed:
             new, state = theta, before
         else:
-            own = _of_leaf(server, i), _of_leaf(mine, i)
-            new, state = _moved(objective, kind, theta, pulled[i], before, count, *own, rates)
+            received, kept = _of_leaf(server, i), _of_leaf(mine, i)
+            new, state = _moved(objective, kind, theta, pulled[i], before, count, received, kept, rates)
             new = torch.where(active, new, theta)
             if trace:
                 after = of_one_client.trace(objective.track, trace)(trace, theta, new, g, number)
@@ -390,5 +388,5 @@ def try_step(objective: Objective, kind: StepKind, training: Training, drawn: Dr
     with in_words(type(objective), server, mine):
         local_step(objective, kind._replace(compile=False), layout(given))(*given)
     batch = Batch(normaliser.inputs(drawn.x, kind.dtype), drawn.y, drawn.mask, drawn.key, training.allowed)
-    in_a_step = with_coefficients(objective, tuple(vars(objective)), training.coefficients)
+    in_a_step = _with_coefficients(objective, tuple(vars(objective)), training.coefficients)
     look_at_loss(in_a_step, state.walk.theta, server, mine, batch)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from numbers import Real
 
-from fl_ddp.errors import ConfigError, place_of_attribute
+from fl_ddp.errors import refused_attribute
 
 
 def coefficients_of(objective: object) -> dict[str, float]:
@@ -18,15 +18,11 @@ def coefficients_of(objective: object) -> dict[str, float]:
     owner = type(objective)
     names = vars(owner).get("coefficients", ())
     if not isinstance(names, tuple):
-        raise _refused(owner, f"is {names!r}", 'a tuple of names, such as ("mu",)')
+        raise refused_attribute(owner, "coefficients", f"is {names!r}", 'a tuple of names, such as ("mu",)')
     found = dict[str, float]()
     for name in names:
         value = vars(objective).get(name)
         if isinstance(value, bool) or not isinstance(value, Real):
-            raise _refused(owner, f"names {name!r}", "options of it that are numbers")
+            raise refused_attribute(owner, "coefficients", f"names {name!r}", "options of it that are numbers")
         found[name] = float(value)
     return found
-
-
-def _refused(owner: type, what: str, accepted: str) -> ConfigError:
-    return ConfigError(f"{place_of_attribute(owner, 'coefficients')}coefficients of {owner.__name__}", what, accepted)

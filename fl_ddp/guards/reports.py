@@ -9,7 +9,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from fl_ddp.errors import ConfigError, place_of_attribute
+from fl_ddp.errors import refused_attribute
 from fl_ddp.protocol import Term, Upload, form_of, weight_of
 
 _OF_AVERAGE = ("delta", "loss", "statistics", "weight")
@@ -26,14 +26,16 @@ def refuse_unreportable(owner: type, names: object, taken: Collection[str]) -> N
         ConfigError: it is no tuple, or one of the names is no name, another one's, or taken.
     """
     if not isinstance(names, tuple):
-        raise _refused(owner, f"is {names!r}", 'a tuple of names, such as ("pull",)')
+        raise refused_attribute(owner, "reports", f"is {names!r}", 'a tuple of names, such as ("pull",)')
     for place, name in enumerate(names):
         if not isinstance(name, str) or not _NAME.fullmatch(name):
-            raise _refused(owner, f"names {name!r}", "words without spaces, commas and slashes")
+            raise refused_attribute(owner, "reports", f"names {name!r}", "words without spaces, commas and slashes")
         if name in (*_OF_AVERAGE, *taken):
-            raise _refused(owner, f"names {name}, as the engine calls a sum of its own", "another name")
+            raise refused_attribute(
+                owner, "reports", f"names {name}, as the engine calls a sum of its own", "another name"
+            )
         if name in names[:place]:
-            raise _refused(owner, f"names {name} twice", "each name once")
+            raise refused_attribute(owner, "reports", f"names {name} twice", "each name once")
 
 
 def with_weights(owner: type, names: tuple[str, ...], given: Upload, lanes: int) -> Upload:
@@ -47,13 +49,15 @@ def with_weights(owner: type, names: tuple[str, ...], given: Upload, lanes: int)
     reported: dict[str, Tensor | Term] = {}
     for name in names:
         if name not in given.sums:
-            raise _refused(owner, f"names {name}, and client_update gives no sum of that name", "names of its sums")
+            raise refused_attribute(
+                owner, "reports", f"names {name}, and client_update gives no sum of that name", "names of its sums"
+            )
         summand = given.sums[name]
         term = summand if isinstance(summand, Term) else Term(summand)
         value = term.value
         if value.shape != (lanes,):
             what = f"names {name}, and client_update gives it as {form_of(value)}"
-            raise _refused(owner, what, f"[{lanes}], a number for each of {lanes} lanes")
+            raise refused_attribute(owner, "reports", what, f"[{lanes}], a number for each of {lanes} lanes")
         weight = value.new_ones(lanes) if term.weight is None else term.weight.reshape(lanes)
         # who has no such number may have divided by nothing
         reported |= {name: replace(term, value=torch.where(weight == 0, 0, value)), weight_of(name): weight}
@@ -78,8 +82,3 @@ def _value(summand: Tensor | Term) -> Tensor:
     if isinstance(summand, Tensor):
         return summand
     return summand.value if summand.minus is None else summand.value.double() - summand.minus
-
-
-def _refused(owner: type, what: str, accepted: str) -> ConfigError:
-    """What to say, with the line at which the class begins that says what is reported."""
-    return ConfigError(f"{place_of_attribute(owner, 'reports')}reports of {owner.__name__}", what, accepted)

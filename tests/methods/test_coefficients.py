@@ -23,11 +23,13 @@ from fl_ddp.config import registry
 from fl_ddp.engine import group as group_module
 from fl_ddp.engine.step import Objective, Step, StepKind, cloned, local_step
 from fl_ddp.errors import ConfigError
+from fl_ddp.guards.coefficients import coefficients_of
 from fl_ddp.guards.hooks import refuse_unusable
 from fl_ddp.main import main
 from fl_ddp.methods.ditto import _Held
 from fl_ddp.methods.fedavg import FedAvg
 from fl_ddp.methods.fedprox import FedProx
+from fl_ddp.methods.fisheravg import FisherAvg
 from fl_ddp.ranks.threads import in_this_thread
 
 METHODS = {name: owner for name, owner in registry.known("method").items() if issubclass(owner, FedAvg)}
@@ -43,16 +45,26 @@ COMPILED_IN = {
 AT_ONCE = ("FedProx", "LwF")
 """Methods whose steps are compared in the default suite: with a penalty, and with a loss of its own."""
 VALUES = (0.3, 0.7, 1.7)
-BRANCHING = """
+OF_A_USER = """
 from dataclasses import dataclass
+import torch
 from fl_ddp.api import FedAvg
-
+from fl_ddp.methods.fedprox import FedProx
 @dataclass(frozen=True)
 class Branching(FedAvg):
     mu: float = 0.1
     coefficients = ("mu",)
     def penalty(self, theta, server, mine):
         return self.mu * theta.square().sum() if self.mu else theta.new_zeros(())
+class Inheriting(FedProx):
+    def penalty(self, theta, server, mine):
+        return self.mu * theta.square().sum() if self.mu else theta.new_zeros(())
+@dataclass(frozen=True)
+class OfTensors(FedAvg):
+    mu: float = 0.1
+    coefficients = ("mu",)
+    def loss(self, theta, batch, server, mine):
+        return torch.where(self.mu > 0, 1 + self.mu, 1.0) * self.model.loss(theta, batch)
 """
 
 
@@ -104,8 +116,9 @@ def test_other_strengths_are_the_same_step(name: str) -> None:
 
 @pytest.mark.parametrize("name", STRENGTHS)
 def test_bits_are_those_of_a_constant(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of one number: a temperature is a power of 2 here, as a product of two is rounded once more."""
-    given = {f"method.{each}": 2.0 if each == "tau" else 0.37 for each in STRENGTHS[name]}
+    """Of one number: FedNTD's temperature is a power of 2 here, as its product with beta is rounded once more."""
+    tau = 2.0 if name == "FedNTD" else 0.7
+    given = {f"method.{each}": tau if each == "tau" else 0.37 for each in STRENGTHS[name]}
     settings = {**SHORT, **FOR_METHODS.get(name, {}), "method": name, **given}
     as_number = play(settings)
     monkeypatch.setattr(_Held if name == "Ditto" else METHODS[name], "coefficients", ())
@@ -127,12 +140,32 @@ def test_another_strength_takes_what_was_compiled_for_the_first() -> None:
             assert (of_cache["fxgraph_cache_miss"] > 0, of_cache["fxgraph_cache_hit"] > 0) == (new, not new)
 
 
+def ended(folder: Path, name: str, *, compile: bool) -> int:
+    """The exit code of a run of a user's method."""
+    (folder / "mine.py").write_text(OF_A_USER)
+    run = f"--data digits --method {folder}/mine.py:{name} --rounds 1 --clients 3 --device cpu --figures false"
+    return main([*run.split(), "--compile", str(compile).lower(), "--out", str(folder)])
+
+
 @pytest.mark.slow
 def test_a_branch_on_one_is_told_with_its_line(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "mine.py").write_text(BRANCHING)
-    run = f"--data digits --method {tmp_path}/mine.py:Branching --rounds 1 --clients 3 --device cpu --out {tmp_path}"
-    assert main(run.split()) == 1
-    assert re.search(r"fl_ddp: error: mine\.py:10: .*torch\.where does what a branch is to do", capfd.readouterr().err)
+    assert ended(tmp_path, "Branching", compile=True) == 1
+    assert re.search(r"fl_ddp: error: mine\.py:11: .*torch\.where does what a branch is to do", capfd.readouterr().err)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["Inheriting", "OfTensors"])
+def test_what_a_user_may_do_with_one_is_compiled(name: str, tmp_path: Path) -> None:
+    assert ended(tmp_path, name, compile=True) == 0
+
+
+def test_a_loss_may_take_one_for_a_tensor(tmp_path: Path) -> None:
+    assert ended(tmp_path, "OfTensors", compile=False) == 0
+
+
+def test_a_subclass_names_its_own() -> None:
+    assert coefficients_of(FedProx(mu=0.3)) == {"mu": 0.3}
+    assert coefficients_of(type("Mine", (FedProx,), {})()) == {}
 
 
 @pytest.mark.parametrize(
@@ -141,11 +174,13 @@ def test_a_branch_on_one_is_told_with_its_line(tmp_path: Path, capfd: pytest.Cap
         ("mu", r"is 'mu'; accepted: a tuple of names, such as \(\"mu\",\)"),
         (("mu", "nu"), "names 'nu'; accepted: options of it that are numbers"),
         (("weights",), "names 'weights'; accepted: options of it that are numbers"),
+        (("counts_sgd_steps",), "names 'counts_sgd_steps'; accepted: options of it that are numbers"),
         (("proxy",), "names 'proxy'; accepted: options of it that are numbers"),
+        (("weighted",), "names 'weighted'; accepted: options of it that are numbers"),
         ((3,), "names 3; accepted: options of it that are numbers"),
     ],
 )
 def test_what_is_no_number_of_its_own_is_refused(names: object, what: str) -> None:
-    owner = type("Mine", (FedProx,), {"coefficients": names})
+    owner = type("Mine", (FisherAvg if "weighted" in names else FedProx,), {"coefficients": names})  # type: ignore[operator]
     with pytest.raises(ConfigError, match=f"^coefficients of Mine: {what}"):
         refuse_unusable(owner(), FedAvg)
