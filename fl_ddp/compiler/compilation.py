@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import shutil
 import sysconfig
 import time
@@ -48,6 +49,9 @@ _ON_A_GPU: dict[str, str | int | bool | Callable[..., object]] = {
 
 SILENCE = 5.0
 """Seconds of compiling after which somebody should be told."""
+
+_PLACES = re.compile(r'File "([^"]+)", line (\d+)')
+"""Lines of code in what an error says."""
 
 _log = logging.getLogger(__name__)
 
@@ -132,9 +136,8 @@ def compiled(
                 if out_of_memory(error):  # what is not compiled may need less, and has room
                     raise
                 function(*given)  # a mistake of a user's shows itself better without the compiler
-                why, line = first_line(error), _users_line(error)
-                instead = "torch.where does what a branch is to do, and " if line and "branching" in why else ""
-                cannot = f"{what} cannot be compiled ({why}); {instead}--compile false runs it as it is"
+                why, line = first_line(getattr(error, "inner_exception", error)), _users_line(error)
+                cannot = f"{what} cannot be compiled ({why}); {_instead(why, line)}--compile false runs it as it is"
                 raise CompilerError(f"{line}: {cannot}" if line else cannot) from error
             run, ready = _found(own) or run, True
             run = _telling(run, function) if repeats else run
@@ -145,8 +148,18 @@ def compiled(
 
 def _users_line(error: Exception) -> str | None:
     """The innermost line of a user's code that the compiler stopped at, if it says so."""
-    stack = getattr(error, "real_stack", None) or ()
-    return next((place_of(at.filename, at.lineno) for at in reversed(stack) if is_users(at.filename)), None)
+    stack = [(at.filename, at.lineno) for at in getattr(error, "real_stack", None) or ()]
+    told = [(file, int(line)) for file, line in _PLACES.findall(str(error))]
+    return next((place_of(*at) for at in reversed(stack or told) if is_users(at[0])), None)
+
+
+def _instead(why: str, line: str | None) -> str:
+    """What a user's line may do in the place of what cannot be compiled, if that is known."""
+    if line and "branching" in why:
+        return "torch.where does what a branch is to do, and "
+    if line and ("SymFloat" in why or "data-dependent" in why):
+        return "a tensor, such as what a class names in coefficients, may become no number of Python's there, and "
+    return ""
 
 
 def _telling(run: Callable[..., object], function: Callable[..., object]) -> Callable[..., object]:

@@ -35,7 +35,7 @@ from fl_ddp.engine.step import (
     try_step,
 )
 from fl_ddp.engine.transfer import upload, upload_all
-from fl_ddp.guards.coefficients import coefficients_of
+from fl_ddp.guards.coefficients import coefficients_of, for_any_coefficients
 from fl_ddp.guards.padding import is_unseen
 from fl_ddp.optimizers.rule import Rates
 from fl_ddp.protocol import Counts, Factors, Indices, Round, Tensors, Trained
@@ -251,7 +251,8 @@ class Group:
         for drawn in islice(self._draws(steps), is_unseen(objective)):
             at_first = rates if steps.lr is None else rates._replace(lr=steps.lr[0])
             try_step(objective, kind, training._replace(rates=at_first), drawn, normaliser)
-        asked, step = (objective, kind), ByLayout(partial(local_step, objective, kind))
+        asked = for_any_coefficients(objective, numbers), kind
+        step = ByLayout(partial(local_step, *asked))
 
         def ended(state: State) -> Trained:
             """What is kept of where training ends, in tensors of its own."""
@@ -341,8 +342,7 @@ class Group:
         order_keys = keys(self._keys, Purpose.IMPORTANCE)
         n = self._counts
         order = shuffled(order_keys, n, 0)
-        most = int(np.max(n, initial=0))
-        most = min(most, max_samples) if max_samples else most
+        most = int(np.max(n.clip(max=max_samples) if max_samples else n, initial=0))
         batches = np.full((self.lanes, -(-most // batch_size) * batch_size), -1, np.int64)
         for lane, samples in enumerate(self._samples):
             batches[lane, : min(len(samples), most)] = samples[order[lane, : min(len(samples), most)]]

@@ -21,6 +21,7 @@ from fl_ddp.engine.choices import Augmentation, Convolution
 from fl_ddp.engine.samples import Normaliser
 from fl_ddp.errors import ConfigError
 from fl_ddp.guards import of_one_client
+from fl_ddp.guards.coefficients import attributes_of, with_coefficients
 from fl_ddp.guards.meanings import in_words
 from fl_ddp.guards.padding import look_at_loss
 from fl_ddp.optimizers.rule import Optimizer, Rates
@@ -214,13 +215,13 @@ def local_step(objective: Objective, kind: StepKind, shapes: Hashable) -> Step:
     Returns:
         step(training, drawn, normaliser); a lane whose whole mask is 0 stays as it is. The state is written in place.
     """
-    attributes = tuple(vars(objective))
+    attributes = attributes_of(objective)
     views = vmap(partial(augmented, kinds=kind.augment))
     rates_of_lanes = Rates(0, None, None, None) if kind.lr_of_lane else None  # type: ignore[arg-type]
 
     def step(training: Training, drawn: Drawn, normaliser: Normaliser) -> None:
         state, server, mine, rates, allowed, coefficients = training
-        given = _with_coefficients(objective, attributes, coefficients)
+        given = with_coefficients(objective, attributes, coefficients)
         lanes = vmap(partial(_of_lane, given, kind), in_dims=(0, 0, LANES, None, None, 0, rates_of_lanes))
         x = views(drawn.x, drawn.key) if kind.augment else drawn.x
         batch = Batch(normaliser.inputs(x, kind.dtype), drawn.y, drawn.mask, drawn.key, allowed)
@@ -230,19 +231,6 @@ def local_step(objective: Objective, kind: StepKind, shapes: Hashable) -> Step:
         state.loss.add_(loss)
 
     return compiled(step, "the local step", products=kind.products) if kind.compile else step
-
-
-def _with_coefficients(objective: Objective, attributes: tuple[str, ...], coefficients: Tensors) -> Objective:
-    """A copy of an objective with tensors as its coefficients; itself where there are none.
-
-    Its class does not make it, as it would check bounds; its attributes are named, as torch 2.11 does not trace vars().
-    """
-    if not coefficients:
-        return objective
-    given = object.__new__(type(objective))
-    for name in attributes:
-        object.__setattr__(given, name, coefficients[name] if name in coefficients else getattr(objective, name))
-    return given
 
 
 def _of_lane(
@@ -388,5 +376,5 @@ def try_step(objective: Objective, kind: StepKind, training: Training, drawn: Dr
     with in_words(type(objective), server, mine):
         local_step(objective, kind._replace(compile=False), layout(given))(*given)
     batch = Batch(normaliser.inputs(drawn.x, kind.dtype), drawn.y, drawn.mask, drawn.key, training.allowed)
-    in_a_step = _with_coefficients(objective, tuple(vars(objective)), training.coefficients)
+    in_a_step = with_coefficients(objective, attributes_of(objective), training.coefficients)
     look_at_loss(in_a_step, state.walk.theta, server, mine, batch)

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+from dataclasses import fields, is_dataclass
 from numbers import Real
+from typing import TypeVar
+
+from torch import Tensor
 
 from fl_ddp.errors import refused_attribute
+
+Objective = TypeVar("Objective")
 
 
 def coefficients_of(objective: object) -> dict[str, float]:
@@ -20,9 +27,44 @@ def coefficients_of(objective: object) -> dict[str, float]:
     if not isinstance(names, tuple):
         raise refused_attribute(owner, "coefficients", f"is {names!r}", 'a tuple of names, such as ("mu",)')
     found = dict[str, float]()
+    attributes = attributes_of(objective) if names else ()
     for name in names:
-        value = vars(objective).get(name)
+        value = getattr(objective, name) if name in attributes else None
         if isinstance(value, bool) or not isinstance(value, Real):
             raise refused_attribute(owner, "coefficients", f"names {name!r}", "options of it that are numbers")
         found[name] = float(value)
     return found
+
+
+def attributes_of(objective: object) -> tuple[str, ...]:
+    """Names of what an objective has and its class does not, in slots, too."""
+    options = [each.name for each in fields(objective)] if is_dataclass(objective) else []
+    kept = vars(objective) if hasattr(objective, "__dict__") else {}
+    return tuple(dict.fromkeys([*(name for name in options if hasattr(objective, name)), *kept]))
+
+
+def with_coefficients(
+    objective: Objective, attributes: tuple[str, ...], coefficients: Mapping[str, Tensor | float]
+) -> Objective:
+    """A copy of an objective with others as its coefficients; itself where there are none.
+
+    Its class does not make it, as it would check bounds; its attributes are named, as torch 2.11 does not trace vars().
+    """
+    if not coefficients:
+        return objective
+    copied = object.__new__(type(objective))
+    for name in attributes:
+        object.__setattr__(copied, name, coefficients[name] if name in coefficients else getattr(objective, name))
+    return copied
+
+
+def for_any_coefficients(objective: Objective, names: Iterable[str]) -> Objective:
+    """What is equal for all values of an objective's coefficients, and takes the same step when it is given them.
+
+    Itself where it cannot be told: equal to nothing else, or with more than options, which may come of a coefficient.
+    """
+    attributes = attributes_of(objective)
+    options = {each.name for each in fields(objective)} if is_dataclass(objective) else set()
+    if type(objective).__eq__ is object.__eq__ or not options.issuperset(attributes):
+        return objective
+    return with_coefficients(objective, attributes, dict.fromkeys(names, 0.0))
