@@ -62,8 +62,8 @@ def layer(given: Iterable[Given]) -> Layer:
 def resolve(layers: Sequence[Layer]) -> Config:
     """The configuration that layers of options make, each over those before it.
 
-    Choices come out with full class paths and all their options. Where a layer chooses another class, options of the
-    layers below are kept if the new class has them too.
+    Choices come out with full class paths and all their options, import paths with dots. Where a layer chooses another
+    class, options of the layers below are kept if the new class has them too.
 
     Raises:
         ConfigError: an option or name is unknown, a value has the wrong type or is impossible, or is missing.
@@ -73,7 +73,8 @@ def resolve(layers: Sequence[Layer]) -> Config:
         values[kind] = _choice(kind, layers)
     if "lr" not in values:
         values["lr"] = _default_lr(values["optimizer"])  # type: ignore[arg-type]
-    return Config(**values).checked()  # type: ignore[arg-type]
+    config = Config(**values)  # type: ignore[arg-type]
+    return replace(config, measures=tuple(map(registry.with_dots, config.measures))).checked()
 
 
 def _scalars(layers: Sequence[Layer]) -> dict[str, object]:

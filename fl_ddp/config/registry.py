@@ -138,14 +138,19 @@ def class_path(kind: str, name: str, where: str = "") -> str:
         module = _import_file(Path(name), where)
         classes = [f"{name}:{each}" for each, value in vars(module).items() if _is_own(kind, value, module)]
         raise ConfigError(where, f"{name} is a file", " or ".join(classes) or f"a class in one: {name}:MyClass")
-    if found := _WITH_COLON.fullmatch(name):
-        name = ".".join(found.groups())
+    name = with_dots(name)
     if _IMPORT_PATH.fullmatch(name):
         load(kind, name, where)
         return name
     here = f"it is {own} here; " if (own := _ELSEWHERE.get(name.lower())) and kind == "method" else ""
     names = f"known: {', '.join(known(kind))}" if here else meant(name, known(kind))
     raise ConfigError(where, f"{name} is unknown; {here}{names}, or an import path such as my_file.MyClass")
+
+
+def with_dots(path: str) -> str:
+    """An import path such as my_module:name as my_module.name; any other text as it is."""
+    found = _WITH_COLON.fullmatch(path)
+    return ".".join(found.groups()) if found else path
 
 
 def load(kind: str, path: str, where: str = "") -> Maker:

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fl_ddp.datasets.dataset import Arrays, Dataset
+from fl_ddp.datasets.labels import from_words
 from fl_ddp.datasets.owners import owners_of
 from fl_ddp.errors import ConfigError, one_line
 from fl_ddp.protocol import Indices, Inputs, Numbers, Owners
@@ -29,6 +30,7 @@ class NamedArrays(Dataset):
 
     uint8 arrays are pixels: [N, H, W] is grey; of four axes the second is channels if it is 1 or 3, else the last.
     float arrays are features of any shape, taken as they are, in float32. Other whole numbers [N, length] are tokens.
+    Labels are whole numbers, or words: names out of classes, or, without these, numbered in the alphabet's order.
     """
 
     @abstractmethod
@@ -45,10 +47,14 @@ class NamedArrays(Dataset):
         Raises:
             ConfigError: as raw does, or an array is of a kind not accepted.
         """
+        return self.arrays_of(self._numbered(self.raw()))
+
+    def read_numbers(self) -> Arrays:
+        """Read the arrays, whose labels have to be numbers."""
         return self.arrays_of(self.raw())
 
     def arrays_of(self, raw: Mapping[str, npt.NDArray[np.generic]]) -> Arrays:
-        """The data set of such arrays.
+        """The data set of such arrays, with numbers as labels.
 
         Raises:
             ConfigError: an array is of a kind not accepted.
@@ -79,9 +85,32 @@ class NamedArrays(Dataset):
             ),
         )
 
+    def _numbered(self, raw: Mapping[str, npt.NDArray[np.generic]]) -> Mapping[str, npt.NDArray[np.generic]]:
+        """The arrays with numbers in place of words as labels, and the names of the classes."""
+        keys = [key for key in ("y_train", "y_test") if raw[key].dtype.kind in "US" and raw[key].ndim == 1]
+        if len(keys) < 2:
+            return raw
+        words = {key: self._names(raw[key], key) for key in keys}
+        if empty := next((key for key in keys if "" in words[key]), None):
+            raise ConfigError(
+                self.origin(empty), f"label {words[empty].index('')} is an empty word", "names of classes"
+            )
+        if names := self._classes(raw.get("classes")):
+            for key in keys:
+                if other := next((word for word in words[key] if word not in names), None):
+                    raise ConfigError(
+                        self.origin(key), f"{other!r} names no class", f"{', '.join(names)}, as classes has it"
+                    )
+            place = {name: number for number, name in enumerate(names)}
+            numbers = np.array([place[word] for key in keys for word in words[key]], np.int64)
+        else:
+            numbers, names = from_words([word for key in keys for word in words[key]])
+        train, test = np.split(numbers, [len(words[keys[0]])])
+        return {**raw, "y_train": train, "y_test": test, **({"classes": np.array(names)} if names else {})}
+
     def _targets(self, y: npt.NDArray[np.generic], key: str) -> Indices | Numbers:
         if y.dtype.kind not in "iufb" or y.ndim not in (1, 2):
-            wanted = "whole numbers from 0 up, [N]; with another --loss numbers [N] or [N, C]"
+            wanted = "whole numbers from 0 up, or words in both parts, [N]; with another --loss numbers [N] or [N, C]"
             raise ConfigError(self.origin(key), f"{y.dtype} of shape {list(y.shape)} are no labels", wanted)
         return y  # type: ignore[return-value]
 
@@ -94,7 +123,7 @@ class NamedArrays(Dataset):
     def _names(self, names: npt.NDArray[np.generic], key: str) -> list[str]:
         if names.ndim != 1:
             raise ConfigError(self.origin(key), f"shape {list(names.shape)} is no list of names", "[N]")
-        if key != "classes" and names.dtype.kind not in "iuSU":
+        if key in ("client_train", "client_test") and names.dtype.kind not in "iuSU":
             raise ConfigError(self.origin(key), f"{names.dtype} names no clients", "texts or whole numbers, [N]")
         return [name.decode(errors="replace") if isinstance(name, bytes) else str(name) for name in names]
 

@@ -16,6 +16,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 import fl_ddp
 from fl_ddp.api import ConfigError, GlobalModel
+from fl_ddp.config.command_line import from_file
 
 FUNCTIONS = """
 import torch
@@ -177,6 +178,16 @@ def test_a_run_is_read_where_their_file_is_gone(mine: str, tmp_path: Path) -> No
 def test_what_is_none_is_refused(name: str, why: str, mine: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=f"--measures: .*{why}"):
         simulated({**SMALL, "measures": f"{mine}:{name}"}, tmp_path)
+
+
+def test_a_module_may_be_named_with_a_colon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a class may; a run that goes on, and a sweep, find it under one name."""
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "measured_here.py").write_text("def when(run): return run.round + 0.5\n")
+    simulated({**SMALL, "measures": "measured_here:when"}, tmp_path)
+    run = tmp_path / "run"
+    assert column(run, "measure/when") == [number + 0.5 for number in range(1, 1 + len(column(run, "round")))]
+    assert from_file(run / "config.yaml").measures == ("measured_here.when",)
 
 
 def test_names_and_places_are_refused_before_a_run_begins(mine: str, tmp_path: Path) -> None:

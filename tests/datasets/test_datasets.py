@@ -162,9 +162,44 @@ def test_classes_of_an_npz_are_named(tmp_path: Path, names: npt.NDArray[np.gener
     assert write_npz(tmp_path, classes=names).load().classes == ("a", "b", "c", "d")
 
 
+WORDS = {"y_train": np.array(["dog", "cat", "dog", "emu", "cat", "emu"]), "y_test": np.array(["emu", "cat"])}
+
+
+@pytest.mark.parametrize("kind", [str, np.bytes_])
+@pytest.mark.parametrize(("classes", "expected"), [(None, ("cat", "dog", "emu")), (["emu", "dog", "eel", "cat"],) * 2])
+def test_labels_may_be_words(tmp_path: Path, kind: type, classes: list[str] | None, expected: tuple[str, ...]) -> None:
+    """In the alphabet's order, or as the classes are named."""
+    found = write_npz(tmp_path, **{key: each.astype(kind) for key, each in WORDS.items()}, classes=classes).load()
+    assert found.classes == tuple(expected)
+    for part, labels in (("y_train", found.y_train), ("y_test", found.y_test)):
+        assert [found.classes[label] for label in labels] == WORDS[part].tolist()
+
+
+def test_whole_numbers_may_be_words(tmp_path: Path) -> None:
+    """As OpenML has the labels of MNIST."""
+    numbers = {"y_train": np.array([0, 2, 1, 10, 0, 2]), "y_test": np.array([10, 2])}
+    more = {"x_train": pixels(12, 5, 4), "y_train": np.tile(numbers["y_train"], 2), "y_test": numbers["y_test"]}
+    expected = write_npz(tmp_path, **more).load()
+    found = write_npz(tmp_path, **more | {key: more[key].astype(str) for key in numbers}).load()
+    assert found.classes == expected.classes
+    assert found.y_train.tolist() == expected.y_train.tolist()
+    assert found.y_test.tolist() == expected.y_test.tolist()
+
+
+def test_words_are_no_numbers_to_a_loss_of_those(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="y_train: <U3 of shape \\[6\\] are no labels"):
+        write_npz(tmp_path, **WORDS).load("numbers")
+
+
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
+        (WORDS | {"classes": ["cat", "dog"]}, "y_train: 'emu' names no class; accepted: cat, dog, as classes has it"),
+        (WORDS | {"y_test": ["emu", ""]}, "y_test: label 1 is an empty word; accepted: names of classes"),
+        (
+            WORDS | {"y_test": [2, 0]},
+            "y_train: <U3 of shape [6] are no labels; accepted: whole numbers from 0 up, or words",
+        ),
         (
             {"y_test": None},
             "has no y_test; needed: x_train, y_train, x_test, y_test; it holds x_train, y_train, x_test",
