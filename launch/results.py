@@ -18,7 +18,7 @@ from launch.compare.long_tables import long_tables, refuse_folder_of_run
 from launch.compare.paired import against
 from launch.compare.refusals import refuse_what_no_run_has, refuse_what_no_run_tells
 from launch.compare.replicates import design_of, rows_of
-from launch.compare.report import Results, as_csv, markdown, terminal
+from launch.compare.report import Results, as_csv, latex, markdown, terminal
 from launch.exit_code import exit_code
 from launch.input.declared import Folder, Form
 from launch.input.help_text import help_text
@@ -32,9 +32,9 @@ Reads all runs below the folders, finished or still going. Those that differ in 
 
 {options}
 
-Leaves results.csv and results.md, curves.png and .svg (mean over seeds, band of one standard deviation; dotted where
-only some seeds are yet), a plot of the metric over each varied option, and, where asked, curves_over_traffic,
-classes, partitions, tasks_by_round and tasks_end, client_3 or client_3_cat, and the long tables.
+Leaves results.csv, results.md and results.tex (for LaTeX), curves.png and .svg (mean over seeds, band of one standard
+deviation; dotted where only some seeds are yet), a plot of the metric over each varied option, and, where asked,
+curves_over_traffic, classes, partitions, tasks_by_round and tasks_end, client_3 or client_3_cat, and the long tables.
 A seed counts once: of several runs with the same settings and seed one is taken; where their results differ, none.
 Exit codes: 0 done, 1 a file cannot be written or such results differ, 2 the input cannot be read."""
 
@@ -67,7 +67,7 @@ class ResultsOptions:
             clients.csv, one for each client's test on its own samples, and tasks.csv, one for each test of a task
             (own_tasks.csv: on a client's samples), with the run's folder, its seed and the options that differ, which
             are columns --lr and so on.
-        out: folder for results.csv, results.md, the plots and long tables [the first FOLDER].
+        out: folder for results.csv, .md and .tex, the plots and long tables [the first FOLDER].
     """
 
     folders: tuple[RunsFolder, ...]
@@ -154,7 +154,8 @@ def _show(folders: Sequence[Path], options: ResultsOptions, out: Path, command: 
         table.write(out)
     figures = write_figures(design, metrics[0], options.over, asked_for, out)
     write_text(out / "results.md", markdown(results, command, figures))
-    left = ["results.csv", "results.md", *(table.name for table in tables), *figures]
+    write_text(out / "results.tex", latex(results, command))
+    left = ["results.csv", "results.md", "results.tex", *(table.name for table in tables), *figures]
     say(f"\n{out}: {', '.join(left)}")
     for each in design.differing:
         print(f"results: error: {each}", file=sys.stderr, flush=True)

@@ -1,9 +1,17 @@
-"""A table of texts, with aligned columns for the terminal or as Markdown."""
+"""A table of texts, with aligned columns for the terminal, as Markdown or as LaTeX."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+
+_IN_LATEX = {
+    "\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "±": r"$\pm$", ">=": r"$\ge$",
+    "<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}", **{each: rf"\{each}" for each in "&%$#_{}"},
+}  # fmt: skip
+"""What is written otherwise there."""
+_OTHERWISE = re.compile(r"(?<![\w.])-(?=\d)|" + "|".join(map(re.escape, _IN_LATEX)))
 
 
 @dataclass(frozen=True)
@@ -37,3 +45,24 @@ class TextTable:
         rule = ["---" if column < self.flush_left else "---:" for column in range(len(self.head))]
         shown = [[cell.replace("|", "\\|") for cell in row] for row in (self.head, rule, *self.rows)]
         return [f"| {' | '.join(row)} |" for row in shown]
+
+    def latex(self, bold: Collection[tuple[int, int]] = ()) -> list[str]:
+        """Lines of a tabular, ruled by the package booktabs; some cells, by row and column from 0, are bold."""
+        columns = "".join("l" if column < self.flush_left else "r" for column in range(len(self.head)))
+        head, *rows = (list(map(_in_latex, row)) for row in (self.head, *self.rows))
+        for row, column in bold:
+            rows[row][column] = rf"\textbf{{{rows[row][column]}}}"
+        lines = [f"{' & '.join(cells)} \\\\" for cells in (head, *rows)]
+        return [
+            rf"\begin{{tabular}}{{{columns}}}",
+            r"\toprule",
+            lines[0],
+            r"\midrule",
+            *lines[1:],
+            r"\bottomrule",
+            r"\end{tabular}",
+        ]
+
+
+def _in_latex(text: str) -> str:
+    return _OTHERWISE.sub(lambda found: _IN_LATEX.get(found[0], "$-$"), text)

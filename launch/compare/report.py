@@ -1,4 +1,4 @@
-"""Replicates as a table: for the terminal, as Markdown and as CSV."""
+"""Replicates as a table: for the terminal, as Markdown, LaTeX and CSV."""
 
 from __future__ import annotations
 
@@ -87,6 +87,19 @@ def markdown(results: Results, command: str, figures: Sequence[str]) -> str:
     return "\n".join(page).rstrip() + "\n"
 
 
+def latex(results: Results, command: str) -> str:
+    """Settings and metrics, without costs, for a paper; the best are bold, and comments say what is to be known."""
+    notes = [f"% {note}".rstrip() for note in (command, *_notes(results, best="bold", costs="")) if note]
+    if not results.design.sets:
+        return "\n".join(notes) + "\n"
+    best = [row for row, each in enumerate(results.design.sets) if each in results.best]
+    names, numbers = _columns(results), [_cells(results, each) for each in results.design.sets]
+    rows = [[*results.design.shown(each), *cells] for each, cells in zip(results.design.sets, numbers, strict=True)]
+    table = TextTable([*results.design.names, *names], rows, flush_left=len(results.design.keys))
+    first = len(results.design.names)
+    return "\n".join([*notes, r"% \usepackage{booktabs}", *table.latex([(row, first) for row in best])]) + "\n"
+
+
 def as_csv(results: Results) -> str:
     """The same lines with all digits.
 
@@ -122,23 +135,36 @@ def as_csv(results: Results) -> str:
 
 
 def _table(results: Results) -> TextTable:
-    """A row for each combination of values."""
-    names, best, rows = list[str](), results.best, []
+    """A row for each combination of values; the best are marked."""
+    rows = []
+    for replicates in results.design.sets:
+        first, *others = _cells(results, replicates)
+        numbers = [first + (" *" if replicates in results.best else ""), *others]
+        traffic = [_megabytes(replicates.totals(column)) for column in ("traffic_up_bytes", "traffic_down_bytes")]
+        counts = [str(len(replicates.runs)), _state(replicates), _rounds(replicates)]
+        rows.append([*results.design.shown(replicates), *counts, *numbers, *traffic, _time(replicates.seconds)])
+    head = [*results.design.names, "seeds", "state", "rounds", *_columns(results), "MB up", "MB down", "time"]
+    return TextTable(head, rows, flush_left=len(results.design.keys))
+
+
+def _columns(results: Results) -> list[str]:
+    """Names of the metrics, and of what is told of differences."""
+    names = list[str]()
     for metric in results.metrics:
         names.append(metric.text + {"percent": " %", "dB": " dB"}.get(metric.unit, ""))
         if results.against and metric in results.differences:
             names += [f"vs {results.against.text}" if len(names) == 1 else "vs that", "better in"]
-    for replicates in results.design.sets:
-        numbers = list[str]()
-        for place, metric in enumerate(results.metrics):
-            numbers.append(_number(replicates, metric) + (" *" if replicates in best and not place else ""))
-            if of_each := results.differences.get(metric):
-                numbers += _difference(of_each[replicates], metric)
-        traffic = [_megabytes(replicates.totals(column)) for column in ("traffic_up_bytes", "traffic_down_bytes")]
-        counts = [str(len(replicates.runs)), _state(replicates), _rounds(replicates)]
-        rows.append([*results.design.shown(replicates), *counts, *numbers, *traffic, _time(replicates.seconds)])
-    head = [*results.design.names, "seeds", "state", "rounds", *names, "MB up", "MB down", "time"]
-    return TextTable(head, rows, flush_left=len(results.design.keys))
+    return names
+
+
+def _cells(results: Results, replicates: Replicates) -> list[str]:
+    """What stands in these columns."""
+    cells = list[str]()
+    for metric in results.metrics:
+        cells.append(_number(replicates, metric))
+        if of_each := results.differences.get(metric):
+            cells += _difference(of_each[replicates], metric)
+    return cells
 
 
 def _in_columns(found: Paired) -> list[object]:
@@ -194,13 +220,13 @@ def _at(metric: Metric, number: int) -> str:
     return f"{metric.statistic}@{number} of {metric.text}"
 
 
-def _notes(results: Results) -> list[str]:
+def _notes(results: Results, *, best: str = "*", costs: str = "; traffic and time are means of one run") -> list[str]:
     """What the columns mean, and what is not in the table."""
-    notes = ["", "mean ± standard deviation over seeds; traffic and time are means of one run"]
+    notes = ["", f"mean ± standard deviation over seeds{costs}"]
     if not results.design.sets:
         notes = ["", "no run counts" if results.design.differing else "no run has begun"]
     if results.best:
-        notes.append(f"*: best by {results.metrics[0].text}")
+        notes.append(f"{best}: best by {results.metrics[0].text}")
     first = results.metrics[0]
     lengths = sorted({max((run.wanted for run in each.counted), default=0) for each in results.design.sets} - {0})
     if len(lengths) > 1 and first.round is None and first.target is None and not first.relative_to:

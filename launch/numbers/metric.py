@@ -115,6 +115,13 @@ class Metric:
         return 1 if self.of_images or self.of_number else 100
 
     @property
+    def limits(self) -> tuple[float, float]:
+        """What a value of its curve, so multiplied, can be; shares other than accuracies may be differences of such."""
+        if self.of_images or self.of_number:
+            return -math.inf, math.inf
+        return 0.0 if "accuracy" in self.quantity else -100.0, 100.0
+
+    @property
     def of_number(self) -> bool:
         """Whether its quantity is no share of anything."""
         return self.quantity in (*ERRORS, R2) or _OWN.fullmatch(self.quantity) is not None

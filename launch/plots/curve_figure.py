@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -27,11 +28,13 @@ class MeanCurve:
             these had cost, as a mean over the runs.
         means: over the runs that have evaluated the round.
         deviations: their spread, in the common rounds, which come first.
+        limits: what a value can be, the least and the most.
     """
 
     places: Sequence[float]
     means: list[float]
     deviations: list[float]
+    limits: tuple[float, float] = (-math.inf, math.inf)
 
 
 def curve_figure(design: Design, metric: Metric, over: Cost | None = None) -> Figure | None:
@@ -88,10 +91,11 @@ def draw_curve(axes: Axes, curve: MeanCurve, shade: str) -> None:
 
 
 def _band(axes: Axes, curve: MeanCurve, shade: str) -> None:
-    """One standard deviation to both sides, in the rounds that all runs have."""
-    common = len(curve.deviations)
+    """One standard deviation to both sides, in the rounds that all runs have, as far as there are such values."""
+    common, (least, most) = len(curve.deviations), curve.limits
     places, means = curve.places[:common], curve.means[:common]
-    low, high = ([m + sign * d for m, d in zip(means, curve.deviations, strict=True)] for sign in (-1, 1))
+    low = [max(m - d, least) for m, d in zip(means, curve.deviations, strict=True)]
+    high = [min(m + d, most) for m, d in zip(means, curve.deviations, strict=True)]
     if common > 1:
         axes.fill_between(places, low, high, color=shade, alpha=0.2, linewidth=0, zorder=2)
     else:
@@ -110,12 +114,12 @@ def mean_curve(replicates: Replicates, metric: Metric, over: Cost | None = None)
     means, deviations = map(statistics.fmean, values), [spread(each) or 0.0 for each in values[: len(common)]]
     rounds = [*common, *further]
     if over is None:
-        return MeanCurve(rounds, list(means), deviations)
+        return MeanCurve(rounds, list(means), deviations, metric.limits)
     costs = [{0: 0.0, **cost_so_far(run, over)} for run, _ in read]
     # runs that are further may have cost less so far
     steps = [statistics.fmean(each[r] - each[q] for each in costs if r in each) for q, r in pairwise([0, *rounds])]
     places = list(accumulate(steps))
-    return MeanCurve(places, list(means), deviations)
+    return MeanCurve(places, list(means), deviations, metric.limits)
 
 
 def _panel_key(design: Design, sets: Sequence[Replicates]) -> int | None:

@@ -23,3 +23,19 @@ def test_markdown_says_so_and_shows_what_it_would_take_for_a_border() -> None:
         "| a\\|b | 10 |  |",
         "| c | 9 | longer |",
     ]
+
+
+def test_latex_has_a_tabular_of_what_is_written_there() -> None:
+    hard = TextTable(
+        ["a_b %", "~^\\"], [["50.0 ± 1.5", "-0.3 [-1, +2]"], [">= 3 {x} <#&$|>", "1e-3, a-1"]], flush_left=1
+    )
+    assert hard.latex([(0, 1)]) == [
+        r"\begin{tabular}{lr}",
+        r"\toprule",
+        r"a\_b \% & \textasciitilde{}\textasciicircum{}\textbackslash{} \\",
+        r"\midrule",
+        r"50.0 $\pm$ 1.5 & \textbf{$-$0.3 [$-$1, +2]} \\",
+        r"$\ge$ 3 \{x\} \textless{}\#\&\$\textbar{}\textgreater{} & 1e-3, a-1 \\",
+        r"\bottomrule",
+        r"\end{tabular}",
+    ]

@@ -66,6 +66,28 @@ def test_all_that_are_best_are_marked_and_none_where_all_are_alike(show: Showing
     assert "*" not in show("runs")[1]
 
 
+def test_a_paper_has_settings_and_metrics_in_latex(show: Showing) -> None:
+    written({"FedAvg": [[0.5], [0.3]], "Scaffold": [[0.6], [0.6]], "FedDyn": [[0.6], [0.6]]})
+    code, out, _ = show("runs", "--metric", "best", "--metric", "rounds_to 0.55", "--against", "method=FedAvg")
+    assert code == 0 and "results.md, results.tex" in out
+    notes, table = Path("runs", "results.tex").read_text().split("% \\usepackage{booktabs}\n")
+    assert table.splitlines() == [
+        r"\begin{tabular}{lrrrrrr}",
+        r"\toprule",
+        r"method & best \% & vs method=FedAvg & better in & rounds\_to 0.55 & vs that & better in \\",
+        r"\midrule",
+        r"FedAvg & 40.00 $\pm$ 14.14 & - & - & not reached by any of 2 & - & - \\",
+        r"FedDyn & \textbf{60.00 $\pm$ 0.00} & +20.00 [$-$107.06, +147.06] & 2 of 2 & 1.0 $\pm$ 0.0 & - & - \\",
+        r"Scaffold & \textbf{60.00 $\pm$ 0.00} & +20.00 [$-$107.06, +147.06] & 2 of 2 & 1.0 $\pm$ 0.0 & - & - \\",
+        r"\bottomrule",
+        r"\end{tabular}",
+    ]
+    told = notes.splitlines()
+    assert told[0].startswith("% python -m launch.results runs --metric best ")
+    assert told[1:3] == ["% mean ± standard deviation over seeds", "% bold: best by best"]
+    assert all(line.startswith("% ") for line in told)
+
+
 def test_a_class_that_no_run_has_is_refused_and_one_that_is_not_tested_yet_is_none(show: Showing) -> None:
     written({"FedAvg": [[0.5, 0.4]]})
     with_classes(Path("runs", "FedAvg0"), {"cat": [0.5, 0.25], "dog": [None, None]})

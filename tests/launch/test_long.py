@@ -44,7 +44,7 @@ def test_each_round_of_each_run_is_a_row_with_what_sets_the_run_apart(show: Show
     lost = Written({"method": "FedAvg", "seed": 0}, [0.4, 0.5], rounds=3, forgetting=[0.0, 0.25]).at(place / "deep/a")
     with_column(lost, '"accuracy/a, b"', ["", "nan"])
     code, out, err = show("sweeps/x", "--long")
-    assert (code, err) == (0, "") and "sweeps/x: results.csv, results.md, rounds.csv, curves.png" in out
+    assert (code, err) == (0, "") and "sweeps/x: results.csv, results.md, results.tex, rounds.csv, curves.png" in out
     rows = rows_in(place / "rounds.csv")
     settings = ("run", "seed", "--method", "--method.mu")
     assert tuple(rows[0]) == (*settings, *OF_WRITTEN, "forgetting", "accuracy/a, b")
@@ -122,7 +122,10 @@ def test_accuracies_on_tasks_are_a_table_of_their_own_as_far_as_the_rounds_go(sh
     head = "round,task_trained,client,task_tested,test_samples,accuracy\n"
     Path("runs/0.1/own_tasks.csv").write_text(f"{head}2,1,7,1,30,0.25\n3,1,7,1,30,0.5\n")
     out = show("runs", "--long")[1]
-    assert "runs: results.csv, results.md, rounds.csv, clients.csv, tasks.csv, own_tasks.csv, curves.png" in out
+    assert (
+        "runs: results.csv, results.md, results.tex, rounds.csv, clients.csv, tasks.csv, own_tasks.csv, curves.png"
+        in out
+    )
     clients = rows_in(Path("runs/clients.csv"))
     assert picked(clients, "--lr", "round", "client", "own_accuracy") == [("0.2", "1", "3", "0.75")]
     own = rows_in(Path("runs/own_tasks.csv"))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -169,3 +171,21 @@ def test_a_word_that_is_no_metric_has_all_of_them_listed() -> None:
         parse_metric("final of nothing")
     listed = refused.value.accepted.replace(",", " ").split()
     assert set(QUANTITIES) <= set(listed)
+
+
+@pytest.mark.parametrize(
+    ("text", "limits"),
+    [
+        ("final", (0, 100)),
+        ("rounds_to 0.5 of accuracy/3", (0, 100)),
+        ("final of average_accuracy", (0, 100)),
+        ("final of backward_transfer", (-100, 100)),
+        ("final of forgetting_degree", (-100, 100)),
+        ("final of loss", (-math.inf, math.inf)),
+        ("rounds_to 0.5 of loss", (-math.inf, math.inf)),
+        ("final of method/drift", (-math.inf, math.inf)),
+        ("final of psnr/1", (-math.inf, math.inf)),
+    ],
+)
+def test_what_the_values_of_a_curve_can_be(text: str, limits: tuple[float, float]) -> None:
+    assert parse_metric(text).limits == limits

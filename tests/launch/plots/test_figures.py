@@ -40,6 +40,18 @@ def test_curves_have_a_band_in_the_rounds_that_all_seeds_have_and_are_dotted_bey
     assert (heights.min(), heights.max()) == pytest.approx((20 - deviation, 40 + deviation))
 
 
+def test_a_band_ends_where_there_are_no_values(tmp_path: Path) -> None:
+    runs = {f"{seed}": Written({"lr": 0.1, "seed": seed}, curve) for seed, curve in enumerate([[0.0, 0.9], [0.1, 1.0]])}
+    with paper_style():
+        figure = curve_figure(design_in(tmp_path, runs), parse_metric("final"))
+    assert figure is not None
+    (band,) = figure.axes[0].collections
+    heights = np.asarray(band.get_paths()[0].vertices)[:, 1]
+    assert (heights.min(), heights.max()) == (0, 100)
+    deviation = statistics.stdev([0, 10])
+    assert sorted({*heights.round(9)}) == pytest.approx([0, 5 + deviation, 95 - deviation, 100])
+
+
 @pytest.mark.parametrize(("over", "of_round", "label"), [("traffic", 3.0, "traffic (MB)"), ("time", 2.0, "time (s)")])
 def test_curves_may_be_over_what_rounds_cost(tmp_path: Path, over: Cost, of_round: float, label: str) -> None:
     runs = {
