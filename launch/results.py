@@ -13,6 +13,7 @@ from fl_ddp.bounds import CountOrZero
 from fl_ddp.errors import ConfigError
 from fl_ddp.host.atomic_file import write_text, writing
 from fl_ddp.host.stdout import say
+from launch.compare.across import across
 from launch.compare.found_runs import Finds, find_runs, named_folders
 from launch.compare.long_tables import long_tables, refuse_folder_of_run
 from launch.compare.paired import against
@@ -42,6 +43,8 @@ RunsFolder = Annotated[str, Form("FOLDER", accepted="that of a sweep, of a run o
 
 Setting = Annotated[str, Form("KEY=VALUE")]
 
+Key = Annotated[str, Form("KEY")]
+
 
 @dataclass(frozen=True)
 class ResultsOptions:
@@ -63,6 +66,8 @@ class ResultsOptions:
             the options that differ.
         against: setting that others are compared with, seed by seed, such as method=FedAvg: each with the one that has
             all else, but for the method's options, in common with it.
+        across: have a second table of the first metric with a column for each value of this option, such as
+            partition.alpha, and its best in each; in results.tex it is the only one.
         long: leave all that the runs recorded, too, finished or not: rounds.csv, a row for each of their rounds,
             clients.csv, one for each client's test on its own samples, and tasks.csv, one for each test of a task
             (own_tasks.csv: on a client's samples), with the run's folder, its seed and the options that differ, which
@@ -80,6 +85,7 @@ class ResultsOptions:
     of_class: str | None = None
     rows: bool = False
     against: Setting | None = None
+    across: Key | None = None
     long: bool = False
     out: Folder | None = None
 
@@ -139,8 +145,9 @@ def _show(folders: Sequence[Path], options: ResultsOptions, out: Path, command: 
     beside_it = () if len(shown) > 1 else tuple(each for each in _beside(finds) if each not in shown)
     metrics = (*shown, *beside_it)
     beside = against(options.against, design) if options.against is not None else None
+    columns = across(options.across, design) if options.across is not None else None
     tables = long_tables(design, folders) if options.long else ()
-    results = Results(", ".join(map(str, folders)), design, metrics, finds, beside, len(shown))
+    results = Results(", ".join(map(str, folders)), design, metrics, finds, beside, len(shown), columns)
     # matplotlib takes a second to import, which a wrong option need not wait for
     from launch.plots.figures import Beside, figures_beside, write_figures
 

@@ -5,16 +5,17 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
 from fl_ddp.host.text_table import TextTable
+from launch.compare.across import Across, best_of
 from launch.compare.found_runs import Finds
 from launch.compare.paired import Against, Paired
 from launch.compare.replicates import Design, Replicates
 from launch.numbers.metric import Metric
-from launch.numbers.reading import reached, standing, values_of
+from launch.numbers.reading import reached, values_of
 from launch.numbers.spread import mean, spread, spread_of, with_spread
 from launch.run.edited import differing_versions
 
@@ -37,6 +38,7 @@ class Results:
         finds: what else lies in the folders.
         against: what settings are compared with, if with anything.
         compared: how many of the metrics they are compared by, from the first on.
+        across: the option whose values are columns of a second table, if there is to be one.
     """
 
     title: str
@@ -45,6 +47,7 @@ class Results:
     finds: Finds
     against: Against | None = None
     compared: int = 1
+    across: Across | None = None
 
     @cached_property
     def differences(self) -> Mapping[Metric, Mapping[Replicates, Paired | str]]:
@@ -55,21 +58,17 @@ class Results:
     @property
     def best(self) -> tuple[Replicates, ...]:
         """The finished replicates with the best mean of the first metric, if there are others which have another."""
-        metric = self.metrics[0]
-        readings = {each: found for each in self.design.sets if each.ended and (found := each.numbers(metric))}
-        if not any(map(reached, readings.values())):
-            return ()
-        places = {each: standing(found, less_is_better=metric.less_is_better) for each, found in readings.items()}
-        highest = max(places.values())
-        best = tuple(each for each, place in places.items() if place == highest)
-        return best if len(best) < len(places) else ()
+        return best_of(self.design.sets, self.metrics[0])
 
 
 def terminal(results: Results) -> str:
     """Aligned columns, and a line for each combination of values."""
     if not results.design.sets:
         return "\n".join([results.title, *_notes(results)])
-    return "\n".join([results.title, "", *_table(results).aligned(), *_notes(results)])
+    lines = [results.title, "", *_table(results).aligned()]
+    if results.across:
+        lines += ["", _title(results, results.across), "", *_second(results, results.across).aligned()]
+    return "\n".join([*lines, *_notes(results)])
 
 
 def markdown(results: Results, command: str, figures: Sequence[str]) -> str:
@@ -81,6 +80,8 @@ def markdown(results: Results, command: str, figures: Sequence[str]) -> str:
         figures: names of image files beside it.
     """
     table = [*_table(results).markdown(), ""] if results.design.sets else []
+    if results.across:
+        table += [f"{_title(results, results.across)}:", "", *_second(results, results.across).markdown(), ""]
     images = [line for name in figures for line in (f"![{Path(name).stem}]({name})", "")]
     notes = [f"- {note}" for note in _notes(results) if note]
     page = [f"# {results.title}", "", f"`{command}`", "", *table, *notes, "", *images]
@@ -88,16 +89,19 @@ def markdown(results: Results, command: str, figures: Sequence[str]) -> str:
 
 
 def latex(results: Results, command: str) -> str:
-    """Settings and metrics, without costs, for a paper; the best are bold, and comments say what is to be known."""
-    notes = [f"% {note}".rstrip() for note in (command, *_notes(results, best="bold", costs="")) if note]
-    if not results.design.sets:
-        return "\n".join(notes) + "\n"
-    best = [row for row, each in enumerate(results.design.sets) if each in results.best]
-    names, numbers = _columns(results), [_cells(results, each) for each in results.design.sets]
-    rows = [[*results.design.shown(each), *cells] for each, cells in zip(results.design.sets, numbers, strict=True)]
-    table = TextTable([*results.design.names, *names], rows, flush_left=len(results.design.keys))
-    first = len(results.design.names)
-    return "\n".join([*notes, r"% \usepackage{booktabs}", *table.latex([(row, first) for row in best])]) + "\n"
+    """Settings and metrics, without costs, or the second table, if there is one; comments say what is to be known."""
+    across, sets, mark = results.across, results.design.sets, "bold"
+    notes = _notes(results, best=None if across else mark, costs="")
+    if across:
+        first = results.metrics[0]
+        notes.append(_title(results, across, mark))
+        table, best = across.table(first, lambda each: _number(each, first))
+    else:
+        rows = [[*results.design.shown(each), *_cells(results, each)] for each in sets]
+        table = TextTable([*results.design.names, *_columns(results)], rows, flush_left=len(results.design.keys))
+        best = [(row, table.flush_left) for row, each in enumerate(sets) if each in results.best]
+    lines = [f"% {note}" for note in (command, *notes, r"\usepackage{booktabs}") if note]
+    return "\n".join([*lines, *(table.latex(best) if sets else [])]) + "\n"
 
 
 def as_csv(results: Results) -> str:
@@ -147,11 +151,32 @@ def _table(results: Results) -> TextTable:
     return TextTable(head, rows, flush_left=len(results.design.keys))
 
 
+def _title(results: Results, across: Across, mark: str = "*") -> str:
+    """What the second table has."""
+    return f"{_column(results.metrics[0])} by {across.name}; {mark}: best of its column"
+
+
+def _second(results: Results, across: Across) -> TextTable:
+    """The table whose columns are values of an option; the best of each column is marked."""
+    metric = results.metrics[0]
+    table, best = across.table(metric, lambda each: _number(each, metric))
+    rows = [
+        [cell + (" *" if (row, column) in best else "") for column, cell in enumerate(cells)]
+        for row, cells in enumerate(table.rows)
+    ]
+    return replace(table, rows=rows)
+
+
+def _column(metric: Metric) -> str:
+    """A metric with its unit."""
+    return metric.text + {"percent": " %", "dB": " dB"}.get(metric.unit, "")
+
+
 def _columns(results: Results) -> list[str]:
     """Names of the metrics, and of what is told of differences."""
     names = list[str]()
     for metric in results.metrics:
-        names.append(metric.text + {"percent": " %", "dB": " dB"}.get(metric.unit, ""))
+        names.append(_column(metric))
         if results.against and metric in results.differences:
             names += [f"vs {results.against.text}" if len(names) == 1 else "vs that", "better in"]
     return names
@@ -220,12 +245,14 @@ def _at(metric: Metric, number: int) -> str:
     return f"{metric.statistic}@{number} of {metric.text}"
 
 
-def _notes(results: Results, *, best: str = "*", costs: str = "; traffic and time are means of one run") -> list[str]:
+def _notes(
+    results: Results, *, best: str | None = "*", costs: str = "; traffic and time are means of one run"
+) -> list[str]:
     """What the columns mean, and what is not in the table."""
     notes = ["", f"mean ± standard deviation over seeds{costs}"]
     if not results.design.sets:
         notes = ["", "no run counts" if results.design.differing else "no run has begun"]
-    if results.best:
+    if results.best and best:
         notes.append(f"{best}: best by {results.metrics[0].text}")
     first = results.metrics[0]
     lengths = sorted({max((run.wanted for run in each.counted), default=0) for each in results.design.sets} - {0})

@@ -88,6 +88,55 @@ def test_a_paper_has_settings_and_metrics_in_latex(show: Showing) -> None:
     assert all(line.startswith("% ") for line in told)
 
 
+def grid(of: Mapping[tuple[str, float], Sequence[float]]) -> None:
+    """Runs of methods at several alphas, a seed for each last accuracy; half of it is forgotten."""
+    for (method, alpha), accuracies in of.items():
+        for seed, accuracy in enumerate(accuracies):
+            settings = {"method": method, "partition": "Dirichlet", "partition.alpha": alpha, "seed": seed}
+            Written(settings, [accuracy], forgetting=[accuracy / 2]).at(Path("runs", f"{method}{alpha}{seed}"))
+
+
+def test_an_options_values_may_be_columns_of_which_each_has_its_best(show: Showing) -> None:
+    grid(
+        {
+            ("FedAvg", 0.5): [0.2], ("FedAvg", 5.0): [0.7, 0.8], ("FedAvg", 10.0): [0.9],
+            ("Scaffold", 0.5): [0.3], ("Scaffold", 5.0): [0.6], ("FedDyn", 10.0): [0.9],
+        }
+    )  # fmt: skip
+    code, out, _ = show("runs", "--across", "alpha", "--metric", "final", "--metric", "best")
+    second = out.partition("final % by alpha; *: best of its column\n\n")[2].splitlines()
+    assert code == 0 and second[0].split() == ["method", "alpha=0.5", "alpha=5", "alpha=10"]
+    assert second[2:5] == [
+        "FedAvg        20.00  75.00 ± 7.07 *     90.00",
+        "FedDyn            -               -     90.00",
+        "Scaffold    30.00 *           60.00         -",
+    ]
+    page = Path("runs", "results.md").read_text()
+    assert "final % by alpha; *: best of its column:\n\n| method | alpha=0.5 | alpha=5 | alpha=10 |" in page
+    assert "| Scaffold | 30.00 * | 60.00 | - |" in page
+    paper = Path("runs", "results.tex").read_text()
+    assert "% final % by alpha; bold: best of its column\n" in paper and "best by" not in paper
+    assert r"FedAvg & 20.00 & \textbf{75.00 $\pm$ 7.07} & 90.00 \\" in paper
+    assert r"Scaffold & \textbf{30.00} & 60.00 & - \\" in paper
+    assert paper.count(r"\begin{tabular}{lrrr}") == paper.count("tabular}{") == 1
+
+
+def test_a_second_table_may_be_of_less_and_of_one_option_alone(show: Showing) -> None:
+    grid({("FedAvg", 0.5): [0.2], ("FedAvg", 5.0): [0.4]})
+    out = show("runs", "--across", "partition.alpha")[1]
+    assert "*: best of its column\n\nalpha=0.5  alpha=5\n------------------\n    20.00    40.00\n" in out
+    grid({("Scaffold", 0.5): [0.1], ("Scaffold", 5.0): [0.6]})
+    out = show("runs", "--across", "alpha", "--metric", "final of forgetting")[1]
+    assert "\nFedAvg        10.00  20.00 *\nScaffold     5.00 *    30.00\n" in out
+
+
+def test_what_does_not_vary_has_no_columns(show: Showing) -> None:
+    grid({("FedAvg", 0.5): [0.2], ("FedAvg", 5.0): [0.4]})
+    for name in ("lr", "method"):
+        told = f"results: error: --across: {name}: no option that varies among the runs; accepted: alpha\n"
+        assert show("runs", "--across", name) == (2, "", told)
+
+
 def test_a_class_that_no_run_has_is_refused_and_one_that_is_not_tested_yet_is_none(show: Showing) -> None:
     written({"FedAvg": [[0.5, 0.4]]})
     with_classes(Path("runs", "FedAvg0"), {"cat": [0.5, 0.25], "dog": [None, None]})
