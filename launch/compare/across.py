@@ -36,6 +36,7 @@ class Across:
         rows = dict[tuple[str, ...], dict[str, Replicates]]()
         for each in self.design.sets:
             rows.setdefault(tuple(each.values[index] for index in others), {})[each.values[self.place]] = each
+        rows = {values: rows[values] for values in sorted(rows, key=lambda values: list(map(in_order, values)))}
         head = [self.design.names[index] for index in others]
         head += [f"{self.name}={self.design.written[self.place][value]}" for value in columns]
         cells = list[list[str]]()
