@@ -16,6 +16,11 @@ from fl_ddp.config.registry import KINDS
 from fl_ddp.config.settings import Choice, Config
 from fl_ddp.errors import ConfigError, one_line
 
+try:  # ten times as fast, and a sweep has as many files as runs
+    from yaml import CSafeLoader as SafeLoader
+except ImportError:  # PyYAML was built without libyaml
+    from yaml import SafeLoader  # type: ignore[assignment]
+
 
 def read_yaml(path: Path) -> list[Given]:
     """The options in a YAML file; files that it names are looked for beside it.
@@ -139,7 +144,7 @@ def _choice(kind: str, content: Mapping[object, object], source: str) -> dict[st
     return chosen | rest | {str(key): value for key, value in init_args.items()}
 
 
-class _Loader(yaml.SafeLoader):
+class _Loader(SafeLoader):
     """The safe loader, which also refuses a key that stands twice."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, object]:

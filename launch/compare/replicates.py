@@ -52,12 +52,12 @@ class Replicates:
         """By seed; of the same seed one, and none where the results of several differ."""
         return self.once.runs
 
-    @property
+    @cached_property
     def ended(self) -> bool:
         """Whether there is a finished run; if there is none, numbers are those so far."""
         return any(run.state == "finished" for run in self.runs)
 
-    @property
+    @cached_property
     def counted(self) -> tuple[Run, ...]:
         """Runs whose numbers count: the finished ones, or, if there are none, those that did not fail."""
         return tuple(
@@ -71,7 +71,7 @@ class Replicates:
         order: tuple[RunState, ...] = ("finished", "running", "stopped", "failed")
         return {state: number[state] for state in order if number[state]}
 
-    @property
+    @cached_property
     def last(self) -> int:
         """The last round that all runs that count have, but for those that ended before it by their rule."""
         return min((max(run.rounds, run.wanted) if run.stopped else run.rounds for run in self._begun), default=0)
@@ -83,10 +83,9 @@ class Replicates:
 
     def after(self, last: int) -> tuple[Run, ...]:
         """Runs that count and have begun, as they were after a round."""
-        begun = self._begun
-        return tuple(replace(run, curves={k: _until(last, curve) for k, curve in run.curves.items()}) for run in begun)
+        return tuple(run if run.rounds <= last else _as_of(run, last) for run in self._begun)
 
-    @property
+    @cached_property
     def shortened(self) -> bool:
         """Whether there are finished runs that went on after it."""
         return self.ended and any(run.rounds > self.last for run in self._begun)
@@ -95,7 +94,7 @@ class Replicates:
         """The last round that all runs that count were read in; last, where some went on and there is no such round."""
         return (self.shortened and last_read(self._begun, metric, self.last)) or self.last
 
-    @property
+    @cached_property
     def _begun(self) -> list[Run]:
         return [run for run in self.counted if run.rounds]
 
@@ -245,6 +244,10 @@ def _tails(values: Collection[str]) -> dict[str, str]:
         alone = (end for end in ends if not any(f"/{other}".endswith(f"/{end}") for other in values if other != path))
         tails[path] = next(alone, path)
     return tails
+
+
+def _as_of(run: Run, last: int) -> Run:
+    return replace(run, curves={name: _until(last, curve) for name, curve in run.curves.items()})
 
 
 def _until(last: int, curve: Curve) -> Curve:

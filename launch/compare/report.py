@@ -55,7 +55,7 @@ class Results:
         there, metrics = self.against, self.metrics[: self.compared]
         return {m: {each: there.paired(each, m) for each in self.design.sets} for m in metrics} if there else {}
 
-    @property
+    @cached_property
     def best(self) -> tuple[Replicates, ...]:
         """The finished replicates with the best mean of the first metric, if there are others which have another."""
         return best_of(self.design.sets, self.metrics[0])

@@ -7,11 +7,15 @@ import json
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from launching import SMALL, simulated
 from showing import Showing
 from written_runs import Written
+
+from launch.compare.replicates import Replicates
+from launch.numbers.reading import Reading
 
 
 def with_classes(folder: Path, classes: Mapping[str, Sequence[float | None]]) -> None:
@@ -135,6 +139,21 @@ def test_what_does_not_vary_has_no_columns(show: Showing) -> None:
     for name in ("lr", "method"):
         told = f"results: error: --across: {name}: no option that varies among the runs; accepted: alpha\n"
         assert show("runs", "--across", name) == (2, "", told)
+
+
+def test_twice_as_many_settings_are_twice_as_much_to_read(show: Showing, monkeypatch: pytest.MonkeyPatch) -> None:
+    read, by_seed = [0], Replicates.by_seed
+
+    def counted(*given: Any) -> Mapping[int, Reading]:
+        read[0] += 1
+        return by_seed(*given)
+
+    monkeypatch.setattr(Replicates, "by_seed", counted)
+    for alphas, most in (((0.5, 5.0, 10.0), None), ((0.1, 0.2, 0.3), 2)):
+        before, read[0] = read[0], 0
+        grid({(method, alpha): [alpha / 20] for method in ("FedAvg", "Scaffold") for alpha in alphas})
+        assert show("runs", "--across", "alpha")[0] == 0
+        assert read[0] > 0 and (most is None or read[0] <= most * before)
 
 
 def test_a_class_that_no_run_has_is_refused_and_one_that_is_not_tested_yet_is_none(show: Showing) -> None:
