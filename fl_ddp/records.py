@@ -14,7 +14,7 @@ from torch import Tensor
 
 from fl_ddp.config.settings import Config
 from fl_ddp.course.callbacks import Callback, any_asks_to_stop
-from fl_ddp.course.stopping import reason_to_stop
+from fl_ddp.course.stopping import Stopping
 from fl_ddp.errors import ConfigError, RunError, in_one_line
 from fl_ddp.evaluation import Scores
 from fl_ddp.federation import Federation
@@ -87,7 +87,7 @@ class Records:
         self._callbacks = callbacks
         watched = ranks.share("yes" if callbacks else "")  # rank 0 alone may have been given callbacks
         self.may_end_early = bool(watched or config.stop_at or config.patience)
-        self._asked_to_stop = False
+        self._stopping, self._asked_to_stop = Stopping(config), False
         # a GPU computes the next round meanwhile; but what is written may end the run
         self._late = ranks.device.type != "cpu" and not self.may_end_early
         self._unwritten: Callable[[], None] | None = None
@@ -193,7 +193,7 @@ class Records:
         why = None
         if self._files:
             asked = "a callback returned True" if self._asked_to_stop else None
-            why = asked or reason_to_stop(self._config, self._files.tracker.history.evaluations)
+            why = asked or self._stopping.reason(self._files.tracker.history.evaluations)
         self.stopped = self._ranks.share(why or "") or None
         return self.stopped is not None
 

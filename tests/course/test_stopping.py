@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from math import nan
+from typing import Any
 
 import pytest
 import torch
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 from fl_ddp.config.command_line import from_mapping
 from fl_ddp.config.settings import Config
 from fl_ddp.config.stop_at import NAMES
-from fl_ddp.course.stopping import reason_to_stop
+from fl_ddp.course.stopping import Stopping
 from fl_ddp.errors import ConfigError
 from fl_ddp.federation import build_federation
 from fl_ddp.losses.choices import LossName
@@ -27,6 +28,11 @@ NOTHING = Record(0, 5, 0, 0, 0.0)
 def evaluations(name: str, *values: float | None, first: int = 1) -> list[Record]:
     """Records of evaluated rounds with the values of a column."""
     return [replace(NOTHING, round=first + i, **{name: value}) for i, value in enumerate(values)]  # type: ignore[arg-type]
+
+
+def reason_to_stop(config: Config, evaluated: list[Record]) -> str | None:
+    """Why a run with these evaluations ends after the newest of them."""
+    return Stopping(config).reason(evaluated)
 
 
 @pytest.mark.parametrize(
@@ -83,6 +89,23 @@ def test_a_run_that_goes_on_until_it_stops_stops_at_the_first_such_round(values:
     first = next((i for i in range(1, len(values) + 1) if reason_to_stop(config, records[:i])), None)
     stale = (i for i in range(1, len(values) + 1) if len(values[:i]) - 1 - values.index(max(values[:i])) >= patience)
     assert first == next(stale, None)
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=12), st.integers(1, 4), st.sets(st.integers(0, 12)))
+def test_evaluations_are_looked_at_once_and_any_number_at_a_time(
+    values: list[float], patience: int, ends: set[int]
+) -> None:
+    config, looks = Config(patience=patience), list[int]()
+
+    class Told(list[Record]):
+        def __getitem__(self, place: Any) -> Any:
+            looks.append(place)
+            return super().__getitem__(place)
+
+    records, stopping = evaluations("accuracy", *values), Stopping(config)
+    for end in sorted({*ends, len(values)}):
+        assert stopping.reason(Told(records[:end])) == reason_to_stop(config, records[:end])
+    assert looks == list(range(len(values)))
 
 
 def test_clients_with_statistics_of_their_own_may_be_waited_for() -> None:
