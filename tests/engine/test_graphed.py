@@ -25,6 +25,7 @@ from fl_ddp.engine.schedule import Schedule
 from fl_ddp.engine.seeds import torch_seed
 from fl_ddp.engine.step import STEPS
 from fl_ddp.errors import InterruptedRunError
+from fl_ddp.guards.coefficients import coefficients_of
 from fl_ddp.losses.mse import MSE
 from fl_ddp.methods.fedavg import FedAvg
 from fl_ddp.network.flat_model import FlatModel
@@ -48,13 +49,15 @@ def on_few_rows(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def trainings(b: Bench, plan: Plan) -> list[Trained]:
-    """Of groups in rounds, with other rates, states and memory in each."""
+    """Of groups in rounds, with other rates, states and memory in each, and coefficients, where the method has such."""
     found = []
     for number, ids in enumerate(GROUPS):
         factor = None if plan.lr_factor is None else plan.lr_factor * (1 + number)
         later = replace(plan, lr=plan.lr / (1 + number), weight_decay=plan.weight_decay * 2**number, lr_factor=factor)
         server, memory = ({name: t * (1 + number / 8) for name, t in of.items()} for of in (b.server, b.memory))
-        found.append(b._replace(server=server, memory=memory).train(later, ids, LANES, ROUND + number))
+        others = {name: value / (1 + number) for name, value in coefficients_of(b.method).items()}
+        now = b._replace(server=server, memory=memory, method=replace(b.method, **others))  # type: ignore[arg-type]
+        found.append(now.train(later, ids, LANES, ROUND + number))
     return found
 
 
