@@ -146,6 +146,7 @@ def _show(folders: Sequence[Path], options: ResultsOptions, out: Path, command: 
     metrics = (*shown, *beside_it)
     beside = against(options.against, design) if options.against is not None else None
     columns = across(options.across, design) if options.across is not None else None
+    columns = columns if design.sets else None
     tables = long_tables(design, folders) if options.long else ()
     results = Results(", ".join(map(str, folders)), design, metrics, finds, beside, len(shown), columns)
     # matplotlib takes a second to import, which a wrong option need not wait for

@@ -13,12 +13,13 @@ import numpy as np
 import numpy.typing as npt
 
 from fl_ddp.datasets.dataset import Arrays, Dataset
-from fl_ddp.datasets.labels import from_words
+from fl_ddp.datasets.labels import WHOLE, from_words
 from fl_ddp.datasets.owners import owners_of
 from fl_ddp.errors import ConfigError, one_line
 from fl_ddp.protocol import Indices, Inputs, Numbers, Owners
 
 KEYS = ("x_train", "y_train", "x_test", "y_test")
+OF_LABELS = ("y_train", "y_test")
 MAYBE = ("classes", "client_train", "client_test")
 CHANNELS = (1, 3)
 UNREADABLE = (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error, NotImplementedError)
@@ -51,7 +52,11 @@ class NamedArrays(Dataset):
 
     def read_numbers(self) -> Arrays:
         """Read the arrays, whose labels have to be numbers."""
-        return self.arrays_of(self.raw())
+        raw = self.raw()
+        for key in OF_LABELS:
+            if raw[key].dtype.kind in "US":
+                raise ConfigError(self.origin(key), "labels are words", "numbers, or --loss cross_entropy")
+        return self.arrays_of(raw)
 
     def arrays_of(self, raw: Mapping[str, npt.NDArray[np.generic]]) -> Arrays:
         """The data set of such arrays, with numbers as labels.
@@ -60,7 +65,7 @@ class NamedArrays(Dataset):
             ConfigError: an array is of a kind not accepted.
         """
         x_train, x_test = (self._inputs(raw[key], key) for key in ("x_train", "x_test"))
-        y_train, y_test = (self._targets(raw[key], key) for key in ("y_train", "y_test"))
+        y_train, y_test = (self._targets(raw[key], key) for key in OF_LABELS)
         classes, owners = self._classes(raw.get("classes")), self._owners(raw)
         num_tokens = max(int(np.max(x, initial=-1)) + 1 for x in (x_train, x_test)) if x_train.dtype.kind == "i" else 0
         return Arrays(x_train, y_train, x_test, y_test, classes, owners, num_tokens)
@@ -87,26 +92,35 @@ class NamedArrays(Dataset):
 
     def _numbered(self, raw: Mapping[str, npt.NDArray[np.generic]]) -> Mapping[str, npt.NDArray[np.generic]]:
         """The arrays with numbers in place of words as labels, and the names of the classes."""
-        keys = [key for key in ("y_train", "y_test") if raw[key].dtype.kind in "US" and raw[key].ndim == 1]
-        if len(keys) < 2:
+        if not all(raw[key].dtype.kind in "US" and raw[key].ndim == 1 for key in OF_LABELS):
             return raw
-        words = {key: self._names(raw[key], key) for key in keys}
-        if empty := next((key for key in keys if "" in words[key]), None):
-            raise ConfigError(
-                self.origin(empty), f"label {words[empty].index('')} is an empty word", "names of classes"
-            )
+        words = {key: [self._word(key, each) for each in raw[key].tolist()] for key in OF_LABELS}
+        together = [word for key in OF_LABELS for word in words[key]]
         if names := self._classes(raw.get("classes")):
-            for key in keys:
-                if other := next((word for word in words[key] if word not in names), None):
+            place = {name: number for number, name in enumerate(names)}
+            for key in OF_LABELS:
+                if other := next((word for word in words[key] if word not in place), None):
                     raise ConfigError(
                         self.origin(key), f"{other!r} names no class", f"{', '.join(names)}, as classes has it"
                     )
-            place = {name: number for number, name in enumerate(names)}
-            numbers = np.array([place[word] for key in keys for word in words[key]], np.int64)
+            numbers = np.array([place[word] for word in together], np.int64)
         else:
-            numbers, names = from_words([word for key in keys for word in words[key]])
-        train, test = np.split(numbers, [len(words[keys[0]])])
+            numbers, names = from_words(together)
+            if numbers.dtype.kind == "f":
+                key, word = next((key, word) for key in OF_LABELS for word in words[key] if not WHOLE.fullmatch(word))
+                raise ConfigError(self.origin(key), f"{word!r} is no label", "whole numbers from 0 up, or names")
+        train, test = np.split(numbers, [len(words[OF_LABELS[0]])])
         return {**raw, "y_train": train, "y_test": test, **({"classes": np.array(names)} if names else {})}
+
+    def _word(self, key: str, given: str | bytes) -> str:
+        """A label; two that are not to be told apart would be one class."""
+        try:
+            word = given.decode() if isinstance(given, bytes) else given
+        except UnicodeDecodeError:
+            raise ConfigError(self.origin(key), f"label {given!r} is no text in UTF-8") from None
+        if not word:
+            raise ConfigError(self.origin(key), "a label is an empty word", "names of classes")
+        return word
 
     def _targets(self, y: npt.NDArray[np.generic], key: str) -> Indices | Numbers:
         if y.dtype.kind not in "iufb" or y.ndim not in (1, 2):

@@ -7,8 +7,6 @@ from dataclasses import fields, is_dataclass
 from numbers import Real
 from typing import TypeVar
 
-from torch import Tensor
-
 from fl_ddp.errors import refused_attribute
 
 Objective = TypeVar("Objective")
@@ -37,14 +35,14 @@ def coefficients_of(objective: object) -> dict[str, float]:
 
 
 def attributes_of(objective: object) -> tuple[str, ...]:
-    """Names of what an objective has and its class does not, in slots, too."""
+    """Names of what an objective has and its class does not; of options in slots, too."""
     options = [each.name for each in fields(objective)] if is_dataclass(objective) else []
     kept = vars(objective) if hasattr(objective, "__dict__") else {}
     return tuple(dict.fromkeys([*(name for name in options if hasattr(objective, name)), *kept]))
 
 
 def with_coefficients(
-    objective: Objective, attributes: tuple[str, ...], coefficients: Mapping[str, Tensor | float]
+    objective: Objective, attributes: tuple[str, ...], coefficients: Mapping[str, object]
 ) -> Objective:
     """A copy of an objective with others as its coefficients; itself where there are none.
 
@@ -61,10 +59,25 @@ def with_coefficients(
 def for_any_coefficients(objective: Objective, names: Iterable[str]) -> Objective:
     """What is equal for all values of an objective's coefficients, and takes the same step when it is given them.
 
-    Itself where it cannot be told: equal to nothing else, or with more than options, which may come of a coefficient.
+    Itself where a step of one might be taken for another's: its class takes some for alike that differ in more, such as
+    a number that comes of a coefficient, or none.
     """
     attributes = attributes_of(objective)
-    options = {each.name for each in fields(objective)} if is_dataclass(objective) else set()
-    if type(objective).__eq__ is object.__eq__ or not options.issuperset(attributes):
-        return objective
-    return with_coefficients(objective, attributes, dict.fromkeys(names, 0.0))
+    kind = type(objective), attributes
+    if kind not in _TELLS:
+        _TELLS[kind] = _tells_apart(objective, attributes, frozenset(names))
+    return with_coefficients(objective, attributes, dict.fromkeys(names, 0.0)) if _TELLS[kind] else objective
+
+
+_TELLS: dict[tuple[type, tuple[str, ...]], bool] = {}
+"""Of a class with these attributes, whether it tells its objects apart by all of them."""
+
+
+def _tells_apart(objective: object, attributes: tuple[str, ...], names: frozenset[str]) -> bool:
+    """Whether copies of an objective are alike, and none with anything else as one of its attributes."""
+    one, another = (with_coefficients(objective, attributes, dict.fromkeys(names, 0.0)) for _ in range(2))
+    with_one = [with_coefficients(objective, attributes, {name: object()}) for name in attributes if name not in names]
+    try:
+        return one == another and not any(other == objective for other in with_one)
+    except Exception:  # a user's comparison may fail of what it does not know
+        return False

@@ -52,7 +52,7 @@ class TextTable:
         head, *rows = (list(map(_in_latex, row)) for row in (self.head, *self.rows))
         for row, column in bold:
             rows[row][column] = rf"\textbf{{{rows[row][column]}}}"
-        lines = [f"{' & '.join(cells)} \\\\" for cells in (head, *rows)]
+        lines = [f"{_begun(' & '.join(cells))} \\\\" for cells in (head, *rows)]
         return [
             rf"\begin{{tabular}}{{{columns}}}",
             r"\toprule",
@@ -66,3 +66,8 @@ class TextTable:
 
 def _in_latex(text: str) -> str:
     return _OTHERWISE.sub(lambda found: _IN_LATEX.get(found[0], "$-$"), text)
+
+
+def _begun(row: str) -> str:
+    """A row that the end of the one before, or a rule, does not take for an argument of its own."""
+    return f"{{}}{row}" if row.startswith(("[", "*")) else row

@@ -98,10 +98,11 @@ def _array(key: str, given: object) -> npt.NDArray[np.generic]:
         array = array_of(given, _not_taken(key)) if isinstance(given, Tensor) else np.asarray(given)
     except ValueError:
         raise ConfigError(f"data: {key}", f"{type(given).__name__} whose parts are not alike", "an array") from None
-    if array.dtype.hasobject and all(isinstance(each, str) for each in array.flat):
+    if array.dtype.kind == "T" or (array.dtype.hasobject and all(isinstance(each, str) for each in array.flat)):
         array = array.astype(str)
     if array.dtype.hasobject or not array.ndim:
-        raise ConfigError(f"data: {key}", f"{type(given).__name__} is no array of numbers")
+        kinds = "numbers" if key.startswith("x_") else "numbers or words"
+        raise ConfigError(f"data: {key}", f"{type(given).__name__} is no array of {kinds}")
     return np.ascontiguousarray(array)
 
 

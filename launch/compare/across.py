@@ -38,7 +38,8 @@ class Across:
             rows.setdefault(tuple(each.values[index] for index in others), {})[each.values[self.place]] = each
         rows = {values: rows[values] for values in sorted(rows, key=lambda values: list(map(in_order, values)))}
         head = [self.design.names[index] for index in others]
-        head += [f"{self.name}={self.design.written[self.place][value]}" for value in columns]
+        written = self.design.written[self.place]
+        head += [f"{self.name}={written[value]}" if value else f"no {self.name}" for value in columns]
         cells = list[list[str]]()
         for values, of in rows.items():
             named = [self.design.written[index][value] for index, value in zip(others, values, strict=True)]

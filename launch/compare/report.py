@@ -67,7 +67,8 @@ def terminal(results: Results) -> str:
         return "\n".join([results.title, *_notes(results)])
     lines = [results.title, "", *_table(results).aligned()]
     if results.across:
-        lines += ["", _title(results, results.across), "", *_second(results, results.across).aligned()]
+        title, table, best = _second(results, results.across)
+        lines += ["", title, "", *_marked(table, best).aligned()]
     return "\n".join([*lines, *_notes(results)])
 
 
@@ -81,7 +82,8 @@ def markdown(results: Results, command: str, figures: Sequence[str]) -> str:
     """
     table = [*_table(results).markdown(), ""] if results.design.sets else []
     if results.across:
-        table += [f"{_title(results, results.across)}:", "", *_second(results, results.across).markdown(), ""]
+        title, second, best = _second(results, results.across)
+        table += [f"{title}:", "", *_marked(second, best).markdown(), ""]
     images = [line for name in figures for line in (f"![{Path(name).stem}]({name})", "")]
     notes = [f"- {note}" for note in _notes(results) if note]
     page = [f"# {results.title}", "", f"`{command}`", "", *table, *notes, "", *images]
@@ -91,16 +93,16 @@ def markdown(results: Results, command: str, figures: Sequence[str]) -> str:
 def latex(results: Results, command: str) -> str:
     """Settings and metrics, without costs, or the second table, if there is one; comments say what is to be known."""
     across, sets, mark = results.across, results.design.sets, "bold"
-    notes = _notes(results, best=None if across else mark, costs="")
     if across:
-        first = results.metrics[0]
-        notes.append(_title(results, across, mark))
-        table, best = across.table(first, lambda each: _number(each, first))
+        results = replace(results, metrics=results.metrics[:1], against=None)
+        title, table, best = _second(results, across, mark)
+        notes = [*_notes(results, best=None, costs=""), title]
     else:
+        notes = _notes(results, best=mark, costs="")
         rows = [[*results.design.shown(each), *_cells(results, each)] for each in sets]
         table = TextTable([*results.design.names, *_columns(results)], rows, flush_left=len(results.design.keys))
         best = [(row, table.flush_left) for row, each in enumerate(sets) if each in results.best]
-    lines = [f"% {note}" for note in (command, *notes, r"\usepackage{booktabs}") if note]
+    lines = [f"% {' '.join(note.splitlines())}" for note in (command, *notes, r"\usepackage{booktabs}") if note]
     return "\n".join([*lines, *(table.latex(best) if sets else [])]) + "\n"
 
 
@@ -151,15 +153,15 @@ def _table(results: Results) -> TextTable:
     return TextTable(head, rows, flush_left=len(results.design.keys))
 
 
-def _title(results: Results, across: Across, mark: str = "*") -> str:
-    """What the second table has."""
-    return f"{_column(results.metrics[0])} by {across.name}; {mark}: best of its column"
-
-
-def _second(results: Results, across: Across) -> TextTable:
-    """The table whose columns are values of an option; the best of each column is marked."""
+def _second(results: Results, across: Across, mark: str = "*") -> tuple[str, TextTable, list[tuple[int, int]]]:
+    """The table whose columns are values of an option: what it has, itself, and which cells are the best of theirs."""
     metric = results.metrics[0]
     table, best = across.table(metric, lambda each: _number(each, metric))
+    return f"{_column(metric)} by {across.name}" + (f"; {mark}: best of its column" if best else ""), table, best
+
+
+def _marked(table: TextTable, best: Sequence[tuple[int, int]]) -> TextTable:
+    """The table with a mark behind some cells."""
     rows = [
         [cell + (" *" if (row, column) in best else "") for column, cell in enumerate(cells)]
         for row, cells in enumerate(table.rows)

@@ -116,10 +116,11 @@ class Metric:
 
     @property
     def limits(self) -> tuple[float, float]:
-        """What a value of its curve, so multiplied, can be; shares other than accuracies may be differences of such."""
+        """What a value of its curve, so multiplied, can be: shares are from 0 up, their differences below it, too."""
         if self.of_images or self.of_number:
             return -math.inf, math.inf
-        return 0.0 if "accuracy" in self.quantity else -100.0, 100.0
+        column = self.quantity.partition("/")[0]
+        return -100.0 if "forgetting" in column or "transfer" in column else 0.0, 100.0
 
     @property
     def of_number(self) -> bool:

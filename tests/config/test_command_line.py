@@ -189,6 +189,13 @@ def test_print_config_fills_in_all_defaults(capsys: pytest.CaptureFixture[str]) 
     assert all(f"\n{each.name}:" in "\n" + printed for each in dataclasses.fields(Config))
 
 
+def test_a_name_that_is_no_unicode_is_read_as_it_was_written(tmp_path: Path) -> None:
+    """Of bytes on the command line, which libyaml does not read."""
+    config = config_of("--name a\udce9b")
+    (tmp_path / "my.yaml").write_text(to_yaml(config))
+    assert from_file(tmp_path / "my.yaml") == config
+
+
 @given(
     name=st.text() | st.sampled_from(["null", "Null", "~", "1e3", "no", "[1]", "{a: 1}", "2024-01-01", "a\x85b"]),
     lr=st.floats(1e-12, 1e6),

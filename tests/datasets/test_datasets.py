@@ -187,15 +187,17 @@ def test_whole_numbers_may_be_words(tmp_path: Path) -> None:
 
 
 def test_words_are_no_numbers_to_a_loss_of_those(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="y_train: <U3 of shape \\[6\\] are no labels"):
+    with pytest.raises(ConfigError, match="y_train: labels are words; accepted: numbers, or --loss cross_entropy"):
         write_npz(tmp_path, **WORDS).load("numbers")
 
 
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
+        (WORDS | {"y_test": ["1.5", "2"], "y_train": ["1"] * 6}, "y_test: '1.5' is no label; accepted: whole numbers"),
+        (WORDS | {"y_test": [b"\xe9", b"\xe8"]}, r"y_test: label b'\xe9' is no text in UTF-8"),
         (WORDS | {"classes": ["cat", "dog"]}, "y_train: 'emu' names no class; accepted: cat, dog, as classes has it"),
-        (WORDS | {"y_test": ["emu", ""]}, "y_test: label 1 is an empty word; accepted: names of classes"),
+        (WORDS | {"y_test": ["emu", ""]}, "y_test: a label is an empty word; accepted: names of classes"),
         (
             WORDS | {"y_test": [2, 0]},
             "y_train: <U3 of shape [6] are no labels; accepted: whole numbers from 0 up, or words",

@@ -39,3 +39,13 @@ def test_latex_has_a_tabular_of_what_is_written_there() -> None:
         r"\bottomrule",
         r"\end{tabular}",
     ]
+
+
+def test_a_row_of_latex_is_no_argument_of_the_one_before() -> None:
+    rows = TextTable(["[x]"], [["[0.9, 0.99]"], ["*"], ["a [b]"]], flush_left=1).latex()
+    assert [line for line in rows if line.endswith("\\\\")] == [
+        r"{}[x] \\",
+        r"{}[0.9, 0.99] \\",
+        r"{}* \\",
+        r"a [b] \\",
+    ]

@@ -125,10 +125,28 @@ def test_an_options_values_may_be_columns_of_which_each_has_its_best(show: Showi
     assert paper.count(r"\begin{tabular}{lrrr}") == paper.count("tabular}{") == 1
 
 
+def test_notes_of_a_paper_are_of_its_table_and_stay_comments(show: Showing) -> None:
+    grid({("FedAvg", 0.5): [0.2], ("FedAvg", 5.0): [0.4], ("Scaffold", 0.5): [0.3], ("Scaffold", 5.0): [0.3]})
+    shutil.copytree("runs/FedAvg0.50", "runs/one\nmore")
+    assert show("runs", "--across", "alpha", "--against", "method=FedAvg")[0] == 0
+    notes = Path("runs", "results.tex").read_text().partition(r"\begin{tabular}")[0].splitlines()
+    assert all(line.startswith("% ") for line in notes) and any("counted once" in line for line in notes)
+    assert not [line for line in notes[1:] if "vs method" in line]
+    assert "vs method=FedAvg" in Path("runs", "results.md").read_text()
+
+
+def test_an_option_that_some_methods_lack_is_a_column_without_it(show: Showing) -> None:
+    for method, options in (("FedAvg", {}), ("FedProx", {"method.mu": 0.5}), ("FedProx", {"method.mu": 2})):
+        Written({"method": method, "seed": 0, **options}, [0.5]).at(Path("runs", f"{method}{options}"))
+    out = show("runs", "--across", "mu")[1]
+    head = next(line for line in out.splitlines() if "no mu" in line)
+    assert head.split() == ["method", "mu=0.5", "mu=2", "no", "mu"] and "best of its column" not in out
+
+
 def test_a_second_table_may_be_of_less_and_of_one_option_alone(show: Showing) -> None:
     grid({("FedAvg", 0.5): [0.2], ("FedAvg", 5.0): [0.4]})
     out = show("runs", "--across", "partition.alpha")[1]
-    assert "*: best of its column\n\nalpha=0.5  alpha=5\n------------------\n    20.00    40.00\n" in out
+    assert "final % by alpha\n\nalpha=0.5  alpha=5\n------------------\n    20.00    40.00\n" in out
     grid({("Scaffold", 0.5): [0.1], ("Scaffold", 5.0): [0.6]})
     out = show("runs", "--across", "alpha", "--metric", "final of forgetting")[1]
     assert "\nFedAvg        10.00  20.00 *\nScaffold     5.00 *    30.00\n" in out

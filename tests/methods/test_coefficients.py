@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import get_args, get_type_hints
@@ -199,9 +199,42 @@ class Single(Penalised):
     __eq__, __hash__ = object.__eq__, object.__hash__
 
 
+@dataclass(frozen=True)
+class Derived(Penalised):
+    """What keeps such a number as a field by which nothing is told apart."""
+
+    half: float = field(init=False, compare=False, default=0.0)
+
+    coefficients = ("mu",)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "half", self.mu / 2)
+
+    def penalty(self, theta: Tensor, server: Tensors, mine: Tensors) -> Tensor:
+        return self.half * (theta - server["theta"]).square().sum()
+
+
+@dataclass(frozen=True)
+class OfMu(Penalised):
+    """What is told apart by its coefficient alone, and has another option."""
+
+    power: float = 2.0
+
+    coefficients = ("mu",)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, OfMu) and (self.model, self.mu) == (other.model, other.mu)
+
+    def __hash__(self) -> int:
+        return hash(self.mu)
+
+
 @pytest.mark.parametrize(
     ("owner", "option", "are_one"),
-    [(Penalised, "mu", True), (Slotted, "nu", True), (Halved, "mu", False), (Single, "mu", False)],
+    [
+        *((Penalised, "mu", True), (Slotted, "nu", True)),
+        *((each, "mu", False) for each in (Halved, Single, Derived, OfMu)),
+    ],
 )
 def test_strengths_that_change_from_round_to_round_are_one_step(owner: type, option: str, *, are_one: bool) -> None:
     """Where a method knows more than options, or another one like it is none, each has its own, with the right bits."""

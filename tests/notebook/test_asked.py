@@ -109,7 +109,7 @@ def test_what_lies_beside_arrays_is_taken_as_they_are(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("beside", "message"),
     [
-        ({"classes": np.array([{}, 1], dtype=object)}, "data: classes: ndarray is no array of numbers"),
+        ({"classes": np.array([{}, 1], dtype=object)}, "data: classes: ndarray is no array of numbers or words"),
         ({"classes": [[1], [1, 2]]}, "data: classes: list whose parts are not alike; accepted: an array"),
         ({"x_test": [[1], [1, 2]]}, "data: x_test: list whose parts are not alike; accepted: an array"),
     ],

@@ -137,7 +137,7 @@ def test_options_beside_arrays_are_of_the_arrays(tmp_path: Path) -> None:
             (torch.eye(4).to_sparse(), [0, 1, 0, 1], torch.eye(4), [0, 1, 0, 1]),
             "data: x_train: float32 [4, 4] that numpy cannot take; accepted: a numpy array or a dense tensor",
         ),
-        ((np.zeros((4, 2)), 3, np.zeros((4, 2)), [0, 1, 0, 1]), "data: y_train: int is no array of numbers"),
+        ((np.zeros((4, 2)), 3, np.zeros((4, 2)), [0, 1, 0, 1]), "data: y_train: int is no array of numbers or words"),
         (
             (np.full((4, 2), np.nan), [0, 1, 0, 1], np.zeros((4, 2)), [0, 1, 0, 1]),
             "data: x_train: sample 0 is not finite (NaN or infinity)",
