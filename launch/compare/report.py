@@ -254,7 +254,7 @@ def _notes(
     notes = ["", f"mean ± standard deviation over seeds{costs}"]
     if not results.design.sets:
         notes = ["", "no run counts" if results.design.differing else "no run has begun"]
-    if results.best and best:
+    if best and results.best:
         notes.append(f"{best}: best by {results.metrics[0].text}")
     first = results.metrics[0]
     lengths = sorted({max((run.wanted for run in each.counted), default=0) for each in results.design.sets} - {0})

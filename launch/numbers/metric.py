@@ -16,6 +16,7 @@ from fl_ddp.results.client_table import MODELS
 from fl_ddp.results.metrics import OF_FUNCTION, OF_METHOD, of_clients
 from fl_ddp.retention.matrix import OF_OWN_TASKS, OF_TASKS
 from launch.numbers.reading import Reading
+from launch.numbers.spread import UNLIMITED
 
 SPREADS = tuple(
     f"{measure}_{own}{score}" for score in ("", "_mae") for own in MODELS for measure in ("worst", "deviation")
@@ -116,9 +117,12 @@ class Metric:
 
     @property
     def limits(self) -> tuple[float, float]:
-        """What a value of its curve, so multiplied, can be: shares are from 0 up, their differences below it, too."""
+        """What a value of its curve, so multiplied, can be: shares are from 0 up, their differences below it, too.
+
+        Forgetting degrees, relative differences, are cut off at -1 where they are read.
+        """
         if self.of_images or self.of_number:
-            return -math.inf, math.inf
+            return UNLIMITED
         column = self.quantity.partition("/")[0]
         return -100.0 if "forgetting" in column or "transfer" in column else 0.0, 100.0
 

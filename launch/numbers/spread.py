@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from launch.numbers.reading import Reading, reached, values_of
 
 DIGITS = {"percent": 2, "dB": 2, "rounds": 0, "ratio": 3, "number": 4}
 """Digits behind the point, by the unit of a metric."""
+UNLIMITED = -math.inf, math.inf
 
 
 def mean(values: Collection[float]) -> float | None:
@@ -20,6 +21,15 @@ def mean(values: Collection[float]) -> float | None:
 def spread(values: Collection[float]) -> float | None:
     """Their standard deviation, of two at least; none if one is infinite."""
     return statistics.stdev(values) if len(values) > 1 and all(map(math.isfinite, values)) else None
+
+
+def ends(
+    means: Sequence[float], deviations: Sequence[float], limits: tuple[float, float]
+) -> tuple[list[float], list[float]]:
+    """One deviation below and above each mean, as far as there are such values."""
+    least, most = limits
+    both = list(zip(means, deviations, strict=True))
+    return [max(m - d, least) for m, d in both], [min(m + d, most) for m, d in both]
 
 
 def spread_of(readings: Collection[Reading]) -> float | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Mapping, Sequence
 
@@ -23,6 +24,8 @@ from launch.plots.series import series
 from launch.run.client_curves import ClientCurves, client_curves
 
 _DEGREE, _OWN, _SAMPLES = "forgetting_degree", "own_accuracy", "samples"
+_LIMITS = {_DEGREE: (-100.0, 100.0), _OWN: (0.0, 100.0), _SAMPLES: (0.0, math.inf)}
+"""The least and the most that a curve can have, in percent but for samples."""
 _MOST_TICKS = 8
 
 Told = Mapping[Replicates, Mapping[int, ClientCurves]]
@@ -80,7 +83,8 @@ def class_of_client_figure(design: Design, client: int, name: str) -> Figure:
     for place, column, label in zip(places, (_DEGREE, _OWN, _SAMPLES), labels, strict=False):
         for replicates, by_seed in told.items():
             curves = [curve for of in by_seed.values() if (curve := _of(of, name, column))]
-            _draw(place, curves, named.shade(replicates), 1 if column == _SAMPLES else 100)
+            scale = 1 if column == _SAMPLES else 100
+            _draw(place, curves, named.shade(replicates), scale, _LIMITS[column])
         place.set_ylabel(label)
         over_rounds(place)
     places[0].set_title(f"client {client}, class {name}", loc="left")
@@ -136,7 +140,7 @@ def _changes(held: Sequence[Mapping[int, Curve]]) -> bool:
     return any(len(values) > 1 for values in first.values())
 
 
-def _draw(axes: Axes, curves: Sequence[Curve], colour: str, scale: float) -> None:
+def _draw(axes: Axes, curves: Sequence[Curve], colour: str, scale: float, limits: tuple[float, float]) -> None:
     """The mean of curves in the same rounds, with its spread; each by itself if they are in others."""
     rounds = [[r for r, _ in curve] for curve in curves]
     if any(each != rounds[0] for each in rounds):
@@ -147,7 +151,7 @@ def _draw(axes: Axes, curves: Sequence[Curve], colour: str, scale: float) -> Non
         [scale * value for value in column] for column in zip(*([v for _, v in curve] for curve in curves), strict=True)
     ]
     deviations = [spread(column) or 0.0 for column in values]
-    draw_curve(axes, MeanCurve(rounds[0], list(map(statistics.fmean, values)), deviations), colour)
+    draw_curve(axes, MeanCurve(rounds[0], list(map(statistics.fmean, values)), deviations, limits), colour)
 
 
 def _bars(axes: Axes, classes: Sequence[str], samples: Sequence[float]) -> None:

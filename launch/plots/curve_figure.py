@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -13,7 +12,7 @@ from matplotlib.figure import Figure
 
 from launch.compare.replicates import Design, Replicates, in_order
 from launch.numbers.metric import Metric, curve_name, smoothed, with_sign
-from launch.numbers.spread import spread
+from launch.numbers.spread import ends, spread
 from launch.plots.figure_style import GREY, MOST_COLOURS, MOST_PANELS, legend, over_cost, over_rounds, panels
 from launch.plots.series import series
 from launch.run.cost import Cost, cost_so_far, unit_of
@@ -34,7 +33,7 @@ class MeanCurve:
     places: Sequence[float]
     means: list[float]
     deviations: list[float]
-    limits: tuple[float, float] = (-math.inf, math.inf)
+    limits: tuple[float, float]
 
 
 def curve_figure(design: Design, metric: Metric, over: Cost | None = None) -> Figure | None:
@@ -92,10 +91,8 @@ def draw_curve(axes: Axes, curve: MeanCurve, shade: str) -> None:
 
 def _band(axes: Axes, curve: MeanCurve, shade: str) -> None:
     """One standard deviation to both sides, in the rounds that all runs have, as far as there are such values."""
-    common, (least, most) = len(curve.deviations), curve.limits
-    places, means = curve.places[:common], curve.means[:common]
-    low = [max(m - d, least) for m, d in zip(means, curve.deviations, strict=True)]
-    high = [min(m + d, most) for m, d in zip(means, curve.deviations, strict=True)]
+    common = len(curve.deviations)
+    places, (low, high) = curve.places[:common], ends(curve.means[:common], curve.deviations, curve.limits)
     if common > 1:
         axes.fill_between(places, low, high, color=shade, alpha=0.2, linewidth=0, zorder=2)
     else:

@@ -12,7 +12,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLoca
 from launch.compare.replicates import Design, Replicates, as_number, in_order
 from launch.numbers.metric import Metric, quantity_name, with_sign
 from launch.numbers.reading import reached, values_of
-from launch.numbers.spread import mean, spread
+from launch.numbers.spread import UNLIMITED, ends, mean, spread
 from launch.plots.figure_style import INK, legend, panels
 from launch.plots.series import series
 
@@ -95,7 +95,13 @@ def _draw(
     values = [values_of(each.numbers(metric)) for each in sets]
     means, deviations = [mean(each) or 0.0 for each in values], [spread(each) or 0.0 for each in values]
     axes.plot(places, means, color=colour, linestyle=line, zorder=2)
-    axes.errorbar(places, means, deviations, fmt="none", ecolor=colour, elinewidth=0.8, capsize=2, zorder=2)
+    # shares have ends, rounds to a target and ratios of shares have none
+    low, high = ends(means, deviations, metric.limits if metric.unit == "percent" else UNLIMITED)
+    parts = [
+        [m - each for m, each in zip(means, low, strict=True)],
+        [each - m for m, each in zip(means, high, strict=True)],
+    ]
+    axes.errorbar(places, means, parts, fmt="none", ecolor=colour, elinewidth=0.8, capsize=2, zorder=2)
     for place, value, replicates in zip(places, means, sets, strict=True):
         filling = colour if replicates.ended else "white"
         axes.plot(place, value, color=colour, marker=marker, markerfacecolor=filling, zorder=3)

@@ -105,6 +105,20 @@ def test_one_class_of_a_client_has_a_curve_for_each_setting(design: Design, fold
             assert line.get_ydata() == pytest.approx([scale * statistics.fmean(each) for each in values])
 
 
+def test_the_band_of_a_client_ends_where_there_are_no_values(design: Design, folder: Path, tmp_path: Path) -> None:
+    for run, own in (("a0", "0.9"), ("a1", "1.0")):
+        shutil.copytree(folder / run, tmp_path / run)
+        table = tmp_path / run / "forgetting.csv"
+        head, *lines = (line.split(",") for line in table.read_text().splitlines())
+        place = head.index("own_accuracy")
+        told = [",".join([*line[:place], own, *line[place + 1 :]]) for line in lines]
+        table.write_text("\n".join([",".join(head), *told]) + "\n")
+    with paper_style():
+        axes = class_of_client_figure(design_of(find_runs([tmp_path]).runs), 1, "3").axes[1]
+    heights = np.concatenate([path.vertices[:, 1] for path in axes.collections[0].get_paths()])  # type: ignore[index]
+    assert (heights.min(), heights.max()) == pytest.approx((95 - statistics.stdev([90, 100]), 100))
+
+
 def absent(source: Path, folder: Path, rounds: dict[str, tuple[int, ...]]) -> Design:
     """Copies of runs in whose forgetting.csv client 1 takes part in some rounds alone."""
     for run, present in rounds.items():

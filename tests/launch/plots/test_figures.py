@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from matplotlib.collections import LineCollection
 from written_runs import Written, design_in, rising
 
 from launch.compare.found_runs import find_runs
@@ -50,6 +51,21 @@ def test_a_band_ends_where_there_are_no_values(tmp_path: Path) -> None:
     assert (heights.min(), heights.max()) == (0, 100)
     deviation = statistics.stdev([0, 10])
     assert sorted({*heights.round(9)}) == pytest.approx([0, 5 + deviation, 95 - deviation, 100])
+
+
+def test_a_spread_over_an_option_ends_there_too_where_it_is_of_shares(tmp_path: Path) -> None:
+    curves = [[0.0, 0.9], [0.5, 1.0]]
+    runs = {f"{seed}": Written({"lr": 0.1, "seed": seed}, curve) for seed, curve in enumerate(curves)}
+    runs |= {f"{seed}b": Written({"lr": 0.2, "seed": seed}, curve) for seed, curve in enumerate(curves)}
+    design = design_in(tmp_path, runs)
+    for text, least, most in (("final", 95 - statistics.stdev([90, 100]), 100), ("rounds_to 0.5", None, 1.5)):
+        with paper_style():
+            figure = metric_figure(design, 0, parse_metric(text))
+        assert figure is not None
+        (whiskers,) = (each for each in figure.axes[0].collections if isinstance(each, LineCollection))
+        low, high = whiskers.get_segments()[0][:, 1]
+        deviation = statistics.stdev([2, 1])
+        assert (low, high) == pytest.approx((least, most) if least else (most - deviation, most + deviation))
 
 
 @pytest.mark.parametrize(("over", "of_round", "label"), [("traffic", 3.0, "traffic (MB)"), ("time", 2.0, "time (s)")])
