@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import fields, is_dataclass
 from numbers import Real
 from typing import TypeVar
@@ -56,12 +56,14 @@ def with_coefficients(
     return copied
 
 
-def for_any_coefficients(objective: Objective, names: Iterable[str]) -> Objective:
+def for_any_coefficients(objective: Objective, names: Collection[str]) -> Objective:
     """What is equal for all values of an objective's coefficients, and takes the same step when it is given them.
 
     Itself where a step of one might be taken for another's: its class takes some for alike that differ in more, such as
     a number that comes of a coefficient, or none.
     """
+    if not names:
+        return objective
     attributes = attributes_of(objective)
     kind = type(objective), attributes
     if kind not in _TELLS:
