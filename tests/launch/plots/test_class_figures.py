@@ -115,7 +115,7 @@ def test_the_band_of_a_client_ends_where_there_are_no_values(design: Design, fol
         table.write_text("\n".join([",".join(head), *told]) + "\n")
     with paper_style():
         axes = class_of_client_figure(design_of(find_runs([tmp_path]).runs), 1, "3").axes[1]
-    heights = np.concatenate([path.vertices[:, 1] for path in axes.collections[0].get_paths()])  # type: ignore[index]
+    heights = np.concatenate([np.asarray(path.vertices)[:, 1] for path in axes.collections[0].get_paths()])
     assert (heights.min(), heights.max()) == pytest.approx((95 - statistics.stdev([90, 100]), 100))
 
 
