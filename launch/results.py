@@ -56,7 +56,8 @@ class ResultsOptions:
             personalised accuracy, of forgetting, loss, perplexity or, of regressions, mae: 'last10 of initial'; a
             column each, of which the first says what is best and is drawn; a single one has the usual ones beside it
             [final; of runs with tasks final of average_accuracy, of regressions final of mae].
-        over: draw the curves over what all clients sent and received, or over time, too: traffic or time.
+        over: draw the curves over what all clients sent and received, or over time without compiling, too: traffic or
+            time.
         classes: draw each class's accuracy over rounds, too, of the least seed of each setting.
         partitions: draw who holds what, too.
         tasks: draw the accuracy on each task over rounds and at the end, too.

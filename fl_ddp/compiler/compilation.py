@@ -23,6 +23,7 @@ from fl_ddp.compiler.repeated import repeatedly
 from fl_ddp.compiler.waiting_users import with_waiting_users
 from fl_ddp.errors import CompilerError, ConfigError, first_line, is_users, place_of
 from fl_ddp.host.device_errors import out_of_memory
+from fl_ddp.host.stopwatch import while_compiling
 
 F = TypeVar("F", bound=Callable[..., object])
 P = ParamSpec("P")
@@ -82,13 +83,13 @@ def compiled(
         the compiled function, which must be called with tensors of one layout only, and never with one tensor twice: it
         checks neither. It sees globals as they were in its first call.
     """
-    # imports the compiler, which takes a second that eager runs can spare
-    from fl_ddp.compiler.dense_layers import DenseLayers
-    from fl_ddp.compiler.fused_update import FuseUpdate
-    from fl_ddp.compiler.late_masks import LateMasks
-    from fl_ddp.compiler.merge_equal import MergeEqual
-    from fl_ddp.compiler.stored_keys import StoreKeys
-    from fl_ddp.convolutions.choice import ChooseForms
+    with while_compiling():  # imports the compiler, which takes a second that eager runs can spare
+        from fl_ddp.compiler.dense_layers import DenseLayers
+        from fl_ddp.compiler.fused_update import FuseUpdate
+        from fl_ddp.compiler.late_masks import LateMasks
+        from fl_ddp.compiler.merge_equal import MergeEqual
+        from fl_ddp.compiler.stored_keys import StoreKeys
+        from fl_ddp.convolutions.choice import ChooseForms
 
     assert isinstance(function, FunctionType)
     # torch keeps graphs by code object and fails at the ninth: without a copy, all models would share eight
@@ -217,13 +218,14 @@ def _found(function: FunctionType) -> Callable[..., object] | None:
 
 @contextmanager
 def _told(what: str) -> Iterator[None]:
-    """Say that something is being compiled, if it takes long, and how long it took."""
+    """Say that something is being compiled, if it takes long, and how long it took; it counts as compiling."""
     start = time.monotonic()
     timer = Timer(SILENCE, lambda: _log.info("compiling %s ...", what))
     timer.daemon = True
     timer.start()
     try:
-        yield
+        with while_compiling():
+            yield
     finally:
         timer.cancel()
     if (seconds := time.monotonic() - start) >= SILENCE:

@@ -8,9 +8,10 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import NamedTuple, Protocol, Self
 
-import torch
+COMPILING = "compiling"
+"""The part of a round that a later one does not have, nor another run on the same machine, which finds it done."""
 
-PHASES = ("training", "summing", "server", "evaluation", "forgetting", "checkpoint", "other")
+PHASES = ("training", "summing", "server", "evaluation", "forgetting", "checkpoint", COMPILING, "other")
 """Parts of a round: clients' local work, sums over clients and ranks, server's step, test set, disk, the rest.
 
 Forgetting is the class-wise test of clients' own models, where that is asked for.
@@ -44,6 +45,8 @@ class _OnGpu:
     """A moment in a GPU's queue, into which this thread only puts work that is done later."""
 
     def __init__(self) -> None:
+        import torch  # launchers, which know the names of phases, need not
+
         self._event = torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
         self._event.record()
 
@@ -68,6 +71,50 @@ class _Span(NamedTuple):
         return self.start.seconds_to(self.end) * self.share
 
 
+class _Compiler:
+    """The clock of all that this process compiles: it stands where nothing is, and threads at once count once."""
+
+    def __init__(self) -> None:
+        self._blocks, self._began, self._before, self._alone = 0, 0.0, 0.0, threading.Lock()
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        with self._alone:
+            if not self._blocks:
+                self._began = time.perf_counter()
+            self._blocks += 1
+        try:
+            yield
+        finally:
+            with self._alone:
+                self._blocks -= 1
+                if not self._blocks:
+                    self._before += time.perf_counter() - self._began
+
+    def seconds(self) -> float:
+        with self._alone:
+            return self._before + (time.perf_counter() - self._began if self._blocks else 0.0)
+
+
+_COMPILER = _Compiler()
+
+while_compiling = _COMPILER.running
+"""Counts a block of any thread as compiling, in the phase around it."""
+
+
+class _OfCompiler:
+    """A moment of the compiler's clock, on the host wherever the work is done."""
+
+    def __init__(self) -> None:
+        self._time = _COMPILER.seconds()
+
+    def reached(self) -> bool:
+        return True
+
+    def seconds_to(self, later: Self) -> float:
+        return later._time - self._time
+
+
 class Stopwatch:
     """Seconds by phase since the last lap; what is in no phase is other."""
 
@@ -88,11 +135,12 @@ class Stopwatch:
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
         """Count the time of a block under a phase."""
-        start = self._mark()
+        start, compiler = self._mark(), _OfCompiler()
         try:
             yield
         finally:
             self._add(start, self._mark(), {name: 1.0}, self._ahead)
+            self._compiled(compiler, {COMPILING: 1.0, name: -1.0}, self._ahead)
 
     @contextmanager
     def part_of(self, outer: str, name: str, at_once: int) -> Iterator[None]:
@@ -106,13 +154,15 @@ class Stopwatch:
     @contextmanager
     def ahead(self, outer: str, name: str) -> Iterator[None]:
         """Count the time of a block, which does the next lap's work, under a phase there; not under one around it."""
-        start, self._ahead = self._mark(), 1
+        start, compiler, self._ahead = self._mark(), _OfCompiler(), 1
         try:
             yield
         finally:
             end, self._ahead = self._mark(), 0
             self._add(start, end, {name: 1.0}, ahead=1)
             self._add(start, end, {outer: -1.0}, ahead=0)
+            self._compiled(compiler, {COMPILING: 1.0, name: -1.0}, ahead=1)
+            self._compiled(compiler, {COMPILING: -1.0, outer: 1.0}, ahead=0)  # which the one around it takes away
 
     def lap(self) -> dict[str, float]:
         """Seconds of each phase since the last lap; starts the next, which has what a GPU has not come to yet."""
@@ -138,3 +188,8 @@ class Stopwatch:
     def _add(self, start: Mark, end: Mark, shares: Mapping[str, float], ahead: int) -> None:
         with self._alone:
             self._spans += [_Span(start, end, name, share, self._laps + ahead) for name, share in shares.items()]
+
+    def _compiled(self, since: _OfCompiler, shares: Mapping[str, float], ahead: int) -> None:
+        now = _OfCompiler()
+        if since.seconds_to(now):
+            self._add(since, now, shares, ahead)

@@ -9,6 +9,7 @@ from functools import cached_property
 from pathlib import Path
 
 from fl_ddp.config.settings import bare_name
+from fl_ddp.host.stopwatch import COMPILING
 from fl_ddp.results.appended_csv import AppendedCsv, State
 
 OF_METHOD, OF_FUNCTION = "method/", "measure/"
@@ -62,6 +63,11 @@ def curve_of(measure: str) -> str:
 def is_of_phase(column: str) -> bool:
     """Whether a column has the seconds of a phase."""
     return is_of_time(column) and column not in (_PADDED, _WALL)
+
+
+def is_of_work(column: str) -> bool:
+    """Whether it is of a phase that is there however much other runs have left compiled on the machine."""
+    return is_of_phase(column) and column != f"time_{COMPILING}"
 
 
 @dataclass(frozen=True)

@@ -248,7 +248,10 @@ def _at(metric: Metric, number: int) -> str:
 
 
 def _notes(
-    results: Results, *, best: str | None = "*", costs: str = "; traffic and time are means of one run"
+    results: Results,
+    *,
+    best: str | None = "*",
+    costs: str = "; traffic and time are means of one run, time without compiling",
 ) -> list[str]:
     """What the columns mean, and what is not in the table."""
     notes = ["", f"mean ± standard deviation over seeds{costs}"]

@@ -13,7 +13,7 @@ from fl_ddp.config.layers import default_choice
 from fl_ddp.config.registry import KINDS
 from fl_ddp.config.yaml_file import flatten, load_yaml, written
 from fl_ddp.errors import ConfigError
-from fl_ddp.results.metrics import is_of_phase, is_of_time, perplexity
+from fl_ddp.results.metrics import is_of_time, is_of_work, perplexity
 from fl_ddp.results.run_folder import FAILURE
 from fl_ddp.results.summary import read_summary
 from fl_ddp.results.written_rows import written_rows
@@ -42,7 +42,7 @@ class Run:
         wanted: rounds it was asked for.
         curves: values of each column of metrics.csv by evaluated round, without round 0, the perplexity, what each
             class has lost, and what tasks.csv, own_tasks.csv and reconstruction.csv tell; those of time are left out.
-        time: seconds that each finished round took, all phases together.
+        time: seconds that each finished round took, all phases together but compiling.
         summary: its summary.json; empty until it has one of its last round.
         failure: why it failed, if it could say so.
         stopped: whether it ended before its last round, since it had reached or stopped getting nearer what it should.
@@ -67,7 +67,7 @@ class Run:
 
     @property
     def seconds(self) -> float:
-        """That its finished rounds took."""
+        """That its finished rounds took, without compiling."""
         return math.fsum(seconds for _, seconds in self.time)
 
     @property
@@ -205,7 +205,7 @@ def _course(path: Path) -> tuple[int, dict[str, Curve], Curve, tuple[str, ...]]:
         for row in rows:
             rounds = int(row["round"])
             columns = columns or tuple(row)
-            time.append((rounds, math.fsum(float(cell) for name, cell in row.items() if cell and is_of_phase(name))))
+            time.append((rounds, math.fsum(float(cell) for name, cell in row.items() if cell and is_of_work(name))))
             for name, cell in row.items():
                 if cell and rounds > 0 and name != "round" and not is_of_time(name) and not math.isnan(float(cell)):
                     curves.setdefault(name, []).append((rounds, float(cell)))

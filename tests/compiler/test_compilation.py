@@ -22,6 +22,7 @@ from fl_ddp.compiler.compilation import compiled, holds_cuda, layout, require_co
 from fl_ddp.compiler.fused_update import FuseUpdate
 from fl_ddp.compiler.repeated import in_a_row
 from fl_ddp.errors import ConfigError, RunError
+from fl_ddp.host.stopwatch import Stopwatch
 
 G, ROWS, COLUMNS, BATCH = 3, 17, 29, 5
 THREADS = ThreadPoolExecutor(3)
@@ -70,6 +71,21 @@ def test_later_calls_do_not_search_for_what_was_compiled() -> None:
             found = run(x, {"y": x})
         assert all(map(torch.allclose, found, wave(x, {"y": x})))
         torch._dynamo.reset()
+
+
+def test_first_calls_and_what_they_import_are_timed_as_compiling() -> None:
+    def wave(x: Tensor) -> Tensor:
+        return (x * 5 + 1).sin()
+
+    watch, calls = Stopwatch(), list[dict[str, float]]()
+    with watch.phase("training"):
+        run = compiled(wave, "it")
+    for _ in range(2):
+        with watch.phase("training"):
+            run(torch.ones(7))
+        calls.append(watch.lap())
+    first, second = calls
+    assert first["compiling"] > first["training"] > 0 == second["compiling"] < second["training"]
 
 
 def test_layout_tells_shapes_strides_and_types_apart() -> None:

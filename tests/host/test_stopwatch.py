@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
 from typing import Self
 
 import pytest
 import torch
 
-from fl_ddp.host.stopwatch import PHASES, Stopwatch
+from fl_ddp.host.stopwatch import PHASES, Stopwatch, while_compiling
 
 
 class Queue:
@@ -162,6 +164,76 @@ def test_on_a_cpu_phases_and_the_rest_are_all_the_time_there_was(monkeypatch: py
         pass
     seconds = watch.lap()
     assert seconds == {**dict.fromkeys(PHASES, 0.0), "training": 3.0, "checkpoint": 1.0, "other": 6.0}
+
+
+def test_compiling_is_a_phase_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+    monkeypatch.setattr(time, "perf_counter", lambda: now[0])
+    watch = Stopwatch()
+    with watch.phase("training"):
+        now[0] += 1.0
+        with while_compiling():
+            now[0] += 3.0
+            with while_compiling():  # of something within
+                now[0] += 0.5
+        now[0] += 0.25
+    with watch.phase("summing"):
+        now[0] += 2.0
+    with while_compiling():  # in no phase, so it is other
+        now[0] += 4.0
+    seconds = watch.lap()
+    assert seconds == {
+        **dict.fromkeys(PHASES, 0.0),
+        "training": 1.25,
+        "compiling": 3.5,
+        "summing": 2.0,
+        "other": 4.0,
+    }
+    with watch.phase("training"):
+        now[0] += 1.0
+    assert watch.lap() == {**dict.fromkeys(PHASES, 0.0), "training": 1.0}
+
+
+def test_threads_that_compile_at_once_count_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    now, at_once = [0.0], Barrier(2, action=lambda: now.__setitem__(0, now[0] + 3.0))
+    monkeypatch.setattr(time, "perf_counter", lambda: now[0])
+
+    def compile_something(_: int) -> None:
+        with while_compiling():
+            at_once.wait(60)
+
+    watch = Stopwatch()
+    with ThreadPoolExecutor(2) as workers, watch.phase("training"):
+        list(workers.map(compile_something, range(2)))
+    assert watch.lap() == {**dict.fromkeys(PHASES, 0.0), "compiling": 3.0}
+
+
+def test_a_phase_that_begins_while_something_is_compiled_has_the_rest_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+    monkeypatch.setattr(time, "perf_counter", lambda: now[0])
+    watch = Stopwatch()
+    with while_compiling():
+        now[0] += 1.0
+        with watch.phase("training"):
+            now[0] += 3.0
+    assert watch.lap() == {**dict.fromkeys(PHASES, 0.0), "compiling": 3.0, "other": 1.0}
+
+
+def test_what_is_compiled_ahead_is_the_next_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A GPU's queue waits for the host as long as that compiles."""
+    queue = Queue()
+    monkeypatch.setattr(time, "perf_counter", lambda: queue.put)
+    watch = Stopwatch(mark=queue.mark)
+    with watch.phase("server"):
+        queue.put += 1.0
+        with watch.ahead("server", "training"):
+            queue.put += 2.0
+            with while_compiling():
+                queue.put += 5.0
+    queue.done = queue.put
+    first, second = watch.lap(), watch.lap()
+    assert first == {**dict.fromkeys(PHASES, 0.0), "server": 1.0}
+    assert second == {**dict.fromkeys(PHASES, 0.0), "training": 2.0, "compiling": 5.0}
 
 
 def test_the_clock_is_the_devices(monkeypatch: pytest.MonkeyPatch) -> None:

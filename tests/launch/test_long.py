@@ -14,7 +14,7 @@ from fl_ddp.results.run_folder import RunFolder
 
 OF_WRITTEN = (
     "round", "traffic_up_bytes", "traffic_down_bytes", "time_padded_lanes", "accuracy", "time_wall", "time_training",
-    "time_other",
+    "time_compiling", "time_other",
 )  # fmt: skip
 TESTS = "round,task_trained,task_tested,accuracy\n0,0,1,0.1\n1,1,1,0.5\n2,1,1,0.75\n"
 

@@ -38,8 +38,9 @@ class Written:
         folder.mkdir(parents=True)
         config = parse([*options(self.settings), f"--rounds={rounds}"])
         (folder / "config.yaml").write_text(to_yaml(config))
-        head = "round,traffic_up_bytes,traffic_down_bytes,time_padded_lanes,accuracy,time_wall,time_training,time_other"
-        lines = [f"{r},1000000,2000000,0.5,{a!r},1700000000.0,1.5,0.5" for r, a in enumerate(curve, 1)]
+        head = "round,traffic_up_bytes,traffic_down_bytes,time_padded_lanes,accuracy,time_wall,time_training"
+        head += ",time_compiling,time_other"
+        lines = [f"{r},1000000,2000000,0.5,{a!r},1700000000.0,1.5,7.0,0.5" for r, a in enumerate(curve, 1)]
         if self.forgetting is not None:
             head += ",forgetting"
             lines = [f"{line},{lost!r}" for line, lost in zip(lines, self.forgetting, strict=True)]
