@@ -76,7 +76,7 @@ def test_curves_may_be_over_what_rounds_cost(tmp_path: Path, over: Cost, of_roun
     }
     design = design_in(tmp_path, runs)
     file = tmp_path / "b" / "metrics.csv"  # its rounds cost twice as much
-    file.write_text(file.read_text().replace("1000000,2000000", "4000000,2000000").replace("1.5,7.0,0.5", "3.5,7.0,0.5"))
+    file.write_text(file.read_text().replace("1000000,2000000", "4000000,2000000").replace(",1.5,7.0", ",3.5,7.0"))
     with paper_style():
         figure = curve_figure(design_of(find_runs([tmp_path]).runs), parse_metric("final"), over)
         alike = curve_figure(design, parse_metric("final"), over)
