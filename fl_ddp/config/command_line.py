@@ -27,7 +27,9 @@ FREE_ON_RESUME = (
 """What may differ from the stored configuration when a run goes on."""
 PLACE = ("data.root", "data.download")
 """Options that say where data lie."""
-MAY_MOVE = ("data.path", "data.test_path", "partition.path", "stream.path", "availability", *WORDS_OR_FILES)
+MAY_MOVE = (
+    "data.path", "data.test_path", "partition.path", "stream.path", "stream.enrolment", "availability", *WORDS_OR_FILES,
+)  # fmt: skip
 """Options that are files, what is in which is looked at when a run goes on."""
 _BEGINNING = ("name", "out")
 """Options of a file that say where a run begins; one that goes on is where it is."""

@@ -13,7 +13,7 @@ from PIL import Image
 
 import fl_ddp
 from fl_ddp.config.command_line import from_file, from_mapping, parse
-from fl_ddp.config.settings import Config
+from fl_ddp.config.settings import Config, by_key
 from fl_ddp.config.yaml_file import load_yaml, to_yaml
 from fl_ddp.errors import ConfigError
 
@@ -110,6 +110,26 @@ def test_resume_compares_the_name_of_a_npz_file(tmp_path: Path, monkeypatch: pyt
     other = message_of(f"--resume {tmp_path} --init b/model.safetensors")
     assert other.startswith("--init: b/model.safetensors is not ")
     assert message_of(f"--resume {tmp_path} --out elsewhere/runs").startswith("--out: elsewhere/runs is not ")
+
+
+def test_resume_takes_any_file_but_weights_from_where_it_lies_now(tmp_path: Path) -> None:
+    """Each option that a YAML file looks for beside itself; the weights at --init are the run's own after its start."""
+    files = {
+        "partition.path": "--partition FromFile --partition.path {}/x.json",
+        "stream.path": "--data digits --stream FromFile --stream.path {}/x.json",
+        "stream.enrolment": "--data digits --stream ClassGroups --stream.size 2 --stream.enrolment {}/x.csv",
+        "availability": "--availability {}/x.csv",
+        "class_reduction": "--class_reduction {}/x.csv",
+        "client_lr": "--client_lr {}/x.csv",
+        "client_work": "--client_work {}/x.csv",
+    }
+    for key, line in files.items():
+        (tmp_path / "config.yaml").write_text(to_yaml(config_of(line.format("a"))))
+        moved = line.partition(f"--{key} ")[2]
+        assert by_key(config_of(f"--resume {tmp_path} --{key} {moved.format('b')}"))[key] == moved.format("b")
+        other = message_of(f"--resume {tmp_path} --{key} {moved.format('b').replace('x.', 'y.')}")
+        assert other.startswith(f"--{key}: b/y.")
+    assert message_of(f"--resume {tmp_path} --client_work bimodal").startswith("--client_work: bimodal is not ")
 
 
 def test_resume_takes_data_from_where_they_lie_now(tmp_path: Path) -> None:
