@@ -14,7 +14,7 @@ from functools import lru_cache, wraps
 from pathlib import Path
 from threading import Lock, RLock, Timer
 from types import FunctionType
-from typing import Generic, ParamSpec, TypeVar, cast
+from typing import ParamSpec, TypeVar, cast
 
 import torch
 from torch import Tensor
@@ -251,21 +251,6 @@ def made_once(make: Callable[P, Made]) -> Callable[P, Made]:
 def arithmetic() -> Hashable:
     """The settings of the process that compiled and recorded work has in it: under others it is another work."""
     return torch.are_deterministic_algorithms_enabled(), torch.backends.cuda.matmul.fp32_precision
-
-
-class ByLayout(Generic[Made]):
-    """A step that is made when it is first known what it will be given; the layout stays the same from then on."""
-
-    def __init__(self, make: Callable[[Hashable], Made]) -> None:
-        """Remember how to make the step of a layout."""
-        self._make = make
-        self._made: Made | None = None
-
-    def of(self, given: tuple[object, ...]) -> Made:
-        """The step for these arguments."""
-        if self._made is None:
-            self._made = self._make(layout(given))
-        return self._made
 
 
 def require_compiler(device_type: str) -> None:

@@ -12,10 +12,10 @@ from collections.abc import Iterable
 
 import torch
 from torch import Tensor, fx
-from torch._inductor.custom_graph_pass import CustomGraphPass, get_hash_for_files
 from torch._ops import OpOverload
 
-from fl_ddp.compiler.merge_equal import writes
+from fl_ddp.compiler.graph_pass import GraphPass
+from fl_ddp.compiler.merge_equal import viewed, writes
 
 LARGE = 2**20
 """Weights of a lane from which the kernels are called; they were measured with 12544 x 128, 25 and 50 lanes."""
@@ -70,7 +70,7 @@ def _tf32() -> bool:
     return bool(torch.backends.cuda.matmul.fp32_precision == "tf32")
 
 
-class DenseLayers(CustomGraphPass):
+class DenseLayers(GraphPass):
     """The pass, as Inductor's post-grad hook takes it; it follows FuseUpdate."""
 
     def __call__(self, graph: fx.Graph) -> None:
@@ -85,10 +85,6 @@ class DenseLayers(CustomGraphPass):
             _join(graph, theta)
         graph.eliminate_dead_code()
         graph.lint()
-
-    def uuid(self) -> bytes:
-        """What compiled graphs are cached by, beside the graph itself."""
-        return get_hash_for_files((__file__,))
 
 
 def _is_large(theta: object) -> bool:
@@ -145,11 +141,13 @@ def _turns(node: fx.Node, theta: fx.Node) -> bool | None:
     """Whether a node is theta with its last two axes exchanged; None if it is neither that nor theta as it is."""
     turned = False
     while node is not theta:
+        if (base := viewed(node)) is None:
+            return None
         if node.target is _aten.permute.default and node.args[1] in ([0, 2, 1], (0, 2, 1)):
             turned = not turned
-        elif node.target is not _aten.expand.default or node.meta["val"].shape != _first(node).meta["val"].shape:
+        elif node.target is not _aten.expand.default or node.meta["val"].shape != base.meta["val"].shape:
             return None
-        node = _first(node)
+        node = base
     return turned
 
 
@@ -157,7 +155,7 @@ def _readers(node: fx.Node) -> list[fx.Node]:
     """What reads or writes a tensor, or a view of it, views aside."""
     found: dict[fx.Node, None] = {}
     for user in node.users:
-        found |= dict.fromkeys(_readers(user) if _is_view(user) and not writes(user) else [user])
+        found |= dict.fromkeys(_readers(user) if viewed(user) and not writes(user) else [user])
     return list(found)
 
 
@@ -197,16 +195,6 @@ def _written(node: fx.Node) -> list[fx.Node]:
 
 def _memory(node: fx.Node) -> fx.Node:
     """What a node is a view of, or itself."""
-    while _is_view(node):
-        node = _first(node)
+    while base := viewed(node):
+        node = base
     return node
-
-
-def _is_view(node: fx.Node) -> bool:
-    """Whether an operator gives memory of its first argument, or may do so."""
-    aliased = isinstance(node.target, OpOverload) and any(each.alias_info for each in node.target._schema.returns)
-    return aliased and bool(node.all_input_nodes)
-
-
-def _first(node: fx.Node) -> fx.Node:
-    return node.all_input_nodes[0]

@@ -10,14 +10,15 @@ from __future__ import annotations
 
 import torch
 from torch import fx
-from torch._inductor.custom_graph_pass import CustomGraphPass, get_hash_for_files
 from torch._inductor.lowering import lowerings, make_fallback
+
+from fl_ddp.compiler.graph_pass import GraphPass
 
 _aten = torch.ops.aten
 _added = _aten.baddbmm_.default
 
 
-class FuseUpdate(CustomGraphPass):
+class FuseUpdate(GraphPass):
     """The pass, as Inductor's post-grad hook takes it."""
 
     def __call__(self, graph: fx.Graph) -> None:
@@ -42,10 +43,6 @@ class FuseUpdate(CustomGraphPass):
             graph.erase_node(copy)
         graph.eliminate_dead_code()
         graph.lint()
-
-    def uuid(self) -> bytes:
-        """What compiled graphs are cached by, beside the graph itself."""
-        return get_hash_for_files((__file__,))
 
 
 def _step(theta: fx.Node, new: object) -> tuple[fx.Node, fx.Node, fx.Node, fx.Node] | None:

@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import torch
 from torch import fx
-from torch._inductor.custom_graph_pass import CustomGraphPass, get_hash_for_files
 
+from fl_ddp.compiler.graph_pass import GraphPass
 from fl_ddp.compiler.merge_equal import writes
 
 _aten = torch.ops.aten
 _MASKS = {_aten.le.Scalar, _aten.lt.Scalar, _aten.ge.Scalar, _aten.gt.Scalar}
 
 
-class LateMasks(CustomGraphPass):
+class LateMasks(GraphPass):
     """The pass, as Inductor's post-grad hook takes it."""
 
     def __call__(self, graph: fx.Graph) -> None:
@@ -32,7 +32,3 @@ class LateMasks(CustomGraphPass):
                 user.prepend(node)
                 place[node] = place[user] - 0.5
         graph.lint()
-
-    def uuid(self) -> bytes:
-        """What compiled graphs are cached by, beside the graph itself."""
-        return get_hash_for_files((__file__,))

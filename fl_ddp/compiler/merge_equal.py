@@ -11,17 +11,18 @@ from collections.abc import Hashable, Iterable, Iterator
 
 import torch
 from torch import fx
-from torch._inductor.custom_graph_pass import CustomGraphPass, get_hash_for_files
 from torch._ops import HigherOrderOperator, OpOverload
+
+from fl_ddp.compiler.graph_pass import GraphPass
 
 _PURE = ("aten", "prims", "fl_ddp")
 """Where operators that are not marked as random are none; a user's may draw."""
 
 
-class MergeEqual(CustomGraphPass):
+class MergeEqual(GraphPass):
     """The pass, as Inductor's post-grad hook takes it."""
 
-    def __init__(self, *then: CustomGraphPass) -> None:
+    def __init__(self, *then: GraphPass) -> None:
         """Remember what passes follow; before 2.15 torch takes but one."""
         self._then = then
 
@@ -43,7 +44,7 @@ class MergeEqual(CustomGraphPass):
 
     def uuid(self) -> tuple[object, ...]:
         """What compiled graphs are cached by, beside the graph itself."""
-        return get_hash_for_files((__file__,)), *(each.uuid() for each in self._then)
+        return super().uuid(), *(each.uuid() for each in self._then)
 
 
 def _is_pure(node: fx.Node) -> bool:
@@ -70,11 +71,11 @@ def _with_memory_of_their_own(nodes: Iterable[fx.Node]) -> Iterator[fx.Node]:
             base: fx.Node | None = part
             while base is not None:
                 yield base
-                base = _viewed(base)
+                base = viewed(base)
 
 
-def _viewed(node: fx.Node) -> fx.Node | None:
-    """What a node is a view of."""
+def viewed(node: fx.Node) -> fx.Node | None:
+    """What a node is a view of, or may be."""
     aliased = isinstance(node.target, OpOverload) and any(each.alias_info for each in node.target._schema.returns)
     return node.all_input_nodes[0] if aliased and node.all_input_nodes else None
 

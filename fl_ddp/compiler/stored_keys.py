@@ -10,8 +10,9 @@ from typing import Any
 
 import torch
 from torch import fx
-from torch._inductor.custom_graph_pass import CustomGraphPass, get_hash_for_files
 from torch._inductor.lowering import register_lowering
+
+from fl_ddp.compiler.graph_pass import GraphPass
 
 _mixed = torch.ops.aten.bitwise_xor.Tensor
 _library = torch.library.Library("fl_ddp", "FRAGMENT")  # type: ignore[no-untyped-call]
@@ -26,7 +27,7 @@ def _lowered(x: Any) -> Any:
     return x
 
 
-class StoreKeys(CustomGraphPass):
+class StoreKeys(GraphPass):
     """The pass, as Inductor's post-grad hook takes it."""
 
     def __call__(self, graph: fx.Graph) -> None:
@@ -39,7 +40,3 @@ class StoreKeys(CustomGraphPass):
                 stored.meta["val"] = word.meta["val"]
                 node.replace_input_with(word, stored)
         graph.lint()
-
-    def uuid(self) -> bytes:
-        """What compiled graphs are cached by, beside the graph itself."""
-        return get_hash_for_files((__file__,))

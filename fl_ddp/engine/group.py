@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property
 from itertools import islice
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from fl_ddp.compiler.compilation import ByLayout
+from fl_ddp.compiler.compilation import layout
 from fl_ddp.engine.choices import Convolution
 from fl_ddp.engine.graphed import Recordings
 from fl_ddp.engine.lanes import Spread, one_by_one
@@ -252,7 +252,7 @@ class Group:
             at_first = rates if steps.lr is None else rates._replace(lr=steps.lr[0])
             try_step(objective, kind, training._replace(rates=at_first), drawn, normaliser)
         asked = for_any_coefficients(objective, numbers), kind
-        step = ByLayout(partial(local_step, *asked))
+        step = None
 
         def ended(state: State) -> Trained:
             """What is kept of where training ends, in tensors of its own."""
@@ -263,9 +263,9 @@ class Group:
             return Trained(joined(state.walk.theta), state.loss / number.clamp_min(1), traces)
 
         with torch.no_grad():
-            made = work.recordings
-            if made and (found := made.train(*asked, training, steps, work.samples, work.check, ended)):
-                return found
+            made = work.recordings and work.recordings.train(*asked, training, steps, work.samples, work.check, ended)
+            if made:
+                return made
             state = state.owned
             own, alike = training._replace(state=state), self._stacks(steps, alike=True)
             done = work.loops and work.loops.train(*asked, own, alike, normaliser, work.check, work.spread)
@@ -273,7 +273,8 @@ class Group:
                 work.check()
                 rates = rates if steps.lr is None else rates._replace(lr=steps.lr[index])
                 given = (own._replace(rates=rates), drawn, normaliser)
-                step.of(given)(*given)
+                step = step or local_step(*asked, layout(given))
+                step(*given)
             return ended(state)
 
     def put_steps(self) -> None:
@@ -340,9 +341,8 @@ class Group:
             max_samples: of a client; the first in its order. 0 for all.
         """
         order_keys = keys(self._keys, Purpose.IMPORTANCE)
-        n = self._counts
-        order = shuffled(order_keys, n, 0)
-        most = int(np.max(n.clip(max=max_samples) if max_samples else n, initial=0))
+        order = shuffled(order_keys, self._counts, 0)
+        most = int(np.max(self._counts.clip(max=max_samples) if max_samples else self._counts, initial=0))
         batches = np.full((self.lanes, -(-most // batch_size) * batch_size), -1, np.int64)
         for lane, samples in enumerate(self._samples):
             batches[lane, : min(len(samples), most)] = samples[order[lane, : min(len(samples), most)]]

@@ -254,10 +254,7 @@ def _of_lane(
     }
     if kind.clip_norm:
         pulled = _clipped(pulled, rates.clip_norm, objective.leaves_beside)
-    names = tuple(walk.optimizer)
-    end: list[Tensor] = []
-    remembered: dict[str, list[Tensor]] = {name: [] for name in names}
-    tracked: dict[str, list[Tensor]] = {name: [] for name in walk.trace}
+    ends: list[tuple[Tensor, Tensors, Tensors]] = []
     for i, (theta, g) in enumerate(zip(walk.theta, gradient, strict=True)):
         before, trace = _of_leaf(walk.optimizer, i), _of_leaf(walk.trace, i)
         if i in objective.running:
@@ -272,14 +269,11 @@ def _of_lane(
                 after = of_one_client.trace(objective.track, trace)(trace, theta, new, g, number)
                 trace = {name: torch.where(active, after[name], trace[name]) for name in after}
             if kind.goes_on:
-                state = {name: torch.where(active, state[name], before[name]) for name in names}
-        end.append(new)
-        for name in names:
-            remembered[name].append(state[name])
-        for name in tracked:
-            tracked[name].append(trace[name])
-    leaves = ({name: tuple(each) for name, each in of.items()} for of in (remembered, tracked))
-    return Walk(tuple(end), *leaves), torch.where(active, loss, torch.zeros_like(loss))
+                state = {name: torch.where(active, state[name], before[name]) for name in before}
+        ends.append((new, state, trace))
+    remembered = {name: tuple(state[name] for _, state, _ in ends) for name in walk.optimizer}
+    tracked = {name: tuple(trace[name] for *_, trace in ends) for name in walk.trace}
+    return Walk(tuple(new for new, *_ in ends), remembered, tracked), torch.where(active, loss, torch.zeros_like(loss))
 
 
 def _direction(objective: Objective, g: Tensor, theta: Tensor, server: Tensors, mine: Tensors) -> Tensor:

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
@@ -33,14 +32,13 @@ def partition_figure(clients: Sequence[Indices], labels: Indices, classes: Seque
         classes: names of the labels.
 
     Returns:
-        a figure of its own, on the Agg canvas; ready for png().
+        a figure of its own, ready for png().
     """
     shown = clients[:CLIENTS_SHOWN]
     counts = np.stack([np.bincount(labels[part], minlength=len(classes)) for part in shown])
     row, column = min(0.28, LARGEST_HEIGHT / len(classes)), min(max(6.2 / len(shown), 0.17), 0.3)  # inches
     width, height = max(column * len(shown), 2.5), max(row * len(classes), 1.2)
     figure = Figure(figsize=(width + 2.2, height + 1.7), layout="constrained")
-    FigureCanvasAgg(figure)
     bars, bubbles = figure.subplots(2, 1, sharex=True, height_ratios=[0.6, height])
     largest_area = (0.95 * 72 * min(column, row)) ** 2  # points^2; neighbours just do not touch
     _draw_sizes(bars, counts.sum(axis=1))
@@ -104,7 +102,6 @@ def forgetting_figure(changes: Sequence[ClassChange], classes: Sequence[str]) ->
     row, column = min(0.28, LARGEST_HEIGHT / len(classes)), min(max(6.2 / len(clients), 0.17), 0.3)
     width, height = max(column * len(clients), 2.5), max(row * len(classes), 1.2)
     figure = Figure(figsize=(2 * width + 3.4, height + 1.0), layout="constrained")
-    FigureCanvasAgg(figure)
     bubbles, heat = figure.subplots(1, 2)
     every = math.ceil(NAME_HEIGHT / row)
     _draw_bubbles(bubbles, counts.astype(np.int64), classes, (0.95 * 72 * min(column, row)) ** 2, every=every)

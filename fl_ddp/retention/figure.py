@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
@@ -26,7 +25,6 @@ def task_figure(matrix: Matrix) -> Figure:
     ahead = np.arange(1, tasks + 1) > np.array(rows)[:, None]
     width, height = max(2.6, 0.46 * tasks + 0.6), max(2.0, 0.36 * len(rows) + 0.4)
     figure = Figure(figsize=(width + 1.3, height + 0.8), layout="compressed")
-    FigureCanvasAgg(figure)
     axes = figure.add_subplot()
     image = axes.imshow(share, vmin=0, vmax=1, cmap="Blues", alpha=np.where(ahead, 0.35, 1.0), aspect="auto")
     bar = figure.colorbar(image, ax=axes, shrink=0.9, label="accuracy", format=PercentFormatter(1))
