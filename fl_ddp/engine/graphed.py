@@ -163,7 +163,8 @@ class Recordings:
 
     Each holds a state of its own, a copy of what it is given, and the memory in which a step computes; so there are
     only some, and all give way to one more. None goes alone: from 2.14 on, torch lets a graph that ends take the memory
-    along in which cuBLAS computes on their common stream. All threads' work passes through one after another.
+    along in which cuBLAS computes on their common stream. What has given way to one that had failed beside it makes no
+    other give way, as the two may never fit together. All threads' work passes through one after another.
     """
 
     def __init__(self, record: Record, most: int = MOST) -> None:
@@ -171,6 +172,7 @@ class Recordings:
         self._record, self._most = record, most
         self._made: dict[Hashable, Recording | RecordedCall] = {}
         self._refused: set[Hashable] = set()
+        self._gave_way: set[Hashable] = set()
         self._lock = Lock()
 
     def train(
@@ -233,10 +235,12 @@ class Recordings:
         if len(self._made) >= self._most:
             self._made.clear()
         made, why = _tried(new)
-        if (made is None or made.failed) and any(not each.failed for each in self._made.values()):
+        others = {other for other, each in self._made.items() if not each.failed}
+        if (made is None or made.failed) and others and key not in self._gave_way:
             made = None  # with its own tensors
             # theirs may be the memory that it lacks, or gone with its own
-            self._made = {key: each for key, each in self._made.items() if each.failed}
+            self._made = {other: each for other, each in self._made.items() if each.failed}
+            self._gave_way |= others
             made, why = _tried(new)
         if made is None or made.failed:
             _log.info("%s cannot be recorded%s; its kernels are launched singly", what, why)

@@ -58,17 +58,26 @@ class _OnGpu:
 
 
 class _Span(NamedTuple):
-    """Work between two moments, its phase, its share that counts there, and the first lap in which it may."""
+    """Work between two moments, its phase, its share that counts there, and the first lap in which it may.
+
+    Meanwhile, the host has compiled for some seconds: for all of them, if a GPU had no other work left.
+    """
 
     start: Mark
     end: Mark
     name: str
     share: float
     lap: int
+    compiled: float
 
     def took(self) -> float:
         """Seconds that count."""
         return self.start.seconds_to(self.end) * self.share
+
+    def by_phase(self) -> dict[str, float]:
+        """The same, with those of compiling apart."""
+        compiled = min(self.compiled, self.start.seconds_to(self.end)) * self.share
+        return {self.name: self.took() - compiled, COMPILING: compiled}
 
 
 class _Compiler:
@@ -102,19 +111,6 @@ while_compiling = _COMPILER.running
 """Counts a block of any thread as compiling, in the phase around it."""
 
 
-class _OfCompiler:
-    """A moment of the compiler's clock, on the host wherever the work is done."""
-
-    def __init__(self) -> None:
-        self._time = _COMPILER.seconds()
-
-    def reached(self) -> bool:
-        return True
-
-    def seconds_to(self, later: Self) -> float:
-        return later._time - self._time
-
-
 class Stopwatch:
     """Seconds by phase since the last lap; what is in no phase is other."""
 
@@ -135,12 +131,11 @@ class Stopwatch:
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
         """Count the time of a block under a phase."""
-        start, compiler = self._mark(), _OfCompiler()
+        start, compiled = self._mark(), _COMPILER.seconds()
         try:
             yield
         finally:
-            self._add(start, self._mark(), {name: 1.0}, self._ahead)
-            self._compiled(compiler, {COMPILING: 1.0, name: -1.0}, self._ahead)
+            self._add(start, self._mark(), {name: 1.0}, self._ahead, _COMPILER.seconds() - compiled)
 
     @contextmanager
     def part_of(self, outer: str, name: str, at_once: int) -> Iterator[None]:
@@ -154,15 +149,13 @@ class Stopwatch:
     @contextmanager
     def ahead(self, outer: str, name: str) -> Iterator[None]:
         """Count the time of a block, which does the next lap's work, under a phase there; not under one around it."""
-        start, compiler, self._ahead = self._mark(), _OfCompiler(), 1
+        start, before, self._ahead = self._mark(), _COMPILER.seconds(), 1
         try:
             yield
         finally:
-            end, self._ahead = self._mark(), 0
-            self._add(start, end, {name: 1.0}, ahead=1)
-            self._add(start, end, {outer: -1.0}, ahead=0)
-            self._compiled(compiler, {COMPILING: 1.0, name: -1.0}, ahead=1)
-            self._compiled(compiler, {COMPILING: -1.0, outer: 1.0}, ahead=0)  # which the one around it takes away
+            end, compiled, self._ahead = self._mark(), _COMPILER.seconds() - before, 0
+            self._add(start, end, {name: 1.0}, 1, compiled)
+            self._add(start, end, {outer: -1.0}, 0, compiled)
 
     def lap(self) -> dict[str, float]:
         """Seconds of each phase since the last lap; starts the next, which has what a GPU has not come to yet."""
@@ -175,7 +168,8 @@ class Stopwatch:
             self._laps += 1
         seconds = dict.fromkeys(PHASES, 0.0) | self._owed
         for span in spans:
-            seconds[span.name] += span.took()
+            for name, each in span.by_phase().items():
+                seconds[name] += each
         # of the next lap's work what this one has spent
         ahead = sum(span.took() for span in self._spans if span.lap == self._laps and reached[id(span.end)])
         # a part may seem longer than the phase around it, or that may end in the next lap, which pays
@@ -185,11 +179,7 @@ class Stopwatch:
         self._began, self._spent = now, ahead
         return seconds
 
-    def _add(self, start: Mark, end: Mark, shares: Mapping[str, float], ahead: int) -> None:
+    def _add(self, start: Mark, end: Mark, shares: Mapping[str, float], ahead: int, compiled: float = 0.0) -> None:
         with self._alone:
-            self._spans += [_Span(start, end, name, share, self._laps + ahead) for name, share in shares.items()]
-
-    def _compiled(self, since: _OfCompiler, shares: Mapping[str, float], ahead: int) -> None:
-        now = _OfCompiler()
-        if since.seconds_to(now):
-            self._add(since, now, shares, ahead)
+            lap = self._laps + ahead
+            self._spans += [_Span(start, end, name, share, lap, compiled) for name, share in shares.items()]

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import groupby
+from weakref import WeakSet
 
 import numpy as np
 import pytest
@@ -307,6 +308,26 @@ def test_two_that_can_never_be_recorded_leave_each_other_and_what_is_recorded_al
     assert tried == expected
     told = "the local step cannot be recorded; its kernels are launched singly"
     assert [record.getMessage() for record in caplog.records] == 2 * [told]
+
+
+def test_two_that_do_not_fit_together_do_not_drive_each_other_out_for_ever() -> None:
+    plain, live, tried = bench(method=Penalised), WeakSet[Callable[[], None]](), list[str]()
+
+    def one_at_a_time(function: Callable[[], None]) -> Callable[[], object]:
+        tried.append(name)
+        if live:
+            raise RuntimeError("out of memory")
+
+        def again() -> None:
+            function()
+
+        live.add(again)
+        return again
+
+    b = replayed(plain, one_at_a_time)
+    for name in 4 * ["momentum", "Adam"]:
+        check_same_bits([b.train(PLANS[name], [0, 1])], [plain.train(PLANS[name], [0, 1])])
+    assert tried == ["momentum", "Adam", "Adam", "momentum"]
 
 
 def test_other_shapes_are_recorded_anew() -> None:

@@ -236,6 +236,24 @@ def test_what_is_compiled_ahead_is_the_next_rounds(monkeypatch: pytest.MonkeyPat
     assert second == {**dict.fromkeys(PHASES, 0.0), "training": 2.0, "compiling": 5.0}
 
 
+def test_what_is_compiled_while_the_gpu_has_work_takes_no_time_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The phase behind that work begins when it is done, and owes nothing to later rounds."""
+    queue, now = Queue(), [0.0]
+    monkeypatch.setattr(time, "perf_counter", lambda: now[0])
+    watch = Stopwatch(mark=queue.mark)
+    with watch.phase("training"):
+        queue.put += 6.0
+    with watch.phase("summing"), while_compiling():
+        now[0] += 5.0
+        queue.put += 0.25
+    queue.done, now[0] = queue.put, 6.25
+    assert watch.lap() == {**dict.fromkeys(PHASES, 0.0), "training": 6.0, "compiling": 0.25}
+    with watch.phase("summing"):
+        queue.put += 0.25
+    queue.done, now[0] = queue.put, 6.5
+    assert watch.lap() == {**dict.fromkeys(PHASES, 0.0), "summing": 0.25}
+
+
 def test_the_clock_is_the_devices(monkeypatch: pytest.MonkeyPatch) -> None:
     class Event:
         def __init__(self, enable_timing: bool) -> None:
