@@ -373,8 +373,8 @@ class Simulation:
             with self._watch.phase("server"):
                 readings.go_on()
         found, world = scores(), self._lineup.world
-        more = self._measures.of(finished, world.task, theta, world.tests, self._watch)
-        return found._replace(measures={**found.measures, **more})
+        measured = partial(self._measures.of, finished, world.task, theta, world.tests, self._watch)
+        return found._replace(measures={**found.measures, **self._exchange.with_room(measured)})
 
     def _with_estimated_statistics(self, index: int, server: Tensors) -> Tensor:
         """The global model with running statistics of its cohort's training samples."""

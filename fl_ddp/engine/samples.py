@@ -63,7 +63,8 @@ class Samples(NamedTuple):
     def copies(self, dtype: torch.dtype, rows: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Copies of inputs, as a network takes them, and of targets; all of them, or of some rows."""
         x, y = (self.x, self.y) if rows is None else (self.x[rows], self.y[rows])
-        return self.inputs(x, dtype).clone(), y.clone()
+        inputs = self.inputs(x, dtype)
+        return inputs.clone() if inputs is self.x else inputs, y.clone()  # a whole test set, maybe
 
 
 def scaled(x: Tensor, dtype: torch.dtype, out: Tensor | None = None) -> Tensor:

@@ -83,8 +83,9 @@ def of_device(error: BaseException, lanes: int | None) -> RunError | None:
         whose = "the GPU's" if on_gpu else "this machine's"
         return RunError(f"{whose} memory is too small for {_asked(error)}; {_less(lanes)}")
     if isinstance(error, RuntimeError) and (found := re.match(r"(\w+) does not have a deterministic impl", str(error))):
-        what = f"{found[1]}, which the model or the method needs, has no form on a GPU that gives the same bits twice"
-        return RunError(f"{what}; use another layer, or --device cpu")
+        whose = "the model, the method or a measure"
+        what = f"{found[1]}, which {whose} needs, has no form on a GPU that gives the same bits twice"
+        return RunError(f"{what}; use another layer or operator, tensors' .cpu() in a measure, or --device cpu")
     return gpu_failure(error)
 
 

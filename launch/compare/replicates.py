@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from fl_ddp.config.command_line import FREE_ON_RESUME, PLACE
+from fl_ddp.config.command_line import FREE_ON_RESUME, PLACE, root_tells_data
 from fl_ddp.config.settings import OF_FOLDER
 from fl_ddp.engine.schedule import falls_over_rounds
 from fl_ddp.errors import ConfigError
@@ -214,8 +214,14 @@ def _row_path(run: FoundRun) -> str:
 
 
 def _apart(runs: Sequence[FoundRun]) -> list[str]:
-    """Options that set runs apart wherever their data lie."""
-    return [key for key in _varied(runs) if key not in PLACE]
+    """Options that set runs apart wherever their data lie, if these are known otherwise."""
+    places = set(PLACE) - ({"data.root"} if any(map(_root_tells_data, runs)) else set())
+    return [key for key in _varied(runs) if key not in places]
+
+
+def _root_tells_data(run: FoundRun) -> bool:
+    data = run.run.config["data"]
+    return isinstance(data, Mapping) and root_tells_data(str(data["class_path"]))
 
 
 def _varied(runs: Sequence[FoundRun]) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 
 from fl_ddp.config.absolute_paths import with_absolute_paths
-from fl_ddp.config.command_line import FREE_ON_RESUME, MAY_MOVE, OF_MACHINE, PLACE, from_file, parse
+from fl_ddp.config.command_line import FREE_ON_RESUME, MAY_MOVE, OF_MACHINE, PLACE, from_file, parse, root_tells_data
 from fl_ddp.config.settings import Config, by_key
 from fl_ddp.config.yaml_file import written
 from fl_ddp.errors import ConfigError
@@ -155,6 +155,7 @@ def _differences(stored: Config, wanted: Config) -> list[tuple[str, str, str]]:
     """Key, stored and wanted value of what makes two runs different ones."""
     before, after = by_key(with_absolute_paths(stored)), by_key(with_absolute_paths(wanted))
     free = set(OF_MACHINE) - ({"rounds"} if stored.depends_on_rounds else set())
+    free -= {"data.root"} if root_tells_data(stored.data.class_path) else set()
     keys = [key for key in {**before, **after} if key not in free and not _alike(before.get(key), after.get(key))]
     return [(key, written(before.get(key)), written(after.get(key))) for key in keys]
 
@@ -167,6 +168,8 @@ def _alike(before: object, after: object) -> bool:
     if before == after or not isinstance(before, str) or not isinstance(after, str):
         return before == after
     there, here = Path(before).expanduser(), Path(after).expanduser()
-    if not (there.is_absolute() and here.is_absolute() and here.is_file()):
+    if not (there.is_absolute() and here.is_absolute() and here.exists()):
         return False
-    return cmp(there, here, shallow=False) if there.is_file() else not there.exists() and there.name == here.name
+    if not there.exists():
+        return there.name == here.name
+    return cmp(there, here, shallow=False) if there.is_file() and here.is_file() else there.samefile(here)

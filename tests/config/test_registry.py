@@ -11,8 +11,9 @@ from torch import nn
 
 from fl_ddp.config import registry
 from fl_ddp.config.command_help import about_class
-from fl_ddp.config.command_line import from_mapping, parse
+from fl_ddp.config.command_line import from_mapping, parse, root_tells_data
 from fl_ddp.config.settings import Choice
+from fl_ddp.datasets.download import Downloadable
 from fl_ddp.errors import ConfigError
 
 NET = """
@@ -237,6 +238,14 @@ def test_engine_arguments_are_no_options() -> None:
     for kind, missing in given.items():
         for owner in registry.known(kind).values():
             assert not missing & registry.options(kind, owner).by_name.keys(), owner
+
+
+def test_a_root_is_a_mere_place_of_files_that_are_known_alone(folder: Path) -> None:
+    for owner in registry.known("data").values():
+        if "root" in registry.options("data", owner).by_name:
+            path = f"{owner.__module__}.{owner.__qualname__}"
+            assert root_tells_data(path) is not issubclass(owner, Downloadable), path
+    assert root_tells_data(f"{folder}/mine.py:Mine") and root_tells_data("__main__.Mine")
 
 
 def test_every_option_of_every_class_has_a_doc_line() -> None:

@@ -178,6 +178,20 @@ def test_a_test_without_room_beside_the_next_round_is_done_alone(monkeypatch: py
     assert played(settings).unlike(right) == [] and len(tries) == 1 + 2
 
 
+def test_a_measure_without_room_beside_the_next_round_is_taken_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    settings: Settings = {**device_cases.SHORT, **device_cases.SETTINGS["a measure"], "eval_every": 2}
+    right, tries, copies = played(settings), [], Samples.copies
+
+    def full(self: Samples, dtype: torch.dtype, rows: torch.Tensor | None = None) -> tuple[torch.Tensor, torch.Tensor]:
+        tries.append(dtype)
+        if len(tries) == 1:
+            raise torch.OutOfMemoryError("no room")
+        return copies(self, dtype, rows)
+
+    monkeypatch.setattr(Samples, "copies", full)
+    assert played(settings).unlike(right) == [] and len(tries) == 1 + 2
+
+
 @pytest.mark.parametrize("method", ["FedAvg", "FedPAC"])
 def test_no_group_is_trained_twice(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """FedPAC's clients have models of their own, without memory, that are tested before they train."""

@@ -49,6 +49,20 @@ def test_runs_whose_data_lie_elsewhere_are_replicates(tmp_path: Path) -> None:
     assert design_in(tmp_path, runs).keys == ("lr",)
 
 
+def test_runs_of_other_folders_of_images_are_no_replicates(tmp_path: Path) -> None:
+    """Those are data of other kinds, not one kind in two places."""
+    runs = {
+        f"{root}{seed}": Written({"data": "ImageFolder", "data.root": root, "seed": seed}, [value])
+        for root, value in (("pets", 0.5), ("cars", 0.75))
+        for seed in (0, 1)
+    }
+    design = design_in(tmp_path, runs)
+    assert (design.names, [each.values for each in design.sets]) == (("root",), [("cars",), ("pets",)])
+    mixed = runs | {f"MNIST{root}": Written({"data": "MNIST", "data.root": root}, [0.5]) for root in "ab"}
+    keys = design_in(tmp_path / "mixed", mixed).keys
+    assert keys == ("data", "data.root")
+
+
 def test_runs_that_are_measured_otherwise_are_replicates(tmp_path: Path) -> None:
     file = tmp_path / "of_some_seeds.py"
     file.write_text("def nothing(run):\n    return 0.0\n")

@@ -1,4 +1,4 @@
-"""Models of a user's own, which make a run do at a known moment what tests are about."""
+"""Models of a user's own, which make a run do at a known moment what tests are about, and a measure of them."""
 
 from __future__ import annotations
 
@@ -15,8 +15,14 @@ import torch
 import yaml
 from torch import Tensor, nn
 
+from fl_ddp.api import GlobalModel
 from fl_ddp.host.interrupt import StopRequest
 from fl_ddp.models.mlp import MLP
+
+
+def confidence(run: GlobalModel) -> Tensor:
+    """The mean probability of what the model takes samples for."""
+    return torch.cat([run.model(x)[1].softmax(1).amax(1) for x, _ in run.tests]).mean()
 
 
 class Small(MLP):

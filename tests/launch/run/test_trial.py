@@ -94,6 +94,24 @@ def test_a_run_goes_on_with_the_data_where_they_are_said_to_lie_now(
     assert parse(said.options_now()).data.init_args["root"] == str(tmp_path / "new")
 
 
+def test_a_run_of_other_images_is_another_one(tmp_path: Path) -> None:
+    for name in ("here/pets", "there/pets", "cars"):
+        (tmp_path / name).mkdir(parents=True)
+    Written({"data": "ImageFolder", "data.root": str(tmp_path / "here/pets")}, [0.5], 1).at(tmp_path / "run")
+
+    def finished(root: str) -> bool:
+        options = ("--data=ImageFolder", f"--data.root={tmp_path / root}", "--rounds=1")
+        return Trial("point", tmp_path / "run", options).is_finished()
+
+    (tmp_path / "again").symlink_to(tmp_path / "here")
+    assert finished("here/pets") and finished("again/pets")
+    for other in ("cars", "there/pets"):
+        with pytest.raises(ConfigError, match=rf"holds another run \(data.root is .*here/pets, not .*{other}"):
+            finished(other)
+    (tmp_path / "here/pets").rmdir()
+    assert finished("there/pets"), "it has moved"
+
+
 def test_a_run_goes_on_with_a_file_that_was_moved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     old, new = Path("old/mine.npz"), Path("new/mine.npz")

@@ -49,6 +49,7 @@ SETTINGS: Mapping[str, Settings] = {
     "estimated statistics": {
         "model": f"{OWN}:Normed", "running_statistics": "local", "estimate_statistics": True, "batch_size": 20,
     },
+    "a measure": {"measures": [f"{OWN}:confidence"], "log_clients": True},
     "regression": {"data": "numbers", "loss": "mse", "partition": "Quantity"},
     "several labels": {"data": "labels", "loss": "bce", "partition": "Quantity"},
     "tokens": {"data": "tokens", "model": f"{OWN}:Averaged"},
@@ -71,6 +72,8 @@ MORE_WAITS: Mapping[str, int] = {
     "OnlineEWC": 2, "LwF": 2, "FedAvg stream": 19, "rotated": 5,
     # outputs of each group of clients are judged on the host
     "regression": 2, "several labels": 2,
+    # a function of a user's takes copies of all and gives its number to the host
+    "a measure": 6,
     # the others' sum, and the received model's right predictions of each class
     "all clients are tested": 1, "forgetting": 1,
     # what clients have with statistics of their own is summed before they train
