@@ -50,7 +50,8 @@ class Dataset(ABC):
     """A source of images and labels; its fields are its options. A new source overrides read.
 
     Attributes:
-        normalize: subtract the training set's mean and divide by its deviation, per channel, pixels counted in [0, 1].
+        normalize: subtract the training set's mean and divide by its deviation, per channel, pixels counted in [0, 1];
+            with merge, those of all samples.
         mean: to subtract in place of the training set's; one number, or one for each channel.
         deviation: to divide by after it, likewise.
         merge: divide training and test set together among the clients; the test set is then the union of the clients'

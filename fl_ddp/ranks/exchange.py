@@ -286,7 +286,7 @@ class Exchange:
             offered = mine if given else [torch.zeros(known.length, dtype=known.dtype)]
             total = self._added(self._offer(offered, server, given=given), readings)
             if total is not None:
-                return torch.split(total, lengths)
+                return _apart(total, lengths)
         offer, error = self._offered(mine, server, error)
         if not self._ranks.agree(error, crc32(repr(form).encode())):
             raise self._hooks.unlike(work.hook, names)
@@ -294,7 +294,7 @@ class Exchange:
             self._known[key] = form
         total = self._added(offer, readings)
         assert total is not None
-        return torch.split(total, lengths)
+        return _apart(total, lengths)
 
     def _offered(self, mine: list[Tensor], server: Tensors, error: Exception | None) -> tuple[Offer, Exception | None]:
         """What a rank without an error offers, or why it cannot: behind what ranks agree on nothing may fail on one."""
@@ -320,6 +320,12 @@ class Exchange:
 
     def _hear_whether_same(self, found: list[float]) -> None:
         self._same = self._same and bool(found[0])
+
+
+def _apart(total: Tensor, lengths: list[int]) -> Sequence[Tensor]:
+    """The parts of a vector; on a GPU, where what a row of numbers sums up to depends on its place, as one rank has."""
+    parts = torch.split(total, lengths)
+    return parts if total.device.type == "cpu" else [part.clone() for part in parts]
 
 
 class _Numbers(Mapping[str, float]):

@@ -27,8 +27,10 @@ from fl_ddp.evaluation import Evaluation, Received, Scores, evaluate
 from fl_ddp.host.interrupt import StopRequest
 from fl_ddp.host.stopwatch import Stopwatch
 from fl_ddp.methods.fedavg import FedAvg
+from fl_ddp.methods.fedcurv import FedCurv
+from fl_ddp.methods.fedpac import FedPAC
 from fl_ddp.network.flat_model import FlatModel
-from fl_ddp.protocol import Indices, Round, Tensors, Trained, Upload
+from fl_ddp.protocol import Indices, Info, Round, Tensors, Total, Trained, Upload
 from fl_ddp.ranks.collectives import Common, Offer, Ranks
 from fl_ddp.ranks.exchange import Exchange, Work
 from fl_ddp.ranks.outputs import Passes
@@ -256,6 +258,23 @@ def test_two_ranks_wait_for_their_sums_and_verdicts_alone(local_test: float, mod
     # on the samples that there are, on four rounds' training, the server's steps of the two without a test, twice on
     # each model's test, and on saving
     assert ranks.verdicts == 1 + 4 + 2 + 2 * models * 2 + 2
+
+
+@pytest.mark.parametrize("method", [FedCurv, FedPAC])
+def test_totals_lie_in_memory_as_those_of_one_rank(method: type[FedAvg], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A GPU sums a row of numbers by where it begins, and a server's step may do so, with sums and with rows."""
+    places: list[dict[str, int]] = []
+    update = method.server_update
+
+    def noted(self: FedAvg, server: Tensors, total: Total, info: Info) -> Tensors:
+        places.append({name: t.data_ptr() % 64 for name, t in {**total.sums, **total.rows}.items()})
+        return update(self, server, total, info)
+
+    monkeypatch.setattr(method, "server_update", noted)
+    for ranks in (Ranks(0, 1, DEVICE), FirstOfTwo(0, 2, DEVICE)):
+        played({**device_cases.SHORT, "method": method.__name__, "rounds": 2}, ranks=ranks)
+    one, two = places[:2], places[2:]
+    assert one == two and len(one[1]) > 2
 
 
 @pytest.mark.cuda_code
