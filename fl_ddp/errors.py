@@ -117,6 +117,11 @@ def place_of_code(code: CodeType) -> str:
     return place_of(code.co_filename, code.co_firstlineno)
 
 
+def place_of_hook(owner: type, name: str) -> str:
+    """A function of a class as messages name it, with where it begins."""
+    return f"{place_of_code(getattr(owner, name).__code__)}: {name} of {owner.__name__}"
+
+
 def refused_attribute(owner: type, name: str, what: str, accepted: str) -> ConfigError:
     """What to say of a class's attribute that is of no use, with the line at which the class begins that has it."""
     says = next((each for each in owner.__mro__ if name in vars(each)), owner)

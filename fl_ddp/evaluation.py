@@ -13,7 +13,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from fl_ddp.engine.lanes import Spread
+from fl_ddp.engine.lanes import ForEach
 from fl_ddp.engine.samples import Samples
 from fl_ddp.engine.transfer import upload
 from fl_ddp.federation import Federation
@@ -317,7 +317,7 @@ class Evaluation:
         samples: Samples,
         parts: Sequence[Indices],
         dtype: torch.dtype,
-        spread: Spread | None,
+        spread: ForEach | None,
     ) -> OfLanes:
         """As own_scores, what the loss measures clients by, and itself."""
         each = of_lanes(predict, theta, samples, parts, dtype, spread)

@@ -28,7 +28,7 @@ ROWS = 64
 MOST = 6
 """Recordings at a time: of a method's one to three trainings in a round and two importance passes, and its server's."""
 
-Record = Callable[[Callable[[], None]], Callable[[], object]]
+Recorder = Callable[[Callable[[], None]], Callable[[], object]]
 """Makes of a function of tensors that stay where they are what does the same to them again."""
 
 Ended = TypeVar("Ended")
@@ -85,7 +85,7 @@ class Recording:
         training: Training,
         steps: Steps,
         samples: Samples,
-        record: Record,
+        record: Recorder,
     ) -> None:
         """Record it.
 
@@ -130,7 +130,7 @@ class RecordedCall:
         failed: whether it could not be recorded, and is run anew in each call.
     """
 
-    def __init__(self, function: Callable[..., None], given: tuple[object, ...], record: Record) -> None:
+    def __init__(self, function: Callable[..., None], given: tuple[object, ...], record: Recorder) -> None:
         """Record it.
 
         Args:
@@ -167,7 +167,7 @@ class Recordings:
     other give way, as the two may never fit together. All threads' work passes through one after another.
     """
 
-    def __init__(self, record: Record, most: int = MOST) -> None:
+    def __init__(self, record: Recorder, most: int = MOST) -> None:
         """Remember how to record, and how many recordings there are at most."""
         self._record, self._most = record, most
         self._made: dict[Hashable, Recording | RecordedCall] = {}

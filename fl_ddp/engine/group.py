@@ -14,7 +14,7 @@ from torch import Tensor
 from fl_ddp.compiler.compilation import layout
 from fl_ddp.engine.choices import Convolution
 from fl_ddp.engine.graphed import Recordings
-from fl_ddp.engine.lanes import Spread, one_by_one
+from fl_ddp.engine.lanes import ForEach, one_by_one
 from fl_ddp.engine.looped import Loops
 from fl_ddp.engine.plan import Plan, num_held_out
 from fl_ddp.engine.samples import Samples
@@ -81,8 +81,8 @@ class Workplace:
     recordings: Recordings | None = None
     loops: Loops | None = None
     convolution: Convolution = "auto"
-    spread: Spread = one_by_one
-    apart: Spread | None = None
+    spread: ForEach = one_by_one
+    apart: ForEach | None = None
 
 
 @dataclass

@@ -17,7 +17,7 @@ Item = TypeVar("Item")
 Nest = TypeVar("Nest")
 
 
-class Spread(Protocol):
+class ForEach(Protocol):
     """Does something with all items, in whatever threads, and returns when it is done."""
 
     def __call__(self, work: Callable[[Item], None], items: Iterable[Item], /) -> None:
@@ -34,7 +34,7 @@ def by_lane(
     function: Callable[[Tensor, Any], Nest],
     theta: Tensor,
     given: Tensor | Batch,
-    spread: Spread | None,
+    spread: ForEach | None,
     dims: Lanes = 0,
 ) -> Nest:
     """What a function gives for each lane's model and what the lane is given: tensors [G, ...], without gradients.

@@ -21,7 +21,7 @@ from torch.utils._pytree import tree_flatten, tree_map_only, tree_unflatten
 
 from fl_ddp.compiler.compilation import compiled, layout, made_once
 from fl_ddp.compiler.repeated import in_a_row
-from fl_ddp.engine.lanes import Spread
+from fl_ddp.engine.lanes import ForEach
 from fl_ddp.engine.samples import Normaliser
 from fl_ddp.engine.stacks import Stack
 from fl_ddp.engine.step import Drawn, Objective, StepKind, Training, local_step
@@ -34,13 +34,10 @@ _CHANNELS_FIRST = 2**24
 _TURN = 0.05
 """Seconds after which a loop looks whether the run is asked to stop."""
 
-Part = tuple["Given", int]
-"""What some lanes are given, and how many steps they take."""
-
 _log = logging.getLogger(__name__)
 
 
-class Given(NamedTuple):
+class StepInput(NamedTuple):
     """What a step is given: its training, the stack that it is of, its place [1] there, and how samples are inputs."""
 
     training: Training
@@ -53,7 +50,7 @@ class Given(NamedTuple):
 @made_once
 def next_step(
     objective: Objective, kind: StepKind, shapes: Hashable, *, channels_last: bool
-) -> Callable[[Given], None]:
+) -> Callable[[StepInput], None]:
     """The step at the given place; the state and the place of the next one are written in place.
 
     Args:
@@ -64,7 +61,7 @@ def next_step(
     """
     step = local_step(objective, kind._replace(compile=False), shapes)
 
-    def one(given: Given) -> None:
+    def one(given: StepInput) -> None:
         training, stack, lr, place, normaliser = given
         x, y, mask, _, number = (part.index_select(0, place)[0] for part in stack)
         here = torch.arange(len(stack.key)) == place
@@ -94,7 +91,7 @@ class Loops:
         stacks: Iterator[Stack],
         normaliser: Normaliser,
         check: Callable[[], None],
-        spread: Spread,
+        spread: ForEach,
     ) -> bool:
         """Take all steps of a training; False, and nothing is done, where they cannot follow each other so.
 
@@ -113,7 +110,7 @@ class Loops:
         loop = None
         for stack in stacks:
             parts = [
-                Given(own, drawn, lr, torch.zeros(1, dtype=torch.int64), normaliser)
+                StepInput(own, drawn, lr, torch.zeros(1, dtype=torch.int64), normaliser)
                 for own, (drawn, lr) in zip(trainings, _by_lanes(stack, at_once), strict=True)
             ]
             loop = loop or self._of(objective, kind, parts[0])
@@ -122,7 +119,7 @@ class Loops:
             spread(partial(loop.run, check), zip(parts, _own_steps(stack, at_once), strict=True))
         return True
 
-    def _of(self, objective: Objective, kind: StepKind, given: Given) -> _Loop | None:
+    def _of(self, objective: Objective, kind: StepKind, given: StepInput) -> _Loop | None:
         key = (objective, kind, layout(given))
         with self._lock:
             if key not in self._made:
@@ -135,12 +132,12 @@ class Loops:
 class _Loop:
     """A step that is taken several times in a row."""
 
-    def __init__(self, step: Callable[[Given], None]) -> None:
+    def __init__(self, step: Callable[[StepInput], None]) -> None:
         self._step = step
         self._at_once = 1
 
     @torch.no_grad()
-    def run(self, check: Callable[[], None], steps: Part) -> None:
+    def run(self, check: Callable[[], None], steps: tuple[StepInput, int]) -> None:
         """Take so many steps of what is given, with a check before each turn of them; of any thread."""
         given, count = steps
         while (done := int(given.place)) < count:
@@ -154,7 +151,7 @@ class _Loop:
             self._at_once = max(1, int(_TURN * taken / (time.perf_counter() - began)))
 
 
-def _tried(step: Callable[[Given], None], given: Given) -> _Loop | None:
+def _tried(step: Callable[[StepInput], None], given: StepInput) -> _Loop | None:
     """A loop of a step, which is compiled and taken once on copies; None if it cannot be compiled."""
     try:
         state = tree_map_only(Tensor, torch.clone, given.training.state)

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fl_ddp.errors import ConfigError, is_users, place_of, place_of_code
+from fl_ddp.errors import ConfigError, is_users, place_of, place_of_code, place_of_hook
 from fl_ddp.guards.coefficients import coefficients_of
 from fl_ddp.guards.global_random import refuse_global_draws
 from fl_ddp.guards.reports import LOGGED, refuse_unreportable, with_weights
@@ -315,8 +315,7 @@ class Hooks:
             raise self._refused(hook, f"gives {name} as {form_of(given)}", accepted)
 
     def _refused(self, hook: str, what: str, accepted: str = "") -> ConfigError:
-        code = getattr(self._method, hook).__code__
-        return ConfigError(f"{place_of_code(code)}: {self.name(hook)}", what, accepted)
+        return ConfigError(place_of_hook(self._method, hook), what, accepted)
 
     def name(self, hook: str) -> str:
         """What messages call one."""

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.func import vmap
 
-from fl_ddp.errors import ConfigError, is_users, place_of_code
+from fl_ddp.errors import ConfigError, is_users, place_of_hook
 from fl_ddp.protocol import LANES, Batch, Leaves
 
 _LOSS = ("loss", "gradient")
@@ -70,7 +70,7 @@ def look_at_loss(
 
     lanes = vmap(gradient, in_dims=(0, LANES, 0))
     found, other = lanes(theta, half, mine), lanes(theta, again, mine)
-    who = f"{place_of_code(getattr(type(objective), hook).__code__)}: {hook} of {type(objective).__name__}"
+    who = place_of_hook(type(objective), hook)
     if not all(map(_alike, found, other)):
         _seen.discard(type(objective))  # a notebook may try it again
         accepted = "a mean over real samples alone, such as mean_over(batch.mask, each) of fl_ddp.api"

@@ -7,7 +7,7 @@ from collections.abc import Hashable
 from dataclasses import fields, is_dataclass
 from types import FunctionType
 
-from fl_ddp.errors import ConfigError, is_users, place_of_code
+from fl_ddp.errors import ConfigError, is_users, place_of_hook
 
 
 def refuse_other_signatures(owner: type, base: type) -> None:
@@ -27,8 +27,7 @@ def refuse_other_signatures(owner: type, base: type) -> None:
             try:
                 inspect.signature(own).bind(*names)
             except TypeError as error:
-                who = f"{place_of_code(own.__code__)}: {name} of {owner.__name__}"
-                raise ConfigError(who, f"takes ({_words(own)})", f"({_words(known)})") from error
+                raise ConfigError(place_of_hook(owner, name), f"takes ({_words(own)})", f"({_words(known)})") from error
 
 
 def refuse_changeable(kind: str, made: object) -> None:

@@ -15,7 +15,7 @@ from torch._library.custom_ops import CustomOpDef
 from torch.overrides import TorchFunctionMode, _get_current_function_mode
 from torch.utils._python_dispatch import _disable_current_modes
 
-Tensors = tuple[Tensor, ...]
+TensorTuple = tuple[Tensor, ...]
 Back = tuple[Tensor, Tensor, Tensor, Tensor]
 """Gradients in the gates as inputs and hidden states make them, in h0 and in c0."""
 _KEPT = {"RNN_TANH": 0, "RNN_RELU": 0, "LSTM": 5, "GRU": 4}
@@ -72,8 +72,8 @@ class _Recurrence(torch.autograd.Function):
     generate_vmap_rule = True
 
     @staticmethod
-    def forward(mode: str, *given: Tensor) -> Tensors:
-        found: Tensors = _ahead(mode, *given)
+    def forward(mode: str, *given: Tensor) -> TensorTuple:
+        found: TensorTuple = _ahead(mode, *given)
         return found
 
     @staticmethod
@@ -135,7 +135,7 @@ def _back(
 
 
 @_back.register_fake
-def _(mode: str, *given: Tensor) -> Tensors:
+def _(mode: str, *given: Tensor) -> TensorTuple:
     found = [t.new_empty(t.shape) for t in given[:7]]
     if given[3].ndim == 4:
         found[1:3] = (w.new_empty(len(w), 0) for w in given[1:3])
@@ -145,7 +145,9 @@ def _(mode: str, *given: Tensor) -> Tensors:
 def _of_lanes(operator: CustomOpDef) -> None:
     """Have lanes of lanes be lanes in an operator whose first argument is the mode."""
 
-    def more_lanes(info: object, in_dims: tuple[int | None, ...], mode: str, *given: Tensor) -> tuple[Tensors, Tensors]:
+    def more_lanes(
+        info: object, in_dims: tuple[int | None, ...], mode: str, *given: Tensor
+    ) -> tuple[TensorTuple, TensorTuple]:
         size: int = info.batch_size  # type: ignore[attr-defined]
         each = zip(given, in_dims[1:], strict=True)
         first = (t.expand(size, *t.shape) if at is None else t.movedim(at, 0) for t, at in each)
@@ -175,7 +177,7 @@ def _is_onednns(mode: str, x: Tensor, b_ih: Tensor) -> bool:
     return here and mode == "LSTM" and x.dtype == torch.float32 and x.numel() > 0 and b_ih.ndim == 2
 
 
-def _onednn(*given: Tensor) -> Tensors:
+def _onednn(*given: Tensor) -> TensorTuple:
     """H [T, B, H], the last c and what is kept, of one lane."""
     x, w_ih, w_hh, *others = (t.contiguous() for t in given)
     with torch.enable_grad():  # without which it keeps nothing
@@ -185,9 +187,9 @@ def _onednn(*given: Tensor) -> Tensors:
     return h, c, kept
 
 
-def _onednn_back(*given: Tensor) -> Tensors:
+def _onednn_back(*given: Tensor) -> TensorTuple:
     *inputs, h, c, kept, dh, dc = (t.contiguous() for t in given)
-    found: Tensors = torch.ops.aten.mkldnn_rnn_layer_backward(
+    found: TensorTuple = torch.ops.aten.mkldnn_rnn_layer_backward(
         *inputs, h, h[-1], c, dh, torch.zeros_like(dc), dc, False, _ONEDNNS_LSTM, h.shape[-1], 1, True, True, False, [],
         False, kept,
     )  # fmt: skip

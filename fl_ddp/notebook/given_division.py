@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -63,4 +62,4 @@ def division_file(division: Sequence[Indices]) -> GivenFile:
     """What FromFile reads."""
     parts = [part.tolist() for part in division]
     content = json.dumps({"overlap": overlapping(division), "clients": parts}).encode()
-    return GivenFile(f"{hashlib.sha256(content).hexdigest()[:16]}.json", lambda file: file.write(content))
+    return GivenFile.of(content, ".json")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
@@ -25,6 +26,11 @@ class GivenFile(NamedTuple):
 
     name: str
     write: Callable[[BinaryIO], object]
+
+    @classmethod
+    def of(cls, content: bytes, suffix: str) -> GivenFile:
+        """One of a content that is there."""
+        return cls(f"{hashlib.sha256(content).hexdigest()[:16]}{suffix}", lambda file: file.write(content))
 
 
 def keep(given: GivenFile, path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import hashlib
 import io
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -66,4 +65,4 @@ def _file(option: str, given: object) -> GivenFile:
     writer = csv.writer(out, lineterminator="\n")
     writer.writerows([head, *(["" if each is None else each for each in row] for row in rows)])
     content = out.getvalue().encode()
-    return GivenFile(f"{hashlib.sha256(content).hexdigest()[:16]}.csv", lambda file: file.write(content))
+    return GivenFile.of(content, ".csv")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 
 import torch
@@ -32,4 +31,4 @@ def weights_file(given: nn.Module | Mapping[str, object]) -> GivenFile:
             raise ConfigError("init", f"{name!r} is {form_of(each)}", _ACCEPTED)
         tensors[str(name)] = each.detach().cpu().clone().contiguous()  # tied weights have to lie apart in the file
     content = save(tensors)
-    return GivenFile(f"{hashlib.sha256(content).hexdigest()[:16]}.safetensors", lambda file: file.write(content))
+    return GivenFile.of(content, ".safetensors")

@@ -11,7 +11,7 @@ from typing import ClassVar
 import numpy as np
 
 from fl_ddp.bounds import Count, Seed, check_fields
-from fl_ddp.errors import ConfigError, place_of_code
+from fl_ddp.errors import ConfigError, place_of_hook
 from fl_ddp.guards.global_random import refuse_global_draws
 from fl_ddp.guards.samples import read_only, refuse_other_samples
 from fl_ddp.protocol import Indices, Origin
@@ -72,8 +72,7 @@ class Partition(ABC):
 
     def _checked(self, given: object, num_clients: int, num_samples: int) -> list[Indices]:
         """What a division gives, of so many samples for so many clients, if that is what it says."""
-        code = type(self).divide.__code__
-        who = f"{place_of_code(code)}: divide of {type(self).__name__}"
+        who = place_of_hook(type(self), "divide")
         if not isinstance(given, Sequence) or len(given) != num_clients:
             what = f"{len(given)} parts" if isinstance(given, Sequence) else type(given).__name__
             raise ConfigError(who, f"gives {what}", f"{num_clients} arrays of indices, one for each client")

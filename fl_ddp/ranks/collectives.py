@@ -1,4 +1,4 @@
-"""The only file that knows that ranks exist: whatever crosses them is a sum."""
+"""The only file that knows torch.distributed: what ranks compute crosses them as a sum."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fl_ddp.engine.lanes import Spread, by_lane
+from fl_ddp.engine.lanes import ForEach, by_lane
 from fl_ddp.engine.samples import Samples
 from fl_ddp.engine.transfer import on_its_way, upload
 from fl_ddp.network.flat_model import FlatModel
@@ -83,7 +83,7 @@ def of_lanes(
     samples: Samples,
     parts: Sequence[Indices],
     dtype: torch.dtype,
-    spread: Spread | None = None,
+    spread: ForEach | None = None,
 ) -> Iterator[tuple[Tensor, Tensor]]:
     """Outputs of each lane's model for its own samples, and their targets, [m, C] each; WIDTH a forward pass.
 

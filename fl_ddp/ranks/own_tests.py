@@ -10,7 +10,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from fl_ddp.engine.lanes import Spread, by_lane
+from fl_ddp.engine.lanes import ForEach, by_lane
 from fl_ddp.engine.samples import Samples
 from fl_ddp.engine.transfer import upload
 from fl_ddp.losses.cross_entropy import one_hot
@@ -81,7 +81,7 @@ def own_scores(
     samples: Samples,
     parts: Sequence[Indices],
     dtype: torch.dtype,
-    spread: Spread | None = None,
+    spread: ForEach | None = None,
 ) -> OfLanes:
     """How each lane's model does on its own samples, in batches of one width, so that company moves no bit of a loss.
 
@@ -115,7 +115,7 @@ def right_by_class(
     theta: Tensor,
     samples: Samples,
     num_classes: int,
-    spread: Spread | None = None,
+    spread: ForEach | None = None,
 ) -> Tensor:
     """Right predictions [G, C], whole numbers in float32, of each lane's model on all samples, by label.
 

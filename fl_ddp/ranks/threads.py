@@ -12,7 +12,7 @@ from typing import TypeVar
 
 import torch
 
-from fl_ddp.engine.lanes import Spread
+from fl_ddp.engine.lanes import ForEach
 from fl_ddp.network.flat_model import FlatModel
 
 Item = TypeVar("Item")
@@ -102,7 +102,7 @@ def workers_on(device_type: str) -> Workers:
     return Workers(torch.get_num_threads() if device_type == "cpu" else 1)
 
 
-def apart(model: FlatModel) -> Spread | None:
+def apart(model: FlatModel) -> ForEach | None:
     """What does something with lanes' models one after another; None where they are looked at side by side.
 
     On a CPU that beats the grouped convolutions that vmap makes of theirs, and stays behind its batched products.

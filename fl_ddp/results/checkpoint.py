@@ -129,8 +129,8 @@ def commit(
         sync_folder(final.parent)
     folders = _folders(run)
     # Of equally good ones the oldest, max() takes the first.
-    compared = [folder for folder in folders if _round(folder) >= since and _goodness(folder) > -math.inf]
-    best = max(compared, key=_goodness, default=None)
+    compared = {folder: _goodness(folder) for folder in folders if _round(folder) >= since}
+    best = max((each for each in compared if compared[each] > -math.inf), key=compared.__getitem__, default=None)
     with writing(final.parent):
         _point(final.parent / "best", best)
         _point(final.parent / "latest", final)

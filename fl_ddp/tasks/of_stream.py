@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fl_ddp.errors import ConfigError, is_users, place_of_code
+from fl_ddp.errors import ConfigError, is_users, place_of_hook
 from fl_ddp.guards.global_random import refuse_global_draws
 from fl_ddp.guards.samples import read_only, refuse_other_samples
 from fl_ddp.protocol import Indices, Origin, Owners, form_of
@@ -219,8 +219,7 @@ def _whole(stream: Stream, hook: str, task: int, given: object) -> Indices:
 
 
 def _who(stream: Stream, hook: str) -> str:
-    code = getattr(type(stream), hook).__code__
-    return f"{place_of_code(code)}: {hook} of {type(stream).__name__}"
+    return place_of_hook(type(stream), hook)
 
 
 def _refused(stream: Stream, hook: str, task: int, what: str, accepted: str) -> ConfigError:

@@ -57,12 +57,10 @@ def across(text: str, design: Design) -> Across:
     Raises:
         ConfigError: it is none that varies.
     """
-    for names in (design.keys, design.names):
-        if text in names:
-            return Across(design, names.index(text))
-    raise ConfigError(
-        "--across", f"{text}: no option that varies among the runs", ", ".join(design.names) or "runs that differ"
-    )
+    if (place := design.place_of(text)) is None:
+        accepted = ", ".join(design.names) or "runs that differ"
+        raise ConfigError("--across", f"{text}: no option that varies among the runs", accepted)
+    return Across(design, place)
 
 
 def best_of(sets: Sequence[Replicates], metric: Metric) -> tuple[Replicates, ...]:

@@ -140,14 +140,14 @@ def against(text: str, design: Design) -> Against:
     Raises:
         ConfigError: it names no option that varies, or no value that it has.
     """
-    values, keys = {}, dict(zip(design.names, design.keys, strict=True)) | {key: key for key in design.keys}
+    values = {}
     for pair in re.split(r",(?=[\w.]+=)", text):
         name, equals, value = pair.partition("=")
-        if not equals or name not in keys:
+        place = design.place_of(name)
+        if not equals or place is None:
             accepted = ", ".join(f"{each}=VALUE" for each in design.names) or "runs that differ"
             raise ConfigError("--against", f"{pair}: no option that varies among the runs", accepted)
-        key = keys[name]
-        place = design.keys.index(key)
+        key = design.keys[place]
         there = dict.fromkeys(filter(None, (each.values[place] for each in design.sets)))
         ends = [each for each in there if each.startswith("/") and each.endswith(f"/{value}")]
         meant = [value] if value in there else ends

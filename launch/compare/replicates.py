@@ -149,6 +149,10 @@ class Design:
         last = [key.rpartition(".")[2] for key in self.keys]
         return tuple(short if last.count(short) == 1 else key for key, short in zip(self.keys, last, strict=True))
 
+    def place_of(self, name: str) -> int | None:
+        """Of the key that a word means: itself, or as short as names are; None if it is neither."""
+        return next((names.index(name) for names in (self.keys, self.names) if name in names), None)
+
     @cached_property
     def written(self) -> tuple[Mapping[str, str], ...]:
         """The values of each key as people read them: of a file, as much of its path as tells it apart from others."""
@@ -166,9 +170,7 @@ def design_of(runs: Sequence[FoundRun]) -> Design:
     for run in runs:
         by_values.setdefault(tuple(run.settings.get(key, "") for key in keys), []).append(run)
     ordered = sorted(by_values, key=lambda values: [in_order(value) for value in values])
-    sets = [Replicates(values, tuple(by_values[values])) for values in ordered]
-    differing = tuple(why for each in sets for why in each.once.differing)
-    return Design(keys, tuple(each for each in sets if each.runs), differing)
+    return _design(keys, [Replicates(values, tuple(by_values[values])) for values in ordered])
 
 
 def rows_of(runs: Sequence[FoundRun]) -> Design:
@@ -192,9 +194,13 @@ def rows_of(runs: Sequence[FoundRun]) -> Design:
         if keys := _apart(of):
             values = " and ".join(dict.fromkeys(run.settings.get(keys[0], "nothing") for run in of))
             raise ConfigError(row, f"its runs differ in more than their seeds: {keys[0]} is {values}")
-    sets = [Replicates((row.partition("-")[2] if alone else row,), tuple(of)) for row, of in by_row.items()]
+    named = {row.partition("-")[2] if alone else row: tuple(of) for row, of in by_row.items()}
+    return _design((ROW,), [Replicates((name,), of) for name, of in named.items()])
+
+
+def _design(keys: tuple[str, ...], sets: Sequence[Replicates]) -> Design:
     differing = tuple(why for each in sets for why in each.once.differing)
-    return Design((ROW,), tuple(each for each in sets if each.runs), differing)
+    return Design(keys, tuple(each for each in sets if each.runs), differing)
 
 
 def last_read(runs: Collection[Run], metric: Metric, last: int) -> int:

@@ -8,6 +8,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
+from statistics import fmean
 from typing import NamedTuple
 
 from fl_ddp.errors import ConfigError
@@ -305,7 +306,7 @@ def smoothed(metric: Metric, curve: Curve) -> list[float]:
         return [total / count for count, total in enumerate(accumulate(values), 1)]
     if metric.statistic == "last":
         firsts = (bisect_right(curve, r - metric.parameter, key=lambda point: point[0]) for r, _ in curve)
-        return [_mean(values[first : i + 1]) for i, first in enumerate(firsts)]
+        return [fmean(values[first : i + 1]) for i, first in enumerate(firsts)]
     if metric.statistic == "ema":
         return _ema(metric.parameter, curve)
     return values
@@ -320,7 +321,3 @@ def _ema(weight: float, curve: Curve) -> list[float]:
         total, weights, before = aged * total + value, aged * weights + 1, now
         found.append(total / weights)
     return found
-
-
-def _mean(values: Sequence[float]) -> float:
-    return math.fsum(values) / len(values)

@@ -72,17 +72,13 @@ def write_figures(
     return names
 
 
+@paper_style()
 def figures_beside(design: Design, beside: Beside) -> dict[str, Figure]:
     """The plots that were asked for, by name.
 
     Raises:
         ConfigError: one has nothing to show.
     """
-    with paper_style():
-        return _beside(design, beside)
-
-
-def _beside(design: Design, beside: Beside) -> dict[str, Figure]:
     found = {}
     if beside.classes:
         found["classes"] = class_figure(design)

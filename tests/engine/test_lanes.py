@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from fl_ddp.engine.lanes import Item, Spread, by_lane, one_by_one
+from fl_ddp.engine.lanes import ForEach, Item, by_lane, one_by_one
 from fl_ddp.protocol import LANES, Batch, Tensors
 
 COUNT, SAMPLES, WIDTH = 3, 5, 4
@@ -23,7 +23,7 @@ both = pytest.mark.parametrize("spread", [one_by_one, None], ids=["apart", "side
 
 
 @both
-def test_each_lane_has_its_own_part_of_a_batch_and_all_what_has_no_lanes(spread: Spread | None) -> None:
+def test_each_lane_has_its_own_part_of_a_batch_and_all_what_has_no_lanes(spread: ForEach | None) -> None:
     def function(theta: Tensor, batch: Batch) -> Tensors:
         assert theta.shape == (WIDTH,) and batch.x.shape == (SAMPLES, WIDTH) and batch.key.ndim == 0
         assert batch.allowed is ALLOWED
@@ -37,13 +37,13 @@ def test_each_lane_has_its_own_part_of_a_batch_and_all_what_has_no_lanes(spread:
 
 
 @both
-def test_what_all_are_given_has_no_lanes(spread: Spread | None) -> None:
+def test_what_all_are_given_has_no_lanes(spread: ForEach | None) -> None:
     found = by_lane(lambda theta, x: x @ theta, THETA, X[0], spread, None)
     torch.testing.assert_close(found, THETA @ X[0].T)
 
 
 @both
-def test_a_lane_may_write_into_what_it_is_given(spread: Spread | None) -> None:
+def test_a_lane_may_write_into_what_it_is_given(spread: ForEach | None) -> None:
     """What all are given is each lane's own, and so is a model that all begin from."""
     x = X[0].clone()
     found = by_lane(lambda theta, x: x.sub_(1) @ theta, THETA, x, spread, None)
@@ -56,7 +56,7 @@ def test_a_lane_may_write_into_what_it_is_given(spread: Spread | None) -> None:
 
 
 @both
-def test_no_gradient_comes_of_it(spread: Spread | None) -> None:
+def test_no_gradient_comes_of_it(spread: ForEach | None) -> None:
     assert not by_lane(lambda theta, x: x @ theta, THETA.clone().requires_grad_(), X, spread).requires_grad
 
 
@@ -74,7 +74,7 @@ def test_lanes_may_be_looked_at_in_any_order() -> None:
 
 
 @both
-def test_a_function_s_error_is_heard(spread: Spread | None) -> None:
+def test_a_function_s_error_is_heard(spread: ForEach | None) -> None:
     def fails(theta: Tensor, x: Tensor) -> Tensor:
         raise ValueError("no")
 

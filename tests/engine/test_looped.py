@@ -18,7 +18,7 @@ from fl_ddp.compiler import repeated
 from fl_ddp.compiler.repeated import in_a_row, times
 from fl_ddp.engine import looped, stacks
 from fl_ddp.engine.lanes import Item
-from fl_ddp.engine.looped import Given, Loops, loops_on
+from fl_ddp.engine.looped import Loops, StepInput, loops_on
 from fl_ddp.engine.samples import Samples
 from fl_ddp.engine.schedule import Schedule
 from fl_ddp.engine.step import STEPS, Steps
@@ -41,7 +41,7 @@ ALL = PLANS | OF_LANES
 OFTEN = ("clipped Adam", "momentum and weight decay", "augmented", *OF_LANES)
 NAMES = [*OFTEN, *(pytest.param(name, marks=pytest.mark.slow) for name in ALL if name not in OFTEN)]
 
-Step = Callable[[Given], None]
+Step = Callable[[StepInput], None]
 WORKERS = Workers(2)
 """They stay, as a run's do: torch 2.11 crashes if it compiles after a thread has ended in which it compiled before."""
 
@@ -56,7 +56,7 @@ class Repeated:
         self.made += 1
         self.steps -= 1
 
-        def again(given: Given) -> None:
+        def again(given: StepInput) -> None:
             for _ in range(times()):
                 self.steps += 1
                 one(given)
@@ -180,7 +180,7 @@ def test_what_cannot_be_compiled_so_is_told_once_and_trains_all_the_same(
     repeats: Repeated, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuses(one: Step, what: str, **_: object) -> Step:
-        def again(given: Given) -> None:
+        def again(given: StepInput) -> None:
             one(given)  # as what cannot be compiled is run, to see whose mistake it is
             raise CompilerError("it cannot be compiled\nmore of it")
 
@@ -233,7 +233,7 @@ def test_a_step_that_refuses_what_it_is_given_is_no_reason_to_take_it_by_itself(
     repeats: Repeated, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuses(one: Step, what: str, **_: object) -> Step:
-        def again(given: Given) -> None:
+        def again(given: StepInput) -> None:
             raise RunError("own.py:3: loss gives a tensor [3] for one client")
 
         return again

@@ -12,7 +12,7 @@ from importance_bench import PASSES, Bench, bench
 from recordings import Recorded, Refused, Stop, recording
 from torch import Tensor, nn
 
-from fl_ddp.engine.graphed import Record
+from fl_ddp.engine.graphed import Recorder
 from fl_ddp.errors import InterruptedRunError
 
 SHAPE, SIZES, LANES = (1, 6, 6), (120, 1, 50, 7), 3
@@ -29,7 +29,7 @@ STEPS = {"empirical": 13, "exact": 33, "three draws": 39, "batch means": 33, "no
 """Chunks of all groups times blocks of classes, or draws, of found_in()."""
 
 
-def replayed(b: Bench, record: Record) -> Bench:
+def replayed(b: Bench, record: Recorder) -> Bench:
     """The same bench, whose steps are recorded."""
     return b._replace(work=recording(b.work, record))
 

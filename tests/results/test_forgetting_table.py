@@ -16,7 +16,7 @@ from torch import Tensor
 
 from fl_ddp.check.runs import SOLO
 from fl_ddp.config.command_line import from_mapping
-from fl_ddp.engine.lanes import Spread, one_by_one
+from fl_ddp.engine.lanes import ForEach, one_by_one
 from fl_ddp.engine.samples import Samples
 from fl_ddp.errors import ConfigError
 from fl_ddp.federation import build_federation
@@ -73,7 +73,7 @@ def test_right_predictions_of_each_lane_by_label() -> None:
 
 
 @pytest.mark.parametrize("spread", [None, one_by_one], ids=["side by side", "apart"])
-def test_a_forward_pass_is_as_wide_for_any_number_of_lanes(spread: Spread | None) -> None:
+def test_a_forward_pass_is_as_wide_for_any_number_of_lanes(spread: ForEach | None) -> None:
     """Of products of other shapes the last bits are others, and with them a label where two are nearly as likely."""
     samples, seen = Samples(torch.randn(230, 3), torch.zeros(230, dtype=torch.int64)), list[int]()
 

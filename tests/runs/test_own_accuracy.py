@@ -16,7 +16,7 @@ from fl_ddp.api import FedAvg, Group, Tensors, Upload
 from fl_ddp.check.runs import SETTINGS, SOLO, play
 from fl_ddp.config import registry
 from fl_ddp.config.command_line import from_mapping
-from fl_ddp.engine.lanes import Spread, one_by_one
+from fl_ddp.engine.lanes import ForEach, one_by_one
 from fl_ddp.engine.samples import Samples
 from fl_ddp.errors import ConfigError
 from fl_ddp.federation import build_federation
@@ -97,7 +97,7 @@ def test_each_client_tests_the_model_on_its_own_samples() -> None:
 
 
 @pytest.mark.parametrize("spread", [None, one_by_one], ids=["side by side", "apart"])
-def test_each_lane_is_tested_on_its_own_samples_with_its_own_model(spread: Spread | None) -> None:
+def test_each_lane_is_tested_on_its_own_samples_with_its_own_model(spread: ForEach | None) -> None:
     network = model()
     theta = torch.stack([network.init() + 0.3 * torch.randn(network.num_params, generator=GENERATOR) for _ in PARTS])
     # whatever a model takes the sample for that pads a part, it is right once

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from fl_ddp.engine.graphed import Record, Recordings, as_cuda_graph
+from fl_ddp.engine.graphed import Recorder, Recordings, as_cuda_graph
 from fl_ddp.engine.group import Workplace
 from fl_ddp.errors import InterruptedRunError
 
@@ -65,6 +65,6 @@ class Stop:
             raise InterruptedRunError
 
 
-def recording(work: Workplace, record: Record) -> Workplace:
+def recording(work: Workplace, record: Recorder) -> Workplace:
     """The same place, where steps are recorded."""
     return replace(work, recordings=Recordings(record))
