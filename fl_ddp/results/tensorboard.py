@@ -31,6 +31,7 @@ from torch.utils.tensorboard import RecordWriter
 from torch.utils.tensorboard.summary import custom_scalars, histogram
 
 from fl_ddp.host.atomic_file import writing
+from fl_ddp.host.stopwatch import COMPILING
 from fl_ddp.results.metrics import Columns, curve_of, of_method
 
 _COUNTER = itertools.count()
@@ -171,7 +172,8 @@ def charts(columns: Columns) -> dict[str, dict[str, Chart]]:
         "Loss": {"mean over the test set, mean over local steps": _lines("loss/test$", "loss/train$")},
         "Cost": {
             "bytes sent and received by all clients so far": _lines("traffic/"),
-            "seconds per round": _lines("time/"),
+            # which takes a thousand rounds' time
+            "seconds per round, compiling aside": _lines(f"time/(?!{COMPILING}$)"),
         },
     }
 

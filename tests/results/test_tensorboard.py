@@ -19,6 +19,8 @@ from urllib.parse import quote
 import pytest
 from launching import PATIENCE, SMALL, simulated
 
+from fl_ddp.host.stopwatch import PHASES
+
 RUNS: Mapping[str, Mapping[str, object]] = {
     "plain": {},
     "near": {"method": "FedProx", "method.mu": 0.5, "drop_last": True},
@@ -121,6 +123,19 @@ def test_table_of_hyper_parameters_has_the_settings_and_results_of_each_run(boar
     assert values["accuracy/running_mean"] == pytest.approx(result["running_mean_accuracy"])
     assert values["forgetting"] == pytest.approx(result["forgetting"])
     assert values["rounds_to/0.01"] == result["rounds_to_target"]["accuracy"]["0.01"]
+
+
+def test_the_curves_of_a_rounds_seconds_are_not_those_of_compiling(board: Board) -> None:
+    """Which takes as long as all other rounds together, once: nothing else could be seen beside it."""
+
+    def asked(question: str) -> Any:
+        with urllib.request.urlopen(f"{board.address}/data/plugin/custom_scalars/{question}", timeout=30) as answer:
+            return json.load(answer)
+
+    charts = [chart for category in asked("layout")["category"] for chart in category["chart"]]
+    (shown,) = (chart["multiline"]["tag"] for chart in charts if "seconds" in chart["title"])
+    found = asked(f"scalars?run=plain&tag={quote(shown[0], safe='')}")["tag_to_events"]
+    assert found.keys() == {f"time/{phase}" for phase in PHASES} - {"time/compiling"}
 
 
 @pytest.mark.browser
