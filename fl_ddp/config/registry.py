@@ -14,6 +14,7 @@ from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from types import ModuleType
+from typing import NamedTuple
 
 from fl_ddp.bounds import Count
 from fl_ddp.config.options import Options, meant, nearest_first, options_of
@@ -25,24 +26,32 @@ from fl_ddp.network.choices import Norm
 Maker = Callable[..., object]
 """A class, or a function that makes a model."""
 
-KINDS = ("data", "partition", "stream", "model", "method", "optimizer")
 
-_PACKAGES = {
-    "data": "fl_ddp.datasets",
-    "partition": "fl_ddp.partitions",
-    "stream": "fl_ddp.streams",
-    "model": "fl_ddp.models",
-    "method": "fl_ddp.methods",
-    "optimizer": "fl_ddp.optimizers",
+class _Kind(NamedTuple):
+    """One of what a user chooses classes for.
+
+    Attributes:
+        package: whose modules have the classes that come with it.
+        base: that all classes are subclasses of.
+        known: arguments that the run gives a class, and no user.
+    """
+
+    package: str
+    base: str
+    known: frozenset[str] = frozenset()
+
+
+_KINDS = {
+    "data": _Kind("fl_ddp.datasets", "fl_ddp.datasets.dataset.Dataset"),
+    "partition": _Kind(
+        "fl_ddp.partitions", "fl_ddp.partitions.partition.Partition", frozenset({"owners", "num_clients"})
+    ),
+    "stream": _Kind("fl_ddp.streams", "fl_ddp.streams.stream.Stream"),
+    "model": _Kind("fl_ddp.models", "torch.nn.Module", frozenset({"in_shape", "num_classes", "num_tokens", "given"})),
+    "method": _Kind("fl_ddp.methods", "fl_ddp.methods.fedavg.FedAvg", frozenset({"model", "num_clients"})),
+    "optimizer": _Kind("fl_ddp.optimizers", "fl_ddp.optimizers.rule.Optimizer"),
 }
-_BASES = {
-    "data": "fl_ddp.datasets.dataset.Dataset",
-    "partition": "fl_ddp.partitions.partition.Partition",
-    "stream": "fl_ddp.streams.stream.Stream",
-    "model": "torch.nn.Module",
-    "method": "fl_ddp.methods.fedavg.FedAvg",
-    "optimizer": "fl_ddp.optimizers.rule.Optimizer",
-}
+KINDS = tuple(_KINDS)
 _OF_NETWORKS = ("in_shape", "num_classes")
 """Arguments that tell the models of the package from their parts."""
 _ELSEWHERE = {
@@ -53,21 +62,12 @@ _ELSEWHERE = {
 _OF_SCRIPT = "it was one of a script's or a notebook's: go on there, with simulate(resume=...), or give a file"
 _IMPORT_PATH = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)+|.*\.py:\w+")
 _WITH_COLON = re.compile(r"(?!.*\.py:)([^\W\d]\w*(?:\.[^\W\d]\w*)*):(\w+)")
-# Arguments that the run knows: the user does not give them.
-_ENGINE_ARGUMENTS = {
-    "data": frozenset[str](),
-    "partition": frozenset({"owners", "num_clients"}),
-    "stream": frozenset[str](),
-    "model": frozenset({"in_shape", "num_classes", "num_tokens", "given"}),
-    "method": frozenset({"model", "num_clients"}),
-    "optimizer": frozenset[str](),
-}
 
 
 @cache
 def base(kind: str) -> type:
     """The class that all classes of a kind are subclasses of."""
-    module, _, name = _BASES[kind].rpartition(".")
+    module, _, name = _KINDS[kind].base.rpartition(".")
     found: type = getattr(importlib.import_module(module), name)
     return found
 
@@ -75,7 +75,7 @@ def base(kind: str) -> type:
 @cache
 def known(kind: str) -> dict[str, type]:
     """All classes of a kind that come with the package, by name."""
-    package = importlib.import_module(_PACKAGES[kind])
+    package = importlib.import_module(_KINDS[kind].package)
     found = {}
     for info in pkgutil.iter_modules(package.__path__):
         module = importlib.import_module(f"{package.__name__}.{info.name}")
@@ -112,7 +112,7 @@ def options(kind: str, owner: Maker) -> Options:
         ConfigError: the constructor's signature cannot be read.
     """
     try:
-        return options_of(owner, _ENGINE_ARGUMENTS[kind], any_model if kind == "model" else None)
+        return options_of(owner, _KINDS[kind].known, any_model if kind == "model" else None)
     except (ValueError, TypeError, AttributeError) as error:
         reason = one_line(error)
         raise ConfigError(f"--{kind}", f"the arguments of {owner.__name__} cannot be read: {reason}") from error
@@ -175,7 +175,7 @@ def load(kind: str, path: str, where: str = "") -> Maker:
             has += "; fl_ddp.load(folder, model=...) takes an object of it" if kind == "model" else ""
         raise ConfigError(where, f"{path} is unknown; {module.__name__} has no class {name}{has}")
     if not issubclass(found, base(kind)):
-        raise ConfigError(where, f"{path} is no subclass of {_BASES[kind]}")
+        raise ConfigError(where, f"{path} is no subclass of {_KINDS[kind].base}")
     if inspect.isabstract(found):
         lacking = sorted(getattr(found, "__abstractmethods__", ()))
         raise ConfigError(where, f"{path} has no {' and no '.join(lacking)} of its own")
@@ -235,7 +235,7 @@ def build(choice: Choice, **engine_arguments: object) -> object:
     if kind == "method":
         refuse_changeable(kind, made)
     if not isinstance(made, base(kind)):
-        raise ConfigError(f"--{kind} {choice.name}", f"gives {type(made).__name__}, which is no {_BASES[kind]}")
+        raise ConfigError(f"--{kind} {choice.name}", f"gives {type(made).__name__}, which is no {_KINDS[kind].base}")
     return any_model(made, **{name: choice.init_args[name] for name in beside})  # type: ignore[arg-type]
 
 
