@@ -37,14 +37,6 @@ OF_MACHINE = (*FREE_ON_RESUME, *PLACE, "device", *OF_FOLDER)
 """What may differ between a run in a folder and one that goes on with it, or is wanted in its place."""
 
 
-def root_tells_data(class_path: str) -> bool:
-    """Whether a data set's root says which data they are: images in folders do, and what a class of the user's reads.
-
-    Other classes of the package know their files, wherever they are.
-    """
-    return class_path.endswith(".ImageFolder") or not class_path.startswith("fl_ddp.datasets.")
-
-
 def parse(argv: Sequence[str]) -> Config:
     """Read a command line.
 

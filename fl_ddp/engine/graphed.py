@@ -8,6 +8,7 @@ Steps that are given their samples, such as those of an importance pass, are rec
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import suppress
 from functools import cache, partial
@@ -163,8 +164,9 @@ class Recordings:
 
     Each holds a state of its own, a copy of what it is given, and the memory in which a step computes; so there are
     only some, and all give way to one more. None goes alone: from 2.14 on, torch lets a graph that ends take the memory
-    along in which cuBLAS computes on their common stream. What has given way to one that had failed beside it makes no
-    other give way, as the two may never fit together. All threads' work passes through one after another.
+    along in which cuBLAS computes on their common stream. What gave way to one that failed beside it is tried again
+    when it is used more than those that are there, as they may never fit together. All threads' work passes through one
+    after another.
     """
 
     def __init__(self, record: Recorder, most: int = MOST) -> None:
@@ -173,6 +175,7 @@ class Recordings:
         self._made: dict[Hashable, Recording | RecordedCall] = {}
         self._refused: set[Hashable] = set()
         self._gave_way: set[Hashable] = set()
+        self._uses = Counter[Hashable]()
         self._lock = Lock()
 
     def train(
@@ -228,15 +231,19 @@ class Recordings:
 
     def _recorded(self, key: Hashable, new: Callable[[], Made], what: str) -> Made | None:
         """What was recorded by this key, or is now; None where it cannot be."""
+        self._uses[key] += 1
         if key in self._refused:
             return None
         if (made := self._made.get(key)) is not None:
             return cast(Made, made)
+        others = {other for other, each in self._made.items() if not each.failed}
+        if key in self._gave_way and self._uses[key] <= max((self._uses[other] for other in others), default=0):
+            return None
         if len(self._made) >= self._most:
             self._made.clear()
+            others.clear()
         made, why = _tried(new)
-        others = {other for other, each in self._made.items() if not each.failed}
-        if (made is None or made.failed) and others and key not in self._gave_way:
+        if (made is None or made.failed) and others:
             made = None  # with its own tensors
             # theirs may be the memory that it lacks, or gone with its own
             self._made = {other: each for other, each in self._made.items() if each.failed}

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from torch import Tensor
 
-from fl_ddp.errors import ConfigError, place_of_hook
+from fl_ddp.errors import ConfigError, place_of_code
 from fl_ddp.protocol import Leaves, Quadratic, Tensors
 
 Given = TypeVar("Given")
@@ -112,5 +112,5 @@ def _form(given: object) -> str:
 
 
 def _refused(method: Callable[..., object], what: str, accepted: str) -> ConfigError:
-    owner, name = type(method.__self__), method.__name__  # type: ignore[attr-defined]
-    return ConfigError(place_of_hook(owner, name), what, accepted)
+    code, owner = method.__func__.__code__, type(method.__self__)  # type: ignore[attr-defined]
+    return ConfigError(f"{place_of_code(code)}: {code.co_name} of {owner.__name__}", what, accepted)

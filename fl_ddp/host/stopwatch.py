@@ -124,27 +124,29 @@ class Stopwatch:
         self._mark: Callable[[], Mark] = mark or (_OnGpu if device_type == "cuda" else _OnHost)
         self._spans: list[_Span] = []
         self._owed: dict[str, float] = {}
-        self._laps, self._ahead, self._spent = 0, 0, 0.0
+        self._laps, self._ahead, self._spent, self._compiled_ahead = 0, 0, 0.0, 0.0
         self._began = time.perf_counter()
         self._alone = threading.Lock()
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
         """Count the time of a block under a phase."""
-        start, compiled = self._mark(), _COMPILER.seconds()
+        start, before = self._mark(), _COMPILER.seconds() - self._compiled_ahead
         try:
             yield
         finally:
-            self._add(start, self._mark(), {name: 1.0}, self._ahead, _COMPILER.seconds() - compiled)
+            compiled = _COMPILER.seconds() - self._compiled_ahead - before
+            self._add(start, self._mark(), {name: 1.0}, self._ahead, compiled)
 
     @contextmanager
     def part_of(self, outer: str, name: str, at_once: int) -> Iterator[None]:
         """Count the time of a block, which so many threads are in at once, under a phase instead of one around it."""
-        start = self._mark()
+        start, before = self._mark(), _COMPILER.seconds()
         try:
             yield
         finally:
-            self._add(start, self._mark(), {name: 1 / at_once, outer: -1 / at_once}, self._ahead)
+            shares = {name: 1 / at_once, outer: -1 / at_once}
+            self._add(start, self._mark(), shares, self._ahead, _COMPILER.seconds() - before)
 
     @contextmanager
     def ahead(self, outer: str, name: str) -> Iterator[None]:
@@ -154,8 +156,9 @@ class Stopwatch:
             yield
         finally:
             end, compiled, self._ahead = self._mark(), _COMPILER.seconds() - before, 0
+            self._compiled_ahead += compiled
             self._add(start, end, {name: 1.0}, 1, compiled)
-            self._add(start, end, {outer: -1.0}, 0, compiled)
+            self._add(start, end, {outer: -1.0}, 0)
 
     def lap(self) -> dict[str, float]:
         """Seconds of each phase since the last lap; starts the next, which has what a GPU has not come to yet."""

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
+from fl_ddp.config.command_line import PLACE
 from fl_ddp.config.registry import KINDS
 from fl_ddp.config.yaml_file import flatten, written
+from fl_ddp.datasets.place import same_root, telling_root
 from fl_ddp.errors import ConfigError
 from fl_ddp.results.run_folder import is_held
 from launch.run.failure import why_failed
@@ -29,16 +31,19 @@ class FoundRun:
     Attributes:
         run: what it left so far.
         state: how it is with it.
+        root: of its data, if it says which they are; one for all runs of the same data.
     """
 
     run: Run
     state: RunState
+    root: str | None = None
 
     @cached_property
     def settings(self) -> Mapping[str, str]:
-        """Its options by name as tables show them; classes that come with the package by their names."""
-        given = flatten(self.run.config, "")
-        return {one.key: _short(one.value) if one.key in KINDS else _shown(one.value) for one in given}
+        """Its options by name as tables show them, wherever its data lie; classes of the package by their names."""
+        given = [one for one in flatten(self.run.config, "") if one.key not in PLACE]
+        shown = {one.key: _short(one.value) if one.key in KINDS else _shown(one.value) for one in given}
+        return shown if self.root is None else shown | {"data.root": self.root}
 
     @property
     def seed(self) -> int:
@@ -105,7 +110,18 @@ def find_runs(folders: Sequence[Path]) -> Finds:
     if broken and not found:
         raise broken[0]
     waiting = (place for place in points if place not in failed and not (place / "config.yaml").is_file())
-    return Finds(tuple(found), failed, tuple(waiting))
+    return Finds(tuple(_with_roots(found)), failed, tuple(waiting))
+
+
+def _with_roots(runs: Iterable[FoundRun]) -> Iterator[FoundRun]:
+    """Runs with the roots of their data, those of the same data with the first one's."""
+    known = list[str]()
+    for each in runs:
+        root = telling_root({one.key: one.value for one in flatten(each.run.config, "")})
+        if root is not None:
+            root = next((other for other in known if same_root(other, root)), root)
+            known.append(root)
+        yield replace(each, root=root)
 
 
 def _points(folder: Path) -> dict[Path, Entry]:

@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from fl_ddp.config.command_line import FREE_ON_RESUME, PLACE, root_tells_data
+from fl_ddp.config.command_line import FREE_ON_RESUME
 from fl_ddp.config.settings import OF_FOLDER
 from fl_ddp.engine.schedule import falls_over_rounds
 from fl_ddp.errors import ConfigError
@@ -165,7 +165,7 @@ class Design:
 
 def design_of(runs: Sequence[FoundRun]) -> Design:
     """The design that runs have: replicates are what nothing but the seed sets apart."""
-    keys = tuple(_apart(runs))
+    keys = _apart(runs)
     by_values: dict[tuple[str, ...], list[FoundRun]] = {}
     for run in runs:
         by_values.setdefault(tuple(run.settings.get(key, "") for key in keys), []).append(run)
@@ -219,18 +219,7 @@ def _row_path(run: FoundRun) -> str:
     return str(folder.with_name(_SEED.sub("", folder.name)))
 
 
-def _apart(runs: Sequence[FoundRun]) -> list[str]:
-    """Options that set runs apart wherever their data lie, if these are known otherwise."""
-    places = set(PLACE) - ({"data.root"} if any(map(_root_tells_data, runs)) else set())
-    return [key for key in _varied(runs) if key not in places]
-
-
-def _root_tells_data(run: FoundRun) -> bool:
-    data = run.run.config["data"]
-    return isinstance(data, Mapping) and root_tells_data(str(data["class_path"]))
-
-
-def _varied(runs: Sequence[FoundRun]) -> tuple[str, ...]:
+def _apart(runs: Sequence[FoundRun]) -> tuple[str, ...]:
     """Options that set runs apart; those that are free on resume only where nothing else tells two runs apart."""
     every = dict.fromkeys(key for run in runs for key in run.settings)
     keys = tuple(key for key in every if key not in _SAME_RUN and _differs(key, runs))

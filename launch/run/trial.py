@@ -10,9 +10,10 @@ from functools import cached_property
 from pathlib import Path
 
 from fl_ddp.config.absolute_paths import with_absolute_paths
-from fl_ddp.config.command_line import FREE_ON_RESUME, MAY_MOVE, OF_MACHINE, PLACE, from_file, parse, root_tells_data
+from fl_ddp.config.command_line import FREE_ON_RESUME, MAY_MOVE, OF_MACHINE, PLACE, from_file, parse
 from fl_ddp.config.settings import Config, by_key
 from fl_ddp.config.yaml_file import written
+from fl_ddp.datasets.place import same_root, telling_root
 from fl_ddp.errors import ConfigError
 from fl_ddp.results.run_folder import RunFolder
 from launch.input.words import key_of
@@ -31,11 +32,13 @@ class Trial:
         label: what messages call it.
         folder: of the run.
         options: of fl_ddp.main, as --key=value or --key; without --name and --out.
+        of_recipe: whether they name their data otherwise, so that a root is theirs wherever it is.
     """
 
     label: str
     folder: Path
     options: tuple[str, ...]
+    of_recipe: bool = False
 
     @property
     def log(self) -> Path:
@@ -82,7 +85,8 @@ class Trial:
         run = read_run(self.folder)
         if run is None:
             return None
-        different = _differences(from_file(self.folder / "config.yaml"), self.config)
+        stored = from_file(self.folder / "config.yaml")
+        different = [*_differences(stored, self.config), *self._other_data(stored)]
         if different:
             change = "; ".join(f"{key} is {before}, not {after}" for key, before, after in different)
             raise ConfigError(
@@ -104,6 +108,13 @@ class Trial:
         """
         found = self.read_run()
         return found is not None and found.ended
+
+    def _other_data(self, stored: Config) -> list[tuple[str, str, str]]:
+        """The root of the data, if it is said, and tells that they are others than those of the run in the folder."""
+        if self.of_recipe or "data.root" not in map(key_of, self.options):
+            return []
+        there, here = (telling_root(by_key(with_absolute_paths(each))) for each in (stored, self.config))
+        return [] if there is None or here is None or same_root(there, here) else [("data.root", there, here)]
 
     def _first_options(self) -> tuple[str, ...]:
         return (*self.options, f"--out={self.folder.parent}", f"--name={self.folder.name}")
@@ -155,7 +166,6 @@ def _differences(stored: Config, wanted: Config) -> list[tuple[str, str, str]]:
     """Key, stored and wanted value of what makes two runs different ones."""
     before, after = by_key(with_absolute_paths(stored)), by_key(with_absolute_paths(wanted))
     free = set(OF_MACHINE) - ({"rounds"} if stored.depends_on_rounds else set())
-    free -= {"data.root"} if root_tells_data(stored.data.class_path) else set()
     keys = [key for key in {**before, **after} if key not in free and not _alike(before.get(key), after.get(key))]
     return [(key, written(before.get(key)), written(after.get(key))) for key in keys]
 
@@ -168,8 +178,6 @@ def _alike(before: object, after: object) -> bool:
     if before == after or not isinstance(before, str) or not isinstance(after, str):
         return before == after
     there, here = Path(before).expanduser(), Path(after).expanduser()
-    if not (there.is_absolute() and here.is_absolute() and here.exists()):
+    if not (there.is_absolute() and here.is_absolute() and here.is_file()):
         return False
-    if not there.exists():
-        return there.name == here.name
-    return cmp(there, here, shallow=False) if there.is_file() and here.is_file() else there.samefile(here)
+    return cmp(there, here, shallow=False) if there.is_file() else not there.exists() and there.name == here.name

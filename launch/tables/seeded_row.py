@@ -52,7 +52,7 @@ class SeededRow:
         has_place = not any(key_of(each) in PLACE for each in self.extra) or "root" in self._parsed().data.init_args
         extra = [each for each in self.extra if has_place or key_of(each) not in PLACE]
         _ = self._parsed(*extra)
-        return Trial(self.label, self.folder, (*self.given, *extra))
+        return Trial(self.label, self.folder, (*self.given, *extra), of_recipe=True)
 
     def _parsed(self, *over: str) -> Config:
         try:

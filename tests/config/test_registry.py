@@ -11,9 +11,10 @@ from torch import nn
 
 from fl_ddp.config import registry
 from fl_ddp.config.command_help import about_class
-from fl_ddp.config.command_line import from_mapping, parse, root_tells_data
+from fl_ddp.config.command_line import from_mapping, parse
 from fl_ddp.config.settings import Choice
 from fl_ddp.datasets.download import Downloadable
+from fl_ddp.datasets.place import telling_root
 from fl_ddp.errors import ConfigError
 
 NET = """
@@ -244,8 +245,10 @@ def test_a_root_is_a_mere_place_of_files_that_are_known_alone(folder: Path) -> N
     for owner in registry.known("data").values():
         if "root" in registry.options("data", owner).by_name:
             path = f"{owner.__module__}.{owner.__qualname__}"
-            assert root_tells_data(path) is not issubclass(owner, Downloadable), path
-    assert root_tells_data(f"{folder}/mine.py:Mine") and root_tells_data("__main__.Mine")
+            told = telling_root({"data": path, "data.root": "x"})
+            assert told == (None if issubclass(owner, Downloadable) else "x"), path
+    for path in (f"{folder}/mine.py:Mine", "__main__.Mine"):
+        assert telling_root({"data": path, "data.root": "x"}) == "x" and telling_root({"data": path}) is None
 
 
 def test_every_option_of_every_class_has_a_doc_line() -> None:

@@ -39,6 +39,22 @@ GUARDS: dict[str, Callable[[Mine], Callable[..., object]]] = {
 }
 
 
+def nothing(_: object) -> Any:
+    """A class may have a function of a module's as its own, by another name."""
+
+
+class Aliased:
+    """A class that has."""
+
+    g = nothing
+
+
+def test_a_function_of_another_name_than_its_own_is_named() -> None:
+    place = place_of_code(nothing.__code__)
+    with pytest.raises(ConfigError, match=re.escape(f"{place}: nothing of Aliased: gives NoneType for one client")):
+        of_one_client.number(Aliased().g)()
+
+
 @pytest.mark.parametrize(
     ("guard", "given"),
     [

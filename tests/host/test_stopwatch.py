@@ -236,6 +236,36 @@ def test_what_is_compiled_ahead_is_the_next_rounds(monkeypatch: pytest.MonkeyPat
     assert second == {**dict.fromkeys(PHASES, 0.0), "training": 2.0, "compiling": 5.0}
 
 
+def test_what_is_compiled_ahead_of_a_gpu_at_work_takes_nothing_of_the_phase_around_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    queue, now = Queue(), [0.0]
+    monkeypatch.setattr(time, "perf_counter", lambda: now[0])
+    watch = Stopwatch(mark=queue.mark)
+    with watch.phase("server"):
+        queue.put += 1.0
+        with watch.ahead("server", "training"):
+            queue.put += 2.0
+            with while_compiling():
+                now[0] += 5.0
+    queue.done, now[0] = queue.put, 8.0
+    first = watch.lap()
+    assert (first["server"], first["compiling"]) == (1.0, 0.0)
+
+
+def test_what_is_compiled_in_a_part_of_a_phase_counts_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+    monkeypatch.setattr(time, "perf_counter", lambda: now[0])
+    watch = Stopwatch()
+    with watch.phase("training"):
+        now[0] += 1.0
+        with watch.part_of("training", "forgetting", 1):
+            now[0] += 0.5
+            with while_compiling():
+                now[0] += 3.0
+    assert watch.lap() == {**dict.fromkeys(PHASES, 0.0), "training": 1.0, "forgetting": 0.5, "compiling": 3.0}
+
+
 def test_what_is_compiled_while_the_gpu_has_work_takes_no_time_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     """The phase behind that work begins when it is done, and owes nothing to later rounds."""
     queue, now = Queue(), [0.0]

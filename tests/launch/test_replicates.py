@@ -49,18 +49,37 @@ def test_runs_whose_data_lie_elsewhere_are_replicates(tmp_path: Path) -> None:
     assert design_in(tmp_path, runs).keys == ("lr",)
 
 
+def of_images(root: Path | str, seed: int) -> Written:
+    return Written({"data": "ImageFolder", "data.root": str(root), "seed": seed}, [0.5])
+
+
+def told(design: Design) -> list[tuple[tuple[str, ...], int]]:
+    """What sets a design's settings apart, and how many runs each has."""
+    return [(each.values, len(each.runs)) for each in design.sets]
+
+
 def test_runs_of_other_folders_of_images_are_no_replicates(tmp_path: Path) -> None:
     """Those are data of other kinds, not one kind in two places."""
-    runs = {
-        f"{root}{seed}": Written({"data": "ImageFolder", "data.root": root, "seed": seed}, [value])
-        for root, value in (("pets", 0.5), ("cars", 0.75))
-        for seed in (0, 1)
+    pets, cars = tmp_path / "pets", tmp_path / "cars"
+    runs = {f"{root.name}{seed}": of_images(root, seed) for root in (pets, cars) for seed in (0, 1)}
+    design = design_in(tmp_path / "images", runs)
+    assert design.names == ("root",) and told(design) == [((str(cars),), 2), ((str(pets),), 2)]
+    mixed = runs | {
+        f"MNIST{seed}": Written({"data": "MNIST", "data.root": f"r{seed}", "seed": seed}, [0.5]) for seed in (0, 1)
     }
-    design = design_in(tmp_path, runs)
-    assert (design.names, [each.values for each in design.sets]) == (("root",), [("cars",), ("pets",)])
-    mixed = runs | {f"MNIST{root}": Written({"data": "MNIST", "data.root": root}, [0.5]) for root in "ab"}
-    keys = design_in(tmp_path / "mixed", mixed).keys
-    assert keys == ("data", "data.root")
+    design = design_in(tmp_path / "mixed", mixed)
+    assert design.keys == ("data", "data.root")
+    assert told(design) == [(("ImageFolder", str(cars)), 2), (("ImageFolder", str(pets)), 2), (("MNIST", ""), 2)]
+
+
+def test_one_folder_of_images_that_was_elsewhere_is_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "now" / "pets").mkdir(parents=True)
+    (tmp_path / "link").symlink_to("now")
+    roots = ["now/pets", "gone/pets", "link/pets"]
+    runs = {f"{seed}": of_images(tmp_path / root, seed) for seed, root in enumerate(roots)}
+    runs["3"] = of_images("~/now/pets", 3)
+    assert told(design_in(tmp_path / "runs", runs)) == [((), 4)]
 
 
 def test_runs_that_are_measured_otherwise_are_replicates(tmp_path: Path) -> None:

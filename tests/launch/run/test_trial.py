@@ -99,17 +99,35 @@ def test_a_run_of_other_images_is_another_one(tmp_path: Path) -> None:
         (tmp_path / name).mkdir(parents=True)
     Written({"data": "ImageFolder", "data.root": str(tmp_path / "here/pets")}, [0.5], 1).at(tmp_path / "run")
 
-    def finished(root: str) -> bool:
-        options = ("--data=ImageFolder", f"--data.root={tmp_path / root}", "--rounds=1")
-        return Trial("point", tmp_path / "run", options).is_finished()
+    def finished(root: str, *, of_recipe: bool = False) -> bool:
+        said = [f"--data.root={tmp_path / root}"] if root else []
+        return Trial("point", tmp_path / "run", ("--data=ImageFolder", *said, "--rounds=1"), of_recipe).is_finished()
 
     (tmp_path / "again").symlink_to(tmp_path / "here")
     assert finished("here/pets") and finished("again/pets")
     for other in ("cars", "there/pets"):
         with pytest.raises(ConfigError, match=rf"holds another run \(data.root is .*here/pets, not .*{other}"):
             finished(other)
+        assert finished(other, of_recipe=True), "which says which images they are"
+    assert finished(""), "nothing is said of them"
     (tmp_path / "here/pets").rmdir()
     assert finished("there/pets"), "it has moved"
+    with pytest.raises(ConfigError, match="holds another run"):
+        finished("cars")
+
+
+def test_a_run_of_mnist_is_the_same_wherever_it_lies(tmp_path: Path) -> None:
+    Written({"data": "MNIST", "data.root": str(tmp_path)}, [0.5], 1).at(tmp_path / "run")
+    assert Trial("point", tmp_path / "run", ("--data=MNIST", "--data.root=elsewhere", "--rounds=1")).is_finished()
+
+
+def test_a_run_that_began_with_other_weights_is_another_one_though_their_folder_is_gone(tmp_path: Path) -> None:
+    """Folders of checkpoints are all called best or latest."""
+    Written({"init": str(tmp_path / "a/checkpoints/best")}, [0.5], 1).at(tmp_path / "run")
+    (tmp_path / "b/checkpoints/best").mkdir(parents=True)
+    trial = Trial("point", tmp_path / "run", (f"--init={tmp_path / 'b/checkpoints/best'}", "--rounds=1"))
+    with pytest.raises(ConfigError, match=r"holds another run \(init is"):
+        trial.is_finished()
 
 
 def test_a_run_goes_on_with_a_file_that_was_moved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import csv
+import json
 from pathlib import Path
 
 import pytest
 
 from fl_ddp.config import registry
 from fl_ddp.config.command_line import from_file, from_mapping, parse
-from fl_ddp.config.yaml_file import load_yaml
+from fl_ddp.config.yaml_file import load_yaml, to_yaml
 from fl_ddp.partitions.class_reduction import read_reductions
 from launch.numbers.metric import Curve
 from launch.run.stored import Run
@@ -110,6 +111,22 @@ def test_only_runs_on_data_from_elsewhere_are_told_where_they_lie() -> None:
     )
     assert (full.data.name, full.data.init_args["root"], full.device) == ("MNIST", "there", "cpu")
     assert (twin.data.name, "root" in twin.data.init_args, twin.device) == ("Digits", False, "cpu")
+
+
+def test_a_finished_row_is_its_own_wherever_another_rows_data_lie(tmp_path: Path) -> None:
+    """A table of two data sets is made by a command for each, with its own root, and read as a whole by either."""
+    chosen = ["cifar10/fedavg", "tinyimagenet/fedavg"]
+    images = seeded_rows(
+        TABLES["fedka/table1"].choose(chosen), [0], small=False, out=tmp_path, extra=["--data.root=cifar"]
+    )[1]
+    assert images.trial.config.data.name == "ImageFolder"
+    rounds = images.trial.config.rounds
+    began = parse([*images.given, f"--data.root={tmp_path}"])
+    images.folder.mkdir(parents=True)
+    (images.folder / "config.yaml").write_text(to_yaml(began))
+    (images.folder / "metrics.csv").write_text(f"round,accuracy\n{rounds},0.5\n")
+    (images.folder / "summary.json").write_text(json.dumps({"rounds": rounds}))
+    assert images.trial.is_finished()
 
 
 def test_every_table_of_the_papers_is_there() -> None:
