@@ -12,6 +12,7 @@ import torch
 
 from fl_ddp.building.same_options import digest, refuse_other_options
 from fl_ddp.config.settings import Config
+from fl_ddp.config.users_code import refuse_stale
 from fl_ddp.course.callbacks import Callback, callbacks_in
 from fl_ddp.errors import (
     ConfigError,
@@ -49,6 +50,7 @@ def simulate(config: object, callbacks: Sequence[Callback], options: Mapping[str
     given, refused = None, None
     try:
         given, callbacks = asked(config, options), callbacks_in(callbacks)
+        refuse_stale(given.config)
     except Exception as error:  # which other ranks may not have, and would wait for this one
         refused = error
     with listening(owns_process=False) as stop:

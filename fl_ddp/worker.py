@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING
 
 from fl_ddp.config.command_line import parse
 from fl_ddp.config.settings import Config, Device
-from fl_ddp.errors import ConfigError, DeviceError, ElsewhereError, InterruptedRunError, RankLostError, RunError, Told
+from fl_ddp.errors import (
+    ConfigError,
+    DeviceError,
+    ElsewhereError,
+    InterruptedRunError,
+    RankLostError,
+    RunError,
+    Told,
+    in_one_line,
+)  # fmt: skip
 from fl_ddp.host.environment import prepare
 from fl_ddp.host.failure_note import leave_note
 from fl_ddp.host.interrupt import StopRequest
@@ -53,6 +62,9 @@ def work(argv: Sequence[str], stop: StopRequest) -> int:
             ranks.wait()
             ranks.close()
         return code
+    except SystemExit as left:  # of a user's file, which may say so anywhere; other ranks hear this one's end
+        stop.nothing_to_save = False
+        return _say(RunError(f"{in_one_line(left)} ends the run without its results; raise an error, or return"))
     ranks.close()
     return 0
 

@@ -293,7 +293,7 @@ def _import(module_name: str, folder: Path, where: str) -> ModuleType:
     importlib.invalidate_caches()
     try:
         return importlib.import_module(module_name)
-    except Exception as error:  # a user's file may raise anything
+    except (Exception, SystemExit) as error:  # a user's file may raise anything
         if isinstance(error, ModuleNotFoundError) and error.name and f"{module_name}.".startswith(f"{error.name}."):
             raise ConfigError(where, f"no module {module_name} is installed or in {place}") from error
         line = f"{users_place(error)}: " if users_place(error) else ""

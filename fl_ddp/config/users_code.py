@@ -11,11 +11,15 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
+from types import ModuleType
 
 from fl_ddp.config.absolute_paths import with_absolute_paths
 from fl_ddp.config.registry import KINDS
 from fl_ddp.config.settings import Config
-from fl_ddp.errors import is_users
+from fl_ddp.errors import ConfigError, is_users
+
+_IMPORTED: dict[str, tuple[object, str]] = {}
+"""By the path of a user's file, how this process imported it, and its sha256 when a run first had it."""
 
 
 def users_code(config: Config) -> dict[str, str]:
@@ -32,6 +36,30 @@ def users_code(config: Config) -> dict[str, str]:
         with suppress(OSError):  # whoever imports it is told
             found[str(file)] = file.read_bytes()
     return {place: hashlib.sha256(content).hexdigest() for place, content in sorted(found.items())}
+
+
+def refuse_stale(config: Config) -> None:
+    """Refuse files of a user's that were edited since a run of this process had them imported: it has the old ones.
+
+    Raises:
+        ConfigError: there is one.
+    """
+    modules = {str(Path(file).absolute()): each for each in [*sys.modules.values()] if (file := _file_of(each))}
+    for place, sha256 in users_code(config).items():
+        if not (module := modules.get(place)):
+            continue
+        spec, imported = _IMPORTED.get(place, (None, ""))
+        if spec is not module.__spec__:  # a new one with each importlib.reload()
+            _IMPORTED[place] = module.__spec__, sha256
+        elif imported != sha256:
+            what = "was edited since this process imported it, and what it said then would run"
+            raise ConfigError(
+                place, what, "a new process, or importlib.reload of its module, then of those that import it"
+            )
+
+
+def _file_of(module: ModuleType) -> str | None:
+    return getattr(module, "__file__", None) if getattr(module, "__name__", "") != "__main__" else None
 
 
 def _version(class_path: str) -> tuple[str, bytes] | None:

@@ -38,10 +38,14 @@ def load_yaml(path: Path) -> object:
     """What a YAML file holds; a key that stands twice is refused.
 
     Raises:
-        ConfigError: it cannot be read or is not YAML.
+        ConfigError: it cannot be read, is not YAML, or has no end.
     """
     try:
-        return _loaded(path.read_text(encoding="utf-8"))
+        found = _loaded(path.read_text(encoding="utf-8"))
+        _walk(found)
+        return found
+    except RecursionError as error:
+        raise ConfigError(path, "holds itself, or too much within each other") from error
     except OSError as error:
         raise ConfigError(path, f"cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
@@ -91,6 +95,12 @@ def to_yaml(config: Config) -> str:
             value = {"class_path": value.class_path, "init_args": dict(value.init_args)}
         content[each.name] = plain(value)
     return yaml.dump(content, Dumper=_Writer, sort_keys=False, default_flow_style=None, allow_unicode=True, width=10**9)
+
+
+def _walk(content: object) -> None:
+    """Go as deep as there is something; a RecursionError where there is no end of it."""
+    for each in content.values() if isinstance(content, dict) else content if isinstance(content, list) else ():
+        _walk(each)
 
 
 class _Writer(yaml.SafeDumper):

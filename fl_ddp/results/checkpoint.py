@@ -59,7 +59,8 @@ def begin(run: Path, round: int) -> Path:
     with writing(temporary):
         for leftover in temporary.parent.glob(".*.tmp"):
             shutil.rmtree(leftover) if leftover.is_dir() else leftover.unlink()
-        temporary.mkdir(parents=True)
+        temporary.parent.mkdir(exist_ok=True)  # a run's folder that somebody has removed is not made again
+        temporary.mkdir()
     return temporary
 
 

@@ -20,11 +20,11 @@ from launch.numbers.spread import mean, spread, spread_of, with_spread
 from launch.run.edited import differing_versions
 
 _UNLIKE = {
-    "eval_every": "and means over rounds, bests and rounds to a target are of those looked at",
-    "stop_at": "so that some seeds may have ended sooner",
-    "patience": "so that some seeds may have ended sooner",
+    "eval_every": "and means over rounds, bests, forgetting, rounds to a target and @ are of those looked at",
+    "stop_at": "so that some runs may have ended sooner",
+    "patience": "so that some runs may have ended sooner",
 }
-"""What it does to numbers if the runs of one line differ in an option that may change as a run goes on."""
+"""What it does to numbers if runs differ in an option that may change as a run goes on."""
 
 
 @dataclass(frozen=True)
@@ -280,9 +280,7 @@ def _notes(
             notes.append(
                 f"{_whose(each, results.design)}: as after round {rounds}, though seeds were asked for {asked} rounds"
             )
-        for key, what in _UNLIKE.items():
-            if len(values := sorted({run.settings.get(key, "null") for run in each.runs})) > 1:
-                notes.append(f"{_whose(each, results.design)}: {key} is {' and '.join(values)}, {what}")
+    notes += _unlike(results.design)
     if again := [run for each in results.design.sets for run in each.once.again]:
         notes.append(f"counted once, as their results are the same: {', '.join(str(run.run.folder) for run in again)}")
     notes += [f"left out: {each}" for each in results.design.differing]
@@ -290,6 +288,18 @@ def _notes(
     if results.finds.waiting:
         notes.append(f"not begun: {len(results.finds.waiting)} runs")
     return [*notes, *(f"failed: {folder.name}: {why}" for folder, why in results.finds.failed.items())]
+
+
+def _unlike(design: Design) -> list[str]:
+    """In which options runs of a line differ that no column shows, or else lines among each other."""
+    notes = list[str]()
+    for key in _UNLIKE.keys() - {*design.keys}:
+        values = {each: sorted({run.settings.get(key, "null") for run in each.runs}) for each in design.sets}
+        told = {_whose(each, design): found for each, found in values.items() if len(found) > 1}
+        told = told or {"settings": sorted({one for found in values.values() for one in found})}
+        what = _UNLIKE[key]
+        notes += [f"{who}: {key} is {' and '.join(found)}, {what}" for who, found in told.items() if len(found) > 1]
+    return notes
 
 
 def _whose(replicates: Replicates, design: Design) -> str:

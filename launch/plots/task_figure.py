@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Sequence
 
@@ -79,7 +80,7 @@ def _bars(axes: Axes, replicates: Replicates, quantities: Sequence[str], index: 
     width = _WIDTH / number
     places = np.arange(len(quantities)) + (index - (number - 1) / 2) * width
     ends = [[100 * curve[-1][1] for run in replicates.compared if (curve := run.curve(name))] for name in quantities]
-    means = [statistics.fmean(values) if values else 0.0 for values in ends]
+    means = [statistics.fmean(values) if values else math.nan for values in ends]
     axes.bar(places, means, 0.9 * width, color=shade)
     axes.errorbar(
         places, means, [spread(values) or 0.0 for values in ends], fmt="none", ecolor="#444444", elinewidth=0.7

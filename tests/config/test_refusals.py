@@ -186,6 +186,14 @@ def test_a_mistake_in_a_file_names_the_file(tmp_path: Path, text: str, message: 
         assert "\n" not in str(error.value)
 
 
+@pytest.mark.parametrize("text", ["a: &a [*a]", "method: &a {name: FedProx, mu: *a}", f"a: {'[' * 20_000}"])
+def test_a_file_without_an_end_is_refused(tmp_path: Path, text: str) -> None:
+    (tmp_path / "my.yaml").write_text(text)
+    assert (
+        message_of(f"--config {tmp_path}/my.yaml") == f"{tmp_path}/my.yaml: holds itself, or too much within each other"
+    )
+
+
 def test_a_file_that_is_no_text_or_a_folder_is_named(tmp_path: Path) -> None:
     (tmp_path / "my.yaml").write_bytes(b"\xff\xfe\x00")
     assert message_of(f"--config {tmp_path}/my.yaml") == f"{tmp_path}/my.yaml: is not a text file in UTF-8"

@@ -140,6 +140,7 @@ def test_an_edited_helper_is_told_of_on_resume(tmp_path: Path, capfd: pytest.Cap
     )
     run = simulated({**SMALL, "method": f"{method}:Mine", "rounds": 1}, tmp_path)
     helper.write_text("SHARE = 0.25\n")
+    del sys.modules["half_of_it"], sys.modules["takes_a_helper"]  # as in another process
     capfd.readouterr()
     resumed(run, rounds=2)
     assert f"warning: {helper} is not as it was when the run began" in capfd.readouterr().out

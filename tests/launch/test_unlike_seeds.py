@@ -56,12 +56,27 @@ def test_what_the_seeds_of_a_line_differ_in_and_numbers_depend_on_is_told(show: 
     for seed, every in enumerate((1, 2)):
         run = Written({"seed": seed, "eval_every": every}, [0.1, 0.2, 0.3, 0.4]).at(Path(f"runs/{seed}"))
         looked_at(run, every)
-    note = "eval_every is 1 and 2, and means over rounds, bests and rounds to a target are of those looked at"
+    note = "eval_every is 1 and 2, and means over rounds, bests, forgetting, rounds to a target and @ are of those"
     assert note in show("runs")[1]
     Written({"seed": 1}, [0.1, 0.2, 0.3, 0.4]).at(Path("others/1"))
     Written({"seed": 2, "patience": 3}, [0.1, 0.2, 0.3, 0.4]).at(Path("others/2"))
     out = show("others")[1]
-    assert "patience is 3 and null, so that some seeds may have ended sooner" in out and "eval_every is" not in out
+    assert "patience is 3 and null, so that some runs may have ended sooner" in out and "eval_every is" not in out
+
+
+def test_what_settings_differ_in_beside_their_columns_is_told(show: Showing) -> None:
+    """Those that are looked at less often miss their worst rounds, and their best ones."""
+    for method, every, more in (("FedAvg", 1, {}), ("FedNova", 2, {"patience": 4})):
+        settings = {"method": method, "eval_every": every, **more}
+        looked_at(Written(settings, [0.1, 0.4, 0.2, 0.3]).at(Path(f"runs/{method}")), every)
+    for line in (("runs",), ("runs", "--against", "method=FedAvg")):
+        out = show(*line)[1]
+        assert "settings: eval_every is 1 and 2, and means" in out and "settings: patience is 4 and null, so" in out
+    assert "% settings: eval_every is 1 and 2" in Path("runs/results.tex").read_text()
+    for method in ("FedAvg", "FedNova"):
+        for every in (1, 2):
+            Written({"method": method, "eval_every": every}, [0.1, 0.4]).at(Path(f"shown/{method}{every}"))
+    assert "eval_every is" not in show("shown")[1]
 
 
 def test_settings_of_other_numbers_of_rounds_are_told(show: Showing) -> None:

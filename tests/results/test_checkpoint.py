@@ -240,6 +240,13 @@ def test_tensors_of_another_run_are_refused(tmp_path: Path, like: Tensors) -> No
         found(tmp_path).server(like)
 
 
+def test_a_folder_that_somebody_has_removed_is_not_made_again(tmp_path: Path) -> None:
+    """A checkpoint alone is nothing to go on from, and a run that cannot keep its files has to say so."""
+    with pytest.raises(RunError, match="No such file or directory"):
+        checkpoint.begin(tmp_path / "gone", 5)
+    assert not (tmp_path / "gone").exists()
+
+
 def test_full_disk_leaves_the_older_checkpoint_and_no_rubbish(tmp_path: Path) -> None:
     save(tmp_path, 1)
     temporary = checkpoint.begin(tmp_path, 2)

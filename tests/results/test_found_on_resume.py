@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shutil
+import sys
 import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
@@ -113,6 +114,7 @@ def test_code_that_was_edited_since_is_told_of(tmp_path: Path, capfd: pytest.Cap
         resumed(run)
         assert (told in "".join(capfd.readouterr())) == edited
         file.write_text(file.read_text() + "\n# other words\n")
+        sys.modules.pop("edited_since")  # as in another process
 
 
 def test_rows_of_a_long_run_are_read_one_after_the_other(tmp_path: Path) -> None:

@@ -245,3 +245,20 @@ def test_noise_of_keys_has_the_same_bits_on_any_ranks_and_after_a_resume(tmp_pat
     assert found == dict.fromkeys(found, alone)
     assert alone != numbers(simulated({**SMALL, "lanes": 3}, tmp_path / "fedavg"))
     assert alone != numbers(simulated({**settings, "seed": 1}, tmp_path / "seed"))
+
+
+def test_a_file_that_would_end_the_program_is_told_as_a_failure(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    leaving, measure = tmp_path / "leaving.py", tmp_path / "leaving_later.py"
+    leaving.write_text("import sys\nsys.exit(0)\n")
+    measure.write_text("import sys\ndef f(run):\n    sys.exit(0)\n")
+    of_measure = f"{measure.name}:3: SystemExit: 0 ends the run without its results; raise an error, or return"
+    for given, code, message in (
+        ({"model": f"{leaving}:Net"}, 2, "--model: importing leaving failed: leaving.py:2: SystemExit: 0"),
+        ({"measures": [f"{measure}:f"]}, 1, of_measure),
+    ):
+        capfd.readouterr()
+        with one_thread():
+            assert main(options({**SMALL, **given, "out": tmp_path})) == code
+        assert capfd.readouterr().err.splitlines()[-1] == f"fl_ddp: error: {message}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import shutil
 import statistics
 from pathlib import Path
 
@@ -90,6 +91,16 @@ def test_bars_end_where_the_runs_do(folder: Path) -> None:
     heights = [bar.get_height() for bar in axes.patches if isinstance(bar, Rectangle)]
     ends = [[accuracies(folder, str(each.values[0]), task)[4] for task in (1, 2)] for each in design.sets]
     assert heights == pytest.approx([value for of in ends for value in (*of, statistics.fmean(of))])
+
+
+def test_a_task_that_a_run_does_not_have_has_no_bar(folder: Path, tmp_path: Path) -> None:
+    """One of height 0 would be a task that is forgotten."""
+    shutil.copytree(folder / "slow-seed0", tmp_path / "two")
+    simulated({**TINY, "stream.tasks": 3, "rounds": 6, "name": "three"}, tmp_path)
+    with paper_style():
+        (axes,) = task_end_figure(design_of(find_runs([tmp_path]).runs)).axes
+    heights = np.array([bar.get_height() for bar in axes.patches if isinstance(bar, Rectangle)])
+    assert np.isnan(heights).tolist() == [False, False, True, False, *4 * [False]]
 
 
 def test_the_command_writes_them(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
