@@ -10,6 +10,7 @@ from dataclasses import replace
 from functools import cached_property
 from numbers import Integral
 from pathlib import Path
+from typing import NamedTuple
 
 import torch
 from safetensors.torch import load_file
@@ -32,7 +33,16 @@ from fl_ddp.results import checkpoint
 from fl_ddp.results.run_folder import MODEL, last_round
 from fl_ddp.tasks.recorded import recorded, refuse_others
 
-OwnSamples = tuple[Tensor, Tensor, Tensor, Tensor]
+
+class OwnSamples(NamedTuple):
+    """What a client trains on, and what it keeps aside: inputs as the model takes them, and labels."""
+
+    x: Tensor
+    y: Tensor
+    x_test: Tensor
+    y_test: Tensor
+
+
 """A client's own training inputs and labels, and test inputs and labels."""
 Stamps = dict[str, tuple[int, int, int]]
 """Inode, size and time of the last change of each file in a folder."""
@@ -182,7 +192,7 @@ class Trained:
             last = first + stream.task_rounds - 1 if task < stream.num_tasks else index
             index = max(min(index, last), first)
         world, dtype = self._federation.worlds.at(index), self._federation.model.dtype
-        return (
+        return OwnSamples(
             *world.train.copies(dtype, torch.from_numpy(world.clients[client])),
             *world.own_samples.copies(dtype, torch.from_numpy(world.local_test[client])),
         )

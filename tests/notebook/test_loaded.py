@@ -147,7 +147,7 @@ def test_models_of_tasks_do_on_their_tests_as_told(tmp_path: Path) -> None:
         model.load_state_dict(run.weights_after(finished))
         assert [share_right(model, x, y) for x, y in run.tests] == told[finished]
     assert len(run.tasks) > 0
-    last, first = (each.own_samples(3)[0].flatten(1) for each in (run, made(tmp_path, local_test=0, name="static")))
+    last, first = (each.own_samples(3).x.flatten(1) for each in (run, made(tmp_path, local_test=0, name="static")))
     assert not torch.equal(last, first) and torch.equal(last.sort(1).values, first.sort(1).values)
 
 

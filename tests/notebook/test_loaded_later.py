@@ -156,7 +156,8 @@ def test_code_that_was_edited_is_told_of(tmp_path: Path) -> None:
 
 def test_who_writes_into_samples_has_copies(tmp_path: Path) -> None:
     run = on_file(tmp_path, local_test=0.2)
-    for x, y in (run.tests[0], run.own_samples(0)[:2], run.own_samples(0)[2:]):
+    own = run.own_samples(0)
+    for x, y in (run.tests[0], (own.x, own.y), (own.x_test, own.y_test)):
         x.zero_()
         y.zero_()
     assert torch.equal(run.tests[0][0], torch.from_numpy(arrays()["x_test"]))
