@@ -27,7 +27,7 @@ from fl_ddp.ranks.memory import ClientMemory
 from fl_ddp.results import checkpoint
 from fl_ddp.results.metrics import Record
 from fl_ddp.results.provenance import numerics
-from fl_ddp.results.run_folder import FAILURE, RunFolder
+from fl_ddp.results.run_folder import FAILURE, RunFolder, last_round
 from fl_ddp.results.summary import read_summary
 from fl_ddp.retention.own_table import OwnTask
 from fl_ddp.run_files import OfClients, RunFiles
@@ -331,6 +331,9 @@ class Records:
             if content and not whole and content.get("rounds") != 0:
                 what = f"{self.path} has the results of a run, summary.json, and no usable checkpoint to go on from"
                 raise ConfigError("--resume", what, "a run with checkpoints; or start another one")
+            if not whole and (written := last_round(self.path)) > asked:
+                what = f"{asked}, but {self.path} has no usable checkpoint, and {written} rounds, which it would lose"
+                raise ConfigError("--rounds", what, f"{written} or more, which are made again")
         return content if whole else None
 
 

@@ -49,6 +49,11 @@ HUB = ["--data", "HuggingFace", "--data.dataset", "ylecun/mnist"]
         ),
         (["--client_sampling", "samples"], ["--client_sampling samples does nothing: the cohort is all 20 clients"]),
         (["--client_sampling", "samples", "--cohort", "19"], []),
+        (
+            ["--augment", "flip", "--method", "FilVer"],
+            ["--augment does nothing to FilVer's clients, who train on what lies ready; its pre-training has it"],
+        ),
+        (["--augment", "flip"], []),
         (["--init", ""], ["--init is empty: the run begins with the weights of its seed"]),
         (["--model", "CharLSTM", "--model.dropout", "0.3"], []),
         (["--model", "CharLSTM", "--model.layers", "1"], []),

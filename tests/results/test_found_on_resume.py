@@ -94,6 +94,20 @@ def test_results_are_not_lost_for_want_of_a_checkpoint(
     assert content(run) == before
 
 
+def test_rounds_are_not_lost_for_want_of_a_checkpoint(tmp_path: Path, short: Path) -> None:
+    """Begun anew, a run has the same ones, but no more than it is asked for."""
+    run = copied(short, tmp_path)
+    (run / "summary.json").unlink()
+    shutil.rmtree(run / "checkpoints")
+    before = content(run)
+    with pytest.raises(
+        ConfigError, match=r"^--rounds: 2, but .* has no usable checkpoint, and 3 rounds, which it would"
+    ):
+        resumed(run, rounds=2)
+    assert content(run) == before
+    assert numbers(resumed(run)) == numbers(short)
+
+
 @pytest.mark.parametrize("text", ['{"rounds": 2', "[]", "{}"])
 def test_damaged_results_are_made_anew(tmp_path: Path, short: Path, text: str) -> None:
     run = copied(short, tmp_path)
