@@ -38,7 +38,7 @@ def idle_options(config: Config) -> Iterator[str]:
     if config.client_sampling == "samples" and config.cohort_size == config.clients:
         yield f"warning: --client_sampling samples does nothing: the cohort is all {config.clients} clients"
     if config.augment and config.method.class_path.endswith(".FilVer"):
-        yield "warning: --augment does nothing to FilVer's clients, who train on what lies ready; its pre-training has it"
+        yield "warning: --augment does nothing to FilVer's clients, but is its pre-training's alone"
     if config.init == "":
         yield "warning: --init is empty: the run begins with the weights of its seed"
     for idle in _IDLE:

@@ -51,7 +51,7 @@ HUB = ["--data", "HuggingFace", "--data.dataset", "ylecun/mnist"]
         (["--client_sampling", "samples", "--cohort", "19"], []),
         (
             ["--augment", "flip", "--method", "FilVer"],
-            ["--augment does nothing to FilVer's clients, who train on what lies ready; its pre-training has it"],
+            ["--augment does nothing to FilVer's clients, but is its pre-training's alone"],
         ),
         (["--augment", "flip"], []),
         (["--init", ""], ["--init is empty: the run begins with the weights of its seed"]),
