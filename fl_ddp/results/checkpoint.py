@@ -317,11 +317,12 @@ def _folders(run: Path) -> list[Path]:
 
 def _point(pointer: Path, folder: Path | None) -> None:
     """Write a folder's name, if it is not there already: replacing a file costs milliseconds."""
-    if folder is None:
+    name = f"{folder.name}\n".encode() if folder else b""
+    if not name:
         pointer.unlink(missing_ok=True)
-    elif not pointer.exists() or pointer.read_text() != f"{folder.name}\n":
+    elif not pointer.exists() or pointer.read_bytes() != name:
         with replacing(pointer) as file:
-            file.write(f"{folder.name}\n".encode())
+            file.write(name)
 
 
 def _round(folder: Path) -> int:

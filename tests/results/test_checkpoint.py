@@ -117,6 +117,13 @@ def test_newest_ones_and_the_best_are_kept(tmp_path: Path) -> None:
     assert (tmp_path / "checkpoints/latest").read_text() == "round_000006\n"
 
 
+def test_a_pointer_that_is_no_text_is_written_anew(tmp_path: Path) -> None:
+    save(tmp_path, 1, accuracy=0.5)
+    (tmp_path / "checkpoints/best").write_bytes(b"\xff\xfe")
+    save(tmp_path, 2, accuracy=0.25)
+    assert (tmp_path / "checkpoints/best").read_text() == "round_000001\n"
+
+
 def test_the_millionth_round_is_newer_than_the_one_before(tmp_path: Path) -> None:
     for round in (999_999, 1_000_000, 1_000_010):
         save(tmp_path, round, keep=1)
