@@ -113,10 +113,11 @@ class RunFiles:
         known: Mapping[str, Mapping[str, object]] = {}
         saved = federation.division(config)
         if finished is not None:
+            known = checkpoint.load(path, finished).state  # type: ignore[assignment]
+            self._refuse_other_settings(known)  # of which all else may come
             refuse_other_division(path / "partition.json", saved)
             kept.refuse_others(path)
-            known = checkpoint.load(path, finished).state  # type: ignore[assignment]
-            self._refuse_what_was_edited(known)
+            refuse_others(path, known, self._recorded)
         (path / FAILURE).unlink(missing_ok=True)
         write_text(path / "config.yaml", to_yaml(with_absolute_paths(replace(config, resume=None))))
         write_partition(path / "partition.json", saved)
@@ -157,15 +158,14 @@ class RunFiles:
         for file in (file for file, hashed in known.get("code", {}).items() if self._code.get(file, hashed) != hashed):
             self.tell(f"warning: {file} is not as it was when the run began; what it says now counts from here on")
 
-    def _refuse_what_was_edited(self, known: Mapping[str, object]) -> None:
-        """Refuse to go on with other settings or tasks than the run began with; older runs cannot tell."""
+    def _refuse_other_settings(self, known: Mapping[str, object]) -> None:
+        """Refuse to go on with other settings than the run began with; older runs cannot tell."""
         before = known.get("settings", {})
         assert isinstance(before, dict)
         for key, value in self._fixed.items():
             if key in before and before[key] != value:
                 what = f"{value} is not the {before[key]} that the run was started with"
                 raise ConfigError(f"{self._path / 'config.yaml'}: {key}", what, "the file as the run has written it")
-        refuse_others(self._path, known, self._recorded)
 
     def tell(self, line: str) -> None:
         """Print a line above the progress bar."""

@@ -29,6 +29,8 @@ def short(tmp_path_factory: pytest.TempPathFactory) -> Path:
     [
         ("lr", "0.3", "lr: 0.3 is not the 0.1 that the run was started with"),
         ("momentum", "0.9", "momentum: 0.9 is not the 0.5 that the run was started with"),
+        # which divides the samples otherwise
+        ("local_test", "0.4", "local_test: 0.4 is not the 0.0 that the run was started with"),
         ("rounds", "3", ""),
         ("out", "elsewhere", ""),
     ],
