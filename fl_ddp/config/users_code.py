@@ -26,7 +26,7 @@ def users_code(config: Config) -> dict[str, str]:
     """The sha256 of each file of a user's that a class of the run is in, or that such a file imports, by its path.
 
     Of a class of the script that is running it is that of the class alone, by the script's path and the class's name:
-    a script is edited to go on with a run.
+    a script is edited to go on with a run. So it is of one of a notebook's cells, by the class's name.
     """
     absolute = with_absolute_paths(config)
     paths = [*(getattr(absolute, kind).class_path for kind in KINDS), *absolute.measures]
@@ -69,7 +69,11 @@ def _version(class_path: str) -> tuple[str, bytes] | None:
         return (file, Path(file).read_bytes()) if Path(file).is_file() else None
     module, _, name = class_path.rpartition(".")
     loaded = sys.modules.get(module)
-    origin = str(Path(getattr(loaded, "__file__", None) or "<none>").absolute())
+    beginning = getattr(loaded, "__file__", None)
+    if module == "__main__" and not beginning:
+        text = _text(getattr(loaded, name, None))
+        return (f"<notebook>:{name}", text.encode()) if text else None
+    origin = str(Path(beginning or "<none>").absolute())
     if not is_users(origin) or not Path(origin).is_file():
         return None
     if module != "__main__":
@@ -79,6 +83,16 @@ def _version(class_path: str) -> tuple[str, bytes] | None:
     except (OSError, TypeError):  # made by other code, or the script was edited while it runs
         return None
     return f"{origin}:{name}", source.encode()
+
+
+def _text(made: object) -> str:
+    """What a notebook's function says, or those of its class, which itself has no file; nothing if that is unknown."""
+    functions = [each for each in vars(made).values() if inspect.isfunction(each)] if inspect.isclass(made) else [made]
+    texts = list[str]()
+    for each in functions:
+        with suppress(OSError, TypeError):  # a dataclass's own
+            texts.append(inspect.getsource(each))  # type: ignore[arg-type]
+    return "".join(texts)
 
 
 def imported_files(files: Iterable[Path]) -> set[Path]:

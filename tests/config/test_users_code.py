@@ -156,6 +156,57 @@ def test_a_class_of_a_script_that_has_no_text_there_tells_nothing(
     assert users_code(from_mapping({"method": "__main__.Made"})) == {}
 
 
+CELLS = '''
+import linecache, warnings
+from dataclasses import dataclass
+import fl_ddp
+from fl_ddp.api import FedAvg
+from torch import nn
+
+def cell(number, text):
+    """As IPython runs one."""
+    name = f"<cell {{number}}>"
+    linecache.cache[name] = (len(text), None, text.splitlines(True), name)
+    exec(compile(text, name, "exec"), globals())
+
+NET = """
+class Net(nn.Module):
+    def __init__(self, in_shape, num_classes):
+        super().__init__()
+        self.body = nn.Sequential(nn.Flatten(), nn.Linear(64, num_classes))
+
+    def forward(self, x):
+        return {sign}self.body(x)
+
+@dataclass(frozen=True)
+class Mine(FedAvg):
+    mu: float = 0.5
+
+    def mean_delta(self, total):
+        return {sign}self.mu * super().mean_delta(total)
+"""
+small = dict(clients=4, local_epochs=0.2, compile=False, device="cpu", checkpoint_every=1, figures=False, out="o")
+cell(1, NET.replace("{{sign}}", ""))
+run = fl_ddp.simulate(model=Net, method=Mine, rounds=1, name="r", **small)
+cell(2, NET.replace("{{sign}}", {again!r}))
+with warnings.catch_warnings(record=True) as told:
+    warnings.simplefilter("always")
+    run.model
+print([str(each.message) for each in told])
+fl_ddp.simulate(resume="o/r", rounds=2)
+'''
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("again", ["", "-"])
+def test_a_class_of_a_cell_is_told_of_when_it_was_defined_anew_otherwise(tmp_path: Path, again: str) -> None:
+    script = CELLS.format(again=again, sign="{sign}")
+    done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=True)
+    for name in ("Net", "Mine"):
+        assert (f"<notebook>:{name} is not as it was when the run was made" in done.stdout) == bool(again)
+        assert (f"warning: <notebook>:{name} is not as it was when the run began" in done.stdout) == bool(again)
+
+
 @pytest.mark.slow
 def test_a_class_of_a_script_is_told_of_when_it_was_edited_and_the_rest_of_the_script_is_not(tmp_path: Path) -> None:
     file = tmp_path / "script.py"
