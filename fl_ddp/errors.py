@@ -172,6 +172,11 @@ def in_one_line(error: BaseException) -> str:
     return f"{place}: {first_line(error)}" if place else first_line(error)
 
 
+def left_early(error: SystemExit) -> RunError:
+    """What to say of code of a user's that would end the program."""
+    return RunError(f"{in_one_line(error)} ends the run without its results; raise an error, or return")
+
+
 def error_line(words: str) -> str:
     """What is printed, or written into a run's log, of why the run ends."""
     return f"fl_ddp: error: {words}"

@@ -24,6 +24,7 @@ from fl_ddp.errors import (
     RunError,
     StatesDifferError,
     in_one_line,
+    left_early,
 )
 from fl_ddp.federation import Federation, build_federation
 from fl_ddp.host.arithmetic import as_it_begins, repeatable
@@ -118,7 +119,8 @@ def run(
             with one_torch_thread(ranks.device.type):
                 simulation = Simulation(config, ranks, stop, federation, records)
                 helped = partial(_with_way_out, federation, config.loss, records)
-                with _drift_told_once(ranks), _saved_whatever_comes(simulation, ranks, records, helped):
+                saved = _saved_whatever_comes(simulation, ranks, records, helped)
+                with _drift_told_once(ranks), saved, _exits_told(ranks):
                     for _ in simulation.rounds():
                         pass
                     if records.stopped:
@@ -188,6 +190,17 @@ def _drift_told_once(ranks: Ranks) -> Iterator[None]:
     except StatesDifferError as error:
         ranks.agree(error)
         raise
+
+
+@contextmanager
+def _exits_told(ranks: Ranks) -> Iterator[None]:
+    """A user's file that would end the program is an error; to several ranks, it is a rank that is lost."""
+    try:
+        yield
+    except SystemExit as left:
+        if ranks.size > 1:
+            raise
+        raise left_early(left) from left
 
 
 @contextmanager

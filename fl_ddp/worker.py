@@ -17,7 +17,7 @@ from fl_ddp.errors import (
     RankLostError,
     RunError,
     Told,
-    in_one_line,
+    left_early,
 )  # fmt: skip
 from fl_ddp.host.environment import prepare
 from fl_ddp.host.failure_note import leave_note
@@ -64,7 +64,7 @@ def work(argv: Sequence[str], stop: StopRequest) -> int:
         return code
     except SystemExit as left:  # of a user's file, which may say so anywhere; other ranks hear this one's end
         stop.nothing_to_save = False
-        return _say(RunError(f"{in_one_line(left)} ends the run without its results; raise an error, or return"))
+        return _say(left_early(left))
     ranks.close()
     return 0
 

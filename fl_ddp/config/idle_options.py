@@ -37,7 +37,7 @@ def idle_options(config: Config) -> Iterator[str]:
         yield "warning: --local_test_from test does nothing beside --local_test 0, with which clients have no own tests"
     if config.client_sampling == "samples" and config.cohort_size == config.clients:
         yield f"warning: --client_sampling samples does nothing: the cohort is all {config.clients} clients"
-    if config.augment and config.method.class_path.endswith(".FilVer"):
+    if config.augment and config.method.class_path == "fl_ddp.methods.filver.FilVer":
         yield "warning: --augment does nothing to FilVer's clients, but is its pre-training's alone"
     if config.init == "":
         yield "warning: --init is empty: the run begins with the weights of its seed"

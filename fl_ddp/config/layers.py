@@ -185,12 +185,12 @@ def _choice_hint(given: Given, kind: str, owner: registry.Maker) -> str:
     if given.key in (f"{kind}.name", f"{kind}.class_path"):
         name = kind.upper() if given.bare else given.value
         return f"; {given.dashes}{kind} {name} chooses a {kind}, and its options stand beside that"
-    if (alone := given.key.removeprefix(f"{kind}.")) in scalar_options().by_name:
-        return f"; did you mean {given.dashes}{alone}?"
     if first in registry.known(kind):
         return f"; {first} is a {kind} and no option: give its name to {given.dashes}{kind}, its options beside that"
     if near := suggestion(given.key.removeprefix(f"{kind}."), names):
         return f"; did you mean {given.dashes}{kind}.{near}?"
+    if (alone := given.key.removeprefix(f"{kind}.")) in scalar_options().by_name:
+        return f"; did you mean {given.dashes}{alone}? {owner.__name__} has {', '.join(names) or 'no options'}"
     if instead := why_no_option(owner, given.key.removeprefix(f"{kind}.")):
         return f"; {instead}"
     return f"; {owner.__name__} has {', '.join(names) or 'no options'}"

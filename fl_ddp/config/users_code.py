@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import hashlib
 import inspect
+import linecache
 import sys
 import warnings
 from collections.abc import Iterable, Iterator
@@ -19,7 +20,7 @@ from fl_ddp.config.settings import Config
 from fl_ddp.errors import ConfigError, is_users
 
 _IMPORTED: dict[str, tuple[object, str]] = {}
-"""By the path of a user's file, how this process imported it, and its sha256 when a run first had it."""
+"""By a module's name, what each import of it makes anew, and the sha256 of its file when this process first asked."""
 
 
 def users_code(config: Config) -> dict[str, str]:
@@ -38,28 +39,48 @@ def users_code(config: Config) -> dict[str, str]:
     return {place: hashlib.sha256(content).hexdigest() for place, content in sorted(found.items())}
 
 
+def code_held(config: Config) -> dict[str, str]:
+    """The same, but of files that were edited since this process first asked what they said then, which it has."""
+    code = users_code(config)
+    for place, module in _held(code):
+        spec, sha256 = _IMPORTED.setdefault(module.__name__, (module.__spec__, code[place]))
+        if spec is module.__spec__:
+            code[place] = sha256
+    return code
+
+
 def refuse_stale(config: Config) -> None:
-    """Refuse files of a user's that were edited since a run of this process had them imported: it has the old ones.
+    """Refuse files of a user's that were edited since this process first ran them: it has the old ones.
 
     Raises:
-        ConfigError: there is one.
+        ConfigError: there is one, or one that imports what was edited and imported anew, and was not itself.
     """
-    modules = {str(Path(file).absolute()): each for each in [*sys.modules.values()] if (file := _file_of(each))}
-    for place, sha256 in users_code(config).items():
-        if not (module := modules.get(place)):
+    code = users_code(config)
+    held, found = [*_held(code)], dict[str, tuple[object, str]]()
+    old = {place for place, module in held if _IMPORTED.get(module.__name__, ("", ""))[0] is module.__spec__}
+    accepted = "a new process, or importlib.reload of its module, then of those that import it"
+    for place, module in held:
+        before = _IMPORTED.get(module.__name__)
+        found[module.__name__] = module.__spec__, code[place]
+        if not before or before[1] == code[place]:
             continue
-        spec, imported = _IMPORTED.get(place, (None, ""))
-        if spec is not module.__spec__:  # a new one with each importlib.reload()
-            _IMPORTED[place] = module.__spec__, sha256
-        elif imported != sha256:
+        if place in old:
             what = "was edited since this process imported it, and what it said then would run"
-            raise ConfigError(
-                place, what, "a new process, or importlib.reload of its module, then of those that import it"
-            )
+            raise ConfigError(place, what, accepted)
+        for other in old:
+            if Path(place) in imported_files([Path(other)]):
+                raise ConfigError(other, f"imports {Path(place).name}, as it was before that was edited", accepted)
+    _IMPORTED.update(found)
 
 
-def _file_of(module: ModuleType) -> str | None:
-    return getattr(module, "__file__", None) if getattr(module, "__name__", "") != "__main__" else None
+def _held(code: Iterable[str]) -> list[tuple[str, ModuleType]]:
+    """Files and the modules that this process has imported from them; a script's own is none."""
+    places, found = {str(Path(place).resolve()): place for place in code}, list[tuple[str, ModuleType]]()
+    for module in [*sys.modules.values()]:
+        file = getattr(module, "__file__", None)
+        if file and module.__name__ != "__main__" and is_users(str(Path(file).absolute())):
+            found += [(places[real], module)] if (real := str(Path(file).resolve())) in places else []
+    return found
 
 
 def _version(class_path: str) -> tuple[str, bytes] | None:
@@ -86,13 +107,16 @@ def _version(class_path: str) -> tuple[str, bytes] | None:
 
 
 def _text(made: object) -> str:
-    """What a notebook's function says, or those of its class, which itself has no file; nothing if that is unknown."""
-    functions = [each for each in vars(made).values() if inspect.isfunction(each)] if inspect.isclass(made) else [made]
-    texts = list[str]()
-    for each in functions:
-        with suppress(OSError, TypeError):  # a dataclass's own
-            texts.append(inspect.getsource(each))  # type: ignore[arg-type]
-    return "".join(texts)
+    """What a notebook's class or function says, of which there is no file; nothing if that is unknown."""
+    name, functions = getattr(made, "__name__", ""), [*vars(made).values()] if inspect.isclass(made) else [made]
+    cells = {each.__code__.co_filename for each in functions if inspect.isfunction(each)} - {"<string>"}
+    for cell in cells or [each for each in linecache.cache if not Path(each).is_file()]:  # as of a class of constants
+        lines = linecache.getlines(cell)
+        with suppress(SyntaxError):
+            for node in reversed(ast.parse("".join(lines)).body):  # the last one counts
+                if isinstance(node, ast.ClassDef | ast.FunctionDef) and node.name == name:
+                    return "".join(lines[min(at.lineno for at in [*node.decorator_list, node]) - 1 : node.end_lineno])
+    return ""
 
 
 def imported_files(files: Iterable[Path]) -> set[Path]:

@@ -165,8 +165,7 @@ class Recordings:
     Each holds a state of its own, a copy of what it is given, and the memory in which a step computes; so there are
     only some, and all give way to one more. None goes alone: from 2.14 on, torch lets a graph that ends take the memory
     along in which cuBLAS computes on their common stream. What gave way to one that failed beside it is tried again
-    when it is used more than those that are there, as they may never fit together. All threads' work passes through one
-    after another.
+    when that is gone, or used less, as they may never fit together. All threads' work passes through one after another.
     """
 
     def __init__(self, record: Recorder, most: int = MOST) -> None:
@@ -174,7 +173,7 @@ class Recordings:
         self._record, self._most = record, most
         self._made: dict[Hashable, Recording | RecordedCall] = {}
         self._refused: set[Hashable] = set()
-        self._gave_way: set[Hashable] = set()
+        self._gave_way: dict[Hashable, set[Hashable]] = {}
         self._uses = Counter[Hashable]()
         self._lock = Lock()
 
@@ -237,7 +236,7 @@ class Recordings:
         if (made := self._made.get(key)) is not None:
             return cast(Made, made)
         others = {other for other, each in self._made.items() if not each.failed}
-        if key in self._gave_way and self._uses[key] <= max((self._uses[other] for other in others), default=0):
+        if any(self._uses[key] <= self._uses[other] for other in others & self._gave_way.get(key, set())):
             return None
         if len(self._made) >= self._most:
             self._made.clear()
@@ -247,7 +246,8 @@ class Recordings:
             made = None  # with its own tensors
             # theirs may be the memory that it lacks, or gone with its own
             self._made = {other: each for other, each in self._made.items() if each.failed}
-            self._gave_way |= others
+            for other in others:
+                self._gave_way.setdefault(other, set()).add(key)
             made, why = _tried(new)
         if made is None or made.failed:
             _log.info("%s cannot be recorded%s; its kernels are launched singly", what, why)

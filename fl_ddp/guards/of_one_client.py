@@ -7,6 +7,7 @@ compiled one checks nothing.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from inspect import unwrap
 from typing import TypeVar
 
 from torch import Tensor
@@ -112,5 +113,5 @@ def _form(given: object) -> str:
 
 
 def _refused(method: Callable[..., object], what: str, accepted: str) -> ConfigError:
-    code, owner = method.__func__.__code__, type(method.__self__)  # type: ignore[attr-defined]
+    code, owner = unwrap(method.__func__).__code__, type(method.__self__)  # type: ignore[attr-defined]
     return ConfigError(f"{place_of_code(code)}: {code.co_name} of {owner.__name__}", what, accepted)

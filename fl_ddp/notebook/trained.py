@@ -20,7 +20,7 @@ from fl_ddp.building.initial import as_kept
 from fl_ddp.config.command_line import from_layers, layer_of_run, mapping_layer
 from fl_ddp.config.layers import Layer
 from fl_ddp.config.settings import Config
-from fl_ddp.config.users_code import users_code
+from fl_ddp.config.users_code import code_held
 from fl_ddp.errors import ConfigError, one_line
 from fl_ddp.federation import Federation, build_federation
 from fl_ddp.host.arithmetic import as_it_begins
@@ -43,7 +43,6 @@ class OwnSamples(NamedTuple):
     y_test: Tensor
 
 
-"""A client's own training inputs and labels, and test inputs and labels."""
 Stamps = dict[str, tuple[int, int, int]]
 """Inode, size and time of the last change of each file in a folder."""
 _PLACES = ("data.root", "data.path")
@@ -319,7 +318,7 @@ class Trained:
         if numerics.get("device") != "cpu":  # another device may make other bits of the tasks' inputs
             del found["tasks_sha256"]
         refuse_others(self._folder, known, found)
-        now = users_code(self._config)
+        now = code_held(self._config)
         for file in (file for file, hashed in code.items() if now.get(file, hashed) != hashed):
             warnings.warn(f"{file} is not as it was when the run was made; its models may do otherwise", stacklevel=2)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -11,7 +11,7 @@ from typing import Literal
 from fl_ddp.config.command_line import PLACE
 from fl_ddp.config.registry import KINDS
 from fl_ddp.config.yaml_file import flatten, written
-from fl_ddp.datasets.place import same_root, telling_root
+from fl_ddp.datasets.place import by_root, telling_root
 from fl_ddp.errors import ConfigError
 from fl_ddp.results.run_folder import is_held
 from launch.run.failure import why_failed
@@ -41,9 +41,10 @@ class FoundRun:
     @cached_property
     def settings(self) -> Mapping[str, str]:
         """Its options by name as tables show them, wherever its data lie; classes of the package by their names."""
-        given = [one for one in flatten(self.run.config, "") if one.key not in PLACE]
+        given = flatten(self.run.config, "")
         shown = {one.key: _short(one.value) if one.key in KINDS else _shown(one.value) for one in given}
-        return shown if self.root is None else shown | {"data.root": self.root}
+        places = {} if self.root is None else {"data.root": self.root}
+        return {key: places.get(key, each) for key, each in shown.items() if key in places or key not in PLACE}
 
     @property
     def seed(self) -> int:
@@ -113,15 +114,12 @@ def find_runs(folders: Sequence[Path]) -> Finds:
     return Finds(tuple(_with_roots(found)), failed, tuple(waiting))
 
 
-def _with_roots(runs: Iterable[FoundRun]) -> Iterator[FoundRun]:
-    """Runs with the roots of their data, those of the same data with the first one's."""
-    known = list[str]()
-    for each in runs:
-        root = telling_root({one.key: one.value for one in flatten(each.run.config, "")})
-        if root is not None:
-            root = next((other for other in known if same_root(other, root)), root)
-            known.append(root)
-        yield replace(each, root=root)
+def _with_roots(runs: Sequence[FoundRun]) -> Iterator[FoundRun]:
+    """Runs with the roots of their data, those of the same data with one."""
+    roots = [telling_root({one.key: one.value for one in flatten(each.run.config, "")}) for each in runs]
+    known = by_root(filter(None, roots))
+    for each, root in zip(runs, roots, strict=True):
+        yield replace(each, root=known[root] if root else None)
 
 
 def _points(folder: Path) -> dict[Path, Entry]:

@@ -293,11 +293,10 @@ def _notes(
 def _unlike(design: Design) -> list[str]:
     """In which options runs of a line differ that no column shows, or else lines among each other."""
     notes = list[str]()
-    for key in _UNLIKE.keys() - {*design.keys}:
+    for key, what in (each for each in _UNLIKE.items() if each[0] not in design.keys):
         values = {each: sorted({run.settings.get(key, "null") for run in each.runs}) for each in design.sets}
         told = {_whose(each, design): found for each, found in values.items() if len(found) > 1}
         told = told or {"settings": sorted({one for found in values.values() for one in found})}
-        what = _UNLIKE[key]
         notes += [f"{who}: {key} is {' and '.join(found)}, {what}" for who, found in told.items() if len(found) > 1]
     return notes
 

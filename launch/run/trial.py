@@ -9,6 +9,7 @@ from filecmp import cmp
 from functools import cached_property
 from pathlib import Path
 
+from fl_ddp.config import registry
 from fl_ddp.config.absolute_paths import with_absolute_paths
 from fl_ddp.config.command_line import FREE_ON_RESUME, MAY_MOVE, OF_MACHINE, PLACE, from_file, parse
 from fl_ddp.config.settings import Config, by_key
@@ -111,10 +112,16 @@ class Trial:
 
     def _other_data(self, stored: Config) -> list[tuple[str, str, str]]:
         """The root of the data, if it is said, and tells that they are others than those of the run in the folder."""
-        if self.of_recipe or "data.root" not in map(key_of, self.options):
-            return []
         there, here = (telling_root(by_key(with_absolute_paths(each))) for each in (stored, self.config))
-        return [] if there is None or here is None or same_root(there, here) else [("data.root", there, here)]
+        if self.of_recipe or there is None or here is None or not self._says_root():
+            return []
+        return [] if same_root(there, here) else [("data.root", there, here)]
+
+    def _says_root(self) -> bool:
+        """Whether the root is no class's own, but one that options or a file name."""
+        data = self.config.data
+        own = registry.options("data", registry.load("data", data.class_path)).by_name["root"].default
+        return data.init_args["root"] != own
 
     def _first_options(self) -> tuple[str, ...]:
         return (*self.options, f"--out={self.folder.parent}", f"--name={self.folder.name}")

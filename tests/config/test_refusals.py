@@ -31,7 +31,14 @@ from fl_ddp.errors import ConfigError
             "--method.name: unknown option; --method FedProx chooses a method, and its options stand beside that",
         ),
         ("--mu 1", "--mu: unknown option; did you mean --method.mu?"),
-        ("--optimizer.momentum 0.9", "--optimizer.momentum: unknown option; did you mean --momentum?"),
+        (
+            "--optimizer.momentum 0.9",
+            "--optimizer.momentum: unknown option; did you mean --momentum? SGD has keep, nesterov, dampening",
+        ),
+        (
+            "--stream ClassGroups --stream.rounds 3",
+            "--stream.rounds: unknown option; did you mean --stream.task_rounds?",
+        ),
         ("--local_bs 1", "--local_bs: unknown option; did you mean --batch_size?"),
         ("--modle.hidden 1", "--modle.hidden: unknown option; did you mean --model.hidden?"),
         ("--local-epochs 1", "--local-epochs: unknown option; did you mean --local_epochs?"),

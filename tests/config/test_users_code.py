@@ -176,19 +176,20 @@ class Net(nn.Module):
         self.body = nn.Sequential(nn.Flatten(), nn.Linear(64, num_classes))
 
     def forward(self, x):
-        return {sign}self.body(x)
+        return {{sign}}self.body(x)
 
 @dataclass(frozen=True)
 class Mine(FedAvg):
     mu: float = 0.5
+    scale = {{scale}}
 
     def mean_delta(self, total):
-        return {sign}self.mu * super().mean_delta(total)
+        return {{sign}}self.mu * super().mean_delta(total)
 """
 small = dict(clients=4, local_epochs=0.2, compile=False, device="cpu", checkpoint_every=1, figures=False, out="o")
-cell(1, NET.replace("{{sign}}", ""))
+cell(1, NET.replace("{{sign}}", "").replace("{{scale}}", "1"))
 run = fl_ddp.simulate(model=Net, method=Mine, rounds=1, name="r", **small)
-cell(2, NET.replace("{{sign}}", {again!r}))
+cell(2, NET.replace("{{sign}}", {sign!r}).replace("{{scale}}", "{scale}"))
 with warnings.catch_warnings(record=True) as told:
     warnings.simplefilter("always")
     run.model
@@ -198,13 +199,15 @@ fl_ddp.simulate(resume="o/r", rounds=2)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("again", ["", "-"])
-def test_a_class_of_a_cell_is_told_of_when_it_was_defined_anew_otherwise(tmp_path: Path, again: str) -> None:
-    script = CELLS.format(again=again, sign="{sign}")
+@pytest.mark.parametrize(("sign", "scale", "told"), [("", 1, []), ("", 2, ["Mine"]), ("-", 1, ["Net", "Mine"])])
+def test_a_class_of_a_cell_is_told_of_when_it_was_defined_anew_otherwise(
+    tmp_path: Path, sign: str, scale: int, told: list[str]
+) -> None:
+    script = CELLS.format(sign=sign, scale=scale)
     done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=True)
     for name in ("Net", "Mine"):
-        assert (f"<notebook>:{name} is not as it was when the run was made" in done.stdout) == bool(again)
-        assert (f"warning: <notebook>:{name} is not as it was when the run began" in done.stdout) == bool(again)
+        assert (f"<notebook>:{name} is not as it was when the run was made" in done.stdout) == (name in told)
+        assert (f"warning: <notebook>:{name} is not as it was when the run began" in done.stdout) == (name in told)
 
 
 @pytest.mark.slow

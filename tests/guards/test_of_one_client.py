@@ -44,13 +44,16 @@ def nothing(_: object) -> Any:
 
 
 class Aliased:
-    """A class that has."""
+    """A class that has, maybe with something around it."""
 
     g = nothing
+    h = torch.no_grad()(nothing)
 
 
 def test_a_function_of_another_name_than_its_own_is_named() -> None:
     place = place_of_code(nothing.__code__)
+    with pytest.raises(ConfigError, match=re.escape(f"{place}: nothing of Aliased: gives NoneType for one client")):
+        of_one_client.number(Aliased().h)()
     with pytest.raises(ConfigError, match=re.escape(f"{place}: nothing of Aliased: gives NoneType for one client")):
         of_one_client.number(Aliased().g)()
 

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from written_runs import Written, design_in
 
+from fl_ddp.datasets.place import by_root
 from fl_ddp.errors import ConfigError
 from launch.compare.found_runs import find_runs
 from launch.compare.replicates import Design, Replicates, design_of, in_order, rows_of
@@ -76,10 +77,23 @@ def test_one_folder_of_images_that_was_elsewhere_is_one(tmp_path: Path, monkeypa
     monkeypatch.setenv("HOME", str(tmp_path))
     (tmp_path / "now" / "pets").mkdir(parents=True)
     (tmp_path / "link").symlink_to("now")
-    roots = ["now/pets", "gone/pets", "link/pets"]
+    roots = ["gone/pets", "now/pets", "link/pets"]
     runs = {f"{seed}": of_images(tmp_path / root, seed) for seed, root in enumerate(roots)}
     runs["3"] = of_images("~/now/pets", 3)
     assert told(design_in(tmp_path / "runs", runs)) == [((), 4)]
+
+
+@given(order=st.permutations(["gone/pets", "gone/cars", "other/cars", "x/pets", "y/pets", "~nobody/pets", "z" * 999]))
+@settings(max_examples=10)
+def test_what_cannot_be_told_to_be_one_folder_is_several(
+    tmp_path_factory: pytest.TempPathFactory, order: list[str]
+) -> None:
+    """Of two that are gone, and of one that may have moved to either of two, whatever is read first."""
+    tmp_path = tmp_path_factory.mktemp("roots")
+    for name in ("x/pets", "y/pets"):
+        (tmp_path / name).mkdir(parents=True)
+    places = [each if each.startswith("~") else f"{tmp_path}/{each}" for each in order]
+    assert by_root([*places, *places]) == {each: each for each in places}
 
 
 def test_runs_that_are_measured_otherwise_are_replicates(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import re
 import sys
+import warnings
 from itertools import count
 from pathlib import Path
 
@@ -59,7 +60,41 @@ def test_so_is_one_that_it_imports(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.chdir(tmp_path)
     (tmp_path / "factors.py").write_text("FACTOR = 1.0\n")
     (tmp_path / "pulling_by.py").write_text(METHOD.format(more="from factors import FACTOR", factor="FACTOR"))
-    final_loss("pulling_by.py:Pull")
+    weak = final_loss("pulling_by.py:Pull")
     (tmp_path / "factors.py").write_text("FACTOR = 9.25\n")
     with pytest.raises(ConfigError, match=r"factors\.py: was edited since this process imported it"):
         final_loss("pulling_by.py:Pull")
+    importlib.reload(sys.modules["factors"])
+    with pytest.raises(ConfigError, match=r"pulling_by\.py: imports factors\.py, as it was before that was edited"):
+        final_loss("pulling_by.py:Pull")
+    importlib.reload(sys.modules["pulling_by"])
+    assert final_loss("pulling_by.py:Pull") != weak
+
+
+def test_so_is_one_behind_a_link(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "first.py").write_text(METHOD.format(more="", factor=1.0))
+    (tmp_path / "pulling_there.py").symlink_to("first.py")
+    final_loss("pulling_there.py:Pull")
+    (tmp_path / "first.py").write_text(METHOD.format(more="", factor=9.25))
+    with pytest.raises(ConfigError, match="was edited since this process imported it"):
+        final_loss("pulling_there.py:Pull")
+
+
+def test_a_loaded_run_is_compared_with_what_this_process_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It makes the model with that, whatever the file says by now."""
+    monkeypatch.chdir(tmp_path)
+    file = tmp_path / "net_of_mine.py"
+    file.write_text(
+        "from torch import nn\n\n\ndef make():\n    return nn.Sequential(nn.Flatten(), nn.Linear(64, 10))\n"
+    )
+    given = {key: each for key, each in SMALL.items() if key != "model.hidden"}
+    with one_thread():
+        run = fl_ddp.simulate({**given, "model": "net_of_mine.py:make", "figures": False, "rounds": 1})
+    file.write_text(file.read_text() + "# edited\n")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert fl_ddp.load(run["folder"]).model
+    del sys.modules["net_of_mine"]
+    with pytest.warns(UserWarning, match="net_of_mine.py is not as it was when the run was made"):
+        assert fl_ddp.load(run["folder"]).model

@@ -252,8 +252,8 @@ def test_a_file_that_would_end_the_program_is_told_as_a_failure(
 ) -> None:
     leaving, measure = tmp_path / "leaving.py", tmp_path / "leaving_later.py"
     leaving.write_text("import sys\nsys.exit(0)\n")
-    measure.write_text("import sys\ndef f(run):\n    sys.exit(0)\n")
-    of_measure = f"{measure.name}:3: SystemExit: 0 ends the run without its results; raise an error, or return"
+    measure.write_text("import sys\ndef f(run):\n    if run.round > 1:\n        sys.exit(0)\n    return 1.0\n")
+    of_measure = f"{measure.name}:4: SystemExit: 0 ends the run without its results; raise an error, or return"
     for given, code, message in (
         ({"model": f"{leaving}:Net"}, 2, "--model: importing leaving failed: leaving.py:2: SystemExit: 0"),
         ({"measures": [f"{measure}:f"]}, 1, of_measure),
@@ -261,4 +261,6 @@ def test_a_file_that_would_end_the_program_is_told_as_a_failure(
         capfd.readouterr()
         with one_thread():
             assert main(options({**SMALL, **given, "out": tmp_path})) == code
-        assert capfd.readouterr().err.splitlines()[-1] == f"fl_ddp: error: {message}"
+        assert capfd.readouterr().err.splitlines()[-1].startswith(f"fl_ddp: error: {message}")
+    (run,) = (path.parent for path in tmp_path.glob("*/failure.txt"))
+    assert of_measure in (run / "failure.txt").read_text() and [*run.glob("checkpoints/round_*")]

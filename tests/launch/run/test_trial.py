@@ -110,6 +110,9 @@ def test_a_run_of_other_images_is_another_one(tmp_path: Path) -> None:
             finished(other)
         assert finished(other, of_recipe=True), "which says which images they are"
     assert finished(""), "nothing is said of them"
+    (tmp_path / "base.yaml").write_text(f"data: {{name: ImageFolder, root: {tmp_path}/cars}}\nrounds: 1\n")
+    with pytest.raises(ConfigError, match=r"holds another run \(data.root is .*here/pets, not .*cars"):
+        Trial("point", tmp_path / "run", (f"--config={tmp_path}/base.yaml",)).is_finished()
     (tmp_path / "here/pets").rmdir()
     assert finished("there/pets"), "it has moved"
     with pytest.raises(ConfigError, match="holds another run"):
