@@ -115,8 +115,9 @@ def test_a_run_of_other_images_is_another_one(tmp_path: Path) -> None:
         Trial("point", tmp_path / "run", (f"--config={tmp_path}/base.yaml",)).is_finished()
     (tmp_path / "here/pets").rmdir()
     assert finished("there/pets"), "it has moved"
-    with pytest.raises(ConfigError, match="holds another run"):
-        finished("cars")
+    for other in ("cars", "nowhere/pets"):
+        with pytest.raises(ConfigError, match="holds another run"):
+            finished(other)
 
 
 def test_a_run_of_mnist_is_the_same_wherever_it_lies(tmp_path: Path) -> None:
