@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
 from collections.abc import Iterator
 from copy import deepcopy
 from multiprocessing.reduction import ForkingPickler
@@ -150,6 +151,7 @@ def test_code_that_was_edited_is_told_of(tmp_path: Path) -> None:
     file.write_text(NET)
     run = on_file(tmp_path, model=f"{file}:Net")
     file.write_text(NET.replace("ReLU", "Tanh"))
+    del sys.modules["own_net"]  # as in another process
     with pytest.warns(UserWarning, match=r"own_net.py is not as it was when the run was made"):
         fl_ddp.load(run["folder"]).tests  # noqa: B018
 
