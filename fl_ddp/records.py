@@ -331,18 +331,10 @@ class Records:
             if content and not whole and content.get("rounds") != 0:
                 what = f"{self.path} has the results of a run, summary.json, and no usable checkpoint to go on from"
                 raise ConfigError("--resume", what, "a run with checkpoints; or start another one")
-            if not whole and (written := _recorded(self.path)) > asked:
+            if not whole and (written := last_round(self.path)) > asked:
                 what = f"{asked}, but {self.path} has no usable checkpoint, and {written} rounds, which it would lose"
                 raise ConfigError("--rounds", what, f"{written} or more, which are made again")
         return content if whole else None
-
-
-def _recorded(folder: Path) -> int:
-    """Rounds in a run's metrics.csv; 0 of a damaged one."""
-    try:
-        return last_round(folder)
-    except ValueError:
-        return 0
 
 
 def _has_targets(summary: Mapping[str, object], targets: Sequence[float]) -> bool:

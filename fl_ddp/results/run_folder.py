@@ -38,11 +38,14 @@ def default_name(config: Config, now: datetime) -> str:
 
 
 def last_round(folder: Path) -> int:
-    """The last round that a run's metrics.csv has whole; 0 if none."""
+    """The last round that a run's metrics.csv has whole; 0 if none, or if the file is damaged there."""
     file = folder / "metrics.csv"
-    lines = file.read_text(encoding="utf-8").splitlines(keepends=True)[1:] if file.is_file() else []
-    whole = [line for line in lines if line.endswith("\n")]
-    return int(whole[-1].partition(",")[0]) if whole else 0
+    try:
+        lines = file.read_text(encoding="utf-8").splitlines(keepends=True)[1:] if file.is_file() else []
+        whole = [line for line in lines if line.endswith("\n")]
+        return int(whole[-1].partition(",")[0]) if whole else 0
+    except ValueError:
+        return 0
 
 
 def new_folders(config: Config, now: datetime) -> Iterator[Path]:

@@ -112,16 +112,16 @@ class Trial:
 
     def _other_data(self, stored: Config) -> list[tuple[str, str, str]]:
         """The root of the data, if it is said, and tells that they are others than those of the run in the folder."""
-        there, here = (telling_root(by_key(with_absolute_paths(each))) for each in (stored, self.config))
-        if self.of_recipe or there is None or here is None or not self._says_root():
+        root = telling_root(by_key(self.config))
+        if self.of_recipe or root is None or root == self._own_root():
             return []
-        return [] if same_root(there, here) else [("data.root", there, here)]
+        there, here = (telling_root(by_key(with_absolute_paths(each))) for each in (stored, self.config))
+        return [] if there is None or here is None or same_root(there, here) else [("data.root", there, here)]
 
-    def _says_root(self) -> bool:
-        """Whether the root is no class's own, but one that options or a file name."""
-        data = self.config.data
-        own = registry.options("data", registry.load("data", data.class_path)).by_name["root"].default
-        return data.init_args["root"] != own
+    def _own_root(self) -> object:
+        """What the data's class has where nobody says a root."""
+        owner = registry.load("data", self.config.data.class_path)
+        return registry.options("data", owner).by_name["root"].default
 
     def _first_options(self) -> tuple[str, ...]:
         return (*self.options, f"--out={self.folder.parent}", f"--name={self.folder.name}")

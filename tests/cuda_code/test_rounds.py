@@ -23,7 +23,7 @@ from fl_ddp.engine.group import Group
 from fl_ddp.engine.samples import Samples
 from fl_ddp.engine.transfer import upload
 from fl_ddp.errors import ConfigError, RankLostError, RunError
-from fl_ddp.evaluation import Evaluation, Received, Scores, evaluate
+from fl_ddp.evaluation import Evaluation, Scores, evaluate
 from fl_ddp.host.interrupt import StopRequest
 from fl_ddp.host.stopwatch import Stopwatch
 from fl_ddp.methods.fedavg import FedAvg
@@ -165,32 +165,32 @@ def test_a_method_is_asked_of_a_round_before_its_clients_train_in_the_next_one(m
     assert len(asked) > 4 and asked == sorted(asked, key=lambda each: each[0])
 
 
+def full_once(monkeypatch: pytest.MonkeyPatch, owner: type, name: str) -> list[str]:
+    """Have the first call of a function of a class find no memory; it is named in a list for each call."""
+    calls, function = list[str](), getattr(owner, name)
+
+    def full(*given: Any, **options: Any) -> Any:
+        calls.append(name)
+        if len(calls) == 1:
+            raise torch.OutOfMemoryError("no room")
+        return function(*given, **options)
+
+    monkeypatch.setattr(owner, name, full)
+    return calls
+
+
 def test_a_test_without_room_beside_the_next_round_is_done_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """The test of what clients receive, which comes when they are in training."""
     settings: Settings = {**device_cases.SHORT, "eval_every": 2}
-    right, tries, test = played(settings), [], Evaluation.received
-
-    def full(self: Evaluation, theta: torch.Tensor, cohort: Indices) -> Received:
-        tries.append(theta)
-        if len(tries) == 1:
-            raise torch.OutOfMemoryError("no room")
-        return test(self, theta, cohort)
-
-    monkeypatch.setattr(Evaluation, "received", full)
+    right = played(settings)
+    tries = full_once(monkeypatch, Evaluation, "received")
     assert played(settings).unlike(right) == [] and len(tries) == 1 + 2
 
 
 def test_a_measure_without_room_beside_the_next_round_is_taken_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     settings: Settings = {**device_cases.SHORT, **device_cases.SETTINGS["a measure"], "eval_every": 2}
-    right, tries, copies = played(settings), [], Samples.copies
-
-    def full(self: Samples, dtype: torch.dtype, rows: torch.Tensor | None = None) -> tuple[torch.Tensor, torch.Tensor]:
-        tries.append(dtype)
-        if len(tries) == 1:
-            raise torch.OutOfMemoryError("no room")
-        return copies(self, dtype, rows)
-
-    monkeypatch.setattr(Samples, "copies", full)
+    right = played(settings)
+    tries = full_once(monkeypatch, Samples, "copies")
     assert played(settings).unlike(right) == [] and len(tries) == 1 + 2
 
 

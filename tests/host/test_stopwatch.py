@@ -42,6 +42,14 @@ class Place:
         return later._at - self._at
 
 
+@pytest.fixture
+def now(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The time of the host's clock, which stands but for what a test adds."""
+    now = [0.0]
+    monkeypatch.setattr(time, "perf_counter", lambda: now[0])
+    return now
+
+
 def test_on_a_gpu_a_phase_has_the_time_of_its_work_and_not_of_its_call() -> None:
     queue = Queue()
     watch = Stopwatch(mark=queue.mark)
@@ -166,9 +174,7 @@ def test_on_a_cpu_phases_and_the_rest_are_all_the_time_there_was(monkeypatch: py
     assert seconds == {**dict.fromkeys(PHASES, 0.0), "training": 3.0, "checkpoint": 1.0, "other": 6.0}
 
 
-def test_compiling_is_a_phase_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    now = [0.0]
-    monkeypatch.setattr(time, "perf_counter", lambda: now[0])
+def test_compiling_is_a_phase_of_its_own(now: list[float]) -> None:
     watch = Stopwatch()
     with watch.phase("training"):
         now[0] += 1.0
@@ -194,9 +200,8 @@ def test_compiling_is_a_phase_of_its_own(monkeypatch: pytest.MonkeyPatch) -> Non
     assert watch.lap() == {**dict.fromkeys(PHASES, 0.0), "training": 1.0}
 
 
-def test_threads_that_compile_at_once_count_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    now, at_once = [0.0], Barrier(2, action=lambda: now.__setitem__(0, now[0] + 3.0))
-    monkeypatch.setattr(time, "perf_counter", lambda: now[0])
+def test_threads_that_compile_at_once_count_once(now: list[float]) -> None:
+    at_once = Barrier(2, action=lambda: now.__setitem__(0, now[0] + 3.0))
 
     def compile_something(_: int) -> None:
         with while_compiling():
@@ -208,9 +213,7 @@ def test_threads_that_compile_at_once_count_once(monkeypatch: pytest.MonkeyPatch
     assert watch.lap() == {**dict.fromkeys(PHASES, 0.0), "compiling": 3.0}
 
 
-def test_a_phase_that_begins_while_something_is_compiled_has_the_rest_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    now = [0.0]
-    monkeypatch.setattr(time, "perf_counter", lambda: now[0])
+def test_a_phase_that_begins_while_something_is_compiled_has_the_rest_of_it(now: list[float]) -> None:
     watch = Stopwatch()
     with while_compiling():
         now[0] += 1.0
@@ -237,10 +240,9 @@ def test_what_is_compiled_ahead_is_the_next_rounds(monkeypatch: pytest.MonkeyPat
 
 
 def test_what_is_compiled_ahead_of_a_gpu_at_work_takes_nothing_of_the_phase_around_it(
-    monkeypatch: pytest.MonkeyPatch,
+    now: list[float],
 ) -> None:
-    queue, now = Queue(), [0.0]
-    monkeypatch.setattr(time, "perf_counter", lambda: now[0])
+    queue = Queue()
     watch = Stopwatch(mark=queue.mark)
     with watch.phase("server"):
         queue.put += 1.0
@@ -253,9 +255,7 @@ def test_what_is_compiled_ahead_of_a_gpu_at_work_takes_nothing_of_the_phase_arou
     assert (first["server"], first["compiling"]) == (1.0, 0.0)
 
 
-def test_what_is_compiled_in_a_part_of_a_phase_counts_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    now = [0.0]
-    monkeypatch.setattr(time, "perf_counter", lambda: now[0])
+def test_what_is_compiled_in_a_part_of_a_phase_counts_once(now: list[float]) -> None:
     watch = Stopwatch()
     with watch.phase("training"):
         now[0] += 1.0
@@ -266,10 +266,9 @@ def test_what_is_compiled_in_a_part_of_a_phase_counts_once(monkeypatch: pytest.M
     assert watch.lap() == {**dict.fromkeys(PHASES, 0.0), "training": 1.0, "forgetting": 0.5, "compiling": 3.0}
 
 
-def test_what_is_compiled_while_the_gpu_has_work_takes_no_time_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_compiled_while_the_gpu_has_work_takes_no_time_of_its_own(now: list[float]) -> None:
     """The phase behind that work begins when it is done, and owes nothing to later rounds."""
-    queue, now = Queue(), [0.0]
-    monkeypatch.setattr(time, "perf_counter", lambda: now[0])
+    queue = Queue()
     watch = Stopwatch(mark=queue.mark)
     with watch.phase("training"):
         queue.put += 6.0
