@@ -27,6 +27,8 @@ def pytest_xdist_auto_num_workers() -> int:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Give every worker its share of the cores, which what it starts inherits; then let tests compute as runs do."""
+    for name in ("CI", "BUILD_NUMBER"):  # where they are set, pytest compares all bytes of two pictures, for minutes
+        os.environ.pop(name, None)
     workers = len(config.getoption("tx"))
     share = str(max(len(os.sched_getaffinity(0)) // max(workers, 1), 1))
     os.environ.setdefault("OMP_NUM_THREADS", share)

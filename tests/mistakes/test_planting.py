@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+import os
 import subprocess
+import sys
 from collections import Counter
 from functools import cache
 from pathlib import Path
@@ -112,6 +114,23 @@ def test_a_mistake_is_planted_where_its_line_is() -> None:
 def test_only_a_test_that_fails_catches(code: int, failed: str, error: BaseException | None, caught: bool) -> None:
     found, by = judged(Ended(code, failed, error, ""))
     assert found == caught and (not caught or by == failed)
+
+
+def test_bytes_that_differ_are_not_compared_line_by_line_on_ci_either(tmp_path: Path) -> None:
+    """Of a picture's that takes minutes, so that a mistake in one was told as a test without an end."""
+    file = tmp_path / "test_pictures.py"
+    file.write_text("def test_it():\n    assert bytes(40) == bytes(range(40))\n", encoding="utf-8")
+    words = ("-q", "-n", "0", "-p", "no:cacheprovider", "-p", "conftest", "-c", ROOT / "pyproject.toml", file)
+    paths = os.pathsep.join(map(str, (ROOT, HERE.parent)))
+    told = subprocess.run(
+        (sys.executable, "-m", "pytest", *words),
+        env={**os.environ, "CI": "true", "PYTHONPATH": paths},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert told.returncode == 1 and "bytes(40)" in told.stdout, told.stdout + told.stderr
+    assert "Full diff" not in told.stdout
 
 
 def test_samples_are_other_ones_for_each_seed() -> None:
