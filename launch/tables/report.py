@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from fl_ddp.host.text_table import TextTable
 from launch.numbers.spread import DIGITS, shown, with_spread
-from launch.tables.comparison import Comparison, Judged
+from launch.tables.comparison import Comparison, Judged, Numbers
 from launch.tables.origin import ResultsOrigin, origin_lines
 
 _HEAD = ("row", "variant", "column", "paper", "ours", "difference", "seeds", "metric", "also")
@@ -49,13 +49,16 @@ def _table(comparison: Comparison) -> TextTable:
                 "" if cell.difference is None else f"{cell.difference:+.{DIGITS[unit]}f}",
                 str(len(compared.by_seed)),
                 compared.metric.text,
-                ", ".join(
-                    f"{each.metric.text} {with_spread(each.by_seed.values(), each.metric.unit)}"
-                    for each in others
-                    if each.by_seed
-                ),
+                ", ".join(_beside(each, len(compared.by_seed)) for each in others if each.by_seed),
             ])  # fmt: skip
     return TextTable(_HEAD, rows, flush_left=len(_HEAD))
+
+
+def _beside(numbers: Numbers, seeds: int) -> str:
+    """One more metric of a column; it says so where another number of seeds has it."""
+    own = len(numbers.by_seed)
+    of = "" if own == seeds else f" ({own} seed{'s' * (own != 1)})"
+    return f"{numbers.metric.text} {with_spread(numbers.by_seed.values(), numbers.metric.unit)}{of}"
 
 
 def _verdicts(comparison: Comparison) -> Sequence[str]:

@@ -87,6 +87,17 @@ def test_a_verdict_says_what_may_be_chance(table: Table) -> None:
     ]
 
 
+def test_what_stands_beside_a_number_says_where_it_is_of_other_seeds(table: Table) -> None:
+    """fedavg has both metrics in both seeds; slow's second one needs a run of fedavg, which its third seed has not."""
+    both = Column("both", (parse_metric("accuracy"), parse_metric("rounds_to fedavg")))
+    runs = {"fedavg": [run(0.5, 0.2), run(0.1, 0.1)], "slow": [run(0.2), run(0.3), run(0.4)]}
+    by_seed = {f"digits/{row}": dict(enumerate(each)) for row, each in runs.items()}
+    lines = terminal(compare(replace(table, columns=(both,), orderings=()), by_seed, small=False)).splitlines()
+    slow, fedavg = (next(line for line in lines if f"digits/{row} " in line) for row in ("slow", "fedavg"))
+    assert slow.endswith(" (2 seeds)") and " 3 " in slow
+    assert "seeds)" not in fedavg
+
+
 def test_rounds_to_a_row_are_to_what_that_row_ends_with_in_the_same_seed(table: Table) -> None:
     rounds = Column("to fedavg", (parse_metric("rounds_to fedavg"), parse_metric("rounds_to fedavg of best")))
     wide = replace(table, columns=(*table.columns, rounds))
