@@ -22,7 +22,7 @@ from fl_ddp.config.settings import Config, Device
 from fl_ddp.errors import ConfigError, ElsewhereError, InterruptedRunError, RankLostError, RunError, first_line
 from fl_ddp.host.device_errors import device_of, gpu_failure
 from fl_ddp.host.yielding_threads import yielding_threads
-from fl_ddp.ranks.waiting import GONE, Done, all_have, keep_newest, on_gpu, on_host, wait
+from fl_ddp.ranks.waiting import GONE, Done, all_have, answered, keep_newest, on_gpu, on_host, wait
 
 Result = TypeVar("Result")
 
@@ -251,12 +251,8 @@ class Ranks:
 
     def first_to_say(self) -> bool:
         """Whether no rank asked this before: who tells the user of a loss, when ranks cannot agree any more."""
-        if self.store is None:
-            return True
-        try:
-            return self.store.add("said", 1) == 1
-        except RuntimeError:
-            return True
+        store = self.store
+        return store is None or answered(lambda: store.add("said", 1) == 1, gone=True, silent=True)
 
     def wait(self) -> None:
         """Return when all ranks have come here."""
@@ -292,11 +288,11 @@ class Lifeline:
     Its end breaks when the process ends, however it does; whoever holds the other tells all in the store.
     """
 
-    def __init__(self, index: int, size: int, store: distributed_c10d.Store) -> None:
-        """Connect with the neighbours; all ranks do at the same time."""
+    def __init__(self, index: int, size: int, store: distributed_c10d.Store, patience: float) -> None:
+        """Connect with the neighbours; all ranks do at the same time, or it is an error after so many seconds."""
         self._next, self._before, self._store = (index + 1) % size, (index - 1) % size, store
         own = distributed_c10d.PrefixStore("lifeline", store)
-        self._group: Any = distributed_c10d.ProcessGroupGloo(own, index, size, _FOR_EVER)
+        self._group: Any = distributed_c10d.ProcessGroupGloo(own, index, size, timedelta(seconds=patience))
         self._over = self._broken = False
         self._thread = Thread(target=self._hold, daemon=True)
         self._thread.start()
@@ -304,10 +300,7 @@ class Lifeline:
     @property
     def broken(self) -> bool:
         """Whether any rank knows of a lost one."""
-        try:
-            return self._broken or self._store.check(["lost"])
-        except RuntimeError:
-            return True  # the launcher is gone with its store
+        return self._broken or answered(lambda: self._store.check(["lost"]), gone=True, silent=False)
 
     def let_go(self, patience: float = 5.0) -> None:
         """Tell the neighbour that this rank leaves in order, and wait so many seconds for the other one's word."""
@@ -318,7 +311,7 @@ class Lifeline:
 
     def _hold(self) -> None:
         try:
-            self._group.recv([torch.zeros(1)], self._next, 0).wait()
+            self._group.recv([torch.zeros(1)], self._next, 0).wait(_FOR_EVER)
         except RuntimeError:
             self._broken = not self._over
             if self._broken:
@@ -367,13 +360,13 @@ def join(device: Device, rank_timeout: float = Config.rank_timeout) -> Ranks:
                 world_size=size,
                 device_id=place if nccl else None,
             )
+        if not nccl:
+            return Ranks(index, size, place, store, rank_timeout)
+        with yielding_threads():
+            of_host = cast(dist.ProcessGroup, dist.new_group(backend="gloo", timeout=timedelta(seconds=patience)))
+            return Ranks(index, size, place, store, rank_timeout, Lifeline(index, size, store, patience), of_host)
     except RuntimeError as error:
         raise RunError(f"the ranks do not find each other ({first_line(error)})") from error
-    if not nccl:
-        return Ranks(index, size, place, store, rank_timeout)
-    with yielding_threads():
-        of_host = cast(dist.ProcessGroup, dist.new_group(backend="gloo", timeout=_FOR_EVER))
-        return Ranks(index, size, place, store, rank_timeout, Lifeline(index, size, store), of_host)
 
 
 class MeetingPlace:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _thread
 import ctypes
 import time
 from collections import deque
@@ -15,6 +16,7 @@ TURN = 0.2
 """Seconds after which a waiting rank looks around; Python hears signals only then."""
 GONE = "another rank is gone (killed, out of memory, or its machine lost)"
 _LONGEST_PAUSE = 1e-3
+_ANSWER = 2.0
 _BROKEN_AFTER = 5.0
 """Seconds after which a sum that NCCL calls over, and the GPU not, is none: its communicator has failed."""
 
@@ -103,6 +105,29 @@ def on_gpu(work: Work, event: Event) -> Done:
         return False
 
     return done
+
+
+def answered(ask: Callable[[], bool], *, gone: bool, silent: bool) -> bool:
+    """What a store answers, which has no limit of its own: whoever holds it may stand still, or its machine be lost.
+
+    Args:
+        ask: it; in another thread.
+        gone: the answer where its process has ended.
+        silent: the answer where there is none in two seconds.
+    """
+    answers, over = list[bool](), _thread.allocate_lock()
+    over.acquire()
+
+    def hear() -> None:
+        try:
+            answers.append(ask())
+        except RuntimeError:
+            answers.append(gone)
+        over.release()
+
+    _thread.start_new_thread(hear, ())  # a signal's handler that asks may have cut off threading in its lock
+    over.acquire(timeout=_ANSWER)
+    return answers[0] if answers else silent
 
 
 def all_have(board: Board, size: int, mine: bool, limit: float) -> bool:

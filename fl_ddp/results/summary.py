@@ -53,6 +53,7 @@ class Summary:
         task_names: of the tasks in their order; not in the file if they have none.
         spreads: how far clients differ, over all that were tested: deviation, and worst, the mean of the worst tenth.
         measures: what else the loss, and functions of the user's as measure/<name>, tell of the test set.
+        data_sha256: of all training and test samples, as the run numbers them.
     """
 
     folder: str
@@ -85,6 +86,7 @@ class Summary:
     task_names: Sequence[str] = ()
     spreads: Mapping[str, float | None] = field(default_factory=dict)
     measures: Mapping[str, float] = field(default_factory=dict)
+    data_sha256: str = ""
 
 
 def write_summary(folder: Path, summary: Summary) -> dict[str, object]:

@@ -12,6 +12,7 @@ from pathlib import Path
 from fl_ddp.host.text_table import TextTable
 from launch.compare.across import Across, best_of
 from launch.compare.found_runs import Finds
+from launch.compare.other_samples import on_other_samples
 from launch.compare.paired import Against, Paired
 from launch.compare.replicates import Design, Replicates
 from launch.numbers.metric import Metric
@@ -284,6 +285,7 @@ def _notes(
     if again := [run for each in results.design.sets for run in each.once.again]:
         notes.append(f"counted once, as their results are the same: {', '.join(str(run.run.folder) for run in again)}")
     notes += [f"left out: {each}" for each in results.design.differing]
+    notes += on_other_samples([run for each in results.design.sets for run in each.runs])
     notes += differing_versions([run.run for each in results.design.sets for run in each.runs])
     if results.finds.waiting:
         notes.append(f"not begun: {len(results.finds.waiting)} runs")

@@ -23,7 +23,9 @@ def tell_of_edited(trials: Sequence[Trial]) -> None:
             for file in (file for file, version in before.items() if now.get(file, version) != version):
                 edited.setdefault(file, []).append(trial.folder)
     for file, folders in edited.items():
-        what = f"finished before {file} was edited: {_runs(folders)}; remove their folders to have them made anew"
+        what = (
+            f"finished before {file} was edited: {runs_in_words(folders)}; remove their folders to have them made anew"
+        )
         print(f"warning: {what}", file=sys.stderr)
 
 
@@ -38,7 +40,9 @@ def tell_of_devices(trials: Sequence[Trial]) -> None:
             if began not in (wanted, "auto"):
                 elsewhere.setdefault(began, []).append(trial.folder)
     for device, folders in elsewhere.items():
-        print(f"warning: begun with --device {device}, and going on with that: {_runs(folders)}", file=sys.stderr)
+        print(
+            f"warning: begun with --device {device}, and going on with that: {runs_in_words(folders)}", file=sys.stderr
+        )
 
 
 def differing_versions(runs: Sequence[Run]) -> list[str]:
@@ -49,7 +53,7 @@ def differing_versions(runs: Sequence[Run]) -> list[str]:
             of_file.setdefault(file, {}).setdefault(version, []).append(run.folder)
     differing = {file: by_version.values() for file, by_version in of_file.items() if len(by_version) > 1}
     return [
-        f"of different versions of {file}: {'; '.join(_runs(folders) for folders in groups)}"
+        f"of different versions of {file}: {'; '.join(runs_in_words(folders) for folders in groups)}"
         for file, groups in differing.items()
     ]
 
@@ -60,7 +64,7 @@ def versions(run: Run) -> Mapping[str, str]:
     return code if isinstance(code, dict) else {}
 
 
-def _runs(folders: Sequence[Path]) -> str:
+def runs_in_words(folders: Sequence[Path]) -> str:
     """Such as 3 runs (b-seed0 and others)."""
     some = folders[0].name + (" and others" if len(folders) > 1 else "")
     return f"{len(folders)} run{'s' * (len(folders) > 1)} ({some})"

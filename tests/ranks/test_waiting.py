@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import timedelta
@@ -24,8 +24,8 @@ from launching import PATIENCE, SUPPORT
 
 from fl_ddp.errors import RankLostError
 from fl_ddp.ranks import waiting
-from fl_ddp.ranks.collectives import Ranks
-from fl_ddp.ranks.waiting import all_have, on_gpu, on_host, wait
+from fl_ddp.ranks.collectives import Lifeline, Ranks
+from fl_ddp.ranks.waiting import all_have, answered, on_gpu, on_host, wait
 
 SOON = 20.0
 """Seconds in which a waiting rank must know; 30 are promised, and the machine may be busy."""
@@ -115,8 +115,61 @@ def test_before_the_first_round_a_stop_ends_a_waiting_rank_at_once(pairs: Pairs)
 
 def test_ranks_that_leave_in_order_lose_nobody(pairs: Pairs) -> None:
     with pairs.waiting("orderly", 600) as pair:
+        time.sleep(3.5)  # longer than they had to connect
         pair.path.with_suffix(".go").touch()
         pair.says("over False, broken False")
+
+
+def soon(work: Callable[[], object]) -> object:
+    """What work gives, or the error it ends with, in time; in a thread, since a test cannot end torch's waiting."""
+    found: list[object] = []
+
+    def hear() -> None:
+        try:
+            found.append(work())
+        except Exception as error:
+            found.append(error)
+
+    thread = threading.Thread(target=hear, daemon=True)
+    thread.start()
+    thread.join(SOON)
+    assert found, "it still waits"
+    return found[0]
+
+
+HOLDS_A_STORE = """
+import signal, torch.distributed as dist
+store = dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+print(store.port, flush=True)
+signal.pause()
+"""
+
+
+def test_whoever_holds_the_store_may_stand_still() -> None:
+    """As a first rank's machine does that is suspended; torch's store would wait for its answer without end."""
+    with subprocess.Popen([sys.executable, "-c", HOLDS_A_STORE], text=True, stdout=subprocess.PIPE) as holder:
+        assert holder.stdout is not None
+        store = dist.TCPStore("127.0.0.1", int(holder.stdout.readline()), is_master=False)  # type: ignore[attr-defined]
+        ranks = Ranks(1, 2, torch.device("cpu"), store)
+        assert ranks.first_to_say() and not ranks.first_to_say()
+        holder.send_signal(signal.SIGSTOP)
+        try:
+            assert soon(ranks.first_to_say) is True
+            assert soon(lambda: answered(lambda: store.check(["lost"]), gone=True, silent=False)) is False
+        finally:
+            holder.kill()
+    assert soon(ranks.first_to_say) is True
+    assert soon(lambda: answered(lambda: store.check(["lost"]), gone=True, silent=False)) is True
+
+
+def test_an_answer_is_what_was_asked_for() -> None:
+    for said in (True, False):
+        assert answered(lambda: said, gone=not said, silent=not said) is said  # noqa: B023
+
+
+def test_a_rank_whose_neighbour_does_not_come_does_not_wait_for_it_for_ever() -> None:
+    store = dist.HashStore()  # type: ignore[attr-defined]
+    assert isinstance(soon(lambda: Lifeline(0, 2, store, 1.0)), RuntimeError)
 
 
 class Sum:

@@ -16,6 +16,9 @@ from fl_ddp.host.interrupt import listening
 from fl_ddp.ranks.collectives import Lifeline, MeetingPlace, Ranks, join
 from fl_ddp.ranks.waiting import wait
 
+PATIENCE = 3.0
+"""Seconds in which neighbours must connect."""
+
 
 def never(seconds: float) -> bool:
     """A sum of NCCL's whose other rank does not come."""
@@ -49,7 +52,7 @@ def be(index: int, place: MeetingPlace, name: str, kind: str, limit: float) -> N
         stop.nothing_to_save = kind == "first"
         ranks = join("cpu", limit)
         assert isinstance(ranks, Ranks) and ranks.store is not None
-        lifeline = Lifeline(index, 2, ranks.store) if kind in ("nccl", "orderly") else None
+        lifeline = Lifeline(index, 2, ranks.store, PATIENCE) if kind in ("nccl", "orderly") else None
         ranks.wait()
         while index and not Path(f"{name}.go").exists():
             time.sleep(0.02)

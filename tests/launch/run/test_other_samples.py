@@ -1,0 +1,58 @@
+"""launch.results: runs of one choice of data whose files were written anew between them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from launching import SMALL, simulated
+from showing import Showing
+
+KEPT = {
+    key: value for key, value in SMALL.items() if key not in ("data", "name", "clients", "cohort", "lanes", "rounds")
+}
+
+
+def write(file: Path, shift: int) -> None:
+    """An .npz of two classes whose pixels are other ones for each shift."""
+    x = (np.arange(40 * 16).reshape(40, 4, 4) * 7 + shift).astype(np.uint8)
+    y = np.arange(40) % 2
+    np.savez(file, x_train=x, y_train=y, x_test=x[:10], y_test=y[:10])
+
+
+def trained(seed: int, lr: float, *, clients: int = 3) -> Path:
+    settings = {**KEPT, "data": "mine.npz", "seed": seed, "lr": lr, "clients": clients, "rounds": 1, "figures": False}
+    return simulated({**settings, "name": f"{lr}-{clients}-seed{seed}"}, Path("runs"))
+
+
+def told(out: str) -> list[str]:
+    return [line for line in out.splitlines() if "samples of the same data" in line]
+
+
+@pytest.mark.parametrize("other", [{"clients": 4}, {"seed": 1}], ids=["clients", "seed"])
+def test_samples_that_differ_within_a_seed_and_nothing_that_they_depend_on_are_told(
+    show: Showing, other: dict[str, int]
+) -> None:
+    write(Path("mine.npz"), 0)
+    trained(0, 0.1)
+    trained(0, 0.2)
+    assert told(show("runs")[1]) == []
+    write(Path("mine.npz"), 1)
+    trained(other.get("seed", 0), 0.3, clients=other.get("clients", 3))
+    assert told(show("runs")[1]) == []
+    trained(0, 0.4)
+    what = "made with different samples of the same data: "
+    assert told(show("runs")[1]) == [f"{what}2 runs (0.1-3-seed0 and others); 1 run (0.4-3-seed0)"]
+
+
+def test_runs_that_cannot_tell_have_the_samples_of_all_others(show: Showing) -> None:
+    write(Path("mine.npz"), 0)
+    old = trained(0, 0.1) / "summary.json"
+    old.write_text(
+        json.dumps({key: value for key, value in json.loads(old.read_text()).items() if key != "data_sha256"})
+    )
+    write(Path("mine.npz"), 1)
+    trained(0, 0.2)
+    assert told(show("runs")[1]) == []
