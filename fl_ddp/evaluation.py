@@ -163,8 +163,9 @@ class Evaluation:
         def predict(x: Tensor) -> Tensor:
             return among(model.logits(theta.clone(), x), allowed)
 
-        find = self._scores_of_clients if self._by_output else evaluate_clients
-        return find(predict, samples, parts, self._passes, self._ranks)
+        if self._by_output:
+            return self._scores_of_clients(predict, samples, parts)
+        return evaluate_clients(predict, samples, parts, self._passes, self._ranks)
 
     def received_own(self, clients: Indices, cohort: Indices, found: Tensors) -> Received:
         """The same of models that clients keep: own_accuracy and own_loss [k] of clients [k]."""
@@ -296,15 +297,10 @@ class Evaluation:
         return predict
 
     def _scores_of_clients(
-        self,
-        predict: Callable[[Tensor], Tensor],
-        samples: Samples,
-        parts: Sequence[Indices],
-        passes: Passes,
-        ranks: Ranks,
+        self, predict: Callable[[Tensor], Tensor], samples: Samples, parts: Sequence[Indices]
     ) -> ByClient:
         """As evaluate_clients, what the loss measures clients by, and itself."""
-        outputs, y = gathered(predict, samples, np.concatenate(parts), passes, ranks)()
+        outputs, y = gathered(predict, samples, np.concatenate(parts), self._passes, self._ranks)()
         sizes = [len(part) for part in parts]
         both = zip(torch.split(outputs, sizes), torch.split(y, sizes), strict=True)
         found = [self._score(*own) for own in both]

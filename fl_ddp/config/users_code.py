@@ -6,13 +6,16 @@ import ast
 import hashlib
 import inspect
 import linecache
+import symtable
 import sys
+import textwrap
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
+from dataclasses import is_dataclass
 from functools import lru_cache
 from pathlib import Path
-from types import ModuleType
+from types import FunctionType, ModuleType
 
 from fl_ddp.config.absolute_paths import with_absolute_paths
 from fl_ddp.config.registry import KINDS
@@ -26,12 +29,13 @@ _IMPORTED: dict[str, tuple[object, str]] = {}
 def users_code(config: Config) -> dict[str, str]:
     """The sha256 of each file of a user's that a class of the run is in, or that such a file imports, by its path.
 
-    Of a class of the script that is running it is that of the class alone, by the script's path and the class's name:
-    a script is edited to go on with a run. So it is of one of a notebook's cells, by the class's name.
+    Of a class of the script that is running it is that of the class and of what it refers to there, by the script's
+    path and the class's name: a script is edited to go on with a run. So it is of one of a notebook's cells, by the
+    class's name.
     """
     absolute = with_absolute_paths(config)
     paths = [*(getattr(absolute, kind).class_path for kind in KINDS), *absolute.measures]
-    found = dict(filter(None, map(_version, paths)))
+    found = {place: content for path in paths for place, content in _version(path).items()}
     whole = (Path(place) for place in found if Path(place).is_file())  # not a class of a script
     for file in imported_files(whole):
         with suppress(OSError):  # whoever imports it is told
@@ -83,27 +87,87 @@ def _held(code: Iterable[str]) -> list[tuple[str, ModuleType]]:
     return found
 
 
-def _version(class_path: str) -> tuple[str, bytes] | None:
+def _version(class_path: str) -> dict[str, bytes]:
     """Where a class is and what is there; nothing of one that is no user's, or whose text is not known."""
     file = class_path.rpartition(":")[0]
     if file:
-        return (file, Path(file).read_bytes()) if Path(file).is_file() else None
+        return {file: Path(file).read_bytes()} if Path(file).is_file() else {}
     module, _, name = class_path.rpartition(".")
     loaded = sys.modules.get(module)
     beginning = getattr(loaded, "__file__", None)
-    if module == "__main__" and not beginning:
-        text = _text(getattr(loaded, name, None))
-        return (f"<notebook>:{name}", text.encode()) if text else None
+    if loaded and module == "__main__" and not beginning:
+        return _of_main(loaded, name, "<notebook>", _text)
     origin = str(Path(beginning or "<none>").absolute())
-    if not is_users(origin) or not Path(origin).is_file():
-        return None
+    if not loaded or not is_users(origin) or not Path(origin).is_file():
+        return {}
     if module != "__main__":
-        return origin, Path(origin).read_bytes()
+        return {origin: Path(origin).read_bytes()}
+    return _of_main(loaded, name, origin, _source)
+
+
+def _of_main(loaded: ModuleType, name: str, origin: str, text_of: Callable[[object], str]) -> dict[str, bytes]:
+    """What a class of a script or of cells says, with all that it refers to: more of it, its constants, and files."""
+    own, files, waiting = dict[str, str](), dict[str, bytes](), [name]
+    while waiting:
+        each = waiting.pop()
+        if each in own or each not in vars(loaded):
+            continue
+        value = vars(loaded)[each]
+        kind = value if isinstance(value, type | FunctionType | ModuleType) else type(value)
+        if getattr(kind, "__module__", None) == loaded.__name__:
+            own[each] = text_of(kind)
+            waiting += _names_in(own[each])
+        elif file := _file_of(kind):
+            files[str(file)] = file.read_bytes()
+        if kind is type(value):
+            with suppress(RecursionError):
+                own[each] = own.get(each, "") + _constant(value)
+    if not own.get(name):
+        return {}
+    return files | {f"{origin}:{name}": "".join(f"{each}: {own[each]}\n" for each in sorted(own)).encode()}
+
+
+def _names_in(source: str) -> list[str]:
+    """What some code refers to that it has not itself: another thing of that name may stand where it is local."""
     try:
-        source = inspect.getsource(getattr(loaded, name))
-    except (OSError, TypeError):  # made by other code, or the script was edited while it runs
-        return None
-    return f"{origin}:{name}", source.encode()
+        found, waiting = list[str](), [symtable.symtable(textwrap.dedent(source), "<code>", "exec")]
+    except SyntaxError:
+        return []
+    while waiting:
+        scope = waiting.pop()
+        waiting += scope.get_children()
+        outside = scope.get_type() == "module"
+        found += [one.get_name() for one in scope.get_symbols() if one.is_referenced() and (outside or one.is_global())]
+    return found
+
+
+def _file_of(made: type | FunctionType | ModuleType) -> Path | None:
+    """The user's file that something is from."""
+    module = made if isinstance(made, ModuleType) else sys.modules.get(made.__module__)
+    place = Path(getattr(module, "__file__", None) or "<none>").absolute()
+    return place if is_users(str(place)) and place.is_file() else None
+
+
+def _constant(value: object) -> str:
+    """A number, a word, or what holds such; nothing of anything else, which may look otherwise in each process."""
+    if isinstance(value, int | float | complex | str | bytes | None):
+        return repr(value)
+    if isinstance(value, Mapping):
+        return f"{{{', '.join(f'{_constant(key)}: {_constant(each)}' for key, each in value.items())}}}"
+    if isinstance(value, set | frozenset):
+        return f"{{{', '.join(sorted(map(_constant, value)))}}}"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_constant, value))}]"
+    return _constant(vars(value)) if is_dataclass(value) and not isinstance(value, type) else ""
+
+
+def _source(made: object) -> str:
+    """What a class or function of a script says; nothing if other code has made it, or the script has changed."""
+    assert isinstance(made, type | FunctionType)
+    try:
+        return inspect.getsource(made)
+    except (OSError, TypeError):
+        return ""
 
 
 def _text(made: object) -> str:

@@ -168,9 +168,9 @@ class Recordings:
     when that is gone, or used less, as they may never fit together. All threads' work passes through one after another.
     """
 
-    def __init__(self, record: Recorder, most: int = MOST) -> None:
-        """Remember how to record, and how many recordings there are at most."""
-        self._record, self._most = record, most
+    def __init__(self, record: Recorder) -> None:
+        """Remember how to record."""
+        self._record = record
         self._made: dict[Hashable, Recording | RecordedCall] = {}
         self._refused: set[Hashable] = set()
         self._gave_way: dict[Hashable, set[Hashable]] = {}
@@ -238,7 +238,7 @@ class Recordings:
         others = {other for other, each in self._made.items() if not each.failed}
         if any(self._uses[key] <= self._uses[other] for other in others & self._gave_way.get(key, set())):
             return None
-        if len(self._made) >= self._most:
+        if len(self._made) >= MOST:
             self._made.clear()
             others.clear()
         made, why = _tried(new)

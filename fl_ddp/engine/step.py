@@ -81,9 +81,9 @@ class StepKind(NamedTuple):
     augment: tuple[Augmentation, ...]
     bfloat16: bool
     compile: bool
-    goes_on: bool = False
-    convolution: Convolution = "auto"
-    fixed: tuple[int, ...] = ()
+    goes_on: bool
+    convolution: Convolution
+    fixed: tuple[int, ...]
 
     @property
     def products(self) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
 from inspect import isfunction
 from pathlib import Path
-from types import FunctionType, MappingProxyType
+from types import FunctionType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,7 +25,7 @@ from fl_ddp.losses.named import loss_named
 from fl_ddp.notebook.given_arrays import ACCEPTED, GivenArrays, InMemory, arrays_file, as_arrays, holds_arrays
 from fl_ddp.notebook.given_division import as_division, division_file, is_by_client
 from fl_ddp.notebook.given_file import FOLDER, GivenFile, keep
-from fl_ddp.notebook.given_model import fingerprint, given_model
+from fl_ddp.notebook.given_model import GIVEN, fingerprint
 from fl_ddp.notebook.given_rows import numbers_of_factors, rows_files
 from fl_ddp.notebook.given_weights import weights_file
 from fl_ddp.protocol import Indices
@@ -49,12 +49,12 @@ class _Given(NamedTuple):
     """A mapping of a notebook, its objects taken out."""
 
     content: Mapping[str, object]
-    module: nn.Module | None = None
-    arrays: GivenArrays | None = None
-    division: list[Indices] | None = None
-    beside: Mapping[str, GivenFile] = MappingProxyType({})
-    factors: Mapping[str, int] = MappingProxyType({})
-    num_clients: int | None = None
+    module: nn.Module | None
+    arrays: GivenArrays | None
+    division: list[Indices] | None
+    beside: Mapping[str, GivenFile]
+    factors: Mapping[str, int]
+    num_clients: int | None
 
     @property
     def files(self) -> Mapping[str, GivenFile]:
@@ -180,8 +180,7 @@ def _spelled(kind: str, value: object) -> object:
     if isinstance(value, Mapping):
         return {key: path_of(kind, each) if isinstance(each, type) else _own_type(each) for key, each in value.items()}
     if isinstance(value, nn.Module) and kind == "model":
-        path = f"{given_model.__module__}.{given_model.__name__}"
-        return Choice(path, {"kind": type(value).__name__, "sha256": fingerprint(value)})
+        return Choice(GIVEN, {"kind": type(value).__name__, "sha256": fingerprint(value)})
     if is_dataclass(value) and isinstance(value, registry.base(kind)):
         owner = type(value)
         names = registry.options(kind, owner).by_name

@@ -29,6 +29,10 @@ def given_model(*, given: nn.Module | None = None, kind: str = "", sha256: str =
     return deepcopy(given)
 
 
+GIVEN = f"{given_model.__module__}.{given_model.__name__}"
+"""What a configuration has for the class of a notebook's module."""
+
+
 def fingerprint(module: nn.Module) -> str:
     """sha256 of a module's layers, parameters and buffers.
 

@@ -25,7 +25,7 @@ from fl_ddp.errors import ConfigError, one_line
 from fl_ddp.federation import Federation, build_federation
 from fl_ddp.host.arithmetic import as_it_begins
 from fl_ddp.notebook.asked import path_of
-from fl_ddp.notebook.given_model import fingerprint, given_model
+from fl_ddp.notebook.given_model import GIVEN, fingerprint
 from fl_ddp.partitions.saved import SavedPartition, refuse_other_division
 from fl_ddp.protocol import Tensors, form_of
 from fl_ddp.ranks.collectives import Ranks
@@ -256,8 +256,7 @@ class Trained:
         """A run's options with the given module in place of the class that it made its model of."""
         others = {key: each for key, each in stored.items() if key.partition(".")[0] != "model"}
         kind = re.split("[.:]", str(stored["model"].value))[-1]
-        path = f"{given_model.__module__}.{given_model.__name__}"
-        return {**others, **mapping_layer({"model": path, "model.kind": kind})}
+        return {**others, **mapping_layer({"model": GIVEN, "model.kind": kind})}
 
     @property
     def _begins_alike(self) -> bool:

@@ -212,12 +212,9 @@ def newest(run: Path) -> Newest:
     warnings: list[str] = []
     for folder in reversed(_folders(run)):
         try:
-            found = _read(folder)
-            _verify(folder)
+            return Newest(_read(folder, verify=True), warnings)
         except _CutShortError as error:
             warnings.append(f"{error}; this checkpoint is skipped")
-        else:
-            return Newest(found, warnings)
     return Newest(None, warnings)
 
 
@@ -229,10 +226,7 @@ def load(run: Path, round: int, *, verify: bool = False) -> Checkpoint:
     """
     folder = run / "checkpoints" / f"round_{round:06d}"
     try:
-        found = _read(folder)
-        if verify:
-            _verify(folder)
-        return found
+        return _read(folder, verify=verify)
     except _CutShortError as error:
         hint = "" if verify else "; do all ranks see the same run folder?"
         raise ConfigError(folder, f"cannot be used ({error}){hint}") from error
@@ -365,8 +359,10 @@ def _document(folder: Path) -> dict[str, object]:
     return document
 
 
-def _read(folder: Path) -> Checkpoint:
+def _read(folder: Path, *, verify: bool = False) -> Checkpoint:
     document = _document(folder)
+    if verify:
+        _verify(folder)
     round, goodness, state = document["round"], document["accuracy"], document["state"]
     assert isinstance(round, int) and isinstance(goodness, float | None) and isinstance(state, dict)
     return Checkpoint(folder, round, goodness, state)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
@@ -253,7 +253,7 @@ def _record(row: Mapping[str, str], columns: Columns) -> Record:
     reported = {name: number(of_method(name)) for name in columns.reported}
     degree_of_class = [number(f"forgetting_degree/{name}") for name in columns.classes]
     seconds = {phase: number(f"time_{phase}") for phase in columns.phases}
-    found = Record(
+    return Record(
         round=int(row["round"]),
         cohort=int(row["cohort"]),
         traffic_up_bytes=int(row["traffic_up_bytes"]),
@@ -269,5 +269,5 @@ def _record(row: Mapping[str, str], columns: Columns) -> Record:
         reported={name: value for name, value in reported.items() if value is not None},
         seconds={phase: value for phase, value in seconds.items() if value is not None},
         wall=float(row[_WALL]),
+        **own,  # type: ignore[arg-type]
     )
-    return replace(found, **own)  # type: ignore[arg-type]

@@ -121,7 +121,9 @@ class EventFile:
         Raises:
             RunError: it cannot be written.
         """
-        self._add(_session_end(wall), 0, wall)
+        info = SessionEndInfo(status=STATUS_SUCCESS, end_time_secs=wall)
+        content = HParamsPluginData(session_end_info=info, version=PLUGIN_DATA_VERSION)
+        self._add(_summary(SESSION_END_INFO_TAG, content), 0, wall)
 
     def close(self) -> None:
         """Close the file.
@@ -207,16 +209,6 @@ def _session_start(settings: Mapping[str, object], wall: float) -> Summary:
         else:
             info.hparams[name].string_value = "null" if value is None else str(value)
     return _summary(SESSION_START_INFO_TAG, HParamsPluginData(session_start_info=info, version=PLUGIN_DATA_VERSION))
-
-
-def _session_end(wall: float) -> Summary:
-    """That a run has all its rounds.
-
-    Args:
-        wall: seconds since 1970.
-    """
-    info = SessionEndInfo(status=STATUS_SUCCESS, end_time_secs=wall)
-    return _summary(SESSION_END_INFO_TAG, HParamsPluginData(session_end_info=info, version=PLUGIN_DATA_VERSION))
 
 
 def _summary(tag: str, content: HParamsPluginData) -> Summary:

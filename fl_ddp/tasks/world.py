@@ -44,7 +44,7 @@ class Worlds:
         stream: Stream,
         method: FedAvg,
         seed: int,
-        reduction: ClassReduction | None = None,
+        reduction: ClassReduction | None,
     ) -> None:
         """Find out which samples clients have in each task.
 

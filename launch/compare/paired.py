@@ -27,7 +27,7 @@ class Paired:
 
     by_seed: Mapping[int, float]
     better: int
-    after: int | None = None
+    after: int | None
 
     @property
     def mean(self) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 from fl_ddp.config.command_line import FREE_ON_RESUME
@@ -14,9 +14,9 @@ from fl_ddp.engine.schedule import falls_over_rounds
 from fl_ddp.errors import ConfigError
 from launch.compare.found_runs import FoundRun, RunState
 from launch.compare.once import Once, once
-from launch.numbers.metric import Curve, Metric, read_off
+from launch.numbers.metric import Metric, read_off
 from launch.numbers.reading import Reading, reached
-from launch.run.stored import Run
+from launch.run.stored import Run, until
 
 ROW = "row"
 """What stands for the keys of a design where settings are called by folders."""
@@ -83,7 +83,7 @@ class Replicates:
 
     def after(self, last: int) -> tuple[Run, ...]:
         """Runs that count and have begun, as they were after a round."""
-        return tuple(run if run.rounds <= last else _as_of(run, last) for run in self._begun)
+        return tuple(run if run.rounds <= last else run.after(last) for run in self._begun)
 
     @cached_property
     def shortened(self) -> bool:
@@ -210,7 +210,7 @@ def last_read(runs: Collection[Run], metric: Metric, last: int) -> int:
         0 if there is none.
     """
     curves = (run.curve(metric.quantity) for run in runs if not run.stopped)
-    rounds = [{number for number, _ in _until(last, curve)} for curve in curves if curve]
+    rounds = [{number for number, _ in until(last, curve)} for curve in curves if curve]
     return max(set.intersection(*rounds), default=0) if rounds else last
 
 
@@ -245,14 +245,6 @@ def _tails(values: Collection[str]) -> dict[str, str]:
         alone = (end for end in ends if not any(f"/{other}".endswith(f"/{end}") for other in values if other != path))
         tails[path] = next(alone, path)
     return tails
-
-
-def _as_of(run: Run, last: int) -> Run:
-    return replace(run, curves={name: _until(last, curve) for name, curve in run.curves.items()})
-
-
-def _until(last: int, curve: Curve) -> Curve:
-    return [(number, value) for number, value in curve if number <= last]
 
 
 def _differs(key: str, runs: Sequence[FoundRun]) -> bool:

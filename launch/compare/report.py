@@ -46,9 +46,9 @@ class Results:
     design: Design
     metrics: tuple[Metric, ...]
     finds: Finds
-    against: Against | None = None
-    compared: int = 1
-    across: Across | None = None
+    against: Against | None
+    compared: int
+    across: Across | None
 
     @cached_property
     def differences(self) -> Mapping[Metric, Mapping[Replicates, Paired | str]]:

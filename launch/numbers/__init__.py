@@ -1,1 +1,1 @@
-"""Numbers read off the curves of runs, their spread over seeds, and the tables that they are shown in."""
+"""Numbers read off the curves of runs, and their spread over seeds."""

@@ -87,13 +87,13 @@ class Metric:
 
     text: str
     statistic: str
-    parameter: float = 0.0
-    round: int | None = None
-    target: float | None = None
-    quantity: str = "accuracy"
-    less: bool = False
-    relative_to: str | None = None
-    target_row: str | None = None
+    parameter: float
+    round: int | None
+    target: float | None
+    quantity: str
+    less: bool
+    relative_to: str | None
+    target_row: str | None
 
     @property
     def unit(self) -> str:

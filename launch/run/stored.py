@@ -93,7 +93,16 @@ class Run:
         else:
             return self.curves.get(quantity, ())
         last = max((r for curve in self.curves.values() for r, _ in curve), default=0)
-        return [(r, value) for r, value in found if r <= last]
+        return until(last, found)
+
+    def after(self, last: int) -> Run:
+        """The run with its curves as they were after a round."""
+        return replace(self, curves={name: until(last, curve) for name, curve in self.curves.items()})
+
+
+def until(last: int, curve: Curve) -> Curve:
+    """A curve up to a round."""
+    return [(number, value) for number, value in curve if number <= last]
 
 
 def partition_counts(folder: Path) -> Counts | None:
@@ -129,7 +138,7 @@ def read_run(folder: Path) -> Run | None:
     if config.get("loss", "cross_entropy") == "cross_entropy":
         curves["perplexity"] = [(number, perplexity(loss)) for number, loss in curves.get("loss", ())]
     beside = {**task_curves(folder), **reconstruction_curves(folder)}
-    curves |= {name: tuple(each for each in of if each[0] <= rounds) for name, of in beside.items()}
+    curves |= {name: until(rounds, curve) for name, curve in beside.items()}
     run = Run(folder, config, rounds, wanted, curves, time, current, _failure(folder / FAILURE), stopped, classes)
     lost = _forgotten_at_end(current, rounds) if counts_anew(run) else _class_forgetting(curves)
     return replace(run, curves={**curves, **lost})

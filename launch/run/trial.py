@@ -96,10 +96,9 @@ class Trial:
                 "name what differs",
             )
         rounds = self.config.rounds  # a run that went on longer is read as if it had not
-        curves = {name: [(r, value) for r, value in curve if r <= rounds] for name, curve in run.curves.items()}
         ended_by = {key: run.config.get(key) for key in ENDING}
         ends_so = ended_by == {key: getattr(self.config, key) for key in ENDING}
-        return replace(run, wanted=rounds, curves=curves, stopped=run.stopped and ends_so)
+        return replace(run.after(rounds), wanted=rounds, stopped=run.stopped and ends_so)
 
     def is_finished(self) -> bool:
         """Whether the run has all its rounds.

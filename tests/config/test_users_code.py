@@ -156,6 +156,72 @@ def test_a_class_of_a_script_that_has_no_text_there_tells_nothing(
     assert users_code(from_mapping({"method": "__main__.Made"})) == {}
 
 
+REFERS = """
+import numpy
+from dataclasses import dataclass
+from beside import Part
+import beside_too as too
+
+SHARE, UNUSED, count, SIZES = 0.5, 1, 3, {"a": (1, 2)}
+
+@dataclass(frozen=True)
+class Options:
+    lam: float = 1.0
+
+CHOSEN = Options(0.25)
+
+def half(x):
+    return x / 2
+
+class Base(FedAvg):
+    def mean_delta(self, total):
+        count = half(SHARE)
+        return super().mean_delta(total) * count * CHOSEN.lam * len(SIZES) * too.factor(1)
+
+class Made(Base):
+    parts = [Part for count in range(2)]
+
+class Other(FedAvg):
+    pass
+"""
+TELLING = [
+    ("SHARE, UNUSED, count, SIZES = 0.5", "SHARE, UNUSED, count, SIZES = 0.6"),
+    ('{"a": (1, 2)}', '{"a": (1, 3)}'),
+    ("Options(0.25)", "Options(0.5)"),
+    ("lam: float = 1.0", "lam: float = 2.0"),
+    ("x / 2", "x / 3"),
+    ("* count * CHOSEN", "* count * 2 * CHOSEN"),
+    ("range(2)", "range(3)"),
+]
+IDLE = [("0.5, 1, 3", "0.5, 2, 4"), ("    pass\n", "    mu = 1\n"), ("import numpy", "import numpy as np")]
+
+
+@pytest.mark.parametrize(("before", "now"), TELLING + IDLE, ids=str)
+def test_a_class_of_a_script_is_what_it_refers_to_there_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: str, now: str
+) -> None:
+    """Bases, functions, constants and imported files; nothing it does not name, or has a variable of its own of."""
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "beside.py").write_text("class Part:\n    size = 1\n")
+    (tmp_path / "beside_too.py").write_text("def factor(x):\n    return x\n")
+    main = sys.modules["__main__"]
+
+    def told(text: str) -> dict[str, str]:
+        script = tmp_path / f"script{len(text)}{abs(hash(text))}.py"  # inspect keeps what it has read of a file
+        script.write_text(text)
+        names: dict[str, object] = {"__name__": "__main__", "FedAvg": FedAvg}
+        monkeypatch.setattr(main, "__file__", str(script), raising=False)
+        exec(compile(text, str(script), "exec"), names)
+        for name in names.keys() - {"__name__", "__builtins__"}:
+            monkeypatch.setattr(main, name, names[name], raising=False)
+        return {Path(place).name: each for place, each in users_code(from_mapping({"method": "__main__.Made"})).items()}
+
+    first, second = (told(text) for text in (REFERS, REFERS.replace(before, now)))
+    assert [each for each in first if not each.startswith("script")] == ["beside.py", "beside_too.py"]
+    (one,), (other,) = ([each for place, each in of.items() if place.endswith(":Made")] for of in (first, second))
+    assert REFERS.replace(before, now) != REFERS and (one != other) == ((before, now) in TELLING)
+
+
 CELLS = '''
 import linecache, warnings
 from dataclasses import dataclass

@@ -20,7 +20,7 @@ ALL: dict[str, object] = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("method", ["FedProx", pytest.param("FisherAvg", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("method", ["FedProx", "FisherAvg"])
 def test_all_options_together_leave_the_bits_the_same(method: str, tmp_path: Path) -> None:
     with Judge() as judge:
         found = list(judge.findings(Case(method, {"method": method, **ALL}, tmp_path), CONFORMANCE))
