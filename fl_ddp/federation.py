@@ -20,6 +20,7 @@ from fl_ddp.config import registry
 from fl_ddp.config.idle_options import idle_options
 from fl_ddp.config.settings import Config
 from fl_ddp.datasets.dataset import Arrays, Dataset
+from fl_ddp.datasets.kinds import channels_are_behind
 from fl_ddp.engine.plan import Plan
 from fl_ddp.engine.samples import Samples
 from fl_ddp.engine.seeds import Purpose, generator
@@ -332,6 +333,12 @@ def _remarks(config: Config, data: Arrays, method: FedAvg, *, renumbered: bool) 
             f"warning: class {data.classes[0]} has no samples: labels seem to count from 1; the model has one output "
             "too many"
         )
+    elif data.y_train.dtype == np.int64 and (empty := np.setdiff1d(np.arange(len(data.classes)), data.y_train)).size:
+        names = [data.classes[label] for label in empty]
+        yield f"{len(names)} of {len(data.classes)} classes have no training samples: {some_of(names)}"
+    shape = data.x_train.shape
+    if data.x_train.dtype.kind == "f" and len(shape) == 4 and channels_are_behind(shape):
+        yield f"warning: inputs {list(shape[1:])} are taken as [channels, height, width]: {shape[1]} channels"
     if config.partition.name == "Natural" and data.owners and config.clients < len(data.owners.names):
         yield f"{config.clients} of the {len(data.owners.names)} clients that the data name take part (--clients)"
 

@@ -6,6 +6,8 @@ import inspect
 from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
+import torch
+from torch import Tensor
 
 from fl_ddp.errors import ConfigError
 from fl_ddp.protocol import Tensors
@@ -48,7 +50,16 @@ def any_asks_to_stop(callbacks: Sequence[Callback], record: Record, weights: Cal
     answers = [
         callback(record, weights=weights()) if _wants_weights(callback) else callback(record) for callback in callbacks
     ]
-    return any(isinstance(answer, bool | np.bool_) and bool(answer) for answer in answers)
+    return any(_is_true(answer) for answer in answers)
+
+
+def _is_true(answer: object) -> bool:
+    """Whether it is a True of Python's, numpy's or torch's; a number or a word is none."""
+    if isinstance(answer, Tensor):
+        return answer.dtype == torch.bool and answer.numel() == 1 and bool(answer)
+    if isinstance(answer, np.ndarray):
+        return answer.dtype == np.bool_ and answer.size == 1 and bool(answer.all())
+    return isinstance(answer, bool | np.bool_) and bool(answer)
 
 
 def _wants_weights(callback: Callback) -> bool:

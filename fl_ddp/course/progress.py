@@ -145,12 +145,15 @@ def _targets(summary: Summary) -> dict[str, str]:
 
 
 def _accuracies(summary: Summary) -> dict[str, str]:
-    """Rows of the global model's; with tasks those of before were tested on others, and count in no mean or best."""
+    """Rows of the global model's; with tasks those of before were tested on others, and count in no mean or best.
+
+    What a class has lost is counted from when its test samples last became others.
+    """
     of_before = {"running mean": summary.running_mean_accuracy, "best accuracy": summary.best_accuracy}
     return {
         "accuracy": _number(summary.accuracy),
         **({} if _of_tasks(summary) else {name: _number(value) for name, value in of_before.items()}),
-        "forgetting": _forgetting(summary),
+        "forgetting, same tests" if _of_tasks(summary) else "forgetting": _forgetting(summary),
     }
 
 

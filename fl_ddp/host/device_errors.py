@@ -6,7 +6,7 @@ import re
 
 import torch
 
-from fl_ddp.errors import ConfigError, DeviceError, RunError, first_line, one_line
+from fl_ddp.errors import ConfigError, DeviceError, RunError, first_line, one_line, users_place
 
 _FAILED = ("CUDA error", "unhandled cuda error", "CUDA driver error")
 _HOST_MEMORY = ("DefaultCPUAllocator", "not enough memory", "CUDA error: out of memory")
@@ -82,8 +82,9 @@ def of_device(error: BaseException, lanes: int | None) -> RunError | None:
         on_gpu = isinstance(error, torch.OutOfMemoryError) or any(words in str(error) for words in _GPU_MEMORY)
         whose = "the GPU's" if on_gpu else "this machine's"
         return RunError(f"{whose} memory is too small for {_asked(error)}; {_less(lanes)}")
-    if isinstance(error, RuntimeError) and (found := re.match(r"(\w+) does not have a deterministic impl", str(error))):
-        whose = "the model, the method or a measure"
+    if isinstance(error, RuntimeError) and (found := re.match(r"(.+?) does not have a deterministic impl", str(error))):
+        place = users_place(error)
+        whose = place or "the model, the method or a measure"
         what = f"{found[1]}, which {whose} needs, has no form on a GPU that gives the same bits twice"
         return RunError(f"{what}; use another layer or operator, tensors' .cpu() in a measure, or --device cpu")
     return gpu_failure(error)

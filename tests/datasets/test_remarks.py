@@ -11,10 +11,17 @@ from launching import SMALL, simulated
 FROM_ONE = "fl_ddp: warning: class 0 has no samples: labels seem to count from 1; the model has one output too many"
 
 
-def told(folder: Path, capsys: pytest.CaptureFixture[str], train: list[int], test: list[int], **more: object) -> str:
+def told(
+    folder: Path,
+    capsys: pytest.CaptureFixture[str],
+    train: list[int],
+    test: list[int],
+    shape: tuple[int, ...] = (4,),
+    **more: object,
+) -> str:
     """What a run prints whose labels these are, in turns."""
     y_train, y_test = np.resize(train, 60), np.resize(test, 12)
-    arrays = {"x_train": np.ones((60, 4), np.float32), "x_test": np.ones((12, 4), np.float32)}
+    arrays = {"x_train": np.ones((60, *shape), np.float32), "x_test": np.ones((12, *shape), np.float32)}
     np.savez(
         folder / "mine.npz",
         y_train=y_train,
@@ -37,6 +44,21 @@ def test_other_labels_are_not(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], train: list[int], test: list[int]
 ) -> None:
     assert "warning" not in told(tmp_path, capsys, train, test)
+
+
+def test_classes_without_training_samples_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    line = "fl_ddp: 8 of 11 classes have no training samples: 1, 2, 3, 4, 6, 7, 8, 9"
+    assert told(tmp_path, capsys, [0, 5, 10], [0, 5, 10]).splitlines().count(line) == 1
+    assert "no training samples" not in told(tmp_path, capsys, [0, 1], [0, 1], name="all")
+
+
+@pytest.mark.parametrize(("shape", "warned"), [((8, 9, 3), True), ((3, 8, 9), False), ((8, 9), False)])
+def test_floats_whose_channels_seem_to_be_last_are_warned_of(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], shape: tuple[int, ...], warned: bool
+) -> None:
+    """Rotating, cropping and flipping them would turn width and colours."""
+    line = "fl_ddp: warning: inputs [8, 9, 3] are taken as [channels, height, width]: 8 channels"
+    assert (line in told(tmp_path, capsys, [0, 1], [0, 1], shape=shape).splitlines()) == warned
 
 
 def test_clients_that_are_left_out_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

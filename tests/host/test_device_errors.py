@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
+
 import pytest
 import torch
 
@@ -87,10 +90,25 @@ def test_a_failure_of_a_gpu_is_told_as_one(error: RuntimeError, words: str) -> N
     assert gpu_failure(told) is told is of_device(told, 3)
 
 
-def test_a_layer_without_a_repeatable_form_is_named() -> None:
-    text = "adaptive_avg_pool2d_backward_cuda does not have a deterministic implementation, but you set 'torch.use_det"
+@pytest.mark.parametrize("name", ["adaptive_avg_pool2d_backward_cuda", "median CUDA with indices output"])
+def test_a_layer_without_a_repeatable_form_is_named(name: str) -> None:
+    text = f"{name} does not have a deterministic implementation, but you set 'torch.use_det"
     told = str(of_device(RuntimeError(text), 3))
-    assert told.startswith("adaptive_avg_pool2d_backward_cuda, ") and told.endswith("or --device cpu")
+    assert told.startswith(f"{name}, which the model, the method or a measure needs") and told.endswith(
+        "or --device cpu"
+    )
+
+
+def test_whoever_needs_what_has_no_repeatable_form_is_named_by_the_line(tmp_path: Path) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text(
+        "def measure():\n    raise RuntimeError('kthvalue CUDA does not have a deterministic implementation')\n"
+    )
+    names: dict[str, Callable[[], None]] = {}
+    exec(compile(file.read_text(), str(file), "exec"), names)
+    with pytest.raises(RuntimeError) as error:
+        names["measure"]()
+    assert str(of_device(error.value, 3)).startswith("kthvalue CUDA, which mine.py:2 needs, has no form on a GPU")
 
 
 @pytest.mark.parametrize("error", [

@@ -83,7 +83,7 @@ def test_settings_of_other_numbers_of_rounds_are_told(show: Showing) -> None:
     for lr, curve in ((0.1, [0.1, 0.4]), (0.2, [0.1, 0.3, 0.6])):
         Written({"lr": lr}, curve, forgetting=[0.1] * len(curve)).at(Path(f"runs/{lr}"))
     for metric, at in (
-        ("final", "final@2"), ("best of forgetting", "best@2 of forgetting"), ("forgetting", "final@2 of forgetting"),
+        ("final", "final@2"), ("last2 of forgetting", "last2@2 of forgetting"), ("forgetting", "final@2 of forgetting"),
     ):  # fmt: skip
         assert f"settings are of 2 and 3 rounds; --metric '{at}' shows all after" in show("runs", "--metric", metric)[1]
         code, out, err = show("runs", "--metric", at)

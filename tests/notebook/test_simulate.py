@@ -259,8 +259,9 @@ def test_callbacks_see_each_rounds_record_and_may_stop(tmp_path: Path) -> None:
     assert numbers(folder(gone_on)) == numbers(folder(whole))
 
 
-def test_numpys_true_stops_and_one_callback_needs_no_list(tmp_path: Path) -> None:
-    done = fl_ddp.simulate(SMALL, out=str(tmp_path / "a"), callbacks=lambda record: np.bool_(record.round == 2))  # type: ignore[arg-type]
+@pytest.mark.parametrize("kind", [np.bool_, np.array, torch.tensor])
+def test_numpys_and_torchs_true_stop_and_one_callback_needs_no_list(tmp_path: Path, kind: type) -> None:
+    done = fl_ddp.simulate(SMALL, out=str(tmp_path / "a"), callbacks=lambda record: kind(record.round == 2))  # type: ignore[arg-type]
     assert done["rounds"] == 2
     with pytest.raises(ConfigError, match=r"^callbacks: 3 cannot be called; accepted: functions of a Record$"):
         fl_ddp.simulate(SMALL, out=str(tmp_path / "b"), callbacks=[3])  # type: ignore[list-item]
@@ -354,9 +355,8 @@ def test_other_ranks_than_the_first_have_no_history() -> None:
 
 
 def test_only_true_stops(tmp_path: Path) -> None:
-    done = fl_ddp.simulate(
-        SMALL, out=str(tmp_path), callbacks=[lambda record: "yes", lambda record: 1, lambda record: None]
-    )
+    others = ("yes", 1, None, torch.ones(()), torch.ones(2, dtype=torch.bool), np.ones(1))
+    done = fl_ddp.simulate(SMALL, out=str(tmp_path), callbacks=[lambda record, each=each: each for each in others])
     assert done["rounds"] == SMALL["rounds"]
 
 

@@ -50,6 +50,13 @@ def test_metrics_are_read_off_the_evaluated_rounds(metric: str, expected: float)
     assert read(metric) == pytest.approx(expected)
 
 
+def test_the_best_of_what_falls_is_the_least() -> None:
+    curve = [(1, 0.5), (2, 0.25), (3, 0.5)]
+    for text, best in (("best", 50), ("best of loss", 0.25), ("best of forgetting_degree", 25)):
+        found = read_off(parse_metric(text), curve, ended=True)
+        assert found is not None and found.value == best
+
+
 def test_a_missed_target_is_one_round_later_than_the_run() -> None:
     for text in ("rounds_to 0.9", "rounds_to 0.9 of running_mean"):
         assert read_off(parse_metric(text), CURVE, ended=True) == Reading(9, missed=True)
@@ -109,6 +116,13 @@ def test_every_smoothing_of_a_constant_is_the_constant(value: float, gaps: list[
 def test_malformed_metrics_are_refused(text: str) -> None:
     with pytest.raises(ConfigError, match="accepted"):
         parse_metric(text)
+
+
+@pytest.mark.parametrize("of", ["forgetting", "forgetting/cat", "average_forgetting", "own_average_forgetting"])
+def test_the_least_forgetting_is_none_to_compare(of: str) -> None:
+    with pytest.raises(ConfigError, match="in its first round every run has forgotten nothing"):
+        parse_metric(f"best of {of}")
+    assert parse_metric(f"last3 of {of}").quantity == of
 
 
 @pytest.mark.parametrize(
