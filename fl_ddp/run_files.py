@@ -44,7 +44,7 @@ from fl_ddp.results.run_folder import FAILURE, MODEL, TASK_MODEL
 from fl_ddp.results.summary import Summary, rounds_to_target, write_summary
 from fl_ddp.results.tracking import Tracker
 from fl_ddp.retention.figure import task_figure
-from fl_ddp.retention.matrix import OF_OWN_TASKS, OF_TASKS
+from fl_ddp.retention.matrix import OF_OWN_TASKS, of_tasks
 from fl_ddp.retention.own_table import OwnTask, OwnTaskTable
 from fl_ddp.retention.table import TaskTable
 from fl_ddp.tasks.kept_files import KeptFiles
@@ -124,7 +124,7 @@ class RunFiles:
         if config.init and not (path / KEPT).is_file():
             self._write_model(KEPT, federation.model.init())
         kept.write(path)
-        tests, loss = federation.worlds.num_tests, federation.model.criterion
+        tests, loss = federation.worlds.test_sizes, federation.model.criterion
         # a checkpoint without its metrics is broken, and must not have metrics.csv begin anew; clients.csv is younger
         metrics = known["metrics"] if finished is not None else None
         self.tracker = Tracker(path, federation.columns(config), hyperparameters(config), metrics)
@@ -143,7 +143,7 @@ class RunFiles:
             self._scores = newest_tested(earlier, self._scores)
             self.tracker.clients(each, earlier)
         self._changes: Sequence[ClassChange] = self._forgetting.newest if self._forgetting else ()
-        self._tasks = TaskTable(path / "tasks.csv", known.get("tasks")) if tests > 1 else None
+        self._tasks = TaskTable(path / "tasks.csv", known.get("tasks"), tests) if len(tests) > 1 else None
         has = config.local_test and self._tasks and ("own_tasks" in known or self._task((finished or 0) + 1) == 1)
         self._own_tasks = OwnTaskTable(path / "own_tasks.csv", known.get("own_tasks")) if has else None
         for each, accuracies in self._tasks.rounds.items() if self._tasks else ():
@@ -317,7 +317,7 @@ class RunFiles:
                 "running_mean": rounds_to_target(rounds, means, self._config.targets),
             },
             of_tasks={
-                **{name: measure(matrix) for name, measure in OF_TASKS.items()},
+                **of_tasks(matrix, self._federation.worlds.test_sizes),
                 **{name: measure(of_own) for name, measure in OF_OWN_TASKS.items()},
             },
             task_accuracy=[matrix[task] for task in sorted(matrix)],

@@ -45,10 +45,20 @@ def average_accuracy(matrix: Matrix) -> float | None:
     return _mean([_accuracy(matrix, k, j) for j in range(1, k + 1)])
 
 
-def incremental_accuracy(matrix: Matrix) -> float | None:
-    """Mean over the tasks so far of the average accuracy after each. Source: Rebuffi et al. 2017 (iCaRL), section 4."""
-    after = [[_accuracy(matrix, k, j) for j in range(1, k + 1)] for k in range(1, _last(matrix) + 1)]
-    return _mean([fmean(row) for row in after])
+def incremental_accuracy(matrix: Matrix, samples: Sequence[int]) -> float | None:
+    """Mean over the tasks so far of the accuracy after each, on the test samples of all tasks up to it together.
+
+    Args:
+        matrix: of the run.
+        samples: for the test, of each task that is known.
+
+    Source: Rebuffi et al. 2017 (iCaRL), section 4.
+    """
+    k = _last(matrix)
+    if len(samples) < k:
+        return None
+    after = [[_accuracy(matrix, task, j) for j in range(1, task + 1)] for task in range(1, k + 1)]
+    return _mean([fmean(row, samples[: len(row)]) for row in after])
 
 
 def average_forgetting(matrix: Matrix) -> float | None:
@@ -88,14 +98,19 @@ def own_average_forgetting(clients: Clients) -> float | None:
     return _mean_of_clients(map(_lost, clients.values()))
 
 
-OF_TASKS: Mapping[str, Callable[[Matrix], float | None]] = {
-    "average_accuracy": average_accuracy,
-    "incremental_accuracy": incremental_accuracy,
-    "average_forgetting": average_forgetting,
-    "backward_transfer": backward_transfer,
-    "forward_transfer": forward_transfer,
-}
-"""What tasks.csv says of learning, by the name in summary.json."""
+def of_tasks(matrix: Matrix, samples: Sequence[int]) -> dict[str, float | None]:
+    """What tasks.csv says of learning, by the name in summary.json; arguments as of incremental_accuracy."""
+    return {
+        "average_accuracy": average_accuracy(matrix),
+        "incremental_accuracy": incremental_accuracy(matrix, samples),
+        "average_forgetting": average_forgetting(matrix),
+        "backward_transfer": backward_transfer(matrix),
+        "forward_transfer": forward_transfer(matrix),
+    }
+
+
+OF_TASKS = tuple(of_tasks({}, ()))
+"""Names of that."""
 OF_OWN_TASKS: Mapping[str, Callable[[Clients], float | None]] = {
     "own_average_accuracy": own_average_accuracy,
     "own_average_forgetting": own_average_forgetting,

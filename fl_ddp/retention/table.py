@@ -7,7 +7,7 @@ from pathlib import Path
 
 from fl_ddp.results.appended_csv import AppendedCsv, State
 
-COLUMNS = ("round", "task_trained", "task_tested", "accuracy")
+COLUMNS = ("round", "task_trained", "task_tested", "test_samples", "accuracy")
 
 
 class TaskTable:
@@ -18,13 +18,19 @@ class TaskTable:
         rounds: of all evaluations so far, with their accuracies.
     """
 
-    def __init__(self, path: Path, state: State | None) -> None:
+    def __init__(self, path: Path, state: State | None, sizes: Sequence[int]) -> None:
         """Start the file, or go on behind what a checkpoint knows; later rows are cut off.
+
+        Args:
+            path: of the file.
+            state: what the checkpoint knows of it.
+            sizes: numbers of test samples of all tasks.
 
         Raises:
             ConfigError: the file does not begin with what the checkpoint knows.
             RunError: it cannot be written.
         """
+        self._sizes = sizes
         self.file, rows = AppendedCsv.opened(path, COLUMNS, state)
         self.matrix: dict[int, tuple[float, ...]] = {}
         self.rounds: dict[int, tuple[float, ...]] = {}
@@ -44,7 +50,9 @@ class TaskTable:
         """
         for accuracy in accuracies:
             self._take(finished, task, accuracy)
-        values = ((finished, task, tested, accuracy) for tested, accuracy in enumerate(accuracies, 1))
+        values = (
+            (finished, task, tested, self._sizes[tested - 1], accuracy) for tested, accuracy in enumerate(accuracies, 1)
+        )
         self.file.append(dict(zip(COLUMNS, row, strict=True)) for row in values)
 
     def _take(self, finished: int, task: int, accuracy: float) -> None:

@@ -115,6 +115,11 @@ class Worlds:
         """Number of test sets in all."""
         return self._stream.num_tasks if self._stream.tests_apart else 1
 
+    @property
+    def test_sizes(self) -> list[int]:
+        """Numbers of test samples of the test sets."""
+        return [len(self._test_rows(task)) for task in range(self.num_tests)]
+
     def renewed(self, rounds: int, outputs: int | None) -> dict[int, Indices]:
         """Classes, or all outputs, with more test samples from a task's first round on, by the round, of so many."""
         starts = {self._stream.task(index): index + 1 for index in reversed(range(rounds)) if self.num_tests > 1}

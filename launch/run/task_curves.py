@@ -7,7 +7,7 @@ from itertools import groupby
 from pathlib import Path
 
 from fl_ddp.results.written_rows import written_rows
-from fl_ddp.retention.matrix import OF_OWN_TASKS, OF_TASKS
+from fl_ddp.retention.matrix import OF_OWN_TASKS, of_tasks
 from fl_ddp.retention.own_table import OwnMatrices
 from launch.numbers.metric import Curve
 
@@ -25,8 +25,11 @@ def task_curves(folder: Path) -> dict[str, Curve]:
     """
     found: dict[str, list[tuple[int, float]]] = {}
     evaluations: dict[tuple[int, int], list[float]] = {}
+    sizes: dict[str, int] = {}
     with written_rows(folder / "tasks.csv") as rows:
         for row in rows:
+            if "test_samples" in row:  # older runs do not tell
+                sizes[row["task_tested"]] = int(row["test_samples"])
             evaluations.setdefault((int(row["round"]), int(row["task_trained"])), []).append(float(row["accuracy"]))
     matrix: dict[int, list[float]] = {}
     for (finished, trained), accuracies in evaluations.items():
@@ -34,7 +37,7 @@ def task_curves(folder: Path) -> dict[str, Curve]:
         if not finished:
             continue
         told = {f"{ON_TASK}{task}": value for task, value in enumerate(accuracies[:trained], 1)}
-        told |= {name: value for name, of in OF_TASKS.items() if (value := of(matrix)) is not None}
+        told |= {name: value for name, value in of_tasks(matrix, [*sizes.values()]).items() if value is not None}
         for name, value in told.items():
             if not math.isnan(value):
                 found.setdefault(name, []).append((finished, value))

@@ -9,21 +9,25 @@ import pytest
 
 from fl_ddp.retention.figure import task_figure
 from fl_ddp.retention.matrix import (
+    OF_TASKS,
     average_accuracy,
     average_forgetting,
     backward_transfer,
     forward_transfer,
     incremental_accuracy,
+    of_tasks,
     own_average_accuracy,
     own_average_forgetting,
 )
 
+SIZES = (6, 2, 4)
 MATRIX = {0: (0.1, 0.2, 0.1), 1: (0.9, 0.3, 0.2), 2: (0.95, 0.8, 0.4), 3: (0.5, 0.6, 0.7)}
 
 
 def test_three_tasks() -> None:
     assert average_accuracy(MATRIX) == pytest.approx((0.5 + 0.6 + 0.7) / 3)
-    assert incremental_accuracy(MATRIX) == pytest.approx((0.9 + (0.95 + 0.8) / 2 + (0.5 + 0.6 + 0.7) / 3) / 3)
+    after = 0.9, (6 * 0.95 + 2 * 0.8) / 8, (6 * 0.5 + 2 * 0.6 + 4 * 0.7) / 12  # on all samples so far
+    assert incremental_accuracy(MATRIX, SIZES) == pytest.approx(sum(after) / 3)
     assert average_forgetting(MATRIX) == pytest.approx(((0.95 - 0.5) + (0.8 - 0.6)) / 2)
     assert backward_transfer(MATRIX) == pytest.approx(((0.5 - 0.9) + (0.6 - 0.8)) / 2)
     assert forward_transfer(MATRIX) == pytest.approx(((0.3 - 0.2) + (0.4 - 0.1)) / 2)
@@ -37,19 +41,17 @@ def test_what_a_task_could_before_it_was_trained_is_not_forgotten() -> None:
 def test_a_run_in_its_second_task_counts_the_tasks_so_far() -> None:
     so_far = {task: MATRIX[task][: max(task, 1)] for task in (0, 1, 2)} | {0: MATRIX[0], 1: MATRIX[1]}
     assert average_accuracy(so_far) == pytest.approx((0.95 + 0.8) / 2)
-    assert incremental_accuracy(so_far) == pytest.approx((0.9 + (0.95 + 0.8) / 2) / 2)
+    assert incremental_accuracy(so_far, SIZES) == pytest.approx((0.9 + (6 * 0.95 + 2 * 0.8) / 8) / 2)
     assert average_forgetting(so_far) == pytest.approx(0.9 - 0.95)
     assert backward_transfer(so_far) == pytest.approx(0.95 - 0.9)
     assert forward_transfer(so_far) == pytest.approx(0.3 - 0.2)
 
 
 def test_nothing_is_known_before_the_first_task_and_nothing_forgotten_in_it() -> None:
-    for measure in (
-        average_accuracy, incremental_accuracy, average_forgetting, backward_transfer, forward_transfer,
-    ):  # fmt: skip
-        assert measure({}) is None and measure({0: MATRIX[0]}) is None
+    nothing = dict.fromkeys(OF_TASKS)
+    assert of_tasks({}, ()) == of_tasks({}, SIZES) == of_tasks({0: MATRIX[0]}, SIZES) == nothing
     first = {0: MATRIX[0], 1: MATRIX[1]}
-    assert average_accuracy(first) == incremental_accuracy(first) == 0.9
+    assert average_accuracy(first) == incremental_accuracy(first, SIZES) == 0.9
     assert average_forgetting(first) is backward_transfer(first) is forward_transfer(first) is None
 
 
@@ -67,7 +69,7 @@ def test_what_a_missing_row_would_tell_is_not_known() -> None:
     assert forward_transfer(after) is None and backward_transfer(after) == backward_transfer(MATRIX)
     gap = {task: MATRIX[task] for task in (0, 1, 3)}
     assert average_accuracy(gap) == average_accuracy(MATRIX)
-    assert incremental_accuracy(gap) is average_forgetting(gap) is backward_transfer(gap) is None
+    assert incremental_accuracy(gap, SIZES) is average_forgetting(gap) is backward_transfer(gap) is None
     assert forward_transfer(gap) is None
     short = MATRIX | {1: (0.9,)}
     assert forward_transfer(short) is None and average_forgetting(short) == average_forgetting(MATRIX)

@@ -10,16 +10,16 @@ from fl_ddp.errors import ConfigError
 from launch.numbers.metric import parse_metric, quantity_name
 from launch.run.task_curves import task_curves
 
-ROWS = """round,task_trained,task_tested,accuracy
-0,0,1,0.1
-0,0,2,0.2
-1,1,1,0.5
-2,1,1,0.9
-2,1,2,0.3
-3,2,1,0.4
-3,2,2,0.6
-4,2,1,0.7
-4,2,2,0.8
+ROWS = """round,task_trained,task_tested,test_samples,accuracy
+0,0,1,30,0.1
+0,0,2,10,0.2
+1,1,1,30,0.5
+2,1,1,30,0.9
+2,1,2,10,0.3
+3,2,1,30,0.4
+3,2,2,10,0.6
+4,2,1,30,0.7
+4,2,2,10,0.8
 5,2,1"""
 
 
@@ -29,10 +29,17 @@ def test_curves_of_tasks_begin_when_they_are_trained(tmp_path: Path) -> None:
     assert found["task_accuracy/1"] == [(1, 0.5), (2, 0.9), (3, 0.4), (4, 0.7)]
     assert found["task_accuracy/2"] == [(3, 0.6), (4, 0.8)], "a row that is being written is left out"
     assert dict(found["average_accuracy"]) == pytest.approx({1: 0.5, 2: 0.9, 3: 0.5, 4: 0.75})
-    assert dict(found["incremental_accuracy"]) == pytest.approx({1: 0.5, 2: 0.9, 3: 0.7, 4: 0.825})
+    assert dict(found["incremental_accuracy"]) == pytest.approx({1: 0.5, 2: 0.9, 3: 0.675, 4: 0.8125})
     assert dict(found["average_forgetting"]) == pytest.approx({3: 0.5, 4: 0.2})
     assert dict(found["backward_transfer"]) == pytest.approx({3: -0.5, 4: -0.2})
     assert dict(found["forward_transfer"]) == pytest.approx({3: 0.1, 4: 0.1})
+
+
+def test_a_run_that_does_not_tell_the_sizes_of_tests_has_no_accuracy_on_all_together(tmp_path: Path) -> None:
+    lines = [line.split(",") for line in ROWS.splitlines()]
+    (tmp_path / "tasks.csv").write_text("\n".join(",".join(cells[:3] + cells[4:]) for cells in lines))
+    found = task_curves(tmp_path)
+    assert "incremental_accuracy" not in found and found["average_accuracy"]
 
 
 OWN_ROWS = """round,task_trained,client,task_tested,test_samples,accuracy
