@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -10,10 +10,14 @@ from torch import Tensor
 from torch.utils.data import Dataset, IterableDataset
 
 from fl_ddp.datasets.kinds import array_of
-from fl_ddp.errors import ConfigError, one_line
+from fl_ddp.errors import ConfigError, one_line, some_of
+from fl_ddp.guards.global_random import refuse_global_draws
 
 Column = npt.NDArray[np.generic]
 _PARTS = ("train", "test")
+_NUMBERS = "biufc"
+_LOOKED_AT = 16
+"""Samples that are read again to find the line that draws."""
 
 
 def are_datasets(given: Sequence[object]) -> bool:
@@ -26,6 +30,7 @@ def arrays_from(given: Sequence[object]) -> tuple[tuple[Column, Column, Column, 
 
     Raises:
         ConfigError: there are not two, or a sample is no pair of an input and a label like that of the others.
+        RunError: samples are drawn at random each time they are read.
     """
     if len(given) != len(_PARTS):
         raise ConfigError("data", f"{len(given)} data sets", "(train, test)")
@@ -45,7 +50,14 @@ def _columns(part: str, dataset: object) -> tuple[Column, Column]:
         what = f"{type(dataset).__name__} does not tell how many samples it has, or gives none by its number"
         raise ConfigError(where, what, "a data set with __len__ and __getitem__")
     size = len(dataset)
-    samples = [_pair(where, number, dataset[number]) for number in range(size)]  # type: ignore[index]
+
+    def read(some: int = size) -> list[tuple[Column, Column]]:
+        return [_pair(where, number, dataset[number]) for number in range(some)]  # type: ignore[index]
+
+    once = "nothing there: a sample is read once, and stays so in all rounds; augment crops and flips in every step"
+    what = f"{where}: a sample of {type(dataset).__name__}"
+    with refuse_global_draws(what, once, lambda: read(min(size, _LOOKED_AT))):
+        samples = read()
     if not samples:
         raise ConfigError(where, "has no samples", "one at least")
     if len(kinds := dict.fromkeys(x.dtype.name for x, _ in samples)) > 1:
@@ -58,25 +70,28 @@ def _columns(part: str, dataset: object) -> tuple[Column, Column]:
 
 
 def _pair(where: str, number: int, sample: object) -> tuple[Column, Column]:
-    if not isinstance(sample, Sequence) or len(sample) != 2:
-        raise ConfigError(where, f"sample {number} is {type(sample).__name__}", "(input, label)")
-    accepted = "numbers, arrays, tensors or images, and a number"
+    if isinstance(sample, Mapping):
+        raise ConfigError(where, f"sample {number} has {some_of([*map(str, sample)])}", "(input, label), two of them")
+    if not isinstance(sample, Sequence) or isinstance(sample, str) or len(sample) != 2:
+        length = f" of {len(sample)}" if isinstance(sample, Sequence) else ""
+        raise ConfigError(where, f"sample {number} is {type(sample).__name__}{length}", "(input, label)")
+    accepted = "numbers, arrays, tensors or images, and a number or a word"
 
     def refused(what: str, _: str) -> ConfigError:
         return ConfigError(where, f"sample {number} is {what}", accepted)
 
-    def column(given: object) -> Column:
+    def column(given: object, kinds: str) -> Column:
         if getattr(given, "mode", None) == "P":  # its pixels are numbers of colours
-            raise refused("an image with a palette", "")
+            raise refused("an image with a palette; .convert('RGB') has its colours", "")
         if isinstance(given, Tensor):
             return array_of(given, refused) if given.ndim else array_of(given.reshape(1), refused)[0]
         try:  # an image of Pillow's is an array to numpy
             found = np.asarray(given)
         except (ValueError, TypeError, RuntimeError) as error:
             raise refused(f"no array ({one_line(error)})", "") from None
-        if found.dtype.hasobject or found.dtype.kind in "US":
+        if found.dtype.kind not in kinds:
             raise refused(type(given).__name__, "")
         return found
 
-    x, y = map(column, sample)
-    return x, y
+    x, label = sample
+    return column(x, _NUMBERS), column(label, _NUMBERS + "U")

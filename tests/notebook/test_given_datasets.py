@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.utils.data import Dataset, IterableDataset, Subset, TensorDataset
 
 import fl_ddp
-from fl_ddp.errors import ConfigError
+from fl_ddp.errors import ConfigError, RunError
 
 SHARED = {key: value for key, value in SMALL.items() if key not in ("data", "name")}
 
@@ -49,6 +49,30 @@ class Endless(IterableDataset[Tensor]):
     def __iter__(self) -> Iterator[Tensor]:
         """Of nothing."""
         return iter(())
+
+
+class Named(Dataset[dict[str, int]]):
+    """Has its samples by name."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+
+    def __len__(self) -> int:
+        """Number of samples."""
+        return self.size
+
+    def __getitem__(self, index: int) -> dict[str, int]:
+        """One of them."""
+        return {"image": 1, "label": index}
+
+
+class Flipped(TensorDataset):
+    """Mirrors some of its images, as augmentation of other frameworks does each time that a sample is read."""
+
+    def __getitem__(self, index: int) -> tuple[Tensor, ...]:
+        """One of them."""
+        x, y = super().__getitem__(index)  # type: ignore[no-untyped-call]
+        return (x.flip(0) if torch.rand(()) < 0.5 else x), y
 
 
 def digits() -> tuple[Tensor, Tensor]:
@@ -104,14 +128,17 @@ def test_narrow_floats_are_taken(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        ((TensorDataset(torch.eye(4)),) * 2, "data: train: sample 0 is tuple; accepted: (input, label)"),
+        ((TensorDataset(torch.eye(4)),) * 2, "data: train: sample 0 is tuple of 1; accepted: (input, label)"),
         (
             (Endless(), Endless()),
             "data: train: Endless does not tell how many samples it has, or gives ",
         ),
         ((TensorDataset(torch.eye(4).to_sparse(), torch.arange(4)),) * 2, "data: train: sample 0 is float32 [4] that"),
         ((Pictures([[1, [2]]], [0]),) * 2, "data: train: sample 0 is no array (setting an array element"),  # type: ignore[list-item]
-        ((Pictures([Image.new("P", (8, 8))], [0]),) * 2, "data: train: sample 0 is an image with a palette; accepted"),
+        (
+            (Pictures([Image.new("P", (8, 8))], [0]),) * 2,
+            "data: train: sample 0 is an image with a palette; .convert",
+        ),
         (
             (Pictures([Image.new("L", (8, 8)), np.zeros((8, 8))], [0, 1]),) * 2,  # type: ignore[list-item]
             "data: train: its inputs are uint8 and float64; accepted: a transform to one type",
@@ -125,6 +152,8 @@ def test_narrow_floats_are_taken(tmp_path: Path) -> None:
             "data: train: its samples are not alike (all input arrays must have the same shape); accepted: a transform",
         ),
         ((Pictures([{}], [0]),) * 2, "data: train: sample 0 is dict; accepted: numbers, arrays, tensors"),  # type: ignore[list-item]
+        ((Pictures(["cat"], [0]),) * 2, "data: train: sample 0 is str; accepted: numbers, arrays, tensors"),  # type: ignore[list-item]
+        ((Named(4),) * 2, "data: train: sample 0 has image, label; accepted: (input, label), two of them"),
     ],
 )
 def test_what_is_no_data_set_is_told(data: object, message: str, tmp_path: Path) -> None:
@@ -132,6 +161,26 @@ def test_what_is_no_data_set_is_told(data: object, message: str, tmp_path: Path)
         fl_ddp.simulate(SHARED, data=data, out=str(tmp_path))
     assert str(told.value).startswith(message)
     assert not list(tmp_path.iterdir())
+
+
+def test_labels_may_be_words(tmp_path: Path) -> None:
+    x, y = digits()
+    words = [f"digit {label}" for label in y.tolist()]
+    pictures = [Image.fromarray((each.reshape(8, 8) * 255).byte().numpy()) for each in x]
+    ours = fl_ddp.simulate(SHARED, data=(Pictures(pictures, words),) * 2, out=str(tmp_path / "a"))  # type: ignore[arg-type]
+    arrays = np.stack([np.asarray(each) for each in pictures]), np.array(words)
+    assert numbers(Path(ours["folder"])) == numbers(
+        Path(fl_ddp.simulate(SHARED, data=(*arrays, *arrays), out=str(tmp_path / "b"))["folder"])
+    )
+
+
+def test_samples_that_are_drawn_at_random_are_refused(tmp_path: Path) -> None:
+    """They would be drawn once for all rounds, and otherwise in each run of the same seed."""
+    x, y = digits()
+    with pytest.raises(RunError) as told:
+        fl_ddp.simulate(SHARED, data=(Flipped(x, y), Flipped(x, y)), out=str(tmp_path))
+    assert "data: train: a sample of Flipped draws from torch's global generator (return (x.flip(0)" in str(told.value)
+    assert "augment crops and flips in every step" in str(told.value) and not list(tmp_path.iterdir())
 
 
 def test_a_lambda_is_no_model(tmp_path: Path) -> None:
