@@ -11,6 +11,7 @@ none that anybody would overlook, and is refused.
 from __future__ import annotations
 
 import argparse
+import faulthandler
 import hashlib
 import os
 import shutil
@@ -33,6 +34,8 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 LONGEST = 300
 """Seconds that one test may take."""
+STACKS = 6000
+"""Letters of a test's output that show where one that does not end stood."""
 STUMBLES = (NameError, TypeError, AttributeError, ImportError)
 """How a test fails where Python stumbles over the program."""
 IMPORTED = [
@@ -113,7 +116,10 @@ def tested(copy: Path, words: Sequence[str]) -> Ended:
     sys.path.insert(0, str(copy))  # before an installed one
     os.environ["PYTHONPATH"] = str(copy)  # for what tests start
     named = ("-m", "") if any("::" in word for word in words) else ()  # a test that is named may be a slow one
-    options = ("-x", "-q", "-n", "0", "-p", "no:cacheprovider", "--hypothesis-seed", "0", "--timeout", str(LONGEST))
+    options = (
+        "-x", "-q", "-n", "0", "-p", "no:cacheprovider", "-p", "no:faulthandler", "--hypothesis-seed", "0",
+        "--timeout", str(LONGEST),
+    )  # fmt: skip
     first = FirstFailure()
     with (copy / "output").open("w+", encoding="utf-8") as file:
         for stream in (sys.stdout, sys.stderr):
@@ -134,13 +140,24 @@ def judged(end: Ended) -> tuple[bool, str]:
         return False, "no test fails"
     if end.code != 1 or not end.failed:
         return False, f"the tests do not run (pytest ends with {end.code}): {end.output.strip()[-300:]!r}"
-    if isinstance(end.error, STUMBLES) or str(end.error).startswith("Timeout"):
+    if isinstance(end.error, STUMBLES):
         return False, f"{end.failed} stumbles: {end.error!r}"
+    if str(end.error).startswith("Timeout"):
+        return False, f"{end.failed} does not end: {end.error!r}, with all threads at {end.output[-STACKS:]}"
     return True, end.failed
 
 
 def planted(root: Path, mistake: Mistake) -> Outcome:
-    """Run the tests that should know of a mistake in a copy that has it. For a process of its own."""
+    """Run the tests that should know of a mistake in a copy that has it. For a process of its own, which ends."""
+    with os.fdopen(os.dup(2), "w") as stderr:
+        faulthandler.dump_traceback_later(3 * LONGEST, exit=True, file=stderr)
+        try:
+            return _planted(root, mistake)
+        finally:
+            faulthandler.dump_traceback_later(LONGEST, exit=True)  # threads that a test left
+
+
+def _planted(root: Path, mistake: Mistake) -> Outcome:
     with TemporaryDirectory(prefix="mistake-") as folder:
         copy = Path(folder).resolve()
         copied(root, copy)

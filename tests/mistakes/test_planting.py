@@ -116,6 +116,13 @@ def test_only_a_test_that_fails_catches(code: int, failed: str, error: BaseExcep
     assert found == caught and (not caught or by == failed)
 
 
+def test_of_a_test_without_an_end_it_is_told_where_it_stood() -> None:
+    late = pytest.fail.Exception("Timeout (>300.0s) from pytest-timeout.")
+    caught, by = judged(Ended(1, "test_b", late, "x" * 10**6 + "\nFile mine.py, line 3"))
+    assert not caught and by.startswith("test_b does not end") and by.endswith("File mine.py, line 3")
+    assert len(by) < 10**4
+
+
 def test_bytes_that_differ_are_not_compared_line_by_line_on_ci_either(tmp_path: Path) -> None:
     """Of a picture's that takes minutes, so that a mistake in one was told as a test without an end."""
     file = tmp_path / "test_pictures.py"
