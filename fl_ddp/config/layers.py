@@ -167,7 +167,11 @@ def _is_plain(value: object) -> bool:
 
 def _hint(given: Given) -> str:
     """What an unknown key was meant to be."""
-    near = _ELSEWHERE.get(given.key.replace("-", "_")) or suggestion(given.key, [*scalar_options().by_name, *KINDS])
+    key = given.key.replace("-", "_")
+    near = _ELSEWHERE.get(key) or suggestion(given.key, [*scalar_options().by_name, *KINDS])
+    start, _, rest = key.partition("_")  # --data_root for --data.root
+    if start in KINDS and any(rest in _names(start, owner) for owner in registry.known(start).values()):
+        near = f"{start}.{rest}"
     head, dot, name = given.key.partition(".")
     if dot and (kind := suggestion(head, KINDS)):
         near = f"{kind}.{name}"

@@ -46,6 +46,8 @@ from fl_ddp.errors import ConfigError
         ("--learning_rate 1", "--learning_rate: unknown option; did you mean --lr?"),
         ("--algorithm FedProx", "--algorithm: unknown option; did you mean --method?"),
         ("--learning-rate 1", "--learning-rate: unknown option; did you mean --lr?"),
+        ("--data_root d", "--data_root: unknown option; did you mean --data.root?"),
+        ("--partition-alpha 1", "--partition-alpha: unknown option; did you mean --partition.alpha?"),
         ("--join_ratio 0.1", "--join_ratio: unknown option; did you mean --participation?"),
         ("--qqq 1", "--qqq: unknown option; --help shows all"),
         ("--method.init_args.mu 1", "--method.init_args.mu: unknown option; FedAvg has weights, server_lr"),
