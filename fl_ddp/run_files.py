@@ -20,7 +20,7 @@ from fl_ddp.building.initial import KEPT
 from fl_ddp.config.absolute_paths import with_absolute_paths
 from fl_ddp.config.command_line import fixed
 from fl_ddp.config.settings import Config, hyperparameters
-from fl_ddp.config.users_code import users_code
+from fl_ddp.config.users_code import edited, users_code
 from fl_ddp.config.yaml_file import to_yaml
 from fl_ddp.course.cohorts import CohortTable, Numbers, columns_of_each
 from fl_ddp.course.progress import Progress, result_table
@@ -155,7 +155,7 @@ class RunFiles:
         logging.getLogger("fl_ddp").addHandler(self._log)
         logging.getLogger("fl_ddp").setLevel(logging.INFO)
         self._tell_what_begins(finished or 0, ranks)
-        for file in (file for file, hashed in known.get("code", {}).items() if self._code.get(file, hashed) != hashed):
+        for file in edited(known.get("code", {}), self._code):  # type: ignore[arg-type]
             self.tell(f"warning: {file} is not as it was when the run began; what it says now counts from here on")
 
     def _refuse_other_settings(self, known: Mapping[str, object]) -> None:

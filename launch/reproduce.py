@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from fl_ddp.errors import ConfigError
-from fl_ddp.host.atomic_file import write_text
+from fl_ddp.host.atomic_file import write_text, writing
 from fl_ddp.host.stdout import say
 from launch.executor import Executor, ExecutorOptions, read_executor
 from launch.exit_code import exit_code
@@ -148,7 +148,8 @@ def _add_finished(rows: Sequence[SeededRow], runs: dict[str, dict[int, Run]]) ->
 
 def _write(comparison: Comparison, origin: ResultsOrigin, folder: Path) -> None:
     """Leave the comparison beside the runs."""
-    folder.mkdir(parents=True, exist_ok=True)
+    with writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
     write_text(folder / "table.md", markdown(comparison, origin))
     write_text(folder / "results.json", as_json(comparison, origin))
     say(f"\n{folder / 'table.md'} and results.json hold this")

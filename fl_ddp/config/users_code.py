@@ -43,6 +43,11 @@ def users_code(config: Config) -> dict[str, str]:
     return {place: hashlib.sha256(content).hexdigest() for place, content in sorted(found.items())}
 
 
+def edited(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
+    """Files whose sha256 has become another one; not those that are there no more, or were not."""
+    return [file for file, sha256 in before.items() if now.get(file, sha256) != sha256]
+
+
 def code_held(config: Config) -> dict[str, str]:
     """The same, but of files that were edited since this process first asked what they said then, which it has."""
     code = users_code(config)

@@ -131,7 +131,7 @@ class Group:
         self.workplace, self.plan, self._round, self._seed = workplace, plan, in_round, seed
         self.client = np.concatenate([clients, np.full(empty, -1, np.int64)])
         self._samples = [*samples, *[np.zeros(0, np.int64)] * empty]
-        self._keys = keys(seed, in_round.index, Purpose.ORDER, self.client)
+        self._order_keys = keys(seed, in_round.index, Purpose.ORDER, self.client)
         device = workplace.samples.x.device
         self._counts = np.array([len(own) for own in self._samples], np.int64)
         own_keys = noise_key(seed, in_round.index, Purpose.METHOD, self.client)
@@ -232,7 +232,7 @@ class Group:
             ValueError: what is fixed are no leaves, or all.
         """
         work, plan, normaliser = self.workplace, plan or self.plan, self.workplace.samples.normaliser
-        order = keys(self._keys, Purpose.AGAIN, draw) if draw else self._keys
+        order = keys(self._order_keys, Purpose.AGAIN, draw) if draw else self._order_keys
         earlier, statistics = (None, None) if draw else (self.carried.optimizer, self.carried.statistics)
         kind = _kind(plan, work, fixed, goes_on=earlier is not None)
         number = self.steps if plan is self.plan else self._up(plan.num_steps(self._counts))
@@ -279,7 +279,7 @@ class Group:
 
     def put_steps(self) -> None:
         """Put the steps of the first training by the round's plan on the device, before it begins."""
-        self._ready = self.plan, self._planned(self.plan, self._keys)
+        self._ready = self.plan, self._planned(self.plan, self._order_keys)
 
     def _planned(self, plan: Plan, order: Keys) -> Steps:
         return self._steps_of(plan.batches(order, self._samples), order, plan.lr_by_step(self._counts))
@@ -340,7 +340,7 @@ class Group:
             batch_size: samples of a lane in one batch; a client's last one may be smaller.
             max_samples: of a client; the first in its order. 0 for all.
         """
-        order_keys = keys(self._keys, Purpose.IMPORTANCE)
+        order_keys = keys(self._order_keys, Purpose.IMPORTANCE)
         order = shuffled(order_keys, self._counts, 0)
         most = int(np.max(self._counts.clip(max=max_samples) if max_samples else self._counts, initial=0))
         batches = np.full((self.lanes, -(-most // batch_size) * batch_size), -1, np.int64)
@@ -357,7 +357,7 @@ class Group:
         """Every sample of each lane once, as many batches as the largest of its clients needs, and at least one."""
         padded = self._padded(max(-(-int(np.max(self._counts, initial=0)) // batch_size), 1) * batch_size)
         batches = padded.reshape(self.lanes, -1, batch_size).swapaxes(0, 1)
-        return self._draws(self._steps_of(batches, keys(self._keys, Purpose.SAMPLE)))
+        return self._draws(self._steps_of(batches, keys(self._order_keys, Purpose.SAMPLE)))
 
     def _padded(self, length: int) -> Indices:
         """Each client's samples [G, length], -1 behind its last one."""

@@ -20,7 +20,7 @@ from fl_ddp.building.initial import as_kept
 from fl_ddp.config.command_line import from_layers, layer_of_run, mapping_layer
 from fl_ddp.config.layers import Layer
 from fl_ddp.config.settings import Config
-from fl_ddp.config.users_code import code_held
+from fl_ddp.config.users_code import code_held, edited
 from fl_ddp.errors import ConfigError, one_line
 from fl_ddp.federation import Federation, build_federation
 from fl_ddp.host.arithmetic import as_it_begins
@@ -317,8 +317,7 @@ class Trained:
         if numerics.get("device") != "cpu":  # another device may make other bits of the tasks' inputs
             del found["tasks_sha256"]
         refuse_others(self._folder, known, found)
-        now = code_held(self._config)
-        for file in (file for file, hashed in code.items() if now.get(file, hashed) != hashed):
+        for file in edited(code, code_held(self._config)):
             warnings.warn(f"{file} is not as it was when the run was made; its models may do otherwise", stacklevel=2)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from fl_ddp.config.users_code import users_code
+from fl_ddp.config.users_code import edited, users_code
 from fl_ddp.errors import ConfigError
 from launch.run.stored import Run
 from launch.run.trial import Trial
@@ -15,14 +15,14 @@ from launch.run.trial import Trial
 
 def tell_of_edited(trials: Sequence[Trial]) -> None:
     """Warn of those that are finished, and not made again, whose code's files have been edited since."""
-    edited: dict[str, list[Path]] = {}
+    folders_of: dict[str, list[Path]] = {}
     for trial in trials:
         with suppress(ConfigError):  # what is wrong with it is said when it is made
             run = trial.read_run()
             before, now = (versions(run), users_code(trial.config)) if run and run.ended else ({}, {})
-            for file in (file for file, version in before.items() if now.get(file, version) != version):
-                edited.setdefault(file, []).append(trial.folder)
-    for file, folders in edited.items():
+            for file in edited(before, now):
+                folders_of.setdefault(file, []).append(trial.folder)
+    for file, folders in folders_of.items():
         what = (
             f"finished before {file} was edited: {runs_in_words(folders)}; remove their folders to have them made anew"
         )

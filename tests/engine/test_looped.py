@@ -303,7 +303,7 @@ def test_a_stack_is_small_whatever_a_step_is_given(targets: tuple[int, ...], ste
 def test_a_stack_is_as_long_as_all_others(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stacks, "AT_ONCE", 3 * 2 * 5 * (32 * 8 + 8))
     group = bench().group(PLANS["one epoch"], [4, 1])
-    steps = group._steps_of(PLANS["one epoch"].batches(group._keys, group._samples), group._keys)
+    steps = group._steps_of(PLANS["one epoch"].batches(group._order_keys, group._samples), group._order_keys)
     found = list(group._stacks(steps, alike=True))
     assert [stack.size for stack in found] == [3, 2]
     assert {tuple(len(part) for part in stack.drawn) for stack in found} == {(3,) * 5}

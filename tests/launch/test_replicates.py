@@ -13,12 +13,13 @@ from written_runs import Written, design_in
 
 from fl_ddp.datasets.place import by_root
 from fl_ddp.errors import ConfigError
-from launch.compare.found_runs import find_runs
+from launch.compare.found_runs import FoundRun, find_runs
 from launch.compare.replicates import Design, Replicates, design_of, in_order, rows_of
 from launch.numbers.metric import parse_metric
 from launch.numbers.reading import Reading, values_of
 from launch.numbers.spread import mean, spread, spread_of, with_spread
 from launch.run.failure import Failure, failure_beside
+from launch.run.stored import Run
 
 
 def test_replicates_differ_in_the_seed_and_nothing_else(tmp_path: Path) -> None:
@@ -224,3 +225,10 @@ def test_seeds_whose_learning_rate_falls_over_other_rounds_are_apart(
 def test_numbers_that_differ_a_little_are_two_settings(tmp_path: Path) -> None:
     design = design_in(tmp_path, {f"{lr}": Written({"lr": lr}, [0.5]) for lr in (0.12345, 0.12346)})
     assert [each.values for each in design.sets] == [("0.12345",), ("0.12346",)]
+
+
+def test_a_module_of_a_notebook_is_called_by_what_its_sha256_begins_with(tmp_path: Path) -> None:
+    """Which is no number, though its digits may look like one."""
+    module = {"class_path": "fl_ddp.notebook.given_model.given_model", "init_args": {"sha256": "12345678" * 8}}
+    run = Run(tmp_path, {"model": module, "seed": 0}, 1, 1, {}, [], {})
+    assert FoundRun(run, "finished").settings["model.sha256"] == "12345678..."

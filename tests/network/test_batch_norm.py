@@ -81,7 +81,7 @@ def lanes_equal_a_loop(compile: bool) -> None:
     net, of_all = network(), group(compile=compile)
     model = flat(net)
     trained = of_all.train(model.init(), FedAvg(model), {}, {})
-    batches = PLAN.batches(of_all._keys, of_all._samples)
+    batches = PLAN.batches(of_all._order_keys, of_all._samples)
     x = samples().x
     for lane in range(3):
         rows = [batch[batch >= 0] for batch in batches[:, lane]]

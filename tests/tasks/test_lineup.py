@@ -86,7 +86,7 @@ def test_a_round_that_was_put_together_before_is_the_same_one(settings: dict[str
         for one, other in zip(ours, theirs, strict=True):
             assert one.client.tolist() == other.client.tolist()
             assert one._ready and not other._ready
-            planned = other._planned(other.plan, other._keys)
+            planned = other._planned(other.plan, other._order_keys)
             for mine, its in zip(one._ready[1], planned, strict=True):
                 assert (mine is its is None) or torch.equal(mine, its)  # type: ignore[arg-type]
 
