@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import re
+import sys
 from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
 
 import pretend_device
 import pytest
@@ -11,6 +16,7 @@ from pretend_device import DEVICE, MixedDevicesError, pretending
 from torch import Tensor
 
 pytestmark = pretend_device.needed
+GUIDE = Path(__file__).parents[2] / "CONTRIBUTING.md"
 
 
 @pytest.mark.parametrize(
@@ -74,3 +80,27 @@ def test_mixed_devices_raise(what: Callable[[Tensor], object]) -> None:
         pytest.raises(MixedDevicesError, match=r"at test_pret.*device .* and host"),
     ):
         what(torch.ones(3, device=DEVICE))
+
+
+@pytest.mark.parametrize("what", [
+    lambda t: t.median(0), lambda t: torch.kthvalue(t, 2), lambda t: t.histc(4),
+])  # fmt: skip
+def test_what_has_no_form_with_the_same_bits_is_refused(what: Callable[[Tensor], object]) -> None:
+    with pretending("test_pretend"):
+        t = torch.ones(3, device=DEVICE)
+        t.median()
+        with pytest.raises(RuntimeError, match="does not have a deterministic implementation"):
+            what(t)
+
+
+def test_the_guides_median_has_one() -> None:
+    blocks = re.split(r" *```(?:python)?\n", GUIDE.read_text(encoding="utf-8"))
+    names: dict[str, Any] = {"__name__": "guide"}
+    sys.modules["guide"] = ModuleType("guide")  # where dataclass looks for names
+    exec("if True:\n" + next(block for block in blocks if "class Median(FedAvg)" in block), names)
+    del sys.modules["guide"]
+    with pretending("test_pretend"):
+        change = torch.tensor([[1.0, 5.0], [3.0, 4.0], [2.0, 9.0]], device=DEVICE)
+        total = SimpleNamespace(rows={"change": change})
+        moved = names["Median"].server_update(None, {"theta": torch.ones(2, device=DEVICE)}, total, None)
+        assert moved["theta"].tolist() == [3.0, 6.0]

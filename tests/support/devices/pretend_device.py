@@ -4,6 +4,7 @@ Tensors of the device `pretend:0` are wrappers of CPU tensors. All arithmetic is
 
 - an operator that mixes host and device raises, as CUDA would (a number [] of the host may be among the operands of a
   pointwise operator, as on CUDA, and is counted);
+- so does one that has no form with the same bits each time;
 - whatever would make the host wait is counted with the line that asked for it: item(), bool(), .cpu(), tolist(),
   nonzero, boolean masks as indices, bincount, equal, blocking uploads and tensors of the host as indices;
 - uploads are counted with their bytes, operators that would launch at least one kernel as launches.
@@ -46,6 +47,14 @@ _WAITING = {
     "aten::_local_scalar_dense": 1, "aten::item": 1, "aten::is_nonzero": 1, "aten::equal": 1, "aten::nonzero": 1,
     "aten::masked_select": 1, "aten::_unique": 1, "aten::_unique2": 1, "aten::unique_dim": 1,
     "aten::unique_consecutive": 1, "aten::bincount": 2, "aten::histc": 1, "aten::allclose": 1, "aten::linalg_eigh": 1,
+}  # fmt: skip
+# operators that CUDA refuses where the same bits are asked for each time, by torch's list of them
+_UNREPEATABLE = {
+    "aten::median.dim", "aten::nanmedian.dim", "aten::kthvalue", "aten::put_", "aten::histc", "aten::max_unpool2d",
+    "aten::max_unpool3d", "aten::_adaptive_avg_pool2d_backward",
+    "aten::_adaptive_avg_pool3d_backward", "aten::adaptive_max_pool2d_backward", "aten::avg_pool3d_backward",
+    "aten::reflection_pad1d_backward", "aten::reflection_pad2d_backward", "aten::upsample_linear1d_backward",
+    "aten::upsample_bilinear2d_backward", "aten::upsample_bicubic2d_backward", "aten::_ctc_loss_backward",
 }  # fmt: skip
 _INDEXING = {"aten::index", "aten::index_put", "aten::index_put_", "aten::_index_put_impl_", "aten::_unsafe_index"}
 _COPIES = {"aten::_to_copy", "aten::copy_", "aten::copy"}
@@ -199,6 +208,9 @@ def _run(func: Callable[..., object], args: Sequence[object], named: Named) -> o
     call = _call(func, args, named)
     if not call.ours and not call.to_device:
         return func(*args, **named)
+    sums = call.name == "aten::nll_loss2d_forward" and args[3] != 0  # beside the losses themselves
+    if sums or func.name() in _UNREPEATABLE:  # type: ignore[attr-defined]
+        raise RuntimeError(f"{call.name} does not have a deterministic implementation")
     _count(_seen[-1], call)
     wrappers = {id(t.host): t for t in call.ours}
     given, options = pytree.tree_map(lambda t: t.host if isinstance(t, OnDevice) else t, (tuple(args), named))
