@@ -54,7 +54,7 @@ def _options(config: Config, device_type: str) -> dict[str, str]:
 def code_of(config: Config) -> Mapping[str, str]:
     """What ranks compare of the user's own files, by their names: they may lie elsewhere on another machine."""
     versions: dict[str, list[str]] = {}
-    for place, sha256 in users_code(config).items():  # packages have files of one name
+    for place, sha256 in users_code(config, values=False).items():  # packages have files of one name
         versions.setdefault(Path(place).name, []).append(sha256[:12])
     return {name: " ".join(sorted(each)) for name, each in versions.items()}
 

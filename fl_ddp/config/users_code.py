@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import ast
 import hashlib
-import inspect
 import linecache
 import symtable
 import sys
-import textwrap
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import is_dataclass
 from functools import lru_cache
 from pathlib import Path
 from types import FunctionType, ModuleType
@@ -24,18 +21,25 @@ from fl_ddp.errors import ConfigError, is_users
 
 _IMPORTED: dict[str, tuple[object, str]] = {}
 """By a module's name, what each import of it makes anew, and the sha256 of its file when this process first asked."""
+_SCRIPTS: dict[str, str] = {}
+_PLAIN = (bool, int, float, str)
+_BLOCKS = ("body", "orelse", "finalbody")
 
 
-def users_code(config: Config) -> dict[str, str]:
+def users_code(config: Config, *, values: bool = True) -> dict[str, str]:
     """The sha256 of each file of a user's that a class of the run is in, or that such a file imports, by its path.
 
     Of a class of the script that is running it is that of the class and of what it refers to there, by the script's
     path and the class's name: a script is edited to go on with a run. So it is of one of a notebook's cells, by the
     class's name.
+
+    Args:
+        config: of the run.
+        values: whether numbers and words count that such a class refers to, which the command line, say, has decided.
     """
     absolute = with_absolute_paths(config)
     paths = [*(getattr(absolute, kind).class_path for kind in KINDS), *absolute.measures]
-    found = {place: content for path in paths for place, content in _version(path).items()}
+    found = {place: content for path in paths for place, content in _version(path, values=values).items()}
     whole = (Path(place) for place in found if Path(place).is_file())  # not a class of a script
     for file in imported_files(whole):
         with suppress(OSError):  # whoever imports it is told
@@ -92,7 +96,7 @@ def _held(code: Iterable[str]) -> list[tuple[str, ModuleType]]:
     return found
 
 
-def _version(class_path: str) -> dict[str, bytes]:
+def _version(class_path: str, *, values: bool) -> dict[str, bytes]:
     """Where a class is and what is there; nothing of one that is no user's, or whose text is not known."""
     file = class_path.rpartition(":")[0]
     if file:
@@ -101,91 +105,110 @@ def _version(class_path: str) -> dict[str, bytes]:
     loaded = sys.modules.get(module)
     beginning = getattr(loaded, "__file__", None)
     if loaded and module == "__main__" and not beginning:
-        return _of_main(loaded, name, "<notebook>", _text)
+        return _of_main(loaded, name, "<notebook>", _statements_of_cells(), values=values)
     origin = str(Path(beginning or "<none>").absolute())
     if not loaded or not is_users(origin) or not Path(origin).is_file():
         return {}
     if module != "__main__":
         return {origin: Path(origin).read_bytes()}
-    return _of_main(loaded, name, origin, _source)
+    return _of_main(loaded, name, origin, _statements_of_script(origin), values=values)
 
 
-def _of_main(loaded: ModuleType, name: str, origin: str, text_of: Callable[[object], str]) -> dict[str, bytes]:
-    """What a class of a script or of cells says, with all that it refers to: more of it, its constants, and files."""
-    own, files, waiting = dict[str, str](), dict[str, bytes](), [name]
+def _of_main(
+    loaded: ModuleType, name: str, origin: str, statements: Mapping[str, str], *, values: bool
+) -> dict[str, bytes]:
+    """What a class of a script or of cells says, with the statements that give what it refers to, and their files."""
+    own, files, waiting = dict[str, str](), set[Path](), [name]
     while waiting:
         each = waiting.pop()
-        if each in own or each not in vars(loaded):
+        if each in own:
             continue
-        value = vars(loaded)[each]
-        kind = value if isinstance(value, type | FunctionType | ModuleType) else type(value)
-        if getattr(kind, "__module__", None) == loaded.__name__:
-            own[each] = text_of(kind)
-            waiting += _names_in(own[each])
-        elif file := _file_of(kind):
-            files[str(file)] = file.read_bytes()
-        if kind is type(value):
-            with suppress(RecursionError):
-                own[each] = own.get(each, "") + _constant(value)
-    if not own.get(name):
+        if text := statements.get(each, ""):
+            own[each] = text
+            waiting += _names_in(text)
+            for level, names in _imports_in(text.encode()):
+                files.update(_beside(Path(origin).absolute().parent, names) if not level else ())
+        value = vars(loaded).get(each)
+        files |= {file for file in [_file_of(value)] if file}
+        if values and text and type(value) in _PLAIN:
+            with suppress(ValueError):  # a whole number of thousands of digits
+                own[each] += repr(value)
+    if name not in own:
         return {}
-    return files | {f"{origin}:{name}": "".join(f"{each}: {own[each]}\n" for each in sorted(own)).encode()}
+    said = "".join(f"{each}: {own[each]}\n" for each in sorted(own)).encode()
+    return {str(file): file.read_bytes() for file in files if is_users(str(file))} | {f"{origin}:{name}": said}
 
 
 def _names_in(source: str) -> list[str]:
     """What some code refers to that it has not itself: another thing of that name may stand where it is local."""
-    try:
-        found, waiting = list[str](), [symtable.symtable(textwrap.dedent(source), "<code>", "exec")]
-    except SyntaxError:
-        return []
+    found, waiting = list[str](), [symtable.symtable(source, "<code>", "exec")]
     while waiting:
         scope = waiting.pop()
         waiting += scope.get_children()
-        outside = scope.get_type() == "module"
+        outside = scope.get_type() in ("module", "class")
         found += [one.get_name() for one in scope.get_symbols() if one.is_referenced() and (outside or one.is_global())]
     return found
 
 
-def _file_of(made: type | FunctionType | ModuleType) -> Path | None:
-    """The user's file that something is from."""
-    module = made if isinstance(made, ModuleType) else sys.modules.get(made.__module__)
-    place = Path(getattr(module, "__file__", None) or "<none>").absolute()
-    return place if is_users(str(place)) and place.is_file() else None
+def _file_of(made: object) -> Path | None:
+    """The file that a module, a class or a function is from."""
+    module = made
+    if isinstance(made, type | FunctionType):
+        module = sys.modules.get(made.__module__)
+    if type(module) is not ModuleType or module.__name__ == "__main__":
+        return None
+    place = vars(module).get("__file__")
+    return Path(place).absolute() if isinstance(place, str) and Path(place).is_file() else None
 
 
-def _constant(value: object) -> str:
-    """A number, a word, or what holds such; nothing of anything else, which may look otherwise in each process."""
-    if isinstance(value, int | float | complex | str | bytes | None):
-        return repr(value)
-    if isinstance(value, Mapping):
-        return f"{{{', '.join(f'{_constant(key)}: {_constant(each)}' for key, each in value.items())}}}"
-    if isinstance(value, set | frozenset):
-        return f"{{{', '.join(sorted(map(_constant, value)))}}}"
-    if isinstance(value, list | tuple):
-        return f"[{', '.join(map(_constant, value))}]"
-    return _constant(vars(value)) if is_dataclass(value) and not isinstance(value, type) else ""
+def _statements_of_script(file: str) -> Mapping[str, str]:
+    """As the script said when this process first asked."""
+    if file not in _SCRIPTS:
+        try:
+            _SCRIPTS[file] = Path(file).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError):
+            _SCRIPTS[file] = ""
+    return _statements(_SCRIPTS[file])
 
 
-def _source(made: object) -> str:
-    """What a class or function of a script says; nothing if other code has made it, or the script has changed."""
-    assert isinstance(made, type | FunctionType)
+def _statements_of_cells() -> Mapping[str, str]:
+    """Of a notebook's cells, of which there are no files; the last one that gives a name counts."""
+    found: dict[str, str] = {}
+    for cell in [*linecache.cache]:
+        if not Path(cell).is_file():
+            found |= _statements("".join(linecache.getlines(cell)))
+    return found
+
+
+@lru_cache(maxsize=4096)
+def _statements(text: str) -> Mapping[str, str]:
+    """The statements of a script or cell by the names that they give, wherever in its blocks; nothing if it is none."""
     try:
-        return inspect.getsource(made)
-    except (OSError, TypeError):
-        return ""
-
-
-def _text(made: object) -> str:
-    """What a notebook's class or function says, of which there is no file; nothing if that is unknown."""
-    name, functions = getattr(made, "__name__", ""), [*vars(made).values()] if inspect.isclass(made) else [made]
-    cells = {each.__code__.co_filename for each in functions if inspect.isfunction(each)} - {"<string>"}
-    for cell in cells or [each for each in linecache.cache if not Path(each).is_file()]:  # as of a class of constants
-        lines = linecache.getlines(cell)
-        with suppress(SyntaxError):
-            for node in reversed(ast.parse("".join(lines)).body):  # the last one counts
-                if isinstance(node, ast.ClassDef | ast.FunctionDef) and node.name == name:
-                    return "".join(lines[min(at.lineno for at in [*node.decorator_list, node]) - 1 : node.end_lineno])
-    return ""
+        waiting = [*reversed(ast.parse(text).body)]
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return {}
+    found: dict[str, str] = {}
+    while waiting:
+        node = waiting.pop()
+        inside = [each for block in _BLOCKS for each in getattr(node, block, [])]
+        inside = [*inside, *(each for one in getattr(node, "handlers", []) for each in one.body)]
+        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            names, inside = [node.name], []
+        elif isinstance(node, ast.Import | ast.ImportFrom):
+            names = [each.asname or each.name.partition(".")[0] for each in node.names]
+        else:
+            head = [getattr(node, part) for part in ("target", "targets", "items") if hasattr(node, part)]
+            parts = [each for part in head for each in (part if isinstance(part, list) else [part])]
+            names = [each.id for part in parts for each in ast.walk(part) if isinstance(each, ast.Name)]
+            if isinstance(node, ast.For):  # what is done in the loop is no part of what its variable is
+                node = ast.For(node.target, node.iter, [ast.Pass()], [], lineno=0)
+            elif isinstance(node, ast.With):
+                node = ast.With(node.items, [ast.Pass()], lineno=0)
+        waiting += reversed([each for each in inside if isinstance(each, ast.stmt)])
+        said = ast.unparse(node) if names else ""
+        for name in dict.fromkeys(names):
+            found[name] = f"{found.get(name, '')}{said}\n"
+    return found
 
 
 def imported_files(files: Iterable[Path]) -> set[Path]:

@@ -99,7 +99,7 @@ def test_ranks_compare_all_files_though_packages_have_some_of_one_name(tmp_path:
 def test_where_files_lie_is_nothing_that_ranks_compare(monkeypatch: pytest.MonkeyPatch) -> None:
     for places in (("/a/__init__.py", "/b/__init__.py"), ("/y/__init__.py", "/x/__init__.py")):
         found = dict(sorted(zip(places, ("one", "two"), strict=True)))
-        monkeypatch.setattr("fl_ddp.building.same_options.users_code", lambda config, found=found: found)
+        monkeypatch.setattr("fl_ddp.building.same_options.users_code", lambda config, values, found=found: found)
         assert code_of(from_mapping({})) == {"__init__.py": "one two"}
 
 
@@ -158,68 +158,140 @@ def test_a_class_of_a_script_that_has_no_text_there_tells_nothing(
 
 REFERS = """
 import numpy
+import os
+import time
 from dataclasses import dataclass
+from enum import Enum
+from functools import lru_cache, partial
 from beside import Part
 import beside_too as too
 
-SHARE, UNUSED, count, SIZES = 0.5, 1, 3, {"a": (1, 2)}
+SHARE = 0.5
+UNUSED = 1
+count = 3
+SIZES = {"a": (1, 2)}
+STARTED = [time.time(), SIZES]
+GIVEN = int(os.environ["GIVEN"])
+if SHARE:
+    DEEP = 4
 
-@dataclass(frozen=True)
+class Kind(Enum):
+    ONE = 1
+
+@dataclass(frozen=True, slots=True)
 class Options:
     lam: float = 1.0
 
 CHOSEN = Options(0.25)
+SIZES["b"] = 3
 
+@lru_cache
 def half(x):
     return x / 2
 
+quarter = partial(half, 4)
+
 class Base(FedAvg):
     def mean_delta(self, total):
-        count = half(SHARE)
+        count = half(SHARE) * DEEP + len(STARTED) + quarter() + Kind.ONE.value
         return super().mean_delta(total) * count * CHOSEN.lam * len(SIZES) * too.factor(1)
 
+for WIDTH in (GIVEN,):
+    print(WIDTH)
+
 class Made(Base):
-    parts = [Part for count in range(2)]
+    parts = [Part for count in range(WIDTH)]
 
 class Other(FedAvg):
     pass
 """
 TELLING = [
-    ("SHARE, UNUSED, count, SIZES = 0.5", "SHARE, UNUSED, count, SIZES = 0.6"),
+    ("SHARE = 0.5", "SHARE = 0.6"),
     ('{"a": (1, 2)}', '{"a": (1, 3)}'),
+    ('SIZES["b"] = 3', 'SIZES["b"] = 4'),
     ("Options(0.25)", "Options(0.5)"),
     ("lam: float = 1.0", "lam: float = 2.0"),
     ("x / 2", "x / 3"),
+    ("partial(half, 4)", "partial(half, 5)"),
+    ("    ONE = 1", "    ONE = 2"),
+    ("    DEEP = 4", "    DEEP = 5"),
     ("* count * CHOSEN", "* count * 2 * CHOSEN"),
-    ("range(2)", "range(3)"),
+    ("range(WIDTH)", "range(WIDTH + 1)"),
+    ("in (GIVEN,)", "in (GIVEN + 1,)"),
+    ("@lru_cache\n", ""),
 ]
-IDLE = [("0.5, 1, 3", "0.5, 2, 4"), ("    pass\n", "    mu = 1\n"), ("import numpy", "import numpy as np")]
+IDLE = [
+    ("UNUSED = 1", "UNUSED = 2"),
+    ("count = 3", "count = 4"),
+    ("    pass\n", "    mu = 1\n"),
+    ("import numpy", "import numpy as np"),
+    ("print(WIDTH)", "print(WIDTH, WIDTH)"),
+    ("SHARE = 0.5", "# half\n\nSHARE  =  0.5"),
+]
+
+
+class Script:
+    """A script that this process seems to run."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._folder, self._patch, self._number = folder, monkeypatch, 0
+        monkeypatch.syspath_prepend(folder)
+        (folder / "beside.py").write_text("class Part:\n    size = 1\n")
+        (folder / "beside_too.py").write_text("def factor(x):\n    return x\n")
+
+    def runs(self, text: str, given: int = 3) -> Path:
+        """Run it."""
+        main, self._number = sys.modules["__main__"], self._number + 1
+        script = self._folder / str(self._number) / "script.py"
+        script.parent.mkdir()
+        script.write_text(text)
+        for name in ("beside.py", "beside_too.py"):
+            (script.parent / name).symlink_to(self._folder / name)
+        names: dict[str, object] = {"__name__": "__main__", "FedAvg": FedAvg}
+        self._patch.setenv("GIVEN", str(given))
+        self._patch.setattr(main, "__file__", str(script), raising=False)
+        exec(compile(text, str(script), "exec"), names)
+        for name in names.keys() - {"__name__", "__builtins__"}:
+            self._patch.setattr(main, name, names[name], raising=False)
+        return script
+
+    def said(self, *, values: bool = True) -> str:
+        """What is known of its method."""
+        code = users_code(from_mapping({"method": "__main__.Made"}), values=values)
+        assert {Path(place).name for place in code} == {"beside.py", "beside_too.py", "script.py:Made"}
+        return next(each for place, each in code.items() if place.endswith(":Made"))
+
+
+@pytest.fixture
+def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Script:
+    return Script(tmp_path, monkeypatch)
 
 
 @pytest.mark.parametrize(("before", "now"), TELLING + IDLE, ids=str)
-def test_a_class_of_a_script_is_what_it_refers_to_there_too(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: str, now: str
-) -> None:
+def test_a_class_of_a_script_is_what_it_refers_to_there_too(script: Script, before: str, now: str) -> None:
     """Bases, functions, constants and imported files; nothing it does not name, or has a variable of its own of."""
-    monkeypatch.syspath_prepend(tmp_path)
-    (tmp_path / "beside.py").write_text("class Part:\n    size = 1\n")
-    (tmp_path / "beside_too.py").write_text("def factor(x):\n    return x\n")
-    main = sys.modules["__main__"]
+    found = []
+    for text in (REFERS, REFERS.replace(before, now)):
+        script.runs(text)
+        found.append(script.said())
+    assert REFERS.replace(before, now) != REFERS and (found[0] != found[1]) == ((before, now) in TELLING)
 
-    def told(text: str) -> dict[str, str]:
-        script = tmp_path / f"script{len(text)}{abs(hash(text))}.py"  # inspect keeps what it has read of a file
-        script.write_text(text)
-        names: dict[str, object] = {"__name__": "__main__", "FedAvg": FedAvg}
-        monkeypatch.setattr(main, "__file__", str(script), raising=False)
-        exec(compile(text, str(script), "exec"), names)
-        for name in names.keys() - {"__name__", "__builtins__"}:
-            monkeypatch.setattr(main, name, names[name], raising=False)
-        return {Path(place).name: each for place, each in users_code(from_mapping({"method": "__main__.Made"})).items()}
 
-    first, second = (told(text) for text in (REFERS, REFERS.replace(before, now)))
-    assert [each for each in first if not each.startswith("script")] == ["beside.py", "beside_too.py"]
-    (one,), (other,) = ([each for place, each in of.items() if place.endswith(":Made")] for of in (first, second))
-    assert REFERS.replace(before, now) != REFERS and (one != other) == ((before, now) in TELLING)
+def test_numbers_that_a_command_line_has_decided_count_but_among_ranks(script: Script) -> None:
+    """As a rank's own number may be among them."""
+    found, among_ranks = [], []
+    for given in (3, 4, 3):
+        script.runs(REFERS, given)
+        found.append(script.said())
+        among_ranks.append(script.said(values=False))
+    assert found[0] == found[2] != found[1] and len({*among_ranks}) == 1
+
+
+def test_a_script_that_is_edited_while_it_runs_is_as_it_was(script: Script) -> None:
+    file = script.runs(REFERS)
+    before = script.said()
+    file.write_text("# four\n# lines\n# more\n# now\n" + REFERS.replace("x / 2", "x / 3"))
+    assert script.said() == before
 
 
 CELLS = '''
