@@ -22,10 +22,12 @@ def refuse_other_signatures(owner: type, base: type) -> None:
         if not both or name.startswith("__") or own is known or not is_users(own.__code__.co_filename):
             continue
         given = inspect.signature(known).parameters.values()
-        needed = [each.name for each in given if each.default is each.empty]
-        for names in (needed, [each.name for each in given]):
+        for some in ([each for each in given if each.default is each.empty], [*given]):
+            in_order = [each.name for each in some if each.kind is not each.KEYWORD_ONLY]
             try:
-                inspect.signature(own).bind(*names)
+                inspect.signature(own).bind(
+                    *in_order, **{each.name: None for each in some if each.name not in in_order}
+                )
             except TypeError as error:
                 raise ConfigError(place_of_hook(owner, name), f"takes ({_words(own)})", f"({_words(known)})") from error
 
@@ -44,6 +46,6 @@ def refuse_changeable(kind: str, made: object) -> None:
 
 
 def _words(function: FunctionType) -> str:
-    return ", ".join(
-        str(each.replace(annotation=each.empty)) for each in inspect.signature(function).parameters.values()
-    )
+    signature = inspect.signature(function)
+    plain = [each.replace(annotation=each.empty) for each in signature.parameters.values()]
+    return str(signature.replace(parameters=plain, return_annotation=signature.empty))[1:-1]

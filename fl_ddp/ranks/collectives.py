@@ -22,7 +22,7 @@ from fl_ddp.config.settings import Config, Device
 from fl_ddp.errors import ConfigError, ElsewhereError, InterruptedRunError, RankLostError, RunError, first_line
 from fl_ddp.host.device_errors import device_of, gpu_failure
 from fl_ddp.host.yielding_threads import yielding_threads
-from fl_ddp.ranks.waiting import GONE, Done, all_have, answered, keep_newest, on_gpu, on_host, wait
+from fl_ddp.ranks.waiting import GONE, Done, Question, all_have, keep_newest, on_gpu, on_host, wait
 
 Result = TypeVar("Result")
 
@@ -252,7 +252,7 @@ class Ranks:
     def first_to_say(self) -> bool:
         """Whether no rank asked this before: who tells the user of a loss, when ranks cannot agree any more."""
         store = self.store
-        return store is None or answered(lambda: store.add("said", 1) == 1, gone=True, silent=True)
+        return store is None or Question(lambda: store.add("said", 1) == 1, gone=True, silent=True).answer()
 
     def wait(self) -> None:
         """Return when all ranks have come here."""
@@ -291,6 +291,7 @@ class Lifeline:
     def __init__(self, index: int, size: int, store: distributed_c10d.Store, patience: float) -> None:
         """Connect with the neighbours; all ranks do at the same time, or it is an error after so many seconds."""
         self._next, self._before, self._store = (index + 1) % size, (index - 1) % size, store
+        self._told = Question(lambda: store.check(["lost"]), gone=True, silent=False)
         own = distributed_c10d.PrefixStore("lifeline", store)
         self._group: Any = distributed_c10d.ProcessGroupGloo(own, index, size, timedelta(seconds=patience))
         self._over = self._broken = False
@@ -300,7 +301,7 @@ class Lifeline:
     @property
     def broken(self) -> bool:
         """Whether any rank knows of a lost one."""
-        return self._broken or answered(lambda: self._store.check(["lost"]), gone=True, silent=False)
+        return self._broken or self._told.answer()
 
     def let_go(self, patience: float = 5.0) -> None:
         """Tell the neighbour that this rank leaves in order, and wait so many seconds for the other one's word."""
@@ -364,6 +365,7 @@ def join(device: Device, rank_timeout: float = Config.rank_timeout) -> Ranks:
             return Ranks(index, size, place, store, rank_timeout)
         with yielding_threads():
             of_host = cast(dist.ProcessGroup, dist.new_group(backend="gloo", timeout=timedelta(seconds=patience)))
+            distributed_c10d._set_pg_timeout(_FOR_EVER, of_host)  # of its sums; that was to connect
             return Ranks(index, size, place, store, rank_timeout, Lifeline(index, size, store, patience), of_host)
     except RuntimeError as error:
         raise RunError(f"the ranks do not find each other ({first_line(error)})") from error

@@ -107,27 +107,41 @@ def on_gpu(work: Work, event: Event) -> Done:
     return done
 
 
-def answered(ask: Callable[[], bool], *, gone: bool, silent: bool) -> bool:
-    """What a store answers, which has no limit of its own: whoever holds it may stand still, or its machine be lost.
+class Question:
+    """What a store is asked, without a limit of its own: whoever holds it may stand still, or its machine be lost."""
 
-    Args:
-        ask: it; in another thread.
-        gone: the answer where its process has ended.
-        silent: the answer where there is none in two seconds.
-    """
-    answers, over = list[bool](), _thread.allocate_lock()
-    over.acquire()
+    def __init__(self, ask: Callable[[], bool], *, gone: bool, silent: bool) -> None:
+        """Remember it.
 
-    def hear() -> None:
+        Args:
+            ask: it; in another thread.
+            gone: the answer where its process has ended.
+            silent: the answer where there is none in two seconds, and from then on until there is one.
+        """
+        self._ask, self._gone, self._silent = ask, gone, silent
+        self._answers = list[bool]()
+        self._over: _thread.LockType | None = None
+
+    def answer(self) -> bool:
+        """Ask, but not again before the last one is answered: each that waits is a thread."""
+        over, limit = self._over, 0.0
+        if over is None:
+            over, limit = _thread.allocate_lock(), _ANSWER
+            over.acquire()
+            # a signal's handler that asks may have cut off threading in its lock
+            _thread.start_new_thread(self._hear, (over,))
+        self._over = over
+        if not over.acquire(timeout=limit):
+            return self._silent
+        self._over = None
+        return self._answers.pop()
+
+    def _hear(self, over: _thread.LockType) -> None:
         try:
-            answers.append(ask())
-        except RuntimeError:
-            answers.append(gone)
+            self._answers.append(self._ask())
+        except Exception:
+            self._answers.append(self._gone)
         over.release()
-
-    _thread.start_new_thread(hear, ())  # a signal's handler that asks may have cut off threading in its lock
-    over.acquire(timeout=_ANSWER)
-    return answers[0] if answers else silent
 
 
 def all_have(board: Board, size: int, mine: bool, limit: float) -> bool:

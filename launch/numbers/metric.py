@@ -203,8 +203,8 @@ def parse_metric(text: str, where: str = "--metric") -> Metric:
         raise unknown
     if of_target and _OF_IMAGES.fullmatch(quantity):
         raise ConfigError(where, f"{text!r}: a PSNR is no share to reach", "final of psnr/1")
-    if match[1] == "best" and re.match(r"((own_)?average_)?forgetting(/|$)", quantity):
-        what = f"{text!r}: in its first round every run has forgotten nothing, which is the least"
+    if match[1] == "best" and re.match(r"forgetting(/|$)", quantity):
+        what = f"{text!r}: in its first round every run without --init has forgotten nothing, which is the least"
         raise ConfigError(where, what, f"final of {quantity}, or another statistic")
     parameter = float(match["weight"] or match["count"] or 0)
     statistic = match[1].rstrip(".0123456789")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import FunctionType
 
 import pytest
 from users_method import said, written
@@ -47,6 +48,28 @@ def test_what_takes_something_else_is_refused_with_its_line(given: Callable[...,
 @pytest.mark.parametrize("given", [other_names, anything, staticmethod(too_few), property(lambda self: None)])
 def test_what_can_be_called_alike_is_not(given: object) -> None:
     refuse_other_signatures(type("Mine", (FedAvg,), {"penalty": given, "of_its_own": too_few}), FedAvg)
+
+
+@pytest.mark.parametrize("base", [Partition, Stream, Dataset, Optimizer, FedAvg])
+def test_what_takes_the_same_as_the_base_is_not(base: type) -> None:
+    copies = {}
+    for name, known in vars(base).items():
+        if isinstance(known, FunctionType):
+            code = known.__code__.replace(co_filename=__file__)
+            copies[name] = FunctionType(code, known.__globals__, name, known.__defaults__, known.__closure__)
+            copies[name].__kwdefaults__ = known.__kwdefaults__
+    assert copies
+    refuse_other_signatures(type("Mine", (base,), copies), base)
+
+
+def test_an_optimizer_may_have_momentum_by_its_name_alone() -> None:
+    def by_name(self: object, *, momentum: bool) -> tuple[str, ...]: ...  # type: ignore[empty-body]
+    def otherwise(self: object, *, moment: bool) -> tuple[str, ...]: ...  # type: ignore[empty-body]
+
+    refuse_other_signatures(type("Mine", (Optimizer,), {"remembers": by_name}), Optimizer)
+    words = r"remembers of Mine: takes \(self, \*, moment\); accepted: \(self, \*, momentum\)$"
+    with pytest.raises(ConfigError, match=words):
+        refuse_other_signatures(type("Mine", (Optimizer,), {"remembers": otherwise}), Optimizer)
 
 
 @pytest.mark.parametrize("base", [Partition, Stream, Dataset, Optimizer])

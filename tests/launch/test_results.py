@@ -169,7 +169,7 @@ def test_a_setting_that_misses_the_target_is_not_best_since_it_was_given_few_rou
 
 def test_the_least_forgetting_is_that_of_the_first_round_and_none_to_compare(show: Showing) -> None:
     Written({}, [0.1, 0.4, 0.3], forgetting=[0.0, 0.05, 0.25]).at(Path("runs/a"))
-    assert "in its first round every run has forgotten nothing" in show("runs", "--metric", "best of forgetting")[2]
+    assert "in its first round every run" in show("runs", "--metric", "best of forgetting")[2]
     assert show("runs", "--metric", "running_mean of forgetting")[0] == 0
     (row,) = table(Path("runs"))
     assert (row["running_mean_of_forgetting_mean"], row["final_of_forgetting_mean"]) == ("10.0", "25.0")

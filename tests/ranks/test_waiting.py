@@ -25,7 +25,7 @@ from launching import PATIENCE, SUPPORT
 from fl_ddp.errors import RankLostError
 from fl_ddp.ranks import waiting
 from fl_ddp.ranks.collectives import Lifeline, Ranks
-from fl_ddp.ranks.waiting import all_have, answered, on_gpu, on_host, wait
+from fl_ddp.ranks.waiting import Question, all_have, on_gpu, on_host, wait
 
 SOON = 20.0
 """Seconds in which a waiting rank must know; 30 are promised, and the machine may be busy."""
@@ -151,20 +151,36 @@ def test_whoever_holds_the_store_may_stand_still() -> None:
         assert holder.stdout is not None
         store = dist.TCPStore("127.0.0.1", int(holder.stdout.readline()), is_master=False)  # type: ignore[attr-defined]
         ranks = Ranks(1, 2, torch.device("cpu"), store)
-        assert ranks.first_to_say() and not ranks.first_to_say()
+        lost = Question(lambda: store.check(["lost"]), gone=True, silent=False)
+        assert ranks.first_to_say() and not ranks.first_to_say() and not lost.answer()
         holder.send_signal(signal.SIGSTOP)
         try:
             assert soon(ranks.first_to_say) is True
-            assert soon(lambda: answered(lambda: store.check(["lost"]), gone=True, silent=False)) is False
+            assert soon(lost.answer) is soon(lost.answer) is False
         finally:
             holder.kill()
-    assert soon(ranks.first_to_say) is True
-    assert soon(lambda: answered(lambda: store.check(["lost"]), gone=True, silent=False)) is True
+    assert soon(ranks.first_to_say) is soon(lost.answer) is True
 
 
 def test_an_answer_is_what_was_asked_for() -> None:
     for said in (True, False):
-        assert answered(lambda: said, gone=not said, silent=not said) is said  # noqa: B023
+        question = Question(lambda: said, gone=not said, silent=not said)  # noqa: B023
+        assert question.answer() is question.answer() is said
+
+
+def test_a_limit_holds_beside_a_store_that_stands_still() -> None:
+    """Its silence is part of the time, and one thread waits for it, however long."""
+    asked = list[None]()
+
+    def ask() -> bool:
+        asked.append(None)
+        threading.Event().wait()
+        return True
+
+    lost, start = Question(ask, gone=True, silent=False), time.monotonic()
+    with pytest.raises(RankLostError, match="silent for longer than --rank_timeout 3 seconds"):
+        wait(lambda seconds: threading.Event().wait(seconds), 3, lost.answer)
+    assert len(asked) == 1 and time.monotonic() - start < 3 + SOON / 2
 
 
 def test_a_rank_whose_neighbour_does_not_come_does_not_wait_for_it_for_ever() -> None:
