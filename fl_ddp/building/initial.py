@@ -10,7 +10,9 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from fl_ddp.config.settings import Config
+from fl_ddp.config.yaml_file import load_yaml
 from fl_ddp.errors import ConfigError, first_line
+from fl_ddp.network.batch_norm import RUNNING
 from fl_ddp.results.run_folder import MODEL, last_round
 from fl_ddp.results.summary import read_summary
 
@@ -39,6 +41,10 @@ def begin_with(network: nn.Module, config: Config) -> None:
     if not config.init:
         return
     found, own = _read(Path(config.init).expanduser()), network.state_dict()
+    counts = config.running_statistics != "local" and any(name.endswith(RUNNING) for name in own)
+    if counts and _keeps_none(Path(config.init).expanduser()):
+        what = f"{config.init} is of a run with --running_statistics local, whose model has none that count"
+        raise ConfigError("--init", what, "--running_statistics local, or weights of one of its clients in a file")
     for name, tensor in own.items():
         if (given := found.get(name)) is None or given.shape != tensor.shape:
             there = "nothing" if given is None else str(list(given.shape))
@@ -67,6 +73,15 @@ def _read(path: Path) -> dict[str, Tensor]:
     except SafetensorError as error:
         what = f"{file} holds no safetensors ({first_line(error)})"
         raise ConfigError("--init", what, "what safetensors.torch.save_file(net.state_dict(), file) writes") from error
+
+
+def _keeps_none(path: Path) -> bool:
+    """Whether the weights are a run's whose clients keep BatchNorm's running statistics to themselves."""
+    folder = path if path.is_dir() else path.parent
+    if not (folder / "config.yaml").is_file() or folder / MODEL not in (path, path / MODEL):
+        return False
+    found = load_yaml(folder / "config.yaml")
+    return isinstance(found, dict) and found.get("running_statistics") == "local"
 
 
 def _other(config: Config, what: str) -> ConfigError:

@@ -13,6 +13,7 @@ from fl_ddp.building.initial import begin_with
 from fl_ddp.config import registry
 from fl_ddp.config.settings import Config
 from fl_ddp.datasets.dataset import Arrays, Dataset
+from fl_ddp.engine.augmentation import most_shifted
 from fl_ddp.engine.samples import Normaliser, Samples, channel_statistics, of_channels
 from fl_ddp.engine.seeds import Purpose, torch_seed
 from fl_ddp.errors import ConfigError
@@ -71,6 +72,9 @@ def build_model(
     if config.augment and len(in_shape) != 3:
         given = ",".join(config.augment)
         raise ConfigError("--augment", f"{given}, but samples are {list(in_shape)}", "images [channels, height, width]")
+    if "crop" in config.augment and not any(map(most_shifted, in_shape[1:])):
+        what = f"crop, but images of {' x '.join(map(str, in_shape[1:]))} pixels are shifted by none"
+        raise ConfigError("--augment", what, "images of 8 pixels at least, or flip alone")
 
     def make() -> torch.nn.Module:
         with torch_seed(config.seed, Purpose.MODEL):

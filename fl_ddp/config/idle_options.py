@@ -41,6 +41,13 @@ def idle_options(config: Config) -> Iterator[str]:
         yield "warning: --augment does nothing to FilVer's clients, but is its pre-training's alone"
     if config.init == "":
         yield "warning: --init is empty: the run begins with the weights of its seed"
+    if config.stragglers and not round(config.stragglers * config.cohort_size):
+        yield f"warning: --stragglers {config.stragglers} are none of a cohort of {config.cohort_size}"
+    if config.lr_schedule_over == "rounds" and config.rounds:
+        if config.lr_step and config.lr_step >= config.rounds:
+            yield f"warning: --lr_step {config.lr_step}: the learning rate does not fall in {config.rounds} rounds"
+        if config.lr_warmup and config.lr_warmup > config.rounds:
+            yield f"warning: --lr_warmup {config.lr_warmup}: --lr is not reached in {config.rounds} rounds"
     for idle in _IDLE:
         choice = getattr(config, idle.kind)
         assert isinstance(choice, Choice)

@@ -7,6 +7,7 @@ import pytest
 from fl_ddp.config.command_line import parse
 from fl_ddp.config.idle_options import idle_options
 
+LATE = ["--stragglers", "0.1", "--local_epochs", "2"]
 HUB = ["--data", "HuggingFace", "--data.dataset", "ylecun/mnist"]
 
 
@@ -54,6 +55,18 @@ HUB = ["--data", "HuggingFace", "--data.dataset", "ylecun/mnist"]
             ["--augment does nothing to FilVer's clients, but is its pre-training's alone"],
         ),
         (["--augment", "flip"], []),
+        ([*LATE, "--cohort", "4"], ["--stragglers 0.1 are none of a cohort of 4"]),
+        ([*LATE, "--cohort", "6"], []),
+        (
+            ["--lr_schedule", "step", "--lr_step", "5", "--lr_decay", "0.1", "--rounds", "5"],
+            ["--lr_step 5: the learning rate does not fall in 5 rounds"],
+        ),
+        (["--lr_schedule", "step", "--lr_step", "4", "--lr_decay", "0.1", "--rounds", "5"], []),
+        (
+            ["--lr_schedule", "warmup_cosine", "--lr_warmup", "6", "--rounds", "5"],
+            ["--lr_warmup 6: --lr is not reached in 5 rounds"],
+        ),
+        (["--lr_schedule", "warmup_cosine", "--lr_warmup", "5", "--rounds", "5"], []),
         (["--init", ""], ["--init is empty: the run begins with the weights of its seed"]),
         (["--model", "CharLSTM", "--model.dropout", "0.3"], []),
         (["--model", "CharLSTM", "--model.layers", "1"], []),

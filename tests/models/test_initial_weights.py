@@ -63,6 +63,20 @@ def test_running_statistics_and_numbers_of_other_types_are_weights_too(tmp_path:
     assert {name: t.dtype for name, t in found.items()} == {name: t.dtype for name, t in drawn.items()}
 
 
+def test_a_model_whose_clients_kept_its_statistics_has_none_to_begin_with(tmp_path: Path) -> None:
+    own = f"{Path(__file__).parents[1] / 'support' / 'own_models.py'}:Normed"
+    given = {**UNTRAINED, "model": own, "running_statistics": "local", "local_test": 0.2}
+    del given["model.hidden"]
+    donor = simulated({**given, "name": "donor"}, tmp_path)
+    begun = simulated({**given, "init": str(donor), "name": "again"}, tmp_path)
+    assert same(weights(begun), weights(donor))
+    for init in (donor, donor / "model.safetensors"):
+        with pytest.raises(ConfigError, match="whose model has none that count; accepted: --running_statistics local"):
+            simulated({**given, "init": str(init), "running_statistics": "average", "name": "other"}, tmp_path)
+    shutil.copy(donor / "model.safetensors", tmp_path / "copy.safetensors")
+    simulated({**given, "init": str(tmp_path / "copy.safetensors"), "running_statistics": "average"}, tmp_path)
+
+
 def test_a_run_goes_on_as_it_began_when_the_file_has_changed_or_is_gone(tmp_path: Path, trained: Path) -> None:
     """FedPer's clients begin with a head that no server has."""
     file = tmp_path / "weights.safetensors"

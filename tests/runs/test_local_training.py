@@ -36,3 +36,16 @@ def test_vectors_are_no_images(tmp_path: Path) -> None:
         simulated(settings, tmp_path)
     message = "--augment: flip, but samples are [5]; accepted: images [channels, height, width]"
     assert str(error.value) == message
+
+
+def test_images_that_are_too_small_to_be_shifted_are_not_cropped(tmp_path: Path) -> None:
+    """An eighth of a side, of which 7 pixels have none."""
+    for side in (7, 8):
+        x = np.zeros((40, 1, side, 7), np.float32)
+        np.savez(tmp_path / f"{side}.npz", x_train=x, y_train=np.arange(40) % 2, x_test=x[:4], y_test=np.arange(4) % 2)
+    given = {**SMALL, "clients": 7, "partition": "IID", "augment": ["crop"], "rounds": 1}
+    with pytest.raises(
+        ConfigError, match=r"--augment: crop, but images of 7 x 7 pixels are shifted by none; accepted: "
+    ):
+        simulated({**given, "data": str(tmp_path / "7.npz")}, tmp_path)
+    simulated({**given, "data": str(tmp_path / "8.npz")}, tmp_path)
