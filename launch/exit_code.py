@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import sys
 from collections.abc import Callable
 
 from fl_ddp.errors import ConfigError, RunError
 
+_OF_THE_MACHINE = (errno.ENOSPC, errno.EDQUOT, errno.ENAMETOOLONG, errno.EROFS)
 _INTERRUPTED = 130
 """What shells have for a command that SIGINT ended."""
 
@@ -26,6 +28,11 @@ def exit_code(command: str, work: Callable[[], int]) -> int:
     except (ConfigError, RunError) as error:
         print(f"{command}: error: {error}", file=sys.stderr)
         return error.exit_code
+    except OSError as error:
+        if error.errno not in _OF_THE_MACHINE:
+            raise
+        print(f"{command}: error: {error.filename or 'stdout'}: {error.strerror}", file=sys.stderr)
+        return 1
     except KeyboardInterrupt:
         print(f"{command}: interrupted", file=sys.stderr)
         return _INTERRUPTED

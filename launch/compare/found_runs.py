@@ -94,7 +94,8 @@ def find_runs(folders: Sequence[Path]) -> Finds:
         if not runs and not listed:
             raise ConfigError(folder, "holds no runs", "the folder of a sweep, of a run or of several runs")
         points |= listed
-        begun |= dict.fromkeys(runs)
+        # points may be links, which a search does not follow
+        begun |= dict.fromkeys([*runs, *(place for place in listed if (place / "config.yaml").is_file())])
     failed = {place: entry.failed for place, entry in points.items() if entry.failed}
     found, broken = list[FoundRun](), list[ConfigError]()
     for place in begun:

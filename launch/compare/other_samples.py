@@ -10,13 +10,16 @@ from launch.run.edited import runs_in_words
 
 _OF_SAMPLES = frozenset({
     "data", "partition", "stream", "model", "clients", "local_test", "local_test_from", "class_reduction", "loss",
-    "precision", "seed",
+    "precision",
 })  # fmt: skip
-"""Options by which, with those of their classes, samples may differ; others leave them as they are."""
+"""Options by which, with those of their classes, samples may differ; others leave them as they are.
+
+So does the seed, but where classes are numbered by it.
+"""
 
 
 def on_other_samples(runs: Sequence[FoundRun]) -> list[str]:
-    """What to say of runs of one seed and of one choice of data that were made with different samples.
+    """What to say of runs of one choice of data that were made with different samples.
 
     A file that was written anew between two runs shows in no option. Runs that have not ended, and those of before
     this was kept, cannot tell.
@@ -24,7 +27,9 @@ def on_other_samples(runs: Sequence[FoundRun]) -> list[str]:
     of_choice: dict[tuple[tuple[str, str], ...], dict[str, list[Path]]] = {}
     for each in runs:
         if isinstance(samples := each.run.summary.get("data_sha256"), str):
-            chosen = tuple(one for one in each.settings.items() if one[0].partition(".")[0] in _OF_SAMPLES)
+            seed = str(each.seed) if each.run.summary.get("class_order") else ""
+            options = (one for one in each.settings.items() if one[0].partition(".")[0] in _OF_SAMPLES)
+            chosen = (("seed", seed), *options)
             of_choice.setdefault(chosen, {}).setdefault(samples, []).append(each.run.folder)
     unlike = (by_samples.values() for by_samples in of_choice.values() if len(by_samples) > 1)
     return [f"made with different samples of the same data: {'; '.join(map(runs_in_words, each))}" for each in unlike]

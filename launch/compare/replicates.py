@@ -125,8 +125,8 @@ class Replicates:
 
     @property
     def seconds(self) -> list[float]:
-        """How long each run that counts took so far."""
-        return [run.seconds for run in self.counted]
+        """How long each of the compared runs took."""
+        return [run.seconds for run in self.compared]
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from fl_ddp.errors import ConfigError
 from fl_ddp.host.environment import usable_cores
 from fl_ddp.host.failure_note import NOTE
 from fl_ddp.results.run_folder import is_held
+from fl_ddp.results.summary import read_summary
 from launch.local.processes import Stop
 from launch.local.progress import RunProgress
 from launch.run.failure import failure_beside, read_failure
@@ -135,6 +136,9 @@ def _make(
     # who starts several ranks fails whatever they do when it is stopped; 130: quit at once, by a second Ctrl-C
     if not code or (stop.asked and (code == 130 or not (failure and failure.would_come_again))):
         done = found.rounds if found else 0
+        if not stop.asked and isinstance(told := read_summary(trial.folder).get("rounds"), int) and told > done:
+            why = f"its metrics.csv has {done} rounds, and its summary.json {told}; remove its folder to make it anew"
+            return Outcome(trial, "failed", f"{why} ({trial.folder})")
         return Outcome(trial, "stopped", f"stopped after round {done}; the same command goes on")
     told = failure.why if failure else None
     why = killed(code) if code < 0 else told or last_words(trial.log, size)

@@ -96,8 +96,9 @@ class Run:
         return until(last, found)
 
     def after(self, last: int) -> Run:
-        """The run with its curves as they were after a round."""
-        return replace(self, curves={name: until(last, curve) for name, curve in self.curves.items()})
+        """The run with its curves and times as they were after a round."""
+        curves = {name: until(last, curve) for name, curve in self.curves.items()}
+        return replace(self, curves=curves, time=until(last, self.time))
 
 
 def until(last: int, curve: Curve) -> Curve:
@@ -212,6 +213,8 @@ def _course(path: Path) -> tuple[int, dict[str, Curve], Curve, tuple[str, ...]]:
     rounds, time, columns = 0, list[tuple[int, float]](), tuple[str, ...]()
     with written_rows(path) as rows:
         for row in rows:
+            if columns and int(row["round"]) != rounds + 1:
+                raise ValueError(f"round {row['round']} behind round {rounds}")
             rounds = int(row["round"])
             columns = columns or tuple(row)
             time.append((rounds, math.fsum(float(cell) for name, cell in row.items() if cell and is_of_work(name))))

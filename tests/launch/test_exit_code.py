@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+import errno
+
 import pytest
 
 from fl_ddp.errors import ConfigError, RunError
 from launch.exit_code import exit_code
+
+
+def test_an_error_of_the_code_keeps_its_traceback() -> None:
+    def work() -> int:
+        raise FileNotFoundError(errno.ENOENT, "No such file", "a")
+
+    with pytest.raises(FileNotFoundError):
+        exit_code("sweep", work)
 
 
 @pytest.mark.parametrize(
@@ -13,6 +23,8 @@ from launch.exit_code import exit_code
     [
         (ConfigError("--lr", "is wrong"), 2, "sweep: error: --lr: is wrong\n"),
         (RunError("the disk is full"), 1, "sweep: error: the disk is full\n"),
+        (OSError(errno.ENAMETOOLONG, "File name too long", "a/b"), 1, "sweep: error: a/b: File name too long\n"),
+        (OSError(errno.ENOSPC, "No space left on device"), 1, "sweep: error: stdout: No space left on device\n"),
         (KeyboardInterrupt(), 130, "sweep: interrupted\n"),
     ],
 )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,8 @@ from launching import SMALL, one_thread, simulated
 from written_runs import Written
 
 import fl_ddp
+from fl_ddp.errors import ConfigError
+from launch.compare.found_runs import find_runs
 from launch.numbers.metric import parse_metric, read_off
 from launch.run.stored import read_run
 
@@ -52,3 +56,38 @@ def test_a_run_that_is_over_where_it_had_stopped_has_its_last_scores(tmp_path: P
     run = read_run(tmp_path / "run")
     assert run and (run.rounds, run.wanted, run.stopped, run.ended) == (6, 6, False, True)
     assert run.curves["accuracy"][-1] == (6, over["accuracy"]) and run.curves["accuracy"][0][0] == 4
+
+
+def test_a_run_as_after_a_round_took_as_long_as_until_then(tmp_path: Path) -> None:
+    run = read_run(Written({}, [0.1, 0.2, 0.3]).at(tmp_path / "run"))
+    assert run and run.seconds == 3 * 2.0 and run.after(2).seconds == 2 * 2.0
+
+
+@pytest.mark.parametrize(
+    ("wrong", "why"),
+    [
+        (lambda lines: [*lines[:2], *lines[3:]], "round 3 behind round 1"),
+        (lambda lines: [*lines, lines[-1]], "round 4 behind round 4"),
+        (lambda lines: [*lines[:2], lines[2] + lines[3], *lines[4:]], "line 3 has not as many cells as the first one"),
+        (lambda lines: [*lines[:2], lines[2][:3], *lines[3:]], "line 3 has not as many cells as the first one"),
+    ],
+    ids=["missing", "twice", "together", "cut"],
+)
+def test_rounds_without_those_between_them_are_no_runs(
+    tmp_path: Path, wrong: Callable[[list[str]], list[str]], why: str
+) -> None:
+    folder = Written({}, [0.1, 0.2, 0.3, 0.4]).at(tmp_path / "run")
+    lines = (folder / "metrics.csv").read_text().splitlines()
+    (folder / "metrics.csv").write_text("\n".join(wrong(lines)) + "\n")
+    with pytest.raises(ConfigError, match=rf"metrics\.csv: is not what a run writes \({why}\)"):
+        read_run(folder)
+
+
+def test_points_of_a_sweep_that_are_links_are_read(tmp_path: Path) -> None:
+    for seed in (0, 1):
+        Written({"seed": seed}, [0.1]).at(tmp_path / "sweep" / f"seed={seed}")
+    (tmp_path / "sweep" / "seed=1").rename(tmp_path / "elsewhere")
+    (tmp_path / "sweep" / "seed=1").symlink_to(tmp_path / "elsewhere")
+    points = [{"folder": f"seed={seed}", "options": {"seed": str(seed)}} for seed in (0, 1)]
+    (tmp_path / "sweep" / "sweep.json").write_text(json.dumps({"base": [], "varied": ["seed"], "points": points}))
+    assert [each.seed for each in find_runs([tmp_path / "sweep"]).runs] == [0, 1]
