@@ -72,6 +72,17 @@ def test_a_retry_that_is_stopped_goes_on_by_the_same_command(sweep: Sweeping, mo
 
 
 @pytest.mark.slow
+def test_a_point_that_has_lost_its_rounds_has_failed(sweep: Sweeping) -> None:
+    """Its run has all of them for itself, and would never go on."""
+    simulated({**SMALL, "rounds": 2, "name": "seed=0", "seed": 0}, FOLDER)
+    (FOLDER / "seed=0" / "metrics.csv").unlink()
+    rounds = [each for each in SWEEP if not each.startswith("--rounds")]
+    code, _, err = sweep(*rounds, "--rounds", "2", "--grid", "seed=0")
+    assert code == 1 and "metrics.csv has 0 rounds, and its summary.json 2; remove its folder" in err, err
+    assert read_sweep(FOLDER).entries["seed=0"].failed
+
+
+@pytest.mark.slow
 def test_a_sweep_runs_its_points_skips_them_and_tries_the_failed_ones_again(sweep: Sweeping) -> None:
     grid = [*SWEEP, "--grid", "lr=0.05,1e6", "--grid", "seed=3..4"]
     code, out, err = sweep(*grid, "--parallel", "2")
