@@ -333,7 +333,7 @@ class RunFiles:
             score=score,
             measures=dict(scores.measures) if scores else {},
             code=self._code,
-            data_sha256=self._recorded["data_sha256"],
+            data_sha256=self._recorded.get("data_sha256", ""),
         )
         content = write_summary(self._path, summary)
         self._progress.close()

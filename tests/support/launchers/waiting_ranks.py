@@ -16,7 +16,7 @@ from fl_ddp.host.interrupt import listening
 from fl_ddp.ranks.collectives import Lifeline, MeetingPlace, Ranks, join
 from fl_ddp.ranks.waiting import wait
 
-PATIENCE = 3.0
+PATIENCE = 5.0
 """Seconds in which neighbours must connect."""
 
 
