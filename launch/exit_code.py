@@ -31,7 +31,7 @@ def exit_code(command: str, work: Callable[[], int]) -> int:
     except OSError as error:
         if error.errno not in _OF_THE_MACHINE:
             raise
-        print(f"{command}: error: {error.filename or 'stdout'}: {error.strerror}", file=sys.stderr)
+        print(f"{command}: error: {error.filename or 'cannot write'}: {error.strerror}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         print(f"{command}: interrupted", file=sys.stderr)

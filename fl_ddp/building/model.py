@@ -72,7 +72,7 @@ def build_model(
     if config.augment and len(in_shape) != 3:
         given = ",".join(config.augment)
         raise ConfigError("--augment", f"{given}, but samples are {list(in_shape)}", "images [channels, height, width]")
-    if "crop" in config.augment and not any(map(most_shifted, in_shape[1:])):
+    if "crop" in config.augment and not config.resume and not any(map(most_shifted, in_shape[1:])):
         what = f"crop, but images of {' x '.join(map(str, in_shape[1:]))} pixels are shifted by none"
         raise ConfigError("--augment", what, "images of 8 pixels at least, or flip alone")
 

@@ -22,8 +22,12 @@ from fl_ddp.errors import ConfigError, is_users
 _IMPORTED: dict[str, tuple[object, str]] = {}
 """By a module's name, what each import of it makes anew, and the sha256 of its file when this process first asked."""
 _SCRIPTS: dict[str, str] = {}
+"""What a script said when this process first asked, by its path."""
 _PLAIN = (bool, int, float, str)
+_ALL = "*"
+"""What `from module import *` gives."""
 _BLOCKS = ("body", "orelse", "finalbody")
+"""Where Python's syntax tree has the statements inside of one."""
 
 
 def users_code(config: Config, *, values: bool = True) -> dict[str, str]:
@@ -118,30 +122,42 @@ def _of_main(
     loaded: ModuleType, name: str, origin: str, statements: Mapping[str, str], *, values: bool
 ) -> dict[str, bytes]:
     """What a class of a script or of cells says, with the statements that give what it refers to, and their files."""
-    own, files, waiting = dict[str, str](), set[Path](), [name]
+    own, files, waiting = dict[str, str](), set[Path](), [_ALL, name]
     while waiting:
         each = waiting.pop()
         if each in own:
             continue
-        if text := statements.get(each, ""):
-            own[each] = text
-            waiting += _names_in(text)
-            for level, names in _imports_in(text.encode()):
-                files.update(_beside(Path(origin).absolute().parent, names) if not level else ())
         value = vars(loaded).get(each)
-        files |= {file for file in [_file_of(value)] if file}
-        if values and text and type(value) in _PLAIN:
-            with suppress(ValueError):  # a whole number of thousands of digits
-                own[each] += repr(value)
-    if name not in own:
-        return {}
-    said = "".join(f"{each}: {own[each]}\n" for each in sorted(own)).encode()
-    return {str(file): file.read_bytes() for file in files if is_users(str(file))} | {f"{origin}:{name}": said}
+        own[each] = _of_its_cell(each, value) or statements.get(each, "")
+        if not own[name]:
+            return {}
+        waiting += _names_in(own[each])
+        files |= {*_imported_in(own[each].encode(), Path(origin).absolute()), *_file_of(value)}
+        own[each] += _value(value) if values else ""
+    found = {f"{origin}:{name}": "".join(f"{each}: {own[each]}\n" for each in sorted(own)).encode()}
+    for file in files:
+        with suppress(OSError):  # whoever imports it is told
+            found |= {str(file): file.read_bytes()} if is_users(str(file)) else {}
+    return found
+
+
+def _value(value: object) -> str:
+    """A number, a word or some of them, or which class or function it is; nothing of what may change while it is."""
+    if type(value) is tuple:
+        return ", ".join(map(_value, value))
+    if issubclass(type(value), type | FunctionType):
+        return f"{getattr(value, '__module__', '')}.{getattr(value, '__qualname__', '')}"
+    with suppress(ValueError):  # a whole number of thousands of digits
+        return repr(value) if type(value) in _PLAIN else ""
+    return ""
 
 
 def _names_in(source: str) -> list[str]:
     """What some code refers to that it has not itself: another thing of that name may stand where it is local."""
-    found, waiting = list[str](), [symtable.symtable(source, "<code>", "exec")]
+    try:
+        found, waiting = list[str](), [symtable.symtable(source, "<code>", "exec")]
+    except (SyntaxError, ValueError, RecursionError):
+        return []
     while waiting:
         scope = waiting.pop()
         waiting += scope.get_children()
@@ -150,15 +166,15 @@ def _names_in(source: str) -> list[str]:
     return found
 
 
-def _file_of(made: object) -> Path | None:
-    """The file that a module, a class or a function is from."""
+def _file_of(made: object) -> list[Path]:
+    """The file that a module, a class or a function is from, if it is one."""
     module = made
-    if isinstance(made, type | FunctionType):
-        module = sys.modules.get(made.__module__)
+    if issubclass(type(made), type | FunctionType):  # what an object says of its class may be anything
+        module = sys.modules.get(getattr(made, "__module__", None) or "")
     if type(module) is not ModuleType or module.__name__ == "__main__":
-        return None
+        return []
     place = vars(module).get("__file__")
-    return Path(place).absolute() if isinstance(place, str) and Path(place).is_file() else None
+    return [Path(place).absolute()] if isinstance(place, str) and Path(place).is_file() else []
 
 
 def _statements_of_script(file: str) -> Mapping[str, str]:
@@ -180,6 +196,14 @@ def _statements_of_cells() -> Mapping[str, str]:
     return found
 
 
+def _of_its_cell(name: str, made: object) -> str:
+    """What the cell says that a class or function is from, which may have been run again, before later ones' order."""
+    functions = [*vars(made).values()] if issubclass(type(made), type) else [made]
+    cells = [each.__code__.co_filename for each in functions if type(each) is FunctionType]
+    texts = ("".join(linecache.getlines(cell)) for cell in dict.fromkeys(cells) if not Path(cell).is_file())
+    return next(filter(None, (_statements(text).get(name, "") for text in texts)), "")
+
+
 @lru_cache(maxsize=4096)
 def _statements(text: str) -> Mapping[str, str]:
     """The statements of a script or cell by the names that they give, wherever in its blocks; nothing if it is none."""
@@ -187,28 +211,70 @@ def _statements(text: str) -> Mapping[str, str]:
         waiting = [*reversed(ast.parse(text).body)]
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return {}
-    found: dict[str, str] = {}
+    found, made, calls = dict[str, str](), set[str](), list[tuple[str, str]]()
     while waiting:
         node = waiting.pop()
-        inside = [each for block in _BLOCKS for each in getattr(node, block, [])]
-        inside = [*inside, *(each for one in getattr(node, "handlers", []) for each in one.body)]
         if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-            names, inside = [node.name], []
+            names = [node.name]
         elif isinstance(node, ast.Import | ast.ImportFrom):
             names = [each.asname or each.name.partition(".")[0] for each in node.names]
         else:
-            head = [getattr(node, part) for part in ("target", "targets", "items") if hasattr(node, part)]
-            parts = [each for part in head for each in (part if isinstance(part, list) else [part])]
-            names = [each.id for part in parts for each in ast.walk(part) if isinstance(each, ast.Name)]
-            if isinstance(node, ast.For):  # what is done in the loop is no part of what its variable is
-                node = ast.For(node.target, node.iter, [ast.Pass()], [], lineno=0)
-            elif isinstance(node, ast.With):
-                node = ast.With(node.items, [ast.Pass()], lineno=0)
-        waiting += reversed([each for each in inside if isinstance(each, ast.stmt)])
-        said = ast.unparse(node) if names else ""
+            waiting += reversed(_inside(node))
+            names = _given_by(node)
+            made.update(names)
+            if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call | ast.Await):
+                calls += [(each, _said(node, text)) for each in _bases(node.value)]
+        said = _said(node, text) if names else ""
         for name in dict.fromkeys(names):
             found[name] = f"{found.get(name, '')}{said}\n"
+    for name, said in calls:  # of what the script has made; a library's are for all that goes on
+        if name in made:
+            found[name] += f"{said}\n"
     return found
+
+
+def _inside(node: ast.stmt) -> list[ast.stmt]:
+    """The statements in the blocks of one."""
+    parts = [node, *getattr(node, "handlers", []), *getattr(node, "cases", [])]
+    return [each for part in parts for block in _BLOCKS for each in getattr(part, block, [])]
+
+
+def _given_by(node: ast.stmt) -> list[str]:
+    """Names that a statement itself gives, or gives something to; not those in its blocks."""
+    heads = [getattr(node, part, []) for part in ("target", "targets")]
+    heads += [each.optional_vars for each in getattr(node, "items", []) if each.optional_vars]
+    names = [name for head in heads for each in (head if isinstance(head, list) else [head]) for name in _bases(each)]
+    parts = [getattr(node, part, None) for part in ("value", "test", "iter", "subject")]
+    inner = (each for part in parts if part for each in ast.walk(part) if isinstance(each, ast.NamedExpr))
+    return [*names, *(each.target.id for each in inner)]
+
+
+def _bases(node: ast.expr) -> list[str]:
+    """What a target or a call begins with: x of x.y[z], and both of x, y."""
+    if isinstance(node, ast.Tuple | ast.List):
+        return [name for each in node.elts for name in _bases(each)]
+    if isinstance(node, ast.Attribute | ast.Subscript | ast.Starred | ast.Await):
+        return _bases(node.value)
+    if isinstance(node, ast.Call):
+        return _bases(node.func) if isinstance(node.func, ast.Attribute) else []
+    return [node.id] if isinstance(node, ast.Name) else []
+
+
+def _said(node: ast.stmt, text: str) -> str:
+    """A statement without its blocks, in Python's own words; as it stands where it has none for it."""
+    alone: ast.stmt = node
+    if isinstance(node, ast.For):
+        alone = ast.For(node.target, node.iter, [ast.Pass()], [], lineno=0)
+    elif isinstance(node, ast.With):
+        alone = ast.With(node.items, [ast.Pass()], lineno=0)
+    elif isinstance(node, ast.If | ast.While):
+        alone = ast.Expr(node.test)
+    elif isinstance(node, ast.Match):
+        alone = ast.Expr(node.subject)
+    try:
+        return ast.unparse(alone)
+    except (ValueError, RecursionError):  # of numbers of thousands of digits, and sums of hundreds
+        return ast.get_source_segment(text, node) or ""
 
 
 def imported_files(files: Iterable[Path]) -> set[Path]:
@@ -225,11 +291,13 @@ def imported_files(files: Iterable[Path]) -> set[Path]:
 
 
 def _imported_by(file: Path) -> Iterator[Path]:
-    try:
-        imports = _imports_in(file.read_bytes())
-    except OSError:  # whoever imports it is told
-        return
-    for level, names in imports:
+    with suppress(OSError):  # whoever imports it is told
+        yield from _imported_in(file.read_bytes(), file)
+
+
+def _imported_in(text: bytes, file: Path) -> Iterator[Path]:
+    """What some of a file's text imports that lies beside it."""
+    for level, names in _imports_in(text):
         if level:
             yield from _beside(file.parents[:level][-1], names)
         elif names[0] not in sys.stdlib_module_names:  # which come first, whatever lies in the folder

@@ -6,7 +6,7 @@ import csv
 import io
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from os.path import commonpath
+from os.path import abspath, commonpath
 from pathlib import Path
 
 from fl_ddp.errors import ConfigError
@@ -119,7 +119,8 @@ def _rows(run: Run, recorded: str, columns: Sequence[str]) -> Iterator[list[str 
 
 def _names(runs: Sequence[Path], folders: Sequence[Path]) -> list[str]:
     """Folders of runs as they are called from one in which all of them lie, and which is none of them."""
-    places = [run.resolve() for run in runs]
-    base = Path(commonpath([folder.resolve() for folder in folders]))
+    # a run may be a link to a folder elsewhere
+    places = [Path(abspath(run)) for run in runs]  # noqa: PTH100
+    base = Path(commonpath(map(abspath, folders)))
     base = base.parent if base in places else base
     return [place.relative_to(base).as_posix() for place in places]

@@ -14,7 +14,7 @@ _OF_SAMPLES = frozenset({
 })  # fmt: skip
 """Options by which, with those of their classes, samples may differ; others leave them as they are.
 
-So does the seed, but where classes are numbered by it.
+So does the seed, but where classes are numbered by it, or clients' own test samples, which it draws, are the test set.
 """
 
 
@@ -27,7 +27,8 @@ def on_other_samples(runs: Sequence[FoundRun]) -> list[str]:
     of_choice: dict[tuple[tuple[str, str], ...], dict[str, list[Path]]] = {}
     for each in runs:
         if isinstance(samples := each.run.summary.get("data_sha256"), str):
-            seed = str(each.seed) if each.run.summary.get("class_order") else ""
+            by_seed = each.run.summary.get("class_order") or each.settings.get("data.merge") == "true"
+            seed = str(each.seed) if by_seed else ""
             options = (one for one in each.settings.items() if one[0].partition(".")[0] in _OF_SAMPLES)
             chosen = (("seed", seed), *options)
             of_choice.setdefault(chosen, {}).setdefault(samples, []).append(each.run.folder)

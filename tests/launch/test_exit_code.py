@@ -24,7 +24,7 @@ def test_an_error_of_the_code_keeps_its_traceback() -> None:
         (ConfigError("--lr", "is wrong"), 2, "sweep: error: --lr: is wrong\n"),
         (RunError("the disk is full"), 1, "sweep: error: the disk is full\n"),
         (OSError(errno.ENAMETOOLONG, "File name too long", "a/b"), 1, "sweep: error: a/b: File name too long\n"),
-        (OSError(errno.ENOSPC, "No space left on device"), 1, "sweep: error: stdout: No space left on device\n"),
+        (OSError(errno.ENOSPC, "No space left on device"), 1, "sweep: error: cannot write: No space left on device\n"),
         (KeyboardInterrupt(), 130, "sweep: interrupted\n"),
     ],
 )

@@ -71,3 +71,10 @@ def test_runs_that_cannot_tell_have_the_samples_of_all_others(show: Showing) -> 
     write(Path("mine.npz"), 1)
     trained(0, 0.2)
     assert told(show("runs")[1]) == []
+
+
+def test_test_sets_that_the_seed_draws_are_other_samples_of_it(show: Showing) -> None:
+    write(Path("mine.npz"), 0)
+    for seed in (0, 1):
+        trained(seed, 0.1, more={"data.merge": True, "local_test": 0.3, "partition": "IID"})
+    assert told(show("runs")[1]) == []

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 from launching import SMALL, one_thread, simulated
+from showing import Showing
 from written_runs import Written
 
 import fl_ddp
@@ -83,7 +84,7 @@ def test_rounds_without_those_between_them_are_no_runs(
         read_run(folder)
 
 
-def test_points_of_a_sweep_that_are_links_are_read(tmp_path: Path) -> None:
+def test_points_of_a_sweep_that_are_links_are_read(show: Showing, tmp_path: Path) -> None:
     for seed in (0, 1):
         Written({"seed": seed}, [0.1]).at(tmp_path / "sweep" / f"seed={seed}")
     (tmp_path / "sweep" / "seed=1").rename(tmp_path / "elsewhere")
@@ -91,3 +92,6 @@ def test_points_of_a_sweep_that_are_links_are_read(tmp_path: Path) -> None:
     points = [{"folder": f"seed={seed}", "options": {"seed": str(seed)}} for seed in (0, 1)]
     (tmp_path / "sweep" / "sweep.json").write_text(json.dumps({"base": [], "varied": ["seed"], "points": points}))
     assert [each.seed for each in find_runs([tmp_path / "sweep"]).runs] == [0, 1]
+    assert show("sweep", "--long")[0] == 0
+    rows = (tmp_path / "sweep" / "rounds.csv").read_text().splitlines()[1:]
+    assert [row.split(",")[0] for row in rows] == ["seed=0", "seed=1"]
