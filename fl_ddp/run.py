@@ -12,7 +12,6 @@ import torch
 
 from fl_ddp.building.same_options import digest, refuse_other_options
 from fl_ddp.config.settings import Config
-from fl_ddp.config.users_code import refuse_stale
 from fl_ddp.course.callbacks import Callback, callbacks_in
 from fl_ddp.errors import (
     ConfigError,
@@ -41,6 +40,7 @@ from fl_ddp.ranks.slurm import rank_variables
 from fl_ddp.ranks.threads import one_torch_thread
 from fl_ddp.records import Records
 from fl_ddp.simulation import Simulation
+from fl_ddp.versions.users_code import refuse_stale
 
 
 @as_it_begins()

@@ -20,7 +20,6 @@ from fl_ddp.building.initial import KEPT
 from fl_ddp.config.absolute_paths import with_absolute_paths
 from fl_ddp.config.command_line import fixed
 from fl_ddp.config.settings import Config, hyperparameters
-from fl_ddp.config.users_code import edited, users_code
 from fl_ddp.config.yaml_file import to_yaml
 from fl_ddp.course.cohorts import CohortTable, Numbers, columns_of_each
 from fl_ddp.course.progress import Progress, result_table
@@ -50,6 +49,7 @@ from fl_ddp.retention.table import TaskTable
 from fl_ddp.tasks.kept_files import KeptFiles
 from fl_ddp.tasks.recorded import recorded, refuse_others
 from fl_ddp.tasks.turnout import rounds_in_words
+from fl_ddp.versions.users_code import edited, users_code
 
 
 class _Told(logging.Handler):

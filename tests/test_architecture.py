@@ -54,6 +54,7 @@ FLOORS = (
     ("course",),
     ("results",),
     ("ranks",),
+    ("versions",),
     ("config",),
     ("methods",),
     ("importance", "clients"),

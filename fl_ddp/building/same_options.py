@@ -10,9 +10,9 @@ from pathlib import Path
 
 from fl_ddp.config.command_line import PLACE, as_written
 from fl_ddp.config.settings import OF_FOLDER, Config
-from fl_ddp.config.users_code import users_code
 from fl_ddp.errors import ConfigError
 from fl_ddp.ranks.collectives import Ranks
+from fl_ddp.versions.users_code import users_code
 
 _MAY_DIFFER = (*PLACE, *OF_FOLDER, "rank_timeout")
 _MOST = 200

@@ -20,7 +20,6 @@ from fl_ddp.building.initial import as_kept
 from fl_ddp.config.command_line import from_layers, layer_of_run, mapping_layer
 from fl_ddp.config.layers import Layer
 from fl_ddp.config.settings import Config
-from fl_ddp.config.users_code import code_held, edited
 from fl_ddp.errors import ConfigError, one_line
 from fl_ddp.federation import Federation, build_federation
 from fl_ddp.host.arithmetic import as_it_begins
@@ -32,6 +31,7 @@ from fl_ddp.ranks.collectives import Ranks
 from fl_ddp.results import checkpoint
 from fl_ddp.results.run_folder import MODEL, last_round
 from fl_ddp.tasks.recorded import recorded, refuse_others
+from fl_ddp.versions.users_code import code_held, edited
 
 
 class OwnSamples(NamedTuple):

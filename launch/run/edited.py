@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from fl_ddp.config.users_code import edited, users_code
 from fl_ddp.errors import ConfigError
+from fl_ddp.versions.users_code import edited, users_code
 from launch.run.stored import Run
 from launch.run.trial import Trial
 

@@ -13,7 +13,8 @@ from launching import SMALL, resumed, simulated
 import fl_ddp
 from fl_ddp.building.same_options import code_of
 from fl_ddp.config.command_line import from_mapping
-from fl_ddp.config.users_code import imported_files, users_code
+from fl_ddp.versions.imported import imported_files
+from fl_ddp.versions.users_code import users_code
 
 
 def test_files_of_classes_are_told_by_their_path_however_they_are_named(

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from fl_ddp.config.command_line import from_mapping
-from fl_ddp.config.users_code import users_code
 from fl_ddp.methods.fedavg import FedAvg
+from fl_ddp.versions.users_code import users_code
 
 SCRIPT = '''
 import sys

@@ -1,0 +1,1 @@
+"""Which version of a user's own code a run is of."""
