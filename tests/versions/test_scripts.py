@@ -5,6 +5,7 @@ from __future__ import annotations
 import linecache
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -206,22 +207,41 @@ def test_some_numbers_and_classes_that_a_command_line_has_decided_count_too(scri
     assert found[0] == found[2] != found[1] and len(found[0]) == 1
 
 
-def test_a_cell_that_is_run_again_is_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Notebooks name a cell by what it says, so that one of before is not behind the one that it takes the place of."""
+Cell = Callable[[str], dict[str, str]]
+
+
+@pytest.fixture
+def cell(monkeypatch: pytest.MonkeyPatch) -> Cell:
+    """Runs a notebook's cell; what is known of its method then."""
     main = sys.modules["__main__"]
     monkeypatch.delattr(main, "__file__", raising=False)
     monkeypatch.setattr(linecache, "cache", {})
+    monkeypatch.setattr(main, "FedAvg", FedAvg, raising=False)
 
-    def ran(scale: int) -> dict[str, str]:
-        text = f"class Made(FedAvg):\n    def weight(self, n):\n        return {scale} * n\n"
-        name, cell = f"<ipython-input-{scale}>", {"__name__": "__main__", "FedAvg": FedAvg}
+    def ran(text: str) -> dict[str, str]:
+        name, before = f"<ipython-input-{text}>", set(vars(main))
         linecache.cache[name] = (len(text), None, text.splitlines(True), name)
-        exec(compile(text, name, "exec"), cell)
-        monkeypatch.setattr(main, "Made", cell["Made"], raising=False)
+        exec(compile(text, name, "exec"), vars(main))
+        for made in set(vars(main)) - before:
+            value = vars(main).pop(made)
+            monkeypatch.setattr(main, made, value, raising=False)
         return users_code(from_mapping({"method": "__main__.Made"}))
 
-    first, second, again = ran(1), ran(2), ran(1)
+    return ran
+
+
+def test_a_cell_that_is_run_again_is_as_it_was(cell: Cell) -> None:
+    """Notebooks name a cell by what it says, so that one of before is not behind the one that it takes the place of."""
+    text = "class Made(FedAvg):\n    def weight(self, n):\n        return {} * n\n"
+    first, second, again = (cell(text.format(scale)) for scale in (1, 2, 1))
     assert first == again != second and [*first] == ["<notebook>:Made"]
+
+
+def test_of_a_class_without_functions_the_last_cell_counts(cell: Cell) -> None:
+    options = "class Options:\n    scale = {}\n"
+    made = "class Made(FedAvg):\n    def weight(self, n):\n        return Options.scale * n\n"
+    found = [cell(options.format(1) + made), *(cell(options.format(scale)) for scale in (2, 3))]
+    assert len({each["<notebook>:Made"] for each in found}) == 3
 
 
 def test_a_script_that_is_edited_while_it_runs_is_as_it_was(script: Script) -> None:
