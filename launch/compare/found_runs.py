@@ -86,18 +86,21 @@ def find_runs(folders: Sequence[Path]) -> Finds:
     """
     points: dict[Path, Entry] = {}
     begun: dict[Path, None] = {}
+    failed, found, broken = dict[Path, str](), list[FoundRun](), list[ConfigError]()
     for folder in folders:
         if not folder.is_dir():
             raise ConfigError(folder, "is no folder", "that of a sweep, of a run or of several runs")
-        listed = _points(folder)
+        listed, damaged = _points(folder)
         runs = _runs_in(folder)
-        if not runs and not listed:
+        for sweep, error in damaged.items():  # which hides no other sweep, and none of its own runs
+            broken.append(error)
+            failed[sweep] = str(error)
+        if not runs and not listed and not damaged:
             raise ConfigError(folder, "holds no runs", "the folder of a sweep, of a run or of several runs")
         points |= listed
         # points may be links, which a search does not follow
         begun |= dict.fromkeys([*runs, *(place for place in listed if (place / "config.yaml").is_file())])
-    failed = {place: entry.failed for place, entry in points.items() if entry.failed}
-    found, broken = list[FoundRun](), list[ConfigError]()
+    failed |= {place: entry.failed for place, entry in points.items() if entry.failed}
     for place in begun:
         try:
             run = read_run(place)
@@ -127,10 +130,15 @@ def _with_roots(runs: Sequence[FoundRun]) -> Iterator[FoundRun]:
         yield replace(each, root=known[root] if root else None)
 
 
-def _points(folder: Path) -> dict[Path, Entry]:
-    """The points of all sweeps in a folder, by the folders of their runs."""
-    sweeps = sorted(file.parent for file in folder.rglob(SWEEP_FILE))
-    return {sweep / name: entry for sweep in sweeps for name, entry in read_sweep(sweep).entries.items()}
+def _points(folder: Path) -> tuple[dict[Path, Entry], dict[Path, ConfigError]]:
+    """The points of all sweeps in a folder, by the folders of their runs, and what is wrong with others by theirs."""
+    points, damaged = dict[Path, Entry](), dict[Path, ConfigError]()
+    for sweep in sorted(file.parent for file in folder.rglob(SWEEP_FILE)):
+        try:
+            points |= {sweep / name: entry for name, entry in read_sweep(sweep).entries.items()}
+        except ConfigError as error:
+            damaged[sweep] = error
+    return points, damaged
 
 
 def _runs_in(folder: Path) -> list[Path]:

@@ -95,3 +95,18 @@ def test_points_of_a_sweep_that_are_links_are_read(show: Showing, tmp_path: Path
     assert show("sweep", "--long")[0] == 0
     rows = (tmp_path / "sweep" / "rounds.csv").read_text().splitlines()[1:]
     assert [row.split(",")[0] for row in rows] == ["seed=0", "seed=1"]
+
+
+def test_a_damaged_list_of_points_hides_no_other_sweep_and_none_of_its_own_runs(show: Showing) -> None:
+    for name in ("ok", "bad"):
+        Written({"seed": 0, "lr": 0.1 if name == "ok" else 0.2}, [0.1]).at(Path(f"sweeps/{name}/seed=0"))
+        Path(f"sweeps/{name}/sweep.json").write_text(
+            "" if name == "bad" else '{"base": [], "varied": [], "points": []}'
+        )
+    code, out, _ = show("sweeps")
+    assert code == 0 and "failed: bad: sweeps/bad/sweep.json: is not what a sweep writes" in out
+    assert [line.split()[0] for line in out.splitlines() if " finished " in line] == ["0.1", "0.2"]
+    Path("alone").mkdir()
+    Path("alone/sweep.json").write_text("")
+    code, _, err = show("alone")
+    assert code == 2 and "alone/sweep.json: is not what a sweep writes" in err
