@@ -281,6 +281,10 @@ def _notes(
             notes.append(
                 f"{_whose(each, results.design)}: as after round {rounds}, though seeds were asked for {asked} rounds"
             )
+    seeds = {tuple(sorted({run.seed for run in each.counted})) for each in results.design.sets} - {()}
+    if len(seeds) > 1:
+        few = min(map(len, seeds))
+        notes.append(f"settings are of different seeds, the fewest of {few}; --against compares those in common")
     notes += _unlike(results.design)
     if again := [run for each in results.design.sets for run in each.once.again]:
         notes.append(f"counted once, as their results are the same: {', '.join(str(run.run.folder) for run in again)}")

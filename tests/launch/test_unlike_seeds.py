@@ -95,3 +95,14 @@ def test_seeds_of_other_numbers_of_rounds_are_told_by_their_setting_alone(show: 
         Written({"seed": seed}, curve).at(Path(f"runs/{seed}"))
     out = show("runs")[1]
     assert "as after round 2, though seeds were asked for 2, 3 rounds" in out and "settings are of" not in out
+
+
+def test_settings_of_different_seeds_are_told(show: Showing) -> None:
+    """A mean over easy seeds is better than one over all."""
+    note = "settings are of different seeds, the fewest of 2; --against compares those in common"
+    for lr, seeds in ((0.1, (0, 1, 2)), (0.2, (1, 2))):
+        for seed in seeds:
+            Written({"lr": lr, "seed": seed}, [0.1, 0.4 + seed / 10]).at(Path(f"runs/{lr}{seed}"))
+    assert note in show("runs")[1].splitlines()
+    Written({"lr": 0.2, "seed": 0}, [0.1, 0.4]).at(Path("runs/0.20"))
+    assert "different seeds" not in show("runs")[1]
