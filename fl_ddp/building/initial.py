@@ -40,9 +40,10 @@ def begin_with(network: nn.Module, config: Config) -> None:
         config = as_kept(config, Path(config.resume))
     if not config.init:
         return
-    found, own = _read(Path(config.init).expanduser()), network.state_dict()
+    path = Path(config.init).expanduser()
+    found, own = _read(path), network.state_dict()
     counts = config.running_statistics != "local" and any(name.endswith(RUNNING) for name in own)
-    if counts and _keeps_none(Path(config.init).expanduser()):
+    if counts and _keeps_none(path):
         what = f"{config.init} is of a run with --running_statistics local, whose model has none that count"
         raise ConfigError("--init", what, "--running_statistics local, or weights of one of its clients in a file")
     for name, tensor in own.items():

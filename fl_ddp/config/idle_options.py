@@ -41,7 +41,7 @@ def idle_options(config: Config) -> Iterator[str]:
         yield "warning: --augment does nothing to FilVer's clients, but is its pre-training's alone"
     if config.init == "":
         yield "warning: --init is empty: the run begins with the weights of its seed"
-    if config.stragglers and not round(config.stragglers * config.cohort_size):
+    if config.stragglers and not config.stragglers_of(config.cohort_size):
         yield f"warning: --stragglers {config.stragglers} are none of a cohort of {config.cohort_size}"
     if config.lr_schedule_over == "rounds" and config.rounds:
         if config.lr_step and config.lr_step >= config.rounds:

@@ -203,6 +203,10 @@ class Config:
         """Number of clients in a round's cohort, where all are enrolled."""
         return self.cohort_of(self.clients)
 
+    def stragglers_of(self, size: int) -> int:
+        """How many of a cohort of so many do a part of their work; of a half, the even number."""
+        return round(self.stragglers * size)
+
     def cohort_of(self, enrolled: int) -> int:
         """Number of clients in the cohort of a round in which so many may take part."""
         if self.cohort is not None:

@@ -17,6 +17,7 @@ TURN = 0.2
 GONE = "another rank is gone (killed, out of memory, or its machine lost)"
 _LONGEST_PAUSE = 1e-3
 _ANSWER = 2.0
+"""Seconds in which whoever holds the store answers."""
 _BROKEN_AFTER = 5.0
 """Seconds after which a sum that NCCL calls over, and the GPU not, is none: its communicator has failed."""
 

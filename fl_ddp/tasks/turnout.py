@@ -120,7 +120,7 @@ class Turnout:
 
     def _late(self, index: int, ids: Indices) -> Indices:
         """A share of a cohort, drawn by a key of each."""
-        number = round(self._config.stragglers * len(ids))
+        number = self._config.stragglers_of(len(ids))
         if not number:
             return ids[:0]
         return ids[np.argsort(keys(self._config.seed, index, Purpose.STRAGGLER, ids))[:number]]

@@ -17,6 +17,7 @@ from fl_ddp.versions.statements import statements_in
 _SCRIPTS: dict[str, str] = {}
 """What a script said when this process first asked, by its path."""
 _PLAIN = (bool, int, float, str)
+"""What a command line decides; what holds some of them may change while a run goes on."""
 _ALL = "*"
 """What `from module import *` gives."""
 

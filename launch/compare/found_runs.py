@@ -22,6 +22,7 @@ _BESIDE = (".log", ".failure.json", ".job.json", ".slurm")
 """How the names of files and folders end that launchers keep beside that of a run."""
 
 _OF_MODULE, _DIGITS = "model.sha256", 8
+"""The option of a module that a notebook has given, and how much of it tables have room for."""
 
 RunState = Literal["finished", "running", "stopped", "failed"]
 
@@ -45,7 +46,8 @@ class FoundRun:
         """Its options by name as tables show them, wherever its data lie; classes of the package by their names."""
         given = flatten(self.run.config, "")
         shown = {one.key: _short(one.value) if one.key in KINDS else _shown(one.value) for one in given}
-        if len(module := shown.get(_OF_MODULE, "")) > _DIGITS:  # of one that a notebook has given, no number ever
+        if len(module := shown.get(_OF_MODULE, "")) > _DIGITS:
+            # never a number, as digits alone may be one
             shown[_OF_MODULE] = f"{module[:_DIGITS]}..."
         places = {} if self.root is None else {"data.root": self.root}
         return {key: places.get(key, each) for key, each in shown.items() if key in places or key not in PLACE}
