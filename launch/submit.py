@@ -68,7 +68,7 @@ def _answer(line: Sequence[str]) -> int:
     if options.dry_run:
         say(f"{_description(trial, slurm)}\n\n{sbatch_file([trial], slurm, job_folder(trial.folder), None)}")
         return 0
-    if trial.is_finished():
+    if (found := trial.read_run()) and found.ended:
         say(f"{trial.folder} is finished; a larger --rounds goes on with it")
         return 0
     check_slurm(slurm)

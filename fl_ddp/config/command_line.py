@@ -129,7 +129,11 @@ def resumed(folder: Path, layers: Sequence[Layer]) -> Config:
     Raises:
         ConfigError: there is no stored configuration, or another option than those in FREE_ON_RESUME and PLACE differs.
     """
-    if not folder.is_dir():
+    try:
+        exists = folder.is_dir()
+    except OSError as error:  # its name is too long, say
+        raise ConfigError("--resume", f"{folder}: {error.strerror}") from error
+    if not exists:
         raise ConfigError("--resume", f"{folder}: no such folder")
     file = folder / "config.yaml"
     if not file.is_file():

@@ -20,6 +20,8 @@ from fl_ddp.errors import ConfigError
 
 _LONGER_THAN_A_LOOK = 1.0
 """Seconds after which another's lock counts as a writer's."""
+_LONGEST_NAME = 160
+"""Bytes; most file systems take 255, of which suffixes need some."""
 MODEL = "model.safetensors"
 """The model of a run that is over, by the module's own names."""
 TASK_MODEL = "task_{}.safetensors"
@@ -54,11 +56,23 @@ def new_folders(config: Config, now: datetime) -> Iterator[Path]:
     Raises:
         ConfigError: --name is no name of a folder.
     """
-    if config.name is not None and (Path(config.name).name != config.name or config.name in ("", "..")):
-        raise ConfigError("--name", f"{config.name!r} is not the name of a folder; its place is given with --out")
+    if config.name is not None:
+        refuse_no_name(config.name)
     # A class of the user's may be called anything; what a shell or TensorBoard would stumble over is replaced.
     first = Path(config.out) / (config.name or re.sub(r"[^\w.-]", "-", default_name(config, now)))
     return chain([first], (first.with_name(f"{first.name}-{attempt}") for attempt in count(2)))
+
+
+def refuse_no_name(name: str) -> None:
+    """Refuse a --name that no folder can have, or none with files beside it that are called after it.
+
+    Raises:
+        ConfigError: it is one.
+    """
+    if Path(name).name != name or name in ("", ".."):
+        raise ConfigError("--name", f"{name!r} is not the name of a folder; its place is given with --out")
+    if (size := len(os.fsencode(name))) > _LONGEST_NAME:
+        raise ConfigError("--name", f"{name[:20]}... is of {size} bytes", f"up to {_LONGEST_NAME}")
 
 
 def name_is_taken(path: Path) -> ConfigError:

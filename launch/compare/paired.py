@@ -109,7 +109,8 @@ class Against:
         ours, theirs = of.by_seed(metric, after), beside.by_seed(metric, after)
         common = sorted(ours.keys() & theirs.keys())
         if not common:
-            return "no seed in common"
+            seeds = [{each.run.seed for each in one.runs} for one in (of, beside)]
+            return "no number of it in a seed that both have" if set.intersection(*seeds) else "no seed in common"
         if any(each[seed].missed for each in (ours, theirs) for seed in common):
             return "a target that was missed"
         differences = {seed: ours[seed].value - theirs[seed].value for seed in common}

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from fl_ddp.errors import ConfigError
 from fl_ddp.results.metrics import OF_METHOD
+from launch.compare.found_runs import FoundRun
 from launch.numbers.metric import OWN, QUANTITIES, Metric, class_of, of_client
 from launch.run.stored import Run, counts_anew
 from launch.run.task_curves import ON_TASK
@@ -15,11 +16,14 @@ _SO_FAR = ("accuracy", "loss", "perplexity", "average_accuracy", "incremental_ac
 
 
 def refuse_what_no_run_has(metric: Metric, runs: Sequence[Run]) -> None:
-    """Refuse a metric of a class or client that none of the runs has, or that compares different tests.
+    """Refuse a metric of a class, client or round that none of the runs has, or that compares different tests.
 
     Raises:
         ConfigError: it is one.
     """
+    rounds = max((max(run.rounds, run.wanted) for run in runs), default=0)
+    if metric.round and metric.round > rounds > 0:
+        raise ConfigError("--metric", f"{metric.text}: no run has a round {metric.round}", f"up to @{rounds}")
     of_rounds = metric.statistic != "final" or metric.of_target
     if metric.quantity in _SO_FAR and of_rounds and any(_over_tasks(metric, run) for run in runs):
         what = (
@@ -51,12 +55,13 @@ def _over_tasks(metric: Metric, run: Run) -> bool:
     return any(read[0] < start <= read[-1] for start in starts[1:] if read)
 
 
-def refuse_what_no_run_tells(metric: Metric, runs: Sequence[Run]) -> None:
+def refuse_what_no_run_tells(metric: Metric, found: Sequence[FoundRun]) -> None:
     """Refuse a column that none of the runs has, all of which are over.
 
     Raises:
         ConfigError: it is one.
     """
+    runs = [each.run for each in found if each.state != "failed"]  # which may have failed before it could tell
     if not all(run.ended for run in runs):
         return
     if metric.quantity.startswith(OWN):

@@ -25,6 +25,10 @@ ENDING = ("stop_at", "patience")
 """Options by which a run ends before its last round."""
 
 
+class OtherRunError(ConfigError):
+    """A run of other settings is in the folder."""
+
+
 @dataclass(frozen=True)
 class Trial:
     """A run to be made.
@@ -81,7 +85,8 @@ class Trial:
         """What is in the folder: the run, finished or not, or nothing yet.
 
         Raises:
-            ConfigError: it is not this run.
+            OtherRunError: it is not this run.
+            ConfigError: its files are damaged.
         """
         run = read_run(self.folder)
         if run is None:
@@ -90,7 +95,7 @@ class Trial:
         different = [*_differences(stored, self.config), *self._other_data(stored)]
         if different:
             change = "; ".join(f"{key} is {before}, not {after}" for key, before, after in different)
-            raise ConfigError(
+            raise OtherRunError(
                 self.folder,
                 f"holds another run ({change}); choose another --out or --name, or, in a sweep, let --grid or --points "
                 "name what differs",
@@ -101,13 +106,32 @@ class Trial:
         return replace(run.after(rounds), wanted=rounds, stopped=run.stopped and ends_so)
 
     def is_finished(self) -> bool:
-        """Whether the run has all its rounds.
+        """Whether the run has all its rounds, in files that can be read.
 
         Raises:
-            ConfigError: another run is in the folder.
+            OtherRunError: another run is in the folder.
         """
-        found = self.read_run()
+        try:
+            found = self.read_run()
+        except OtherRunError:
+            raise
+        except ConfigError:  # it is told when the run is made, and stops none of the others
+            return False
         return found is not None and found.ended
+
+    def damage(self) -> str | None:
+        """Why the files of the run cannot be read; None where they can, or there is none.
+
+        Raises:
+            OtherRunError: another run is in the folder.
+        """
+        try:
+            self.read_run()
+        except OtherRunError:
+            raise
+        except ConfigError as error:
+            return str(error)
+        return None
 
     def _other_data(self, stored: Config) -> list[tuple[str, str, str]]:
         """The root of the data, if it is said, and tells that they are others than those of the run in the folder."""

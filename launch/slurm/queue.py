@@ -11,6 +11,9 @@ from fl_ddp.config.options import suggestion
 from fl_ddp.errors import ConfigError, one_line
 from launch.slurm.options import SlurmOptions
 
+_LONGEST_ANSWER = 120.0
+"""Seconds; Slurm's commands themselves end sooner where its controller is gone."""
+
 _ENDED = {
     "BOOT_FAIL": "its node did not start",
     "CANCELLED": "cancelled",
@@ -92,7 +95,10 @@ def check_slurm(options: SlurmOptions) -> None:
 
 def _ask(*command: str) -> str:
     try:
-        done = subprocess.run(command, capture_output=True, text=True)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_LONGEST_ANSWER)
+    except subprocess.TimeoutExpired as error:
+        why = f"{command[0]} has said nothing for {error.timeout:.0f} s"
+        raise ConfigError("Slurm does not answer", why) from error
     except OSError as error:
         raise ConfigError("Slurm does not answer", f"{command[0]} cannot be started ({error.strerror})") from error
     if done.returncode:

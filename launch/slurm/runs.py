@@ -48,7 +48,8 @@ def make_there(
         ConfigError: Slurm is not there or refuses; nothing is submitted.
     """
     check_slurm(options)
-    left = [trial for trial in trials if not trial.is_finished()]
+    damaged = {trial.label: Outcome(trial, "failed", why) for trial in trials if (why := trial.damage())}
+    left = [trial for trial in trials if trial.label not in damaged and not trial.is_finished()]
     jobs = unfinished(left)
     new = [trial for trial in left if trial.label not in jobs]
     if jobs:
@@ -60,7 +61,7 @@ def make_there(
         array = submitted[0].job_id.partition("_")[0]
         say(f"submitted {len(new)} runs as job {array}; squeue --me shows it, scancel {array} ends it")
     failures = _followed(left, jobs) if wait else None
-    outcomes = [_outcome(trial, jobs, failures) for trial in trials]
+    outcomes = [damaged.get(trial.label) or _outcome(trial, jobs, failures) for trial in trials]
     for outcome in outcomes:
         note(outcome)
     return outcomes

@@ -9,6 +9,7 @@ from typing import Annotated
 
 from fl_ddp.bounds import Count, Seed
 from fl_ddp.errors import ConfigError
+from fl_ddp.results.run_folder import refuse_no_name
 from launch.input.declared import Folder, Form, Name
 from launch.sweeps.points import Axis, read_grid
 
@@ -74,6 +75,5 @@ class SweepOptions:
         name = self.name or (Path(configs[-1]).stem if configs else "")
         if not name:
             raise ConfigError("--name", "is missing; the sweep needs a name, or a --config that lends it one")
-        if Path(name).name != name or name == "..":
-            raise ConfigError("--name", f"{name!r} is not the name of a folder; its place is given with --out")
+        refuse_no_name(name)
         return Path(self.out) / name

@@ -201,6 +201,23 @@ def test_a_metric_of_runs_that_go_on_is_waited_for(show: Showing) -> None:
     assert show(*asked)[0] == 0
 
 
+def test_a_run_that_failed_tells_nothing_more(show: Showing) -> None:
+    written({"FedAvg": [[0.5, 0.4]], "FedProx": [[0.5, 0.4]]})
+    failed = Path("runs", "FedProx0")
+    (failed / "summary.json").unlink()
+    (failed / "failure.txt").write_text("the loss is nan")
+    (failed / "metrics.csv").unlink()
+    code, _, err = show("runs", "--metric", "final of personalised")
+    assert (code, err.partition(";")[0]) == (2, "results: error: --metric: final of personalised: no run tells of it")
+
+
+def test_a_round_that_no_run_is_asked_for_is_refused(show: Showing) -> None:
+    written({"FedAvg": [[0.5, 0.4]], "FedProx": [[0.5, 0.4, 0.3]]})
+    code, _, err = show("runs", "--metric", "final@4")
+    assert (code, err) == (2, "results: error: --metric: final@4: no run has a round 4; accepted: up to @3\n")
+    assert show("runs", "--metric", "final@3")[0] == 0
+
+
 def test_what_no_method_reports_is_refused_and_waited_for(show: Showing) -> None:
     written({"FedAvg": [[0.5, 0.4]], "FedProx": [[0.5, 0.4]]})
     asked = ("runs", "--metric", "final of method/alpha")

@@ -182,6 +182,14 @@ def test_where_nothing_can_be_compared_it_is_told_why(tmp_path: Path, capsys: py
         assert f"{whose}: nothing to compare it with, {why}\n" in said
 
 
+def test_a_seed_that_has_no_number_is_one_in_common(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lost = {"FedAvg": [0.5, 0.25], "FedProx": None}
+    design_in(tmp_path, {name: Written({"method": name}, [0.5, 0.5], forgetting=each) for name, each in lost.items()})
+    assert main([str(tmp_path), "--against", "method=FedAvg", "--metric", "final of forgetting"]) == 0
+    said = capsys.readouterr().out
+    assert "FedProx: nothing to compare it with, no number of it in a seed that both have\n" in said
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

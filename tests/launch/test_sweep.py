@@ -83,6 +83,21 @@ def test_a_point_that_has_lost_its_rounds_has_failed(sweep: Sweeping) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("file", ["metrics.csv", "config.yaml"])
+def test_a_damaged_file_of_a_point_stops_no_other(sweep: Sweeping, file: str) -> None:
+    simulated({**SMALL, "name": "seed=0", "seed": 0}, FOLDER)
+    (FOLDER / "seed=0" / file).write_text("round,accuracy\none,more\n")
+    code, out, err = sweep(*SWEEP, "--grid", "seed=0..1")
+    failed = f"failed: seed=0: {FOLDER}/seed=0/{file}"
+    assert code == 1 and "2 points, 0 are finished, 2 to run" in out and err.count("failed: ") == 1
+    assert failed in err and read_sweep(FOLDER).entries["seed=0"].failed
+    code, out, err = sweep("--name", "mine", "--retry")
+    assert code == 1 and "2 points, 1 are finished, 1 to run" in out and failed in err
+    shutil.rmtree(FOLDER / "seed=0")
+    assert sweep("--name", "mine", "--retry")[0] == 0
+
+
+@pytest.mark.slow
 def test_a_sweep_runs_its_points_skips_them_and_tries_the_failed_ones_again(sweep: Sweeping) -> None:
     grid = [*SWEEP, "--grid", "lr=0.05,1e6", "--grid", "seed=3..4"]
     code, out, err = sweep(*grid, "--parallel", "2")
@@ -314,6 +329,7 @@ def test_dry_run_prints_the_file_for_slurm_where_there_is_none(sweep: Sweeping) 
         ([], "--name: is missing"),
         (["--name", "mine"], "sweeps/mine: has no points yet; give --grid, --points or --random"),
         (["--name", "a/b"], "--name: 'a/b' is not the name of a folder"),
+        (["--name", "ä" * 81], f"--name: {'ä' * 20}... is of 162 bytes; accepted: up to 160"),
         (["--name", "mine", "--grid"], "--grid: needs a value"),
         (["--name", "mine", "--grid", "seed=3..1"], "--grid seed=3..1: 3..1 is an empty range"),
         (["--name", "mine", "--grid", "lrr=1"], "--grid lrr=1: --lrr: unknown option; did you mean --lr?"),

@@ -93,6 +93,15 @@ def test_a_run_that_two_tables_share_is_submitted_by_one_of_them(tmp_path: Path,
         made(range(2), "other.slurm")
 
 
+def test_a_damaged_run_is_not_submitted_and_stops_no_other(tmp_path: Path) -> None:
+    (tmp_path / "0").mkdir()
+    (tmp_path / "0" / "config.yaml").write_text("rounds: several\n")
+    made = make_there(
+        trials(tmp_path, range(2)), SlurmOptions(), tmp_path / "files", None, wait=False, note=lambda _: None
+    )
+    assert [each.state for each in made] == ["failed", "submitted"] and "config.yaml" in made[0].words
+
+
 def test_options_of_points_in_the_queue_are_not_changed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -145,6 +154,13 @@ def test_a_missing_command_of_slurm_is_one_line(slurm: Path, monkeypatch: pytest
     monkeypatch.setenv("PATH", str(slurm))
     with pytest.raises(ConfigError, match="Slurm does not answer: sinfo cannot be started"):
         check_slurm(SlurmOptions())
+
+
+def test_a_slurm_that_says_nothing_is_not_waited_for_without_end(slurm: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("launch.slurm.queue._LONGEST_ANSWER", 1.0)
+    (slurm / "squeue").write_text("#!/bin/sh\nexec sleep 60\n")
+    with pytest.raises(ConfigError, match="Slurm does not answer: squeue has said nothing for 1 s"):
+        job_states()
 
 
 @pytest.mark.parametrize(
