@@ -22,7 +22,8 @@ from fl_ddp.config.command_line import fixed
 from fl_ddp.config.settings import Config, hyperparameters
 from fl_ddp.config.yaml_file import to_yaml
 from fl_ddp.course.cohorts import CohortTable, Numbers, columns_of_each
-from fl_ddp.course.progress import Progress, result_table
+from fl_ddp.course.progress import Progress
+from fl_ddp.course.result_table import result_table
 from fl_ddp.errors import ConfigError, RunError
 from fl_ddp.evaluation import Scores
 from fl_ddp.federation import Federation

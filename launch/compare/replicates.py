@@ -14,7 +14,8 @@ from fl_ddp.engine.schedule import falls_over_rounds
 from fl_ddp.errors import ConfigError
 from launch.compare.found_runs import FoundRun, RunState
 from launch.compare.once import Once, once
-from launch.numbers.metric import Metric, read_off
+from launch.numbers.metric import Metric
+from launch.numbers.read_off import read_off
 from launch.numbers.reading import Reading, reached
 from launch.run.stored import Run, until
 

@@ -11,7 +11,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from launch.compare.replicates import Design, Replicates, in_order
-from launch.numbers.metric import Metric, curve_name, smoothed, with_sign
+from launch.numbers.metric import Metric, curve_name, with_sign
+from launch.numbers.read_off import smoothed
 from launch.numbers.spread import ends, spread
 from launch.plots.figure_style import GREY, MOST_COLOURS, MOST_PANELS, legend, over_cost, over_rounds, panels
 from launch.plots.series import series

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from launch.numbers.metric import Metric, end_of, read_off
+from launch.numbers.metric import Metric
+from launch.numbers.read_off import end_of, read_off
 from launch.numbers.reading import Reading, reached, values_of
 from launch.numbers.spread import mean, spread_of
 from launch.run.stored import Run

@@ -21,7 +21,8 @@ from fl_ddp.errors import ConfigError
 from fl_ddp.guards.hooks import refuse_unusable
 from fl_ddp.methods.fedavg import FedAvg
 from fl_ddp.results.metrics import Record
-from launch.numbers.metric import parse_metric, read_off
+from launch.numbers.metric import parse_metric
+from launch.numbers.read_off import read_off
 from launch.run.stored import read_run
 
 CONTRIBUTING = Path(fl_ddp.__file__).parents[1] / "CONTRIBUTING.md"

@@ -21,7 +21,8 @@ from fl_ddp.methods.filver import FilVer
 from fl_ddp.protocol import Batch
 from launch.compare.found_runs import find_runs
 from launch.compare.replicates import rows_of
-from launch.numbers.metric import parse_metric, read_off
+from launch.numbers.metric import parse_metric
+from launch.numbers.read_off import read_off
 from launch.privacy import of_run
 from launch.privacy.attack import Reconstructed, Seen, reconstruct
 from launch.reconstruct import main

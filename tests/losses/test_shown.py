@@ -15,7 +15,8 @@ from tensorboard.plugins.custom_scalar.layout_pb2 import Layout
 from fl_ddp.course.progress import Progress
 from fl_ddp.losses.mse import MSE
 from fl_ddp.results.metrics import Columns, Metrics, Record, perplexity
-from launch.numbers.metric import parse_metric, quantity_name, read_off, with_sign
+from launch.numbers.metric import parse_metric, quantity_name, with_sign
+from launch.numbers.read_off import read_off
 from launch.results import main as results
 from launch.run.stored import read_run
 

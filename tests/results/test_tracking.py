@@ -19,7 +19,8 @@ from tensorboard.plugins.hparams.metadata import (
     parse_session_start_info_plugin_data,
 )
 
-from fl_ddp.course.progress import Progress, result_table
+from fl_ddp.course.progress import Progress
+from fl_ddp.course.result_table import result_table
 from fl_ddp.errors import ConfigError
 from fl_ddp.results.figures import confusion_figure, png
 from fl_ddp.results.metrics import Columns, Record
@@ -341,7 +342,7 @@ def test_result_table_names_no_class_where_nothing_is_forgotten() -> None:
 
 
 def test_progress_without_a_terminal_is_first_and_last_line_of_a_short_run(capsys: pytest.CaptureFixture[str]) -> None:
-    progress = Progress(0, 500)
+    progress = Progress(0, 500, "accuracy")
     progress.say("hello")
     for round in range(1, 501):
         progress.update(record(round))
@@ -360,7 +361,7 @@ def test_the_pace_has_nothing_of_the_first_round(
     now = [0.0]
     monkeypatch.setattr("fl_ddp.course.progress.time.monotonic", lambda: now[0])
     monkeypatch.setattr("fl_ddp.course.progress.on_terminal", lambda: terminal)
-    progress = Progress(0, 5)
+    progress = Progress(0, 5, "accuracy")
     for round, seconds in enumerate((0, 60, 2, 2, 2, 2)):
         now[0] += seconds
         progress.update(record(round))
@@ -372,14 +373,14 @@ def test_the_pace_has_nothing_of_the_first_round(
 
 
 def test_progress_tells_how_clients_own_models_do(capsys: pytest.CaptureFixture[str]) -> None:
-    progress = Progress(0, 1)
+    progress = Progress(0, 1, "accuracy")
     progress.update(replace(record(1), personalised_accuracy=0.75))
     progress.close()
     assert capsys.readouterr().out.startswith("round 1/1  accuracy -  personalised 0.7500  train loss 0.2500")
 
 
 def test_progress_puts_the_loss_of_one_model_beside_its_accuracy(capsys: pytest.CaptureFixture[str]) -> None:
-    progress = Progress(0, 3)
+    progress = Progress(0, 3, "accuracy")
     progress.update(replace(record(1), accuracy=0.25, loss=1.5))
     progress.update(record(2))
     progress.update(replace(record(3), accuracy=None, loss=None, train_loss=0.125))

@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fl_ddp.errors import ConfigError
-from launch.numbers.metric import QUANTITIES, Curve, parse_metric, quantity_name, read_off, smoothed
+from launch.numbers.metric import QUANTITIES, Curve, parse_metric, quantity_name
+from launch.numbers.read_off import read_off, smoothed
 from launch.numbers.reading import Reading
 
 CURVE: Curve = [(2, 0.1), (4, 0.5), (6, 0.3), (8, 0.7)]

@@ -15,7 +15,8 @@ from written_runs import Written
 import fl_ddp
 from fl_ddp.errors import ConfigError
 from launch.compare.found_runs import find_runs
-from launch.numbers.metric import parse_metric, read_off
+from launch.numbers.metric import parse_metric
+from launch.numbers.read_off import read_off
 from launch.run.stored import read_run
 
 

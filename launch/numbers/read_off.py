@@ -1,0 +1,70 @@
+"""The number that a metric reads off a curve of a run."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from itertools import accumulate
+from statistics import fmean
+
+from launch.numbers.metric import Curve, Metric
+from launch.numbers.reading import Reading
+
+
+def read_off(metric: Metric, curve: Curve, ended: bool) -> Reading | None:
+    """The number a metric reads off a run, before another row's is brought in.
+
+    Args:
+        metric: what is asked for.
+        curve: of its quantity.
+        ended: whether the run has all its rounds.
+
+    Returns:
+        percent, dB or rounds; missed only in a run that has ended; None where the run says nothing yet.
+    """
+    rounds, values = [r for r, _ in curve], smoothed(metric, curve)
+    if metric.target is not None:
+        reached = next((r for r, value in zip(rounds, values, strict=True) if metric.reached_by(value)), None)
+        if reached is not None:
+            return Reading(reached)
+        return Reading(rounds[-1] + 1, missed=True) if ended and rounds else None
+    if metric.round is None:
+        value = end_of(metric, curve, ended)
+        return None if value is None else Reading(metric.scale * value)
+    if not rounds or rounds[-1] < metric.round:
+        return None
+    seen = sum(r <= metric.round for r in rounds)
+    return Reading(metric.scale * values[seen - 1]) if seen else None
+
+
+def end_of(metric: Metric, curve: Curve, ended: bool) -> float | None:
+    """The value, a fraction or dB, that a metric's statistic ends at; None before the run has ended."""
+    return smoothed(metric, curve)[-1] if ended and curve else None
+
+
+def smoothed(metric: Metric, curve: Curve) -> list[float]:
+    """A curve as a metric's statistic sees it, one value for each evaluated round.
+
+    An ema is debiased: weights w ** (rounds ago), divided by their sum, so rounds without evaluation only age the rest.
+    """
+    values = [value for _, value in curve]
+    if metric.statistic == "best":
+        return list(accumulate(values, min if metric.falls else max))
+    if metric.statistic == "running_mean":
+        return [total / count for count, total in enumerate(accumulate(values), 1)]
+    if metric.statistic == "last":
+        firsts = (bisect_right(curve, r - metric.parameter, key=lambda point: point[0]) for r, _ in curve)
+        return [fmean(values[first : i + 1]) for i, first in enumerate(firsts)]
+    if metric.statistic == "ema":
+        return _ema(metric.parameter, curve)
+    return values
+
+
+def _ema(weight: float, curve: Curve) -> list[float]:
+    found = []
+    total = weights = 0.0
+    before = 0
+    for now, value in curve:
+        aged = weight ** (now - before)
+        total, weights, before = aged * total + value, aged * weights + 1, now
+        found.append(total / weights)
+    return found
