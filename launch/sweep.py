@@ -40,7 +40,8 @@ numbers.
 method=FedAvg,FedProx --grid method.mu=0.1,1 FedAvg, which has no mu, is one. Without any of them the sweep's points so
 far are meant, and its options: --name NAME goes on, --name NAME --retry tries again.
 All other options go to every run; python -m fl_ddp.main --help lists them.
-Ctrl-C stops all runs, without their unfinished round; the same command goes on. A second Ctrl-C quits at once.
+Ctrl-C stops all runs, without their unfinished round; the same command goes on. A second Ctrl-C quits at once,
+a third kills what does not hear of it.
 Exit codes: 0 done, 1 a run failed or was stopped, 2 the input cannot be run."""
 
 _REFUSED = {"resume": "nothing: what is unfinished goes on"}

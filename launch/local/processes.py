@@ -12,6 +12,9 @@ from contextlib import suppress
 from pathlib import Path
 from types import FrameType, TracebackType
 
+_ENOUGH = 3
+"""Ctrl-C so often kills what runs: it may be where no signal is heard."""
+
 
 class Stop:
     """Ctrl-C, SIGTERM and the end of the terminal, told to the commands that are running; no other starts after them.
@@ -24,6 +27,7 @@ class Stop:
         """Listen within a with block, in the main thread only."""
         self.asked = False
         self._running: set[subprocess.Popen[bytes]] = set()
+        self._interrupts = 0
 
     def __enter__(self) -> Stop:
         stops = [signal.SIGINT, signal.SIGTERM]
@@ -62,7 +66,8 @@ class Stop:
                     running.send_signal(signal.SIGTERM)
                 code = running.wait()  # in the thread that started it, whose end the kernel takes for the launcher's
             self._running.discard(running)
-        return None if self.asked and -code in (signal.SIGINT, signal.SIGTERM) else code
+        stopped = (signal.SIGINT, signal.SIGTERM, *([signal.SIGKILL] if self._interrupts >= _ENOUGH else []))
+        return None if self.asked and -code in stopped else code
 
     def ask(self, number: int = signal.SIGTERM) -> None:
         """Stop what is running as a signal does."""
@@ -78,7 +83,8 @@ class Stop:
             return
         if not self._running and self.asked:
             os._exit(128 + number)
-        self.ask(number)
+        self._interrupts += number == signal.SIGINT
+        self.ask(signal.SIGKILL if self._interrupts >= _ENOUGH else number)
 
 
 def _say_nothing_more() -> None:

@@ -73,6 +73,21 @@ def test_a_terminal_that_is_closed_stops_what_runs_once(tmp_path: Path, monkeypa
     assert asked and log.read_text() == "on\ntold\n"
 
 
+def test_a_third_interrupt_kills_what_hears_of_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    deaf = TOLD.replace("SIGTERM, lambda *_: print(\"told\", flush=True)", "SIGINT, signal.SIG_IGN")
+    log = tmp_path / "log"
+    with ThreadPoolExecutor(1) as threads, Stop() as stop:
+        code = threads.submit(stop.run, [sys.executable, "-c", deaf], log, {})
+        until(lambda: log.exists() and "on" in log.read_text())
+        for _ in range(2):
+            signal.raise_signal(signal.SIGINT)
+        time.sleep(0.2)
+        heard = code.done()
+        signal.raise_signal(signal.SIGINT)
+        assert code.result(PATIENCE) is None and not heard
+
+
 @pytest.mark.usefixtures("hangup")
 def test_nohup_goes_on_when_its_terminal_is_closed() -> None:
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
