@@ -75,7 +75,7 @@ def test_a_terminal_that_is_closed_stops_what_runs_once(tmp_path: Path, monkeypa
 
 def test_a_third_interrupt_kills_what_hears_of_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    deaf = TOLD.replace("SIGTERM, lambda *_: print(\"told\", flush=True)", "SIGINT, signal.SIG_IGN")
+    deaf = TOLD.replace('SIGTERM, lambda *_: print("told", flush=True)', "SIGINT, signal.SIG_IGN")
     log = tmp_path / "log"
     with ThreadPoolExecutor(1) as threads, Stop() as stop:
         code = threads.submit(stop.run, [sys.executable, "-c", deaf], log, {})
