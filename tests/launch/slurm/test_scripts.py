@@ -70,6 +70,11 @@ def test_a_job_comes_again_until_its_run_has_ended(
     assert said(tmp_path) == (["srun", "requeue"] if requeued else ["srun"])
 
 
+def test_outside_a_job_nothing_is_begun(batch: Batch, tmp_path: Path) -> None:
+    done = batch(SLURM_JOB_ID="")
+    assert done.returncode and done.stderr.endswith("SLURM_JOB_ID: this is a job for sbatch\n") and not said(tmp_path)
+
+
 def test_a_mistaken_option_ends_a_job(batch: Batch, tmp_path: Path) -> None:
     Written({}, [0.5, 0.5]).at(tmp_path / "runs" / "mine")
     assert batch("--round", "5").returncode == 2 and "requeue" not in said(tmp_path)
