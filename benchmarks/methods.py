@@ -36,7 +36,8 @@ from fl_ddp.federation import build_federation
 from fl_ddp.host.arithmetic import repeatable
 from fl_ddp.host.environment import prepare
 from fl_ddp.host.interrupt import StopRequest
-from fl_ddp.ranks.collectives import Ranks, join
+from fl_ddp.ranks.collectives import Ranks
+from fl_ddp.ranks.meeting import join
 from fl_ddp.ranks.threads import one_torch_thread
 from fl_ddp.simulation import Simulation
 

@@ -39,7 +39,8 @@ from fl_ddp.host.environment import prepare
 from fl_ddp.host.interrupt import StopRequest
 from fl_ddp.protocol import Tensors
 from fl_ddp.ranks.checksum import checksum
-from fl_ddp.ranks.collectives import Ranks, join
+from fl_ddp.ranks.collectives import Ranks
+from fl_ddp.ranks.meeting import join
 from fl_ddp.ranks.threads import one_torch_thread
 from fl_ddp.records import Records
 from fl_ddp.results.metrics import is_of_phase

@@ -35,7 +35,8 @@ from fl_ddp.notebook.asked import asked
 from fl_ddp.notebook.result import Result
 from fl_ddp.ranks.checksum import checksum
 from fl_ddp.ranks.cohort import agreed_lanes
-from fl_ddp.ranks.collectives import Ranks, join
+from fl_ddp.ranks.collectives import Ranks
+from fl_ddp.ranks.meeting import join_to_tell
 from fl_ddp.ranks.slurm import rank_variables
 from fl_ddp.ranks.threads import one_torch_thread
 from fl_ddp.records import Records
@@ -55,7 +56,7 @@ def simulate(config: object, callbacks: Sequence[Callback], options: Mapping[str
     except Exception as error:  # which other ranks may not have, and would wait for this one
         refused = error
     with listening(owns_process=False) as stop:
-        ranks = join(given.config.device, given.config.rank_timeout) if given else join("cpu")
+        ranks, refused = join_to_tell(given.config if given else None, refused, stop.check)
         try:
             ranks.agree(refused)
             assert given is not None

@@ -30,10 +30,9 @@ from fl_ddp.host.stopwatch import Stopwatch
 from fl_ddp.protocol import OF_STATISTICS, Indices, Info, Tensors, Total, Upload
 from fl_ddp.ranks.cohort import padded_lanes
 from fl_ddp.ranks.collectives import Ranks
-from fl_ddp.ranks.exchange import Exchange, Kept, Made, Summed, Work, finite
+from fl_ddp.ranks.exchange import Exchange, Kept, Made, Summed, Traffic, Work, finite
 from fl_ddp.ranks.memory import ClientMemory
 from fl_ddp.ranks.threads import in_this_thread, workers_on
-from fl_ddp.ranks.traffic import Traffic
 from fl_ddp.records import Records
 from fl_ddp.results.forgetting_table import with_degrees
 from fl_ddp.results.metrics import Record

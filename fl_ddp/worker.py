@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from fl_ddp.config.command_line import parse
-from fl_ddp.config.settings import Config, Device
+from fl_ddp.config.settings import Config
 from fl_ddp.errors import (
     ConfigError,
     DeviceError,
@@ -35,7 +35,7 @@ def work(argv: Sequence[str], stop: StopRequest) -> int:
     """
     prepare()
     try:
-        config, ranks, error = _read(argv)
+        config, ranks, error = _read(argv, stop)
     except RunError as lost:
         return _say(lost)
     stop.first_to_say = ranks.first_to_say
@@ -69,20 +69,17 @@ def work(argv: Sequence[str], stop: StopRequest) -> int:
     return 0
 
 
-def _read(argv: Sequence[str]) -> tuple[Config | None, Ranks, Exception | None]:
-    """Parse the command line and join the other ranks, over gloo if only to agree on an error."""
+def _read(argv: Sequence[str], stop: StopRequest) -> tuple[Config | None, Ranks, Exception | None]:
+    """Parse the command line and join the other ranks, if only to agree on an error."""
+    config, refused = None, None
     try:
         config = parse(argv)
-        return config, _join(config.device, config.rank_timeout), None
     except ConfigError as error:
-        return None, _join("cpu", Config.rank_timeout), error
-
-
-def _join(device: Device, rank_timeout: float) -> Ranks:
+        refused = error
     # torch takes a second to import, which --version and the like need not wait for
-    from fl_ddp.ranks.collectives import join
+    from fl_ddp.ranks.meeting import join_to_tell
 
-    return join(device, rank_timeout)
+    return config, *join_to_tell(config, refused, stop.check)
 
 
 def _say(failure: Exception) -> int:

@@ -104,9 +104,9 @@ def test_only_names_of_classes_are_imported_by_name() -> None:
     assert importing_by_name(TREES) == [*of_classes, *looking]
 
 
-def test_only_collectives_knows_of_ranks() -> None:
+def test_two_files_alone_know_of_ranks() -> None:
     found = [file for file, names in IMPORTS.items() if any(reaches(name, "torch.distributed") for name in names)]
-    assert found == ["ranks/collectives.py"]
+    assert found == ["ranks/collectives.py", "ranks/meeting.py"]
 
 
 def rooms_below(folder: str) -> set[str]:
@@ -186,7 +186,7 @@ from fl_ddp.models.mlp import MLP
 class LooksUp(MLP):
     def forward(self, x):
         frames = [[frame.filename, frame.name] for frame in traceback.extract_stack()]
-        if any(name == "step" for _, name in frames):
+        if {"main", "step"} <= {name for _, name in frames}:  # another thread of the group's has no main
             Path("frames.json").write_text(json.dumps(frames))
         return super().forward(x)
 """

@@ -13,7 +13,8 @@ import torch
 from fl_ddp.check.candidate import Candidate, Case
 from fl_ddp.check.rules import RULES, Rule
 from fl_ddp.errors import Told
-from fl_ddp.ranks.collectives import Ranks, join
+from fl_ddp.ranks.collectives import Ranks
+from fl_ddp.ranks.meeting import join
 
 Verdict = Literal["holds", "does not hold", "not applicable"]
 

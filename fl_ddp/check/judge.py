@@ -12,7 +12,7 @@ from fl_ddp.check.handlers import BY_NAME, Finding, Question, Rank, Solo
 from fl_ddp.check.helper import Failure, Helper
 from fl_ddp.check.rules import RANKS
 from fl_ddp.errors import Told
-from fl_ddp.ranks.collectives import MeetingPlace
+from fl_ddp.ranks.meeting import MeetingPlace
 
 PATIENCE = 300.0
 """Seconds after which a check counts as hung."""

@@ -10,8 +10,9 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
+from typing import Any
 
 from fl_ddp.errors import InterruptedRunError
 
@@ -44,7 +45,7 @@ class StopRequest:
     def check(self) -> None:
         """Raise InterruptedRunError if a stop was asked for."""
         if self.asked:
-            raise InterruptedRunError
+            raise InterruptedRunError("stopped before a round was finished")
 
     def _receive(self, number: int, _: FrameType | None) -> None:
         if self.nothing_to_save:
@@ -61,12 +62,9 @@ class StopRequest:
 @contextmanager
 def listening(owns_process: bool = True) -> Iterator[StopRequest]:
     """Catch SIGINT, SIGTERM and SIGUSR2 within a block; outside the main thread they stay as they are."""
-    stop = StopRequest(owns_process)
-    try:
+    stop, before = StopRequest(owns_process), dict[int, Any]()
+    with suppress(ValueError):
         before = {number: signal.signal(number, stop._receive) for number in _STOPS}
-    except ValueError:
-        yield stop
-        return
     try:
         yield stop
     finally:

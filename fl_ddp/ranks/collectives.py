@@ -1,14 +1,11 @@
-"""The only file that knows torch.distributed: what ranks compute crosses them as a sum."""
+"""Sums over ranks, by which all that they compute crosses them, and how a lost one is heard of."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
-from functools import cache
-from itertools import count
 from threading import Thread
 from typing import Any, NamedTuple, TypeVar, cast
 
@@ -16,22 +13,17 @@ import torch
 import torch.distributed as dist  # noqa: TID251
 from torch import Tensor
 from torch.distributed import distributed_c10d  # noqa: TID251
-from torch.distributed.rendezvous import rendezvous  # noqa: TID251
 
-from fl_ddp.config.settings import Config, Device
-from fl_ddp.errors import ConfigError, ElsewhereError, InterruptedRunError, RankLostError, RunError, first_line
-from fl_ddp.host.device_errors import device_of, gpu_failure
-from fl_ddp.host.yielding_threads import yielding_threads
-from fl_ddp.ranks.waiting import GONE, Done, Question, all_have, keep_newest, on_gpu, on_host, wait
+from fl_ddp.config.settings import Config
+from fl_ddp.errors import ConfigError, ElsewhereError, InterruptedRunError, RankLostError
+from fl_ddp.host.device_errors import gpu_failure
+from fl_ddp.ranks.waiting import GONE, Done, Question, keep_newest, on_gpu, on_host, wait
 
 Result = TypeVar("Result")
 
-_TEXT = 4096
 _CODES = 4
 _FINE, _STOPPED, _FAULT, _USER_ERROR = range(_CODES)
-_MEETINGS = count()
-_LEAST_TIMEOUT = 1800.0
-_FOR_EVER = timedelta(days=365)
+FOR_EVER = timedelta(days=365)
 
 
 class Offer(NamedTuple):
@@ -242,12 +234,13 @@ class Ranks:
         return result[0]
 
     def share(self, text: str) -> str:
-        """The text that rank 0 gives, on every rank; at most 4,096 bytes."""
-        row = torch.zeros(_TEXT, dtype=torch.float64)
-        if self.is_main:
-            encoded = torch.tensor(list(text.encode()), dtype=torch.float64)
-            row[: len(encoded)] = encoded
-        return bytes(int(b) for b in self.add(row).tolist() if b).decode()
+        """The text that rank 0 gives, on every rank."""
+        own = list(text.encode(errors="surrogateescape")) if self.is_main else []
+        length = int(self.add(torch.tensor([float(len(own))], dtype=torch.float64)))
+        if length == 0:
+            return ""
+        row = torch.tensor(own or [0.0] * length, dtype=torch.float64)
+        return bytes(map(int, self.add(row).tolist())).decode(errors="surrogateescape")
 
     def first_to_say(self) -> bool:
         """Whether no rank asked this before: who tells the user of a loss, when ranks cannot agree any more."""
@@ -312,83 +305,9 @@ class Lifeline:
 
     def _hold(self) -> None:
         try:
-            self._group.recv([torch.zeros(1)], self._next, 0).wait(_FOR_EVER)
+            self._group.recv([torch.zeros(1)], self._next, 0).wait(FOR_EVER)
         except RuntimeError:
             self._broken = not self._over
             if self._broken:
                 with suppress(RuntimeError):
                     self._store.set("lost", str(self._next))
-
-
-def join(device: Device, rank_timeout: float = Config.rank_timeout) -> Ranks:
-    """Join the other ranks that torchrun or Slurm started: NCCL where each of them has a GPU, else gloo.
-
-    Time limits of the backends are out of the way of ours: gloo's is longer, and NCCL's watchdog, which counts the work
-    that is queued before a sum, ends no process (TORCH_NCCL_ASYNC_ERROR_HANDLING=0).
-
-    Args:
-        device: asked for.
-        rank_timeout: seconds that the others may be silent for.
-
-    Raises:
-        ConfigError: the device is not there, or there are more ranks than GPUs.
-        RunError: the ranks do not find each other.
-    """
-    index, size = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
-    local, local_size = int(os.environ.get("LOCAL_RANK", 0)), int(os.environ.get("LOCAL_WORLD_SIZE", size))
-    place = device_of(device, local, local_size)
-    if size == 1:
-        return Ranks(index, size, place)
-    try:
-        # a second run of the same processes must not find the first one's addresses
-        store = distributed_c10d.PrefixStore(f"fl_ddp/{next(_MEETINGS)}", _launchers_store())
-    except dist.DistError as error:
-        place_to_meet = ":".join(os.environ.get(key, "") for key in ("MASTER_ADDR", "MASTER_PORT"))
-        why = str(error).partition("\n")[0]
-        raise RunError(f"the ranks do not meet at MASTER_ADDR:MASTER_PORT, {place_to_meet} ({why})") from error
-    os.environ["TORCH_NCCL_ASYNC_ERROR_HANDLING"] = "0"  # torchrun gives its ranks a 1
-    os.environ.setdefault("NCCL_ALGO", "^NVLS,NVLSTree")  # whose sums of floats differ from time to time
-    patience = max(2 * rank_timeout, _LEAST_TIMEOUT)
-    try:
-        # one whose options are wrong asks for none, and the others must hear of it
-        nccl = all_have(store, size, place.type == "cuda", patience)
-        with nullcontext() if nccl else yielding_threads():
-            dist.init_process_group(
-                "nccl" if nccl else "gloo",
-                timeout=_FOR_EVER if nccl else timedelta(seconds=patience),
-                store=store,
-                rank=index,
-                world_size=size,
-                device_id=place if nccl else None,
-            )
-        if not nccl:
-            return Ranks(index, size, place, store, rank_timeout)
-        with yielding_threads():
-            of_host = cast(dist.ProcessGroup, dist.new_group(backend="gloo", timeout=timedelta(seconds=patience)))
-            distributed_c10d._set_pg_timeout(_FOR_EVER, of_host)  # of its sums; that was to connect
-            return Ranks(index, size, place, store, rank_timeout, Lifeline(index, size, store, patience), of_host)
-    except RuntimeError as error:
-        raise RunError(f"the ranks do not find each other ({first_line(error)})") from error
-
-
-class MeetingPlace:
-    """Where ranks meet that this process starts on this machine; it is there as long as this object."""
-
-    def __init__(self, size: int) -> None:
-        """Open it for so many ranks."""
-        self._store = dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)  # type: ignore[attr-defined]
-        self._environment = {
-            "WORLD_SIZE": str(size), "LOCAL_WORLD_SIZE": str(size), "MASTER_ADDR": "127.0.0.1",
-            "MASTER_PORT": str(self._store.port), "TORCHELASTIC_USE_AGENT_STORE": "True",
-            "TORCHELASTIC_RESTART_COUNT": "0",
-        }  # fmt: skip
-
-    def environment(self, index: int) -> dict[str, str]:
-        """The variables by which a rank knows its place, and where the others are."""
-        return {**self._environment, "RANK": str(index), "LOCAL_RANK": str(index)}
-
-
-@cache
-def _launchers_store() -> distributed_c10d.Store:
-    store: distributed_c10d.Store = next(rendezvous("env://"))[0]
-    return store

@@ -6,6 +6,7 @@ import gc
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
+from math import prod
 from types import MappingProxyType
 from typing import NamedTuple, TypeVar
 from zlib import crc32
@@ -21,16 +22,22 @@ from fl_ddp.guards.hooks import Hooks, is_reported
 from fl_ddp.host.device_errors import out_of_memory
 from fl_ddp.host.interrupt import StopRequest
 from fl_ddp.host.stopwatch import Stopwatch
-from fl_ddp.protocol import Indices, Tensors, Total, Upload
+from fl_ddp.protocol import Indices, Tensors, Term, Total, Upload
 from fl_ddp.ranks.checksum import checksum
 from fl_ddp.ranks.cohort import cut
 from fl_ddp.ranks.cohort_rows import CohortRows, hear_finite
 from fl_ddp.ranks.collectives import Offer, Ranks
 from fl_ddp.ranks.exact_sum import CohortSum, GroupSum
 from fl_ddp.ranks.threads import in_this_thread, workers_on
-from fl_ddp.ranks.traffic import bytes_up
 
 Result = TypeVar("Result")
+
+
+class Traffic(NamedTuple):
+    """Bytes that all clients of a round together send, and that they receive or were given before it."""
+
+    up: int
+    down: int
 
 
 class Work(NamedTuple):
@@ -204,7 +211,7 @@ class Exchange:
                         rows.add(upload.rows, group.client, names)
                         remembered = {name: upload.memory[name] for name in self._finite if name in upload.memory}
                         hear_finite(remembered, group.real, names, readings)
-                        kept.append(Kept(group.client, upload.memory, bytes_up(upload)))
+                        kept.append(Kept(group.client, upload.memory, _bytes_up(upload)))
             with watch.phase("summing"):
                 if self._ranks.size > 1:  # a rank on its own hears all with the totals
                     readings.read()
@@ -372,3 +379,10 @@ def _make_room() -> None:
 def _fill(t: Tensor, numbers: list[float]) -> None:
     """Write numbers into a tensor of the host."""
     t.view(-1).copy_(torch.tensor(numbers, dtype=torch.float64))
+
+
+def _bytes_up(upload: Upload) -> int:
+    """What one client sends; running statistics are coordinates of its change and no second time on the wire."""
+    on_the_wire = {name: t for name, t in upload.on_the_wire.items() if name != "statistics"}
+    values = [t.value if isinstance(t, Term) else t for t in on_the_wire.values()]
+    return sum(prod(v.shape[1:]) * v.element_size() for v in values)

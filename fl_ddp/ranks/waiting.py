@@ -145,7 +145,7 @@ class Question:
         over.release()
 
 
-def all_have(board: Board, size: int, mine: bool, limit: float) -> bool:
+def all_have(board: Board, size: int, mine: bool, limit: float, check: Callable[[], None]) -> bool:
     """Whether all ranks have something, which they say before there is a group in which they could sum.
 
     Args:
@@ -153,6 +153,7 @@ def all_have(board: Board, size: int, mine: bool, limit: float) -> bool:
         size: number of ranks.
         mine: whether this one has it.
         limit: seconds to wait for the others' word, in short turns.
+        check: raises where a stop is asked for meanwhile.
 
     Raises:
         RuntimeError: they do not give it.
@@ -160,6 +161,7 @@ def all_have(board: Board, size: int, mine: bool, limit: float) -> bool:
     board.add("having", int(mine))
     come, end = board.add("come", 1), time.monotonic() + limit
     while come < size:
+        check()
         if time.monotonic() > end:
             raise RuntimeError(f"{come} of {size} have come in {limit:g} seconds")
         time.sleep(_LONGEST_PAUSE * 20)

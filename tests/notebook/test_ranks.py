@@ -22,10 +22,11 @@ class Unreadable(list):
     def __iter__(self):
         raise OSError("cannot be read")
 
-wrong = {"option": {"lrr": 1}, "error": {"client_lr": Unreadable()}}.get(what, {}) if rank == 1 else {}
+ills = {"option": {"lrr": 1}, "error": {"client_lr": Unreadable()}, "device": {"device": "cuda"}}
+wrong = {"device": "cpu"} | (ills.get(what, {}) if rank == 1 else {})
 try:
     done = fl_ddp.simulate(data=(x, y, x, y), callbacks=callbacks, clients=4, partition="IID", rounds=4, compile=False,
-                           device="cpu", name="run", out="runs", **wrong)
+                           name="run", out="runs", **wrong)
 except (fl_ddp.errors.ConfigError, fl_ddp.errors.ElsewhereError, OSError) as error:
     print(rank, error)
 else:
@@ -37,7 +38,7 @@ def outcome(what: str, folder: Path) -> str:
     """What two ranks print."""
     script = folder / "script.py"
     script.write_text(SCRIPT)
-    with launched([str(script), what], 2, folder) as launch:
+    with launched([str(script), what], 2, folder, {"CUDA_VISIBLE_DEVICES": ""}) as launch:
         ended = launch.ended()
     assert ended.code == 0, ended.err[-3000:]
     return ended.out
@@ -63,6 +64,12 @@ def test_a_wrong_option_on_one_rank_ends_the_call_on_all(tmp_path: Path) -> None
 def test_any_error_of_one_rank_ends_the_call_on_all(tmp_path: Path) -> None:
     told = outcome("error", tmp_path)
     assert "1 cannot be read" in told and "0 rank 1" in told
+
+
+@pytest.mark.slow
+def test_a_device_that_one_rank_lacks_ends_the_call_on_all(tmp_path: Path) -> None:
+    told = outcome("device", tmp_path)
+    assert "1 --device: " in told and "0 rank 1" in told
 
 
 @pytest.mark.slow

@@ -352,6 +352,11 @@ def test_states_that_differ_count_before_what_comes_of_them() -> None:
     assert not rank.late
 
 
+@pytest.mark.parametrize("text", ["", "ä" * 5000, "a file of no \udcff encoding"])
+def test_a_text_of_any_length_is_shared(text: str) -> None:
+    assert Federated().do(lambda rank: rank.share(text if rank.is_main else "")) == [text] * RANKS
+
+
 def test_several_ranks_go_on_until_the_next_agreement() -> None:
     them = Federated()
 

@@ -8,8 +8,8 @@ import pytest
 import torch.distributed as dist  # noqa: TID251
 
 from fl_ddp.errors import RunError
-from fl_ddp.ranks import collectives
-from fl_ddp.ranks.collectives import join
+from fl_ddp.ranks import meeting
+from fl_ddp.ranks.meeting import join
 
 
 def test_a_backend_that_cannot_begin_is_told_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -22,8 +22,8 @@ def test_a_backend_that_cannot_begin_is_told_in_one_line(monkeypatch: pytest.Mon
     for key, value in {"RANK": "0", "WORLD_SIZE": "2", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "2"}.items():
         monkeypatch.setenv(key, value)
     monkeypatch.setenv("TORCH_NCCL_ASYNC_ERROR_HANDLING", "1")  # as torchrun does
-    monkeypatch.setattr(collectives, "_launchers_store", dist.HashStore)  # type: ignore[attr-defined]
-    monkeypatch.setattr(collectives, "all_have", lambda *_: False)  # the other rank is not there
+    monkeypatch.setattr(meeting, "_launchers_store", dist.HashStore)  # type: ignore[attr-defined]
+    monkeypatch.setattr(meeting, "all_have", lambda *_: False)  # the other rank is not there
     monkeypatch.setattr(dist, "init_process_group", fail)
     with pytest.raises(
         RunError, match=r"^the ranks do not find each other \(RuntimeError: NCCL error: invalid usage\)$"

@@ -22,7 +22,8 @@ import torch
 import torch.distributed as dist  # noqa: TID251
 from launching import PATIENCE, SUPPORT
 
-from fl_ddp.errors import RankLostError
+from fl_ddp.errors import InterruptedRunError, RankLostError
+from fl_ddp.host.interrupt import StopRequest
 from fl_ddp.ranks import waiting
 from fl_ddp.ranks.collectives import Lifeline, Ranks
 from fl_ddp.ranks.waiting import Question, all_have, on_gpu, on_host, wait
@@ -242,7 +243,7 @@ def test_all_ranks_hear_whether_each_has_a_gpu(having: tuple[bool, ...]) -> None
 
     def late(rank: int) -> bool:
         time.sleep(0.05 * rank)
-        return all_have(board, len(having), having[rank], 10)
+        return all_have(board, len(having), having[rank], 10, lambda: None)
 
     with ThreadPoolExecutor(len(having)) as pool:
         assert list(pool.map(late, range(len(having)))) == [all(having)] * len(having)
@@ -250,7 +251,15 @@ def test_all_ranks_hear_whether_each_has_a_gpu(having: tuple[bool, ...]) -> None
 
 def test_ranks_that_do_not_come_are_counted() -> None:
     with pytest.raises(RuntimeError, match=r"1 of 2 have come in 0\.1 seconds"):
-        all_have(Counts(), 2, True, 0.1)
+        all_have(Counts(), 2, True, 0.1, lambda: None)
+
+
+def test_a_stop_is_heard_while_others_are_waited_for() -> None:
+    stop, start = StopRequest(owns_process=False), time.monotonic()
+    threading.Timer(0.2, stop._receive, (signal.SIGINT, None)).start()
+    with pytest.raises(InterruptedRunError, match="stopped before a round was finished"):
+        all_have(Counts(), 2, True, 60.0, stop.check)
+    assert time.monotonic() - start < 30
 
 
 def test_the_newest_sums_of_gloo_outlive_their_ranks(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,8 @@ from pathlib import Path
 
 from fl_ddp.errors import RankLostError
 from fl_ddp.host.interrupt import listening
-from fl_ddp.ranks.collectives import Lifeline, MeetingPlace, Ranks, join
+from fl_ddp.ranks.collectives import Lifeline, Ranks
+from fl_ddp.ranks.meeting import MeetingPlace, join
 from fl_ddp.ranks.waiting import wait
 
 PATIENCE = 5.0
