@@ -114,7 +114,7 @@ class Evaluation:
         model, worlds, tests = self._federation.model, self._federation.worlds, self._world.tests
         # those of tasks to come are made, which may fail on one rank
         more = of_all_tasks and len(tests) < worlds.num_tests
-        tested = self._ranks.together(worlds.all_tests) if more else tests
+        tested = self._ranks.together(lambda: worlds.all_tests(self._world.task)) if more else tests
 
         def score(test: TaskTest) -> Callable[[], Scores]:
             def predict(x: Tensor) -> Tensor:

@@ -169,12 +169,13 @@ class Trained:
     @property
     def tests(self) -> list[tuple[Tensor, Tensor]]:
         """The test set of each task, inputs as the model takes them."""
-        return [each.samples.copies(self._federation.model.dtype) for each in self._federation.worlds.all_tests()]
+        return [each.copies(self._federation.model.dtype) for each in self._federation.worlds.test_samples]
 
     @property
     def allowed(self) -> list[Tensor | None]:
-        """Among which labels [C] bool the samples of each task are classified; None for all."""
-        each = (test.allowed for test in self._federation.worlds.all_tests())
+        """Among which labels [C] bool the samples of each task are classified after the last round; None for all."""
+        present = self._federation.stream.task(max(last_round(self._folder), 1) - 1)
+        each = (test.allowed for test in self._federation.worlds.all_tests(present))
         return [None if allowed is None else allowed.clone() for allowed in each]
 
     def own_samples(self, client: int, task: int | None = None) -> OwnSamples:

@@ -24,22 +24,29 @@ class ClassGroups(Stream):
         first: classes of the first task; null for size.
         order: in which classes come: as the data number them, or at random by the stream's seed, which also decides
             which ones are left out; the partition stays.
-        scenario: class (a sample is classified among the classes of all tasks), task (among those of its own task,
-            which is known), or domain (classes of every task are numbered from 0 up).
+        scenario: class (a sample is classified among the classes of all tasks), seen (among those of the tasks so far,
+            as by FACIL's and PyCIL's heads, which grow), task (among those of its own task, which is known), or domain
+            (classes of every task are numbered from 0 up).
 
-    Source: van de Ven and Tolias 2019 (arXiv:1904.07734) for the scenarios.
+    Source: van de Ven and Tolias 2019 (arXiv:1904.07734) for the scenarios, of which class and seen are one: what a
+    model says of classes that nobody has had yet is nowhere asked there.
     """
 
     tasks: Count = 5
     size: Count = 2
     first: Count | None = None
     order: Literal["data", "random"] = "data"
-    scenario: Literal["class", "task", "domain"] = "class"
+    scenario: Literal["class", "seen", "task", "domain"] = "class"
 
     @property
     def num_tasks(self) -> int:
         """As many as were asked for."""
         return self.tasks
+
+    @property
+    def head_grows(self) -> bool:
+        """Where classes count from their task on."""
+        return self.scenario == "seen"
 
     def classes(self, names: tuple[str, ...]) -> tuple[str, ...]:
         """Those of all tasks by their names, or numbers where tasks share them.
@@ -67,7 +74,9 @@ class ClassGroups(Stream):
         return np.where((of.start <= y) & (y < of.stop), y - of.start if self.scenario == "domain" else y, -1)
 
     def allowed(self, task: int) -> Sequence[int] | None:
-        """The task's classes, where it is known."""
+        """The task's classes, where it is known, or all so far."""
+        if self.head_grows:
+            return range(self._of(task).stop)
         return self._of(task) if self.scenario == "task" else None
 
     def _of(self, task: int) -> range:

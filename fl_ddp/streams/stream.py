@@ -57,6 +57,11 @@ class Stream(ABC):
         """T."""
 
     @property
+    def head_grows(self) -> bool:
+        """Whether labels count from the task on that first allows them: also in later tests of earlier tasks."""
+        return False
+
+    @property
     def task_names(self) -> tuple[str, ...]:
         """Names of the tasks in their order; none if they have none."""
         return ()

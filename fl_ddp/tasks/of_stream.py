@@ -158,7 +158,9 @@ def allowed_in(stream: Stream, task: int, labels: Indices, num_classes: int) -> 
 
 
 def tells_task(stream: Stream) -> bool:
-    """Whether in one of the tasks samples are classified among some of the labels alone."""
+    """Whether in one of the tasks samples are classified among its own labels alone."""
+    if stream.head_grows:
+        return False
     given = (_called(stream, "allowed", partial(stream.allowed, task)) for task in range(stream.num_tasks))
     return any(labels is not None for labels in given)
 

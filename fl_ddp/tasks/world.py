@@ -67,7 +67,7 @@ class Worlds:
         self._known_orders: dict[tuple[int, int], Indices] = {}
         self._known_parts: dict[int, tuple[Parts, dict[int, Indices]]] = {}
         self._known_present: dict[int, Indices] = {}
-        self._known_tests: dict[int, TaskTest] = {}
+        self._known_tests: dict[int, Samples] = {}
         self._known_own_tests: dict[int, OwnTest] = {}
         if stream.keep and tells_task(stream):
             what = f"{stream.keep}, but samples of earlier tasks would be classified among labels of the present one"
@@ -163,9 +163,14 @@ class Worlds:
         """Training samples of each client in a round, from 0, as its task's training set numbers them."""
         return self._reduction.of_round(index) if self._reduction else self.clients_in(self._stream.task(index))
 
-    def all_tests(self) -> list[TaskTest]:
-        """The test sets of all tasks, also of those to come."""
-        return [self._test(task) for task in range(self.num_tests)]
+    @property
+    def test_samples(self) -> list[Samples]:
+        """Those of all tasks' test sets, also of those to come."""
+        return [self._test_samples(task) for task in range(self.num_tests)]
+
+    def all_tests(self, present: int) -> list[TaskTest]:
+        """All tasks' test sets, also of those to come, and what is allowed in them in the present task."""
+        return [TaskTest(each, self._allowed(task, present)) for task, each in enumerate(self.test_samples)]
 
     def own_tests(self, task: int) -> list[OwnTest]:
         """Own test samples, in each task up to one, of the clients that are enrolled in it and had samples so far."""
@@ -176,7 +181,11 @@ class Worlds:
                 self._known_own_tests[each] = self._own_test(each)
         tests, nothing = [self._known_own_tests[each] for each in range(task + 1)], np.zeros(0, np.int64)
         return [
-            test._replace(parts=[p if i else nothing for p, i in zip(test.parts, here, strict=True)]) for test in tests
+            test._replace(
+                parts=[part if of_run else nothing for part, of_run in zip(test.parts, here, strict=True)],
+                allowed=self._allowed(each, task),
+            )
+            for each, test in enumerate(tests)
         ]
 
     def _of_task(self, task: int) -> World:
@@ -188,7 +197,8 @@ class Worlds:
     def _made(self, task: int) -> World:
         data, parts = self._data, self.clients_in(task)
         (train, labels), own = self._train(task), self._labels(task, "train")
-        tests = [self._test(each) for each in range(task + 1 if self._stream.tests_apart else 1)]
+        so_far = range(task + 1 if self._stream.tests_apart else 1)
+        tests = [TaskTest(self._test_samples(each), self._allowed(each, task)) for each in so_far]
         return World(
             task=task,
             train=train,
@@ -200,7 +210,7 @@ class Worlds:
             own_samples=train if data.local_test_from == "train" else tests[-1].samples,
             proxy=self._proxy(task),
             shared=self._shared(task),
-            allowed=self._allowed(task),
+            allowed=self._allowed(task, task),
             tests=tests,
         )
 
@@ -280,20 +290,19 @@ class Worlds:
                 kept[before], start = rows, start + len(rows)
         return parts, kept
 
-    def _test(self, task: int) -> TaskTest:
+    def _test_samples(self, task: int) -> Samples:
         if task not in self._known_tests:
-            self._known_tests[task] = self._test_in(task)
+            self._known_tests[task] = self._test_samples_in(task)
         return self._known_tests[task]
 
-    def _test_in(self, task: int) -> TaskTest:
+    def _test_samples_in(self, task: int) -> Samples:
         data, rows = self._data, self._test_rows(task)
         labels = self._labels(task, "test")
         x = data.test.x if len(rows) == len(labels) else data.test.x[torch.from_numpy(rows).to(data.test.x.device)]
         x = self._inputs(task, x)
         if x is data.test.x and labels is data.test_labels:
-            return TaskTest(data.test, self._allowed(task))
-        y = torch.from_numpy(labels[rows]).to(x.device)
-        return TaskTest(Samples(x, y, data.test.normaliser), self._allowed(task))
+            return data.test
+        return Samples(x, torch.from_numpy(labels[rows]).to(x.device), data.test.normaliser)
 
     def _test_rows(self, task: int) -> Indices:
         return np.flatnonzero(self._labels(task, "test") >= 0)
@@ -311,16 +320,15 @@ class Worlds:
         data, nothing, column = self._data, np.zeros(0, np.int64), self._of_run[:, task]
         parts = [part if here else nothing for part, here in zip(self._local_test(task), column, strict=True)]
         if data.local_test_from == "test":
-            return OwnTest(self._test(task).samples, parts, self._allowed(task))
+            return OwnTest(self._test_samples(task), parts, self._allowed(task, task))
         train, labels, x = data.train, self._labels(task, "train"), data.train.x
         if type(self._stream).inputs is not Stream.inputs:  # of a task's own inputs all others need not be made
             rows = np.unique(np.concatenate(parts))
             labels, parts = labels[rows], [np.searchsorted(rows, part) for part in parts]
             x = x[upload(torch.from_numpy(rows), x.device)]
             x = self._inputs(task, x) if len(x) else x
-        return OwnTest(
-            Samples(x, upload(torch.from_numpy(labels), x.device), train.normaliser), parts, self._allowed(task)
-        )
+        samples = Samples(x, upload(torch.from_numpy(labels), x.device), train.normaliser)
+        return OwnTest(samples, parts, self._allowed(task, task))
 
     def _shared(self, task: int) -> Indices:
         """One of the clients' training samples of each class that the task has, if the method has everyone be given it.
@@ -343,8 +351,8 @@ class Worlds:
             found.append(int(generator(self._seed, Purpose.SHARED, label).choice(those)) if len(those) else -1)
         return np.array(found)
 
-    def _allowed(self, task: int) -> Tensor | None:
-        if (labels := self._allowed_labels(task)) is None:
+    def _allowed(self, task: int, present: int) -> Tensor | None:
+        if (labels := self._allowed_labels(max(task, present) if self._stream.head_grows else task)) is None:
             return None
         allowed = np.isin(np.arange(len(self._data.classes)), labels)
         return torch.from_numpy(allowed).to(self._data.train.y.device)

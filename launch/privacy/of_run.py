@@ -74,7 +74,7 @@ def attack(folder: Path, epochs: int) -> None:
     method = federation.method
     assert isinstance(method, FilVer)
     encoder = _encoder(folder, config, federation)
-    world, tests = federation.worlds.at(0), [test.samples for test in federation.worlds.all_tests()]
+    world, tests = federation.worlds.at(0), federation.worlds.test_samples
     if world.train.x.ndim != 4:
         raise ConfigError(folder, f"has inputs {list(world.train.x.shape[1:])}", "images [channels, height, width]")
     rows = torch.from_numpy(np.sort(np.concatenate(world.proxy))).to(world.train.y.device)

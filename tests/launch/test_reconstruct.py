@@ -113,17 +113,17 @@ def test_the_attacker_knows_the_first_tasks_images_and_is_tested_on_others(
     low, high = world.train.x.min(), world.train.x.max()
     sets = [
         (world.train.x[np.sort(first[0])], known),
-        *zip((t.samples.x for t in federation.worlds.all_tests()), others, strict=True),
+        *zip((test.x for test in federation.worlds.test_samples), others, strict=True),
     ]
     for x, each in sets:
         torch.testing.assert_close(each.images, (x - low) / (high - low))
         batch = Batch(world.train.inputs(x, torch.float32), torch.zeros(len(x)), torch.ones(len(x)), torch.zeros(()))
         torch.testing.assert_close(each.embeddings, method.embed(theta, batch)["x"], rtol=1e-4, atol=1e-5)
     stored = load_file(run / "reconstruction.safetensors")
-    for task, (test, each, of_task) in enumerate(zip(federation.worlds.all_tests(), others, found, strict=True), 1):
-        labels = sorted(set(test.samples.y.tolist()))[:4]
-        places = [test.samples.y.tolist().index(label) for label in labels]
-        places += [place for place in range(len(test.samples.y)) if place not in places][: 4 - len(places)]
+    for task, (test, each, of_task) in enumerate(zip(federation.worlds.test_samples, others, found, strict=True), 1):
+        labels = sorted(set(test.y.tolist()))[:4]
+        places = [test.y.tolist().index(label) for label in labels]
+        places += [place for place in range(len(test.y)) if place not in places][: 4 - len(places)]
         np.testing.assert_array_equal(stored[f"images/{task}"], each.images[places].numpy())
         np.testing.assert_array_equal(stored[f"reconstructions/{task}"], of_task.images[places].numpy())
 

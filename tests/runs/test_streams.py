@@ -80,7 +80,7 @@ def test_accuracies_are_those_of_the_models_on_the_tasks_samples(run: Path) -> N
     federation = build_federation(from_mapping(TASKS), SOLO)
     thetas = {index: state.server["theta"] for index, state in enumerate(course(run), 1)} | {0: federation.model.init()}
     for row in rows(run):
-        samples = federation.worlds.all_tests()[int(row["task_tested"]) - 1].samples
+        samples = federation.worlds.test_samples[int(row["task_tested"]) - 1]
         logits = federation.model.logits(thetas[int(row["round"])], samples.inputs(samples.x, torch.float32))
         assert float(row["accuracy"]) == pytest.approx(
             float((logits.argmax(1) == samples.y).double().mean()), abs=1e-12
@@ -88,7 +88,7 @@ def test_accuracies_are_those_of_the_models_on_the_tasks_samples(run: Path) -> N
 
 
 def test_the_accuracy_of_a_round_is_that_of_the_tasks_so_far(run: Path) -> None:
-    sizes = [len(test.samples.y) for test in build_federation(from_mapping(TASKS), SOLO).worlds.all_tests()]
+    sizes = [len(test.y) for test in build_federation(from_mapping(TASKS), SOLO).worlds.test_samples]
     by_round: dict[str, list[float]] = {}
     for row in rows(run):
         by_round.setdefault(row["round"], []).append(float(row["accuracy"]))

@@ -17,6 +17,7 @@ from fl_ddp.engine.seeds import Purpose, generator
 from fl_ddp.errors import ConfigError
 from fl_ddp.federation import Federation, build_federation
 from fl_ddp.streams.permuted import Permuted
+from fl_ddp.tasks.data import OwnTest, TaskTest
 
 DATA = {
     "data": "digits", "partition": "IID", "clients": 4, "compile": False, "device": "cpu", "model.hidden": 4, "seed": 5,
@@ -48,8 +49,27 @@ def test_a_task_has_its_classes_and_its_tests_those_so_far() -> None:
         for before, test in enumerate(world.tests):
             assert set(test.samples.y.tolist()) == {2 * before, 2 * before + 1}
     assert built.worlds.at(99).task == 3
-    assert len(built.worlds.all_tests()) == 4
+    assert len(built.worlds.all_tests(3)) == 4
     assert built.classes == tuple("01234567") and built.names == tuple("0123456789")
+
+
+def test_a_head_that_grows_has_the_classes_so_far() -> None:
+    built = federation(FOUR | {"stream.scenario": "seen", "stream.keep": True, "local_test": 0.2})
+    for task in range(4):
+        world, so_far = built.worlds.at(3 * task), [2 * task + 2] * (task + 1)
+        of_all, of_own = built.worlds.all_tests(task), built.worlds.own_tests(task)
+        assert world.allowed is not None and world.allowed.sum() == 2 * task + 2
+        assert [allowed_in(test) for test in world.tests] == [allowed_in(test) for test in of_own] == so_far
+        assert [allowed_in(test) for test in of_all] == [*so_far, *(2 * later + 2 for later in range(task + 1, 4))]
+    assert allowed_in(built.worlds.own_tests(1)[0]) == 4, "also when a later task was looked at before"
+
+
+def allowed_in(test: TaskTest | OwnTest) -> int:
+    """How many labels are allowed, the first ones."""
+    assert test.allowed is not None
+    number = int(test.allowed.sum())
+    assert test.allowed[:number].all()
+    return number
 
 
 @pytest.mark.parametrize("keep", [False, 0.5])

@@ -12,6 +12,10 @@ STREAMS: Mapping[str, Options] = {
     "stream: classes": of("FedAvg", {**GROUPS, "eval_every": 4, "forgetting_every": 2}),
     "stream: smoothed known tasks": of("FedAvg", {**GROUPS, "stream.scenario": "task", "label_smoothing": 0.2}),
     "stream: known tasks": of("FedAvg", {**GROUPS, "stream.scenario": "task", "forgetting_every": 1}),
+    "stream: seen classes": of(
+        "FedAvg", {**GROUPS, "stream.scenario": "seen", "stream.keep": 0.5, "forgetting_every": 1, "personalise": "all"}
+    ),
+    "stream: Fisher of seen classes": of("FisherAvg", {**GROUPS, "stream.scenario": "seen"}, lam=1.0, layer_norm="l2"),
     "stream: fixed budget": of(
         "FedAvg",
         {
@@ -89,6 +93,7 @@ LWF: Mapping[str, Options] = {
     "a softmax for each task": of("LwF", {**GROUPS, **SGD}, heads="each", lam=2.0, tau=0.7),
     "kept": of("LwF", {**GROUPS, "stream.keep": 0.5, "label_smoothing": 0.2}, lam=3.0),
     "known tasks": of("LwF", {**GROUPS, "stream.scenario": "task"}, tau=3.0),
+    "seen classes": of("LwF", {**THREE, "stream.scenario": "seen"}, lam=3.0),
     "domains": of("LwF", {**GROUPS, "stream.scenario": "domain", "stream.enrolment": "increasing", "cohort": 2}),
     "own statistics": of("LwF", {**GROUPS, **LOCAL}),
     "idle": of("LwF", {**GROUPS, **IDLE}),

@@ -115,7 +115,7 @@ class Play:
         every = self.settings.eval_every
         for t in range(self.settings.rounds):
             task = self.tasks.of_round(t)
-            self.model.allowed = self.tasks.allowed(task)
+            self.model.allowed = self.tasks.allowed(task, task)
             last_one = t + 1 == self.settings.rounds or self.tasks.ends(t)
             due, present, anybody = (t + 1) % every == 0 or last_one, self.present(t), bool(last)
             there = {k: len(self.samples(t, k)[1]) for k in present if reachable(self.settings.availability, k, t)}
@@ -208,15 +208,15 @@ class Play:
         enrolled = self.tasks.enrolled[self.tasks.of_round(t)]
         return [k for k in enrolled if len(self.samples(t, k)[1])]
 
-    def test_sets(self, t: int) -> list[tuple[Tensor, Tensor, list[int] | None]]:
-        """x, y and the classes to choose from, of each task up to round t's; one set where tasks have none."""
+    def test_sets(self, t: int, *, of_all: bool = False) -> list[tuple[Tensor, Tensor, list[int] | None]]:
+        """x, y and the classes to choose from in round t, of each task up to its, or of all; one set without tasks."""
         data, tasks = self.data, self.tasks
         if not tasks.are_tested:
             return [(data.x_test, data.y_test, None)]
         found = []
-        for task in range(tasks.of_round(t) + 1):
+        for task in range(tasks.tasks if of_all else tasks.of_round(t) + 1):
             rows = [(task, i) for i, y in enumerate(data.y_test.tolist()) if tasks.label(task, y) is not None]
-            found.append((*self.in_tasks(rows, data.x_test, data.y_test), tasks.allowed(task)))
+            found.append((*self.in_tasks(rows, data.x_test, data.y_test), tasks.allowed(task, tasks.of_round(t))))
         return found
 
     def trainer(self, t: int) -> Client:
@@ -393,7 +393,7 @@ class Play:
         if not self.tasks.are_tested:
             return {}
         ends = self.tasks.ends(t) or t + 1 == self.settings.rounds
-        sets = self.test_sets(self.tasks.tasks * self.tasks.task_rounds if ends else t)
+        sets = self.test_sets(t, of_all=ends)
         return {
             f"task/{task}": share_right(only_of(self.model.logits(theta, x), allowed), y)
             for task, (x, y, allowed) in enumerate(sets, 1)

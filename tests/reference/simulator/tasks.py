@@ -25,7 +25,7 @@ class Tasks:
         task_rounds: rounds of a task.
         tasks: their number.
         size: classes of a task of ClassGroups.
-        scenario: class, task or domain.
+        scenario: class, seen, task or domain.
         enrolment: all, decreasing, increasing, scattered, random, or rows of a file, one string a client.
         join: probability to join with a task.
         leave: probability to leave.
@@ -93,10 +93,12 @@ class Tasks:
             return None
         return y - task * self.size if self.scenario == "domain" else y
 
-    def allowed(self, task: int) -> list[int] | None:
-        """Classes among which a task's samples are classified; None for all."""
-        if self.name != "ClassGroups" or self.scenario != "task":
+    def allowed(self, task: int, present: int) -> list[int] | None:
+        """Classes among which a task's samples are classified in the present one; None for all."""
+        if self.name != "ClassGroups" or self.scenario not in ("seen", "task"):
             return None
+        if self.scenario == "seen":
+            return list(range((max(task, present) + 1) * self.size))
         return list(range(task * self.size, (task + 1) * self.size))
 
     def classes(self, task: int, y: Tensor) -> list[int]:
