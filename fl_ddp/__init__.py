@@ -27,7 +27,7 @@ def simulate(config: object = None, *, callbacks: Sequence[Callable[..., object]
             nothing runs the default.
         callbacks: each is called with the Record (fl_ddp.api) of every round when it is over, on rank 0, and, if it has
             a parameter `weights`, with those of the model after it, for load_state_dict; the run ends after a round for
-            which one returns True. simulate({"resume": folder}) goes on with it.
+            which one returns True. simulate({"resume": folder}, callbacks=...) goes on with it, and with those given.
         options: over config: rounds=20, say. data may also be a Dataset, or arrays, (x, y, x_test, y_test), in pairs
             ((x, y), (x_test, y_test)) or by the names of a .npz file, or torch's data sets, (train, test), all of which
             are kept as arrays in the folder of runs; model a class, or a module, with a copy of which the run begins;

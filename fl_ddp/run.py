@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
+from shlex import quote
 
 import torch
 
@@ -129,7 +130,7 @@ def run(
                     theta = simulation.server["theta"]
                     return records.close(simulation.finished, theta, simulation.seconds_since_record())
         except RankLostError as lost:
-            raise RankLostError(f"{lost}; go on with --resume {records.path}") from lost
+            raise RankLostError(f"{lost}; go on with --resume {quote(str(records.path))}") from lost
         except (InterruptedRunError, ElsewhereError):
             raise
         except Exception as error:
@@ -214,16 +215,16 @@ def _saved_whatever_comes(
     except (RankLostError, StatesDifferError):
         raise
     except DeviceError as failure:
-        raise failure.saying_more(f"; go on with --resume {records.path}") from failure
+        raise failure.saying_more(f"; go on with --resume {quote(str(records.path))}") from failure
     except InterruptedRunError:
         simulation.save()
-        stopped = f"stopped after round {simulation.finished}; go on with --resume {records.path}"
+        stopped = f"stopped after round {simulation.finished}; go on with --resume {quote(str(records.path))}"
         records.tell(stopped)
         raise InterruptedRunError(stopped) from None
     except Exception as error:
         told = of_device(error, records.lanes)
         if isinstance(told, DeviceError):
-            raise told.saying_more(f"; go on with --resume {records.path}") from error
+            raise told.saying_more(f"; go on with --resume {quote(str(records.path))}") from error
         try:
             simulation.save()
         except (RankLostError, StatesDifferError, DeviceError):

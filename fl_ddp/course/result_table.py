@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shlex
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -74,7 +75,7 @@ def _accuracies(summary: Summary) -> dict[str, str]:
 
 def tensorboard_line(folder: str) -> str:
     """How to look at the curves of a run and its neighbours."""
-    return f"tensorboard --logdir {Path(folder).parent}"
+    return f"tensorboard --logdir {shlex.quote(str(Path(folder).parent))}"
 
 
 def _class_table(accuracy: Mapping[str, float]) -> list[str]:

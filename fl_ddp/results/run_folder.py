@@ -11,6 +11,7 @@ from datetime import datetime
 from difflib import get_close_matches
 from itertools import chain, count
 from pathlib import Path
+from shlex import quote
 from types import TracebackType
 
 from filelock import FileLock, Timeout
@@ -77,7 +78,8 @@ def refuse_no_name(name: str) -> None:
 
 def name_is_taken(path: Path) -> ConfigError:
     """What to tell a user who names a folder that is there."""
-    return ConfigError("--name", f"{path} exists already; go on with it by --resume {path}, or choose another name")
+    there = f"{path} exists already; go on with it by --resume {quote(str(path))}, or choose another name"
+    return ConfigError("--name", there)
 
 
 def is_held(path: Path) -> bool:

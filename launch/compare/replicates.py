@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 
 from fl_ddp.config.command_line import FREE_ON_RESUME
 from fl_ddp.config.settings import OF_FOLDER
@@ -17,10 +18,13 @@ from launch.compare.once import Once, once
 from launch.numbers.metric import Metric
 from launch.numbers.read_off import read_off
 from launch.numbers.reading import Reading, reached
+from launch.run.edited import versions
 from launch.run.stored import Run, until
 
 ROW = "row"
 """What stands for the keys of a design where settings are called by folders."""
+VERSION = "version"
+"""What stands for the versions of a user's files among the keys of a design."""
 _SEED = re.compile(r"-seed\d+$")
 _CHANGING = ("rounds", "eval_every", "stop_at", "patience")
 """Those that are free on resume and change numbers all the same."""
@@ -165,13 +169,31 @@ class Design:
 
 
 def design_of(runs: Sequence[FoundRun]) -> Design:
-    """The design that runs have: replicates are what nothing but the seed sets apart."""
+    """The design that runs have: replicates are what nothing but the seed sets apart.
+
+    Where a file of the user's was edited, and runs of the same seed were made before and after it that differ, so does
+    its version.
+    """
     keys = _apart(runs)
+    sets = _sets(keys, runs)
+    if any(each.once.differing and len({*map(_version, each.found)} - {""}) > 1 for each in sets):
+        keys = (*keys, VERSION)
+        sets = _sets(keys, runs)
+    return _design(keys, sets)
+
+
+def _sets(keys: tuple[str, ...], runs: Sequence[FoundRun]) -> list[Replicates]:
     by_values: dict[tuple[str, ...], list[FoundRun]] = {}
     for run in runs:
-        by_values.setdefault(tuple(run.settings.get(key, "") for key in keys), []).append(run)
+        values = tuple(_version(run) if key == VERSION else run.settings.get(key, "") for key in keys)
+        by_values.setdefault(values, []).append(run)
     ordered = sorted(by_values, key=lambda values: [in_order(value) for value in values])
-    return _design(keys, [Replicates(values, tuple(by_values[values])) for values in ordered])
+    return [Replicates(values, tuple(by_values[values])) for values in ordered]
+
+
+def _version(run: FoundRun) -> str:
+    """Of the user's files that its code is in, such as mine.py@1a2b3c4d; empty where it has none, or has not ended."""
+    return " ".join(f"{Path(place).name}@{sha256[:8]}" for place, sha256 in sorted(versions(run.run).items()))
 
 
 def rows_of(runs: Sequence[FoundRun]) -> Design:

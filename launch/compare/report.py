@@ -14,7 +14,7 @@ from launch.compare.across import Across, best_of
 from launch.compare.found_runs import Finds
 from launch.compare.other_samples import on_other_samples
 from launch.compare.paired import Against, Paired
-from launch.compare.replicates import Design, Replicates
+from launch.compare.replicates import VERSION, Design, Replicates
 from launch.numbers.metric import Metric
 from launch.numbers.reading import reached, values_of
 from launch.numbers.spread import mean, spread, spread_of, with_spread
@@ -290,7 +290,8 @@ def _notes(
         notes.append(f"counted once, as their results are the same: {', '.join(str(run.run.folder) for run in again)}")
     notes += [f"left out: {each}" for each in results.design.differing]
     notes += on_other_samples([run for each in results.design.sets for run in each.runs])
-    notes += differing_versions([run.run for each in results.design.sets for run in each.runs])
+    if VERSION not in results.design.keys:
+        notes += differing_versions([run.run for each in results.design.sets for run in each.runs])
     if results.finds.waiting:
         notes.append(f"not begun: {len(results.finds.waiting)} runs")
     return [*notes, *(f"failed: {folder.name}: {why}" for folder, why in results.finds.failed.items())]

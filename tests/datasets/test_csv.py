@@ -95,6 +95,7 @@ def test_samples_keep_their_clients_where_the_test_set_is_drawn(tmp_path: Path) 
         (HEAD, "mine.csv: has no rows below its header"),
         ("1,2,3\n4,5,6\n", "mine.csv: begins with numbers (1, 2, 3); accepted: a CSV file whose first line names"),
         ("a,b\n1,2\n", "mine.csv has no column label; accepted: a, b"),
+        ("a;label\n1;2\n", "mine.csv has no column label; accepted: --data.delimiter ';', as a;label suggests"),
         ("a,a,label\n1,2,0\n", "mine.csv: two columns are named 'a'; accepted: distinct names"),
         (",a,label\n0,2,0\n", "mine.csv: column 1 has no name, as pandas writes an index; such a number is no feature"),
         ("label\n0\n", "mine.csv: has no features beside label"),

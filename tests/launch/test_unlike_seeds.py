@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 from pathlib import Path
 
 from showing import Showing
@@ -106,3 +107,28 @@ def test_settings_of_different_seeds_are_told(show: Showing) -> None:
     assert note in show("runs")[1].splitlines()
     Written({"lr": 0.2, "seed": 0}, [0.1, 0.4]).at(Path("runs/0.20"))
     assert "different seeds" not in show("runs")[1]
+
+
+def test_versions_of_a_users_method_are_settings_where_their_runs_of_a_seed_differ(show: Showing) -> None:
+    for sweep, version, top in (("v1", "1" * 64, 0.5), ("v2", "2" * 64, 0.6)):
+        for seed in (0, 1):
+            run = Written({"seed": seed}, [top + seed / 100]).at(Path(f"runs/{sweep}/{seed}"))
+            (run / "summary.json").write_text(json.dumps({"rounds": 1, "code": {"/mine/own.py": version}}))
+    for seed in (0, 1):
+        Written({"seed": seed, "lr": 0.5}, [0.4]).at(Path(f"runs/other/{seed}"))
+    code, _, err = show("runs")
+    with Path("runs/results.csv").open(newline="") as file:
+        rows = {(row["lr"], row["version"]): (row["final_mean"], row["seeds"]) for row in csv.DictReader(file)}
+    usual = next(lr for lr, _ in rows if lr != "0.5")
+    assert (code, err, len(rows)) == (0, "", 3) and rows["0.5", ""] == ("40.0", "2")
+    assert rows[usual, "own.py@11111111"] == ("50.5", "2") and rows[usual, "own.py@22222222"] == ("60.5", "2")
+    code, out, _ = show("runs", "--against", "version=own.py@11111111")
+    assert code == 0 and "+10.00 [+10.00, +10.00]" in out
+
+
+def test_versions_whose_runs_are_alike_are_none(show: Showing) -> None:
+    for version in ("1" * 64, "2" * 64):
+        run = Written({"seed": 0}, [0.5]).at(Path(f"runs/{version[0]}"))
+        (run / "summary.json").write_text(json.dumps({"rounds": 1, "code": {"/mine/own.py": version}}))
+    code, out, _ = show("runs")
+    assert code == 0 and "@11111111" not in out and "counted once" in out
