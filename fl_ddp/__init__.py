@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from os import PathLike
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fl_ddp.notebook.result import Result
+from fl_ddp.reading.homes import users_path
 from fl_ddp.version import __version__
 
 if TYPE_CHECKING:
@@ -62,4 +62,4 @@ def load(folder: str | PathLike[str], *, model: Module | None = None, **options:
     Raises:
         ConfigError: it is not the folder of a run.
     """
-    return Result.of(Path(folder).expanduser(), model, options)
+    return Result.of(users_path("folder", folder), model, options)

@@ -24,6 +24,7 @@ from fences import (
     sources,
     too_long,
     upward,
+    using,
 )
 from launching import one_thread
 
@@ -63,7 +64,7 @@ FLOORS = (
     ("compiler", "guards", "losses", "optimizers"),
     ("convolutions",),
     ("protocol", "host"),
-    ("bounds",),
+    ("bounds", "reading"),
     ("errors", "version"),
 )
 """Rooms of the package, files at its top and folders, from the story of a run down to what all of it stands on."""
@@ -109,6 +110,11 @@ def test_two_files_alone_know_of_ranks() -> None:
     assert found == ["ranks/collectives.py", "ranks/meeting.py"]
 
 
+def test_one_function_looks_for_homes() -> None:
+    # a home that is not known is refused there; streams have a word of their own for it
+    assert using("expanduser", TREES) <= {"reading/homes.py", "streams/from_file.py"}
+
+
 def rooms_below(folder: str) -> set[str]:
     """The rooms that the files of a folder import, itself aside."""
     return rooms_imported(folder, "fl_ddp", IMPORTS)
@@ -138,7 +144,7 @@ def test_methods_know_nothing_of_ranks_rounds_and_files() -> None:
 
 def test_data_models_and_partitions_know_nothing_of_the_engine() -> None:
     for folder in ("datasets", "models", "partitions", "streams", "optimizers", "losses"):
-        assert rooms_below(folder) <= {"bounds", "errors", "guards", "protocol", "host"}
+        assert rooms_below(folder) <= {"bounds", "errors", "guards", "protocol", "host", "reading"}
 
 
 def test_no_folder_is_crowded_or_in_another_and_no_name_repeats_its_folders() -> None:

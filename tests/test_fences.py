@@ -21,6 +21,7 @@ from fences import (
     sources,
     too_long,
     upward,
+    using,
 )
 
 FLOORS = (("api",), ("__init__",), ("results",), ("engine",), ("errors",))
@@ -123,6 +124,14 @@ def test_an_import_of_what_a_text_names_is_seen(line: str) -> None:
 def test_a_part_of_a_module_counts_as_imported_where_it_is_used(line: str) -> None:
     names = imports(planted("engine/seeds.py", line))["engine/seeds.py"]
     assert any(f"{name}.".startswith("torch.distributed.") for name in names)
+
+
+@pytest.mark.parametrize(
+    "line", ["Path('~').expanduser()", "def late(path):\n    return path.expanduser", "a.b.expanduser"]
+)
+def test_the_use_of_a_method_is_seen(line: str) -> None:
+    assert using("expanduser", planted("engine/seeds.py", line)) == {"engine/seeds.py"}
+    assert using("expanduser", planted("engine/seeds.py", "'expanduser'; expanduser = 1")) == set()
 
 
 def test_folders_are_looked_at_however_deep() -> None:

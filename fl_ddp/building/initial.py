@@ -13,6 +13,7 @@ from fl_ddp.config.settings import Config
 from fl_ddp.config.yaml_file import load_yaml
 from fl_ddp.errors import ConfigError, first_line
 from fl_ddp.network.batch_norm import RUNNING
+from fl_ddp.reading.homes import users_path
 from fl_ddp.results.run_folder import MODEL, last_round
 from fl_ddp.results.summary import read_summary
 
@@ -40,7 +41,7 @@ def begin_with(network: nn.Module, config: Config) -> None:
         config = as_kept(config, Path(config.resume))
     if not config.init:
         return
-    path = Path(config.init).expanduser()
+    path = users_path("--init", config.init)
     found, own = _read(path), network.state_dict()
     counts = config.running_statistics != "local" and any(name.endswith(RUNNING) for name in own)
     if counts and _keeps_none(path):

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from fl_ddp.datasets.dataset import Arrays
 from fl_ddp.datasets.download import Downloadable
+from fl_ddp.reading.homes import users_path
 
 if TYPE_CHECKING:
     import torchvision
@@ -28,7 +29,7 @@ class CIFAR10(Downloadable):
     @property
     def folder(self) -> Path:
         """Where the files lie: torchvision's layout."""
-        return Path(self.root).expanduser() / str(self._source().base_folder)
+        return users_path("--data.root", self.root) / str(self._source().base_folder)
 
     @property
     def files(self) -> tuple[str, ...]:
@@ -41,7 +42,7 @@ class CIFAR10(Downloadable):
 
     def parse(self) -> Arrays:
         """Read all batches; images become [N, 3, 32, 32] uint8."""
-        root = Path(self.root).expanduser()
+        root = users_path("--data.root", self.root)
         try:
             train, test = (self._source()(root, train=part) for part in (True, False))
         except RuntimeError:

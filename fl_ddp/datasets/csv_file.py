@@ -19,6 +19,7 @@ from fl_ddp.datasets.labels import from_words, no_number
 from fl_ddp.datasets.owners import owners_of
 from fl_ddp.errors import ConfigError, one_line
 from fl_ddp.protocol import Owners
+from fl_ddp.reading.homes import users_path
 
 ACCEPTED = "a CSV file whose first line names its columns"
 SHOWN = 20
@@ -108,12 +109,12 @@ class Csv(Dataset):
     def _table_of_numbers(self, option: str, name: str) -> Table:
         table = self._table(option, name)
         if (place := no_number(table.labels)) is not None:
-            path, cell = Path(name).expanduser(), repr(table.labels[place])
+            path, cell = users_path(option, name), repr(table.labels[place])
             raise self._no_number(path, table.lines[place], self.label, cell, "targets")
         return table
 
     def _table(self, option: str, name: str) -> Table:
-        path = Path(name).expanduser()
+        path = users_path(option, name)
         rows = self._rows(option, path)
         header = [column.strip() for column in next(rows, (0, []))[1]]
         features = self._features(path, header)

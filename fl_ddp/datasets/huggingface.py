@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ from fl_ddp.datasets.labels import from_numbers, from_words, no_number
 from fl_ddp.datasets.npz import NamedArrays
 from fl_ddp.datasets.pixels import pixels_of
 from fl_ddp.errors import ConfigError, one_line
+from fl_ddp.reading.homes import users_path
 
 Raw = npt.NDArray[np.generic]
 
@@ -109,10 +109,11 @@ class HuggingFace(NamedArrays):
             needed = "the library datasets, which is not installed"
             raise ConfigError("--data HuggingFace", f"needs {needed}", "pip install 'fl_ddp[huggingface]'") from None
         option, given = ("--data.dataset", self.dataset) if self.dataset else ("--data.path", self.path)
+        folder = users_path("--data.path", self.path)
         try:
             if self.dataset:
                 return load_dataset(self.dataset, self.subset)
-            return load_from_disk(str(Path(self.path).expanduser()))
+            return load_from_disk(str(folder))
         except Exception as error:  # of many kinds, from the network down to its file formats
             raise ConfigError(option, f"{given} cannot be loaded ({one_line(error)})") from None
 

@@ -26,6 +26,7 @@ from fl_ddp.datasets.owners import owners_of
 from fl_ddp.datasets.pixels import pixels_of
 from fl_ddp.errors import ConfigError, some_of
 from fl_ddp.protocol import Indices
+from fl_ddp.reading.homes import users_path
 
 IMAGE_SUFFIXES = {".jpeg", ".jpg", ".png", ".bmp", ".webp", ".gif", ".ppm", ".pgm", ".tif", ".tiff"}
 _SPLITS = {"train", "test", "val"}
@@ -78,7 +79,7 @@ class ImageFolder(Dataset):
         Raises:
             ConfigError: no such folder, a class without a training folder, an image damaged or of another size.
         """
-        root = Path(self.root).expanduser()
+        root = users_path("--data.root", self.root)
         tree = FileTree(root, "train")
         train, test = self._apart(tree, root)
         folders = sorted({image.folder for image in train + test})

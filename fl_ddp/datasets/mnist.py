@@ -14,6 +14,7 @@ from fl_ddp.datasets.dataset import Arrays
 from fl_ddp.datasets.download import Downloadable
 from fl_ddp.datasets.idx import read_idx
 from fl_ddp.protocol import Inputs
+from fl_ddp.reading.homes import users_path
 
 Split = Literal["byclass", "bymerge", "balanced", "letters", "digits", "mnist"]
 
@@ -28,7 +29,7 @@ class MNIST(Downloadable):
     @property
     def folder(self) -> Path:
         """Where the files lie: torchvision's layout."""
-        return Path(self.root).expanduser() / type(self).__name__ / "raw"
+        return users_path("--data.root", self.root) / type(self).__name__ / "raw"
 
     @property
     def files(self) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from fl_ddp.datasets.npz import KEYS, MAYBE, UNREADABLE, NamedArrays
 from fl_ddp.errors import ConfigError, one_line
+from fl_ddp.reading.homes import users_path
 
 ACCEPTED = f"a folder with {', '.join(f'{key}.npy' for key in KEYS)}"
 
@@ -36,7 +37,7 @@ class Npy(NamedArrays):
         """Map the files."""
         if not self.path:
             raise ConfigError("--data.path", "no folder is named", ACCEPTED)
-        folder = Path(self.path).expanduser()
+        folder = users_path("--data.path", self.path)
         if not folder.is_dir():
             what = "is no folder" if folder.exists() else "does not exist"
             raise ConfigError("--data.path", f"{folder} {what}", ACCEPTED)

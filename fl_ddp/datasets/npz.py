@@ -17,6 +17,7 @@ from fl_ddp.datasets.labels import WHOLE, from_words
 from fl_ddp.datasets.owners import owners_of
 from fl_ddp.errors import ConfigError, one_line
 from fl_ddp.protocol import Indices, Inputs, Numbers, Owners
+from fl_ddp.reading.homes import users_path
 
 KEYS = ("x_train", "y_train", "x_test", "y_test")
 OF_LABELS = ("y_train", "y_test")
@@ -165,7 +166,7 @@ class Npz(NamedArrays):
         """Read the file."""
         if not self.path:
             raise ConfigError("--data.path", "no file is named", f"a .npz file with {', '.join(KEYS)}")
-        return _read_raw(Path(self.path).expanduser())
+        return _read_raw(users_path("--data.path", self.path))
 
 
 def _read_raw(path: Path) -> dict[str, npt.NDArray[np.generic]]:

@@ -6,6 +6,9 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
+from fl_ddp.errors import ConfigError
+from fl_ddp.reading.homes import users_path
+
 
 def telling_root(settings: Mapping[str, object]) -> str | None:
     """The root of a run's data if it says which data they are; None if it is a mere place.
@@ -43,8 +46,8 @@ def by_root(roots: Iterable[str]) -> Mapping[str, str]:
 
 def _absolute(root: str) -> Path:
     try:
-        return Path(root).expanduser().absolute()
-    except RuntimeError:  # of a user who is not known here
+        return users_path("--data.root", root).absolute()
+    except ConfigError:  # of a user who is not known here
         return Path(root)
 
 

@@ -15,6 +15,7 @@ from fl_ddp.bounds import Count, Share
 from fl_ddp.datasets.dataset import Arrays
 from fl_ddp.datasets.download import Downloadable
 from fl_ddp.protocol import Owners
+from fl_ddp.reading.homes import users_path
 
 ALPHABET = "\n !\"&'(),-.0123456789:;>?ABCDEFGHIJKLMNOPQRSTUVWXYZ[]abcdefghijklmnopqrstuvwxyz}"
 """LEAF's 80 characters, which are tokens and classes in this order; what is none of them is left out."""
@@ -49,7 +50,7 @@ class Shakespeare(Downloadable):
     @property
     def folder(self) -> Path:
         """Below root."""
-        return Path(self.root).expanduser() / "Shakespeare"
+        return users_path("--data.root", self.root) / "Shakespeare"
 
     @property
     def files(self) -> tuple[str, ...]:

@@ -29,6 +29,7 @@ from fl_ddp.notebook.given_model import GIVEN, fingerprint
 from fl_ddp.notebook.given_rows import numbers_of_factors, rows_files
 from fl_ddp.notebook.given_weights import weights_file
 from fl_ddp.protocol import Indices
+from fl_ddp.reading.homes import users_path
 
 
 class Asked(NamedTuple):
@@ -122,7 +123,7 @@ def _with_file(config: Config, kind: str, file: GivenFile) -> Config:
     """
     reader: Choice | str | None = getattr(config, kind)
     if config.resume is None:
-        path = Path(config.out).expanduser() / FOLDER / file.name
+        path = users_path("out", config.out) / FOLDER / file.name
         if isinstance(reader, Choice):
             config = config.with_changes(**{kind: replace(reader, init_args={**reader.init_args, "path": str(path)})})
         else:

@@ -13,6 +13,7 @@ import numpy as np
 from fl_ddp.errors import ConfigError
 from fl_ddp.partitions.counts_file import is_count, rows_under
 from fl_ddp.protocol import Indices
+from fl_ddp.reading.homes import users_path
 
 HEAD = ["client", "class", "round", "count"]
 WHERE = "--class_reduction"
@@ -100,7 +101,7 @@ def read_reductions(text: str, classes: Sequence[str]) -> list[Reduction]:
     Raises:
         ConfigError: a file cannot be read, a row is none, or a class is unknown.
     """
-    rows = _rows_of(Path(text).expanduser()) if text.endswith(".csv") else [row.split(",") for row in text.split(";")]
+    rows = _rows_of(users_path(WHERE, text)) if text.endswith(".csv") else [row.split(",") for row in text.split(";")]
     found = []
     for row in ([word.strip() for word in row] for row in rows):
         numbers = [row[i] for i in (0, 2, 3)] if len(row) == len(HEAD) else []

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
@@ -11,6 +10,7 @@ from fl_ddp.errors import ConfigError
 from fl_ddp.partitions.counts_file import is_count, read_rows
 from fl_ddp.partitions.partition import Partition, parts_of
 from fl_ddp.protocol import Counts, Indices
+from fl_ddp.reading.homes import users_path
 
 FORM = "a CSV file with a row for each client and a column for each class, whose first line is client,0,1,..."
 
@@ -47,7 +47,7 @@ class FromCounts(Partition):
     def _read(self) -> Counts:
         if not self.path:
             raise ConfigError("--partition.path", "no file is named", FORM)
-        path = Path(self.path).expanduser()
+        path = users_path("--partition.path", self.path)
         head, rows = read_rows(path, lambda what: ConfigError(path, what, FORM))
         if head != ["client", *map(str, range(len(head) - 1))] or len(head) < 2:
             raise ConfigError(path, f"begins with {','.join(head)!r}", FORM)

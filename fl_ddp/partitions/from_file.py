@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
@@ -12,6 +11,7 @@ from fl_ddp.errors import ConfigError
 from fl_ddp.partitions.partition import Partition
 from fl_ddp.partitions.saved import FORM, SavedPartition, read_partition
 from fl_ddp.protocol import Indices, Origin
+from fl_ddp.reading.homes import users_path
 
 
 @dataclass(frozen=True)
@@ -61,4 +61,4 @@ class FromFile(Partition):
     def _read(self) -> SavedPartition:
         if not self.path:
             raise ConfigError("--partition.path", "no file is named", f"a JSON file {FORM}")
-        return read_partition(Path(self.path).expanduser())
+        return read_partition(users_path("--partition.path", self.path))

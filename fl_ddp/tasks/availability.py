@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -11,6 +10,7 @@ import numpy as np
 from fl_ddp.errors import ConfigError
 from fl_ddp.partitions.counts_file import is_count, rows_under
 from fl_ddp.protocol import Indices
+from fl_ddp.reading.homes import users_path
 
 HEAD = ["client", "from", "to"]
 WHERE = "--availability"
@@ -62,7 +62,7 @@ def read_availability(path: str, num_clients: int) -> Availability:
     Raises:
         ConfigError: it cannot be read, or a row is no interval of a client.
     """
-    rows = rows_under(Path(path).expanduser(), HEAD, lambda what: ConfigError(WHERE, f"{path} {what}", FORM))
+    rows = rows_under(users_path(WHERE, path), HEAD, lambda what: ConfigError(WHERE, f"{path} {what}", FORM))
     return Availability([_interval(path, row, num_clients) for row in rows], num_clients)
 
 

@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from fl_ddp.errors import ConfigError, one_line
 from fl_ddp.protocol import Indices
+from fl_ddp.reading.homes import users_path
 from fl_ddp.streams.stream import Stream
 
 Enrolment = npt.NDArray[np.bool_]
@@ -33,7 +34,7 @@ def enrolment(stream: Stream, num_clients: int, rng: np.random.Generator) -> Enr
     """
     how, num_tasks = stream.enrolment, stream.num_tasks
     if how.endswith(".csv"):
-        return _read(Path(how), num_clients, num_tasks)
+        return _read(users_path(WHERE, how), num_clients, num_tasks)
     turn = (np.arange(num_clients) * num_tasks // num_clients)[:, None]
     task = np.arange(num_tasks)
     match how:
@@ -64,8 +65,8 @@ def _random(stream: Stream, num_clients: int, rng: np.random.Generator) -> Enrol
 
 def _read(path: Path, num_clients: int, num_tasks: int) -> Enrolment:
     try:
-        lines = path.expanduser().read_text(encoding="utf-8-sig").splitlines()
-    except (OSError, ValueError, RuntimeError) as error:
+        lines = path.read_text(encoding="utf-8-sig").splitlines()
+    except (OSError, ValueError) as error:
         raise ConfigError(WHERE, f"{path} cannot be read ({one_line(error)})", _ACCEPTED) from None
     rows = [[word.strip() for word in line.split(",")] for line in lines if line.strip()]
     for number, row in enumerate(rows, 1):

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 import re
-from pathlib import Path
 
 import numpy as np
 
 from fl_ddp.errors import ConfigError
 from fl_ddp.partitions.counts_file import is_count, rows_under
 from fl_ddp.protocol import Factors
+from fl_ddp.reading.homes import users_path
 
 HEAD = ["client", "factor"]
 FORM = "uniform(low,high), loguniform(low,high) with 0 < low <= high, or a CSV file client,factor of numbers above 0"
@@ -48,7 +48,7 @@ def as_text(found: Factors | None) -> str:
 
 
 def _of_file(option: str, path: str, num_clients: int) -> Factors:
-    rows = rows_under(Path(path).expanduser(), HEAD, lambda what: ConfigError(option, f"{path} {what}", FORM))
+    rows = rows_under(users_path(option, path), HEAD, lambda what: ConfigError(option, f"{path} {what}", FORM))
     found: dict[int, float] = {}
     for row in ([word.strip() for word in row] for row in rows):
         text = f"{path}: {','.join(row)!r}"

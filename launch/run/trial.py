@@ -16,6 +16,7 @@ from fl_ddp.config.settings import Config, by_key
 from fl_ddp.config.yaml_file import written
 from fl_ddp.datasets.place import same_root, telling_root
 from fl_ddp.errors import ConfigError
+from fl_ddp.reading.homes import users_path
 from fl_ddp.results.run_folder import RunFolder
 from launch.input.words import key_of
 from launch.run.log import log_beside
@@ -207,7 +208,10 @@ def _alike(before: object, after: object) -> bool:
     """
     if before == after or not isinstance(before, str) or not isinstance(after, str):
         return before == after
-    there, here = Path(before).expanduser(), Path(after).expanduser()
+    try:
+        there, here = users_path("path", before), users_path("path", after)
+    except ConfigError:
+        return False
     if not (there.is_absolute() and here.is_absolute() and here.is_file()):
         return False
     return cmp(there, here, shallow=False) if there.is_file() else not there.exists() and there.name == here.name

@@ -21,6 +21,7 @@ from fences import (
     sources,
     too_long,
     upward,
+    using,
 )
 
 import launch
@@ -65,6 +66,10 @@ def test_what_is_imported_is_installed_with_the_package() -> None:
 def test_one_room_each_knows_slurm_and_plots() -> None:
     assert importers("submitit") == {"slurm"}
     assert importers("matplotlib") == {"plots"}
+
+
+def test_homes_are_looked_for_by_the_package() -> None:
+    assert using("expanduser", TREES) == set()
 
 
 def test_a_command_line_is_read_before_torch_is_imported() -> None:

@@ -165,6 +165,12 @@ def _imports_by_name(tree: ast.Module) -> bool:
     return any(reaches(name, module) for name in names for module in IMPORTERS) or not used.isdisjoint(BY_NAME)
 
 
+def using(name: str, trees: Mapping[str, ast.Module]) -> set[str]:
+    """Files that use an attribute of a name, a method say, whatever it is of."""
+    nodes = ((file, node) for file, tree in trees.items() for node in ast.walk(tree))
+    return {file for file, node in nodes if isinstance(node, ast.Attribute) and node.attr == name}
+
+
 def crowded(files: Iterable[str]) -> dict[str, int]:
     """Folders of too many files, with their number; one with a file for each choice has as many as there are."""
     kept = (PurePosixPath(file) for file in files)

@@ -36,7 +36,7 @@ def test_a_recipes_file_may_lie_in_another_checkout_if_it_holds_the_same(tmp_pat
     assert finished(tmp_path / "old" / "counts.csv") and finished(tmp_path / "new" / "counts.csv")
     other = tmp_path / "new" / "counts.csv"
     other.write_text(COUNTS.replace("0,9", "0,8", 1))
-    for file in (other, tmp_path / "none.csv"):
+    for file in (other, tmp_path / "none.csv", Path("~nosuchuser/counts.csv")):
         with pytest.raises(ConfigError, match=r"holds another run \(partition\.path is .*old/counts\.csv, not"):
             finished(file)
 

@@ -1,0 +1,57 @@
+"""Paths of the user's that begin with a home."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from launching import SMALL, options
+
+import fl_ddp
+from fl_ddp.errors import ConfigError
+from fl_ddp.main import main
+from fl_ddp.reading.homes import users_path
+
+NOWHERE = "~nosuchuser"
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"availability": f"{NOWHERE}/a.csv"},
+        {"class_reduction": f"{NOWHERE}/a.csv"},
+        {"client_lr": f"{NOWHERE}/a.csv"},
+        {"client_work": f"{NOWHERE}/a.csv"},
+        {"init": NOWHERE},
+        {"partition": "FromCounts", "partition.path": f"{NOWHERE}/a.csv"},
+        {"partition": "FromFile", "partition.path": f"{NOWHERE}/a.json"},
+        {"stream": "Rotated", "rounds": 4, "stream.task_rounds": 2, "stream.enrolment": f"{NOWHERE}/a.csv"},
+        {"data": "Npz", "data.path": f"{NOWHERE}/a.npz"},
+        {"data": "Npy", "data.path": NOWHERE},
+        {"data": "Csv", "data.path": f"{NOWHERE}/a.csv"},
+        {"data": "ImageFolder", "data.root": NOWHERE},
+        {"data": "MNIST", "data.root": NOWHERE},
+        {"data": "CIFAR10", "data.root": NOWHERE},
+        {"data": "Shakespeare", "data.root": NOWHERE},
+    ],
+    ids=lambda given: list(given)[-1],
+)
+def test_a_home_of_nobody_is_refused(
+    given: dict[str, object], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    option, path = list(given.items())[-1]
+    assert main(options({**SMALL, **given, "out": tmp_path})) == 2
+    told = f"--{option}: {path} begins with {NOWHERE}, a home that is not known here; accepted: a path from "
+    (line,) = [each for each in capsys.readouterr().err.splitlines() if "error" in each]
+    assert told in line
+
+
+def test_a_run_in_a_home_of_nobody_is_not_loaded() -> None:
+    with pytest.raises(ConfigError, match=f"^folder: {NOWHERE}/run begins with {NOWHERE}, a home"):
+        fl_ddp.load(f"{NOWHERE}/run")
+
+
+def test_a_home_that_is_known_is_gone_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/somewhere")
+    assert users_path("--init", "~/a") == Path("/somewhere/a")
+    assert users_path("--init", "a/~b") == Path("a/~b")
