@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import zipfile
-import zlib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,8 +14,7 @@ from fl_ddp.errors import ConfigError
 from fl_ddp.host.atomic_file import replacing
 from fl_ddp.host.environment import cache_folder
 from fl_ddp.protocol import Owners
-
-UNREADABLE = (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error)
+from fl_ddp.reading.archives import UNREADABLE
 
 
 def cached(name: str, build: Callable[[], Arrays]) -> Arrays:
@@ -57,7 +54,7 @@ def _load(path: Path) -> Arrays | None:
                 names = tuple(str(name) for name in archive["clients"])
                 owners = Owners(names, archive["client_train"], archive.get("client_test"))
         return Arrays(x_train, y_train, x_test, y_test, classes, owners=owners)
-    except UNREADABLE:
+    except (*UNREADABLE, KeyError):
         return None
 
 

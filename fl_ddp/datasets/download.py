@@ -5,10 +5,7 @@ from __future__ import annotations
 import http.client
 import socket
 import sys
-import tarfile
 import tempfile
-import zipfile
-import zlib
 from abc import abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout
@@ -20,8 +17,8 @@ from filelock import FileLock
 from fl_ddp.datasets.dataset import Arrays, Dataset
 from fl_ddp.errors import ConfigError, one_line
 from fl_ddp.host.atomic_file import move_synced
+from fl_ddp.reading.archives import UNREADABLE
 
-BROKEN_ARCHIVE = (OSError, EOFError, zlib.error, tarfile.TarError, zipfile.BadZipFile)
 STALLED_SECONDS = 30.0
 
 
@@ -108,7 +105,7 @@ class Downloadable(Dataset):
                     fetched = self.fetch(Path(into))
                     for name in missing:
                         move_synced(fetched / name, self.folder / name)
-        except (*BROKEN_ARCHIVE, RuntimeError, http.client.HTTPException) as error:
+        except (*UNREADABLE, http.client.HTTPException) as error:
             reason = one_line(error) or type(error).__name__
             raise ConfigError(
                 "--data.download",

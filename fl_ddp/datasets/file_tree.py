@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import stat
 import zipfile
-import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
 from fl_ddp.errors import ConfigError
-
-UNREADABLE = (OSError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error, NotImplementedError)
+from fl_ddp.reading.archives import UNREADABLE
 
 
 class FileTree:

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from fl_ddp.datasets.download import BROKEN_ARCHIVE
+from fl_ddp.reading.archives import UNREADABLE
 
 KIND = {1: "labels", 3: "images"}
 
@@ -28,7 +28,7 @@ def read_idx(path: Path, ndim: int) -> npt.NDArray[np.uint8]:
     """
     try:
         raw = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
-    except BROKEN_ARCHIVE as error:
+    except UNREADABLE as error:
         raise ValueError(f"cannot be read ({error})") from None
     start = 4 + 4 * ndim
     # Magic number: two zeros, 8 for unsigned bytes, the number of dimensions.

@@ -9,8 +9,9 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from fl_ddp.datasets.npz import KEYS, MAYBE, UNREADABLE, NamedArrays
+from fl_ddp.datasets.npz import KEYS, MAYBE, NamedArrays
 from fl_ddp.errors import ConfigError, one_line
+from fl_ddp.reading.archives import UNREADABLE
 from fl_ddp.reading.homes import users_path
 
 ACCEPTED = f"a folder with {', '.join(f'{key}.npy' for key in KEYS)}"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import zipfile
-import zlib
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,13 +15,13 @@ from fl_ddp.datasets.labels import WHOLE, from_words
 from fl_ddp.datasets.owners import owners_of
 from fl_ddp.errors import ConfigError, one_line
 from fl_ddp.protocol import Indices, Inputs, Numbers, Owners
+from fl_ddp.reading.archives import UNREADABLE
 from fl_ddp.reading.homes import users_path
 
 KEYS = ("x_train", "y_train", "x_test", "y_test")
 OF_LABELS = ("y_train", "y_test")
 MAYBE = ("classes", "client_train", "client_test")
 CHANNELS = (1, 3)
-UNREADABLE = (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error, NotImplementedError)
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,11 @@ import numpy.typing as npt
 from torch import Tensor
 
 from fl_ddp.datasets.kinds import array_of
-from fl_ddp.datasets.npz import KEYS, MAYBE, UNREADABLE, NamedArrays
+from fl_ddp.datasets.npz import KEYS, MAYBE, NamedArrays
 from fl_ddp.errors import ConfigError, one_line
 from fl_ddp.notebook.given_datasets import are_datasets, arrays_from
 from fl_ddp.notebook.given_file import GivenFile
+from fl_ddp.reading.archives import UNREADABLE
 
 GivenArrays = Mapping[str, npt.NDArray[np.generic]]
 """Arrays by their keys in a .npz file."""
