@@ -26,12 +26,13 @@ from pathlib import Path
 from fl_ddp.config.options import meant
 from fl_ddp.errors import ConfigError
 from fl_ddp.host.text_table import TextTable
+from fl_ddp.reading.json_file import read_json
 from launch.numbers.reading import Reading, values_of
 from launch.numbers.spread import DIGITS, mean, shown, with_spread
 from launch.tables.comparison import Cell, Comparison, FilledRow, Numbers
 from launch.tables.origin import ResultsOrigin, machine, made_by, made_with, origin_lines
 from launch.tables.report import verdict_line
-from launch.tables.results_file import read_json, read_results
+from launch.tables.results_file import read_results
 from launch.tables.yaml_file import load_table
 
 Found = Mapping[str, object]
@@ -169,7 +170,7 @@ class Directives:
 
     def _origin(self, file: str) -> str:
         source = f"[`{file}.json`](../benchmarks/results/{file}.json)"
-        if "table" in read_json(self._path(file)):
+        if "table" in self._benchmark(file):
             _, origin = self._stored(file)
             return "\n".join([f"Numbers of {source}:", "", *(f"- {line}" for line in origin_lines(origin))])
         content = self._benchmark(file)
@@ -217,7 +218,7 @@ class Directives:
         return read_results(self._path(file))
 
     def _read_benchmark(self, file: str) -> Found:
-        return read_json(self._path(file))
+        return read_json(self._path(file), "is no file of results")
 
 
 def _reached(readings: Sequence[Reading], file: str, metric: str) -> float:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from copy import deepcopy
 from functools import cached_property
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from fl_ddp.errors import ConfigError
 from fl_ddp.notebook.tables import as_frame, rows_of
+from fl_ddp.reading.json_file import read_json
 from fl_ddp.results.summary import read_summary
 
 if TYPE_CHECKING:
@@ -85,9 +85,13 @@ class Result(dict[str, Any]):
 
     @property
     def partition(self) -> dict[str, Any]:
-        """What partition.json holds: each client's samples and their numbers by class."""
+        """What partition.json holds: each client's samples and their numbers by class.
+
+        Raises:
+            ConfigError: it is damaged.
+        """
         file = self._file("partition.json")
-        return json.loads(file.read_text(encoding="utf-8")) if file else {}
+        return read_json(file, "is not what a run writes") if file else {}
 
     @property
     def weights(self) -> dict[str, Tensor]:

@@ -10,10 +10,11 @@ from typing import get_args
 
 import numpy as np
 
-from fl_ddp.errors import ConfigError, one_line
+from fl_ddp.errors import ConfigError
 from fl_ddp.host.atomic_file import write_text
 from fl_ddp.partitions.partition import overlapping
 from fl_ddp.protocol import Indices, Origin
+from fl_ddp.reading.json_file import read_json
 
 FORM = '{"clients": [[sample indices of client 0], ...]}'
 
@@ -84,12 +85,8 @@ def read_partition(path: Path) -> SavedPartition:
         ConfigError: there is no such file, it is not of that form, or an index is negative or given twice (without
             "overlap": true in the file; with it, twice in one client, or for training here and for testing there).
     """
-    try:
-        content = json.loads(path.read_text(encoding="utf-8-sig"))
-    except (OSError, ValueError, RecursionError) as error:
-        reason = one_line(error)
-        raise ConfigError(path, f"cannot be read as JSON ({reason})", FORM) from None
-    if not isinstance(content, dict) or "clients" not in content:
+    content = read_json(path, "holds no division in JSON", FORM)
+    if "clients" not in content:
         raise ConfigError(path, "has no key clients", FORM)
     clients = _indices(path, "clients", content["clients"])
     local_test = None if content.get("local_test") is None else _indices(path, "local_test", content["local_test"])

@@ -35,6 +35,7 @@ from safetensors.torch import save_file
 from fl_ddp.errors import ConfigError, RunError
 from fl_ddp.host.atomic_file import replacing, sync_file, sync_folder, write_synced, writing
 from fl_ddp.protocol import Tensors
+from fl_ddp.reading.json_file import read_json
 
 FORMAT = 1
 SERVER = "server.safetensors"
@@ -340,19 +341,15 @@ def _document(folder: Path) -> dict[str, object]:
     """The content of state.json."""
     file = folder / "state.json"
     try:
-        text = file.read_text(encoding="utf-8")
+        content = file.read_bytes()
     except FileNotFoundError:
         raise _CutShortError(f"{folder} has no state.json") from None
-    except (OSError, UnicodeDecodeError) as error:
+    except OSError as error:
         raise ConfigError(file, f"cannot be read ({error})") from error
-    if not text.endswith("}\n"):
+    if not content.endswith(b"}\n"):
         raise _CutShortError(f"{file} is cut short")
-    try:
-        document = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise ConfigError(file, f"was edited or damaged ({error}); remove {folder} to use the one before") from error
-    if not isinstance(document, dict) or document.get("format") != FORMAT:
-        version = document.get("format") if isinstance(document, dict) else None
+    document = read_json(file, f"was edited or damaged; remove {folder} to use the checkpoint before")
+    if (version := document.get("format")) != FORMAT:
         raise ConfigError(file, f"format {version} is unknown; this version of fl_ddp reads format {FORMAT}")
     if document.pop("sha256", None) != _digest(document) or document["round"] != _round(folder):
         raise ConfigError(file, f"was edited or damaged (sha256); remove {folder} to use the checkpoint before")

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from fl_ddp.errors import ConfigError
 from fl_ddp.host.atomic_file import write_text
+from fl_ddp.reading.json_file import read_json_if_there
 
 _BY_NAME = ("of_clients", "of_tasks", "spreads", "measures")
 """What is in the file by the names of what it holds."""
@@ -133,14 +134,12 @@ def read_summary(folder: Path, *, strict: bool = False) -> dict[str, object]:
     Raises:
         ConfigError: it is damaged, where that is not to be passed over.
     """
-    file = folder / "summary.json"
     try:
-        content = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
-    except (OSError, ValueError) as error:
+        return read_json_if_there(folder / "summary.json", "is not what a run writes") or {}
+    except ConfigError:
         if strict:
-            raise ConfigError(file, f"is not what a run writes ({error})") from error
+            raise
         return {}
-    return content if isinstance(content, dict) else {}
 
 
 def _finite(value: object) -> object:

@@ -10,6 +10,7 @@ from socket import gethostname
 
 from fl_ddp.errors import ConfigError, RankLostError
 from fl_ddp.host.atomic_file import write_text
+from fl_ddp.reading.json_file import read_json_if_there
 
 
 @dataclass(frozen=True)
@@ -53,10 +54,10 @@ def read_failure(file: Path) -> Failure | None:
     Raises:
         ConfigError: the file is not what a launcher or a run writes.
     """
-    if not file.is_file():
+    what = "is not what a run leaves that failed"
+    if (content := read_json_if_there(file, what)) is None:
         return None
     try:
-        content = json.loads(file.read_text(encoding="utf-8"))
         why, job = content["why"], content.get("job")
         return Failure(
             int(content["code"]),
@@ -64,8 +65,8 @@ def read_failure(file: Path) -> Failure | None:
             None if job is None else str(job),
             int(content.get("attempt", 0)),
         )
-    except (OSError, AttributeError, KeyError, TypeError, ValueError) as error:
-        raise ConfigError(file, f"is not what a run leaves that failed ({error or type(error).__name__})") from error
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
+        raise ConfigError(file, f"{what} ({error})") from error
 
 
 def why_failed(folder: Path) -> str | None:

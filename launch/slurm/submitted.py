@@ -10,6 +10,7 @@ from pathlib import Path
 
 from fl_ddp.errors import ConfigError
 from fl_ddp.host.atomic_file import write_text
+from fl_ddp.reading.json_file import read_json_if_there
 from launch.run.trial import Trial
 from launch.slurm.queue import GONE, job_states
 
@@ -69,10 +70,10 @@ def in_queue(trials: Iterable[Trial]) -> dict[str, Submitted]:
 
 
 def _newest(file: Path) -> Submitted | None:
-    if not file.is_file():
+    what = "is not what is left of a job"
+    if (content := read_json_if_there(file, what)) is None:
         return None
     try:
-        content = json.loads(file.read_text(encoding="utf-8"))
         return Submitted(str(content["job"]), str(content["files"]))
-    except (OSError, AttributeError, KeyError, TypeError, ValueError) as error:
-        raise ConfigError(file, f"is not what is left of a job ({error or type(error).__name__})") from error
+    except KeyError as error:
+        raise ConfigError(file, f"{what} ({error})") from error

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from fl_ddp.config.options import meant
 from fl_ddp.errors import ConfigError
+from fl_ddp.reading.json_file import read_json
 from launch.input import fields
 from launch.numbers.reading import Reading
 from launch.tables.comparison import Comparison, Judged, Numbers, Readings, judge
@@ -73,7 +74,7 @@ def read_results(path: Path) -> tuple[Comparison, ResultsOrigin]:
     Raises:
         ConfigError: it is no such file, or of another table than there is now.
     """
-    content = read_json(path)
+    content = read_json(path, "is no file of results")
     table = load_table(fields.text(content.get("table"), f"{path}: table"))
     small = fields.switch(content.get("small"), f"{path}: small")
     rows = {row.full_name: row for row in table.rows}
@@ -86,18 +87,6 @@ def read_results(path: Path) -> tuple[Comparison, ResultsOrigin]:
             raise ConfigError(where, f"{table.name} has no row {name}; {meant(name, rows)}")
         readings[name] = _readings(stored, rows[name], small, where)
     return judge(table, readings, small=small), _origin(content, readings, str(path))
-
-
-def read_json(path: Path) -> dict[str, object]:
-    """The content of a file of results.
-
-    Raises:
-        ConfigError: it is none.
-    """
-    try:
-        return fields.mapping(json.loads(path.read_text(encoding="utf-8")), str(path))
-    except (OSError, ValueError) as error:
-        raise ConfigError(path, f"cannot be read ({error})") from error
 
 
 def _numbers_content(numbers: Numbers) -> dict[str, object]:

@@ -95,7 +95,7 @@ def test_partition_file_of_only_clients_is_sorted(tmp_path: Path) -> None:
         ({"clients": [[0], [1]], "num_samples": "10"}, "num_samples is '10'"),
         ({"clients": [0, 1]}, "clients is not a list of lists"),
         ({"parts": [[0], [1]]}, "has no key clients"),
-        ([[0], [1]], "has no key clients"),
+        ([[0], [1]], "holds no division in JSON (it holds no JSON object); accepted: {"),
     ],
 )
 def test_wrong_partition_file_is_one_line(tmp_path: Path, content: object, message: str) -> None:
@@ -112,7 +112,7 @@ def test_unreadable_partition_file_is_one_line_that_names_it(tmp_path: Path, con
     path = tmp_path / "wrong.json"
     if content is not None:
         path.write_bytes(content)
-    with pytest.raises(ConfigError, match=r"wrong\.json: cannot be read as JSON") as error:
+    with pytest.raises(ConfigError, match=r"wrong\.json: holds no division in JSON \(") as error:
         read_partition(path)
     assert "\n" not in str(error.value)
 

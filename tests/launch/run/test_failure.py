@@ -60,7 +60,7 @@ def test_a_lost_rank_is_no_failure_of_the_run(tmp_path: Path) -> None:
 
 def test_a_file_that_no_run_left_is_named(tmp_path: Path) -> None:
     file = failure_beside(tmp_path / "run")
-    for content in ("it broke", "[]", "{}"):
+    for content in ("it broke", "[]", "{}", '{"code": Infinity, "why": null}', "[" * 100_000):
         file.write_text(content)
         with pytest.raises(ConfigError, match=r"run\.failure\.json: is not what a run leaves that failed"):
             read_failure(file)

@@ -109,5 +109,5 @@ def test_a_file_of_another_table_is_refused(file: Path) -> None:
     ):
         read_results(file)
     file.write_text("{")
-    with pytest.raises(ConfigError, match=r"results\.json: cannot be read"):
+    with pytest.raises(ConfigError, match=r"results\.json: is no file of results"):
         read_results(file)
