@@ -92,6 +92,21 @@ def write_text(path: Path, text: str, writer: str = "") -> None:
     write_bytes(path, text.encode(), writer)
 
 
+def write_text_once(path: Path, text: str, writer: str = "") -> None:
+    """Write a text in one step where there is no file yet; arguments as of replacing().
+
+    Raises:
+        RunError: there is one, which is untouched, or it cannot be written.
+    """
+    temporary = path.with_name(f".{path.name}{writer}.tmp")
+    with writing(path):
+        try:
+            write_synced(temporary, text.encode())
+            path.hardlink_to(temporary)
+        finally:
+            temporary.unlink(missing_ok=True)
+
+
 def write_bytes(path: Path, content: bytes, writer: str = "") -> None:
     """Replace a file by new content in one step; arguments as of replacing().
 

@@ -6,9 +6,10 @@ import json
 import os
 from contextlib import suppress
 from pathlib import Path
+from socket import gethostname
 
 from fl_ddp.errors import RunError
-from fl_ddp.host.atomic_file import write_text
+from fl_ddp.host.atomic_file import write_text, write_text_once
 
 NOTE = "FL_DDP_FAILURE_NOTE"
 """Environment variable that names the note's file; all ranks of a run may be told the same one."""
@@ -27,8 +28,5 @@ def leave_note(code: int, why: str | None, *, to_blame: bool) -> None:
         return
     text = json.dumps({"code": code, "why": why}) + "\n"
     with suppress(OSError, RunError):  # a full disk may be what it failed of
-        if to_blame:
-            write_text(Path(place), text)
-        else:
-            with Path(place).open("x", encoding="utf-8") as file:
-                file.write(text)
+        write = write_text if to_blame else write_text_once
+        write(Path(place), text, writer=f".{gethostname()}.{os.getpid()}")

@@ -74,7 +74,7 @@ class Rank:
         note = task.paths.stderr.with_name(f"{task.job_id}_{task.global_rank}_failure.json")
         note.unlink(missing_ok=True)
         attempt = int(os.environ.get("SLURM_RESTART_COUNT", 0))
-        failure = None
+        failure, finished = None, False
         with log.open("ab", buffering=0) as file:
             on = f"{task.num_tasks} rank(s) on {os.environ['SLURM_STEP_NODELIST']}"
             file.write(f"fl_ddp: job {task.job_id}, attempt {attempt}, {on}\n".encode())
@@ -84,17 +84,18 @@ class Rank:
                     self._forget_failure(task.job_id, attempt)
                     self._free_folder(attempt > 0)
                 code = self._train(file, note)
+                if code not in _STOPS:
+                    told = read_failure(note)
+                    failure = told or _untold(code, log, place)
+                    if code < 0 and not told:
+                        file.write(f"{error_line(killed(code))}\n".encode())
+                finished = code == 0 and has_ended(self._folder, self._free)
             except ConfigError as error:
                 code, failure = error.exit_code, Failure(error.exit_code, str(error))
                 file.write(f"{error_line(str(error))}\n".encode())
-            if code not in _STOPS and not failure:
-                told = read_failure(note)
-                failure = told or _untold(code, log, place)
-                if code < 0 and not told:
-                    file.write(f"{error_line(killed(code))}\n".encode())
         if failure:
             self._failed(task, replace(failure, job=task.job_id, attempt=attempt))
-        elif code == 0 and has_ended(self._folder, self._free):
+        elif finished:
             return
         else:
             code = 0 if task.global_rank else self._stopped(task.job_id)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import subprocess
 import sys
 from pathlib import Path
@@ -39,6 +40,19 @@ def test_the_note_of_ranks_that_share_it_is_of_the_one_to_blame(tmp_path: Path) 
         launch.ended()
     failure = read_failure(note)
     assert failure and failure.code == 1 and str(failure.why).endswith("ValueError: a mistake of the user's model")
+
+
+@pytest.mark.parametrize("to_blame", [False, True])
+def test_a_note_is_whole_or_absent(note: Path, to_blame: bool) -> None:
+    most, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, hard))
+    try:
+        leave_note(1, "the disk is full", to_blame=to_blame)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (most, hard))
+    assert list(note.parent.iterdir()) == []
+    leave_note(1, "a mistake", to_blame=to_blame)
+    assert list(note.parent.iterdir()) == [note]
 
 
 def test_what_another_rank_had_to_say_is_kept(note: Path) -> None:
