@@ -35,12 +35,10 @@ class JobState:
 
     Attributes:
         name: RUNNING, say; GONE where Slurm has forgotten the job.
-        code: exit code, once it has ended by itself.
         reason: why it waits.
     """
 
     name: str
-    code: int = 0
     reason: str = ""
 
     @property
@@ -71,9 +69,9 @@ def job_states() -> dict[str, JobState]:
     """
     # --all: also of partitions that are hidden from the user
     table = _ask("squeue", "--all", "--noheader", "--array", "--states=all", f"--user={os.getuid()}",
-                 "--Format=JobArrayID:|,State:|,exit_code:|,Reason:|")  # fmt: skip
+                 "--Format=JobArrayID:|,State:|,Reason:|")  # fmt: skip
     rows = (line.split("|") for line in table.splitlines())
-    found = [(row[0], JobState(row[1], os.waitstatus_to_exitcode(int(row[2] or 0)), row[3])) for row in rows]
+    found = [(row[0], JobState(row[1], row[2])) for row in rows]
     # of several clusters each may know of a job; the last in this order counts
     return dict(sorted(found, key=lambda job: not job[1].ended))
 

@@ -283,7 +283,7 @@ def test_a_run_that_waits_in_slurms_queue_is_not_made_here(tmp_path: Path, monke
     trials = [Trial(name, tmp_path / name, tuple(BASE)) for name in ("waits", "ended")]
     for trial, job in zip(trials, ("12_3", "12_4"), strict=True):
         Submitted(job, "files").write(trial.folder)
-    (squeue := tmp_path / "squeue").write_text("#!/bin/sh\necho '12_3|PENDING|0|Priority|'\n")
+    (squeue := tmp_path / "squeue").write_text("#!/bin/sh\necho '12_3|PENDING|Priority|'\n")
     squeue.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
     monkeypatch.setattr(Trial, "command", lambda *_: ["/bin/true"])

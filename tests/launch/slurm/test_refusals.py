@@ -30,7 +30,7 @@ def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder.mkdir()
     said = {
         "sbatch": SBATCH.format(folder=folder),
-        "squeue": "#!/bin/sh\necho '12_0|PENDING|0|None|'\n[ \"$1\" != --all ] || echo '12_1|RUNNING|0|None|'\n",
+        "squeue": "#!/bin/sh\necho '12_0|PENDING|None|'\n[ \"$1\" != --all ] || echo '12_1|RUNNING|None|'\n",
         "sinfo": "#!/bin/sh\n[ \"$1\" = --all ] && printf 'main\\nlow\\n'\n",
         "srun": "#!/bin/sh\nexit 1\n",
     }
@@ -73,9 +73,15 @@ def test_jobs_are_known_from_every_folder(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_a_job_goes_on_whatever_other_clusters_of_a_federation_say_of_it(slurm: Path) -> None:
-    rows = ["12|REVOKED|0|None|", "12|RUNNING|0|None|", "12|REVOKED|0|None|", "13|REVOKED|0|None|"]
+    rows = ["12|REVOKED|None|", "12|RUNNING|None|", "12|REVOKED|None|", "13|REVOKED|None|"]
     (slurm / "squeue").write_text("#!/bin/sh\n" + "".join(f"echo '{row}'\n" for row in rows))
     assert {job: state.name for job, state in job_states().items()} == {"12": "RUNNING", "13": "REVOKED"}
+
+
+def test_why_a_job_waits_is_told(slurm: Path) -> None:
+    rows = ["1|PENDING|Priority|", "2|PENDING|None|", "3|RUNNING|Priority|"]
+    (slurm / "squeue").write_text("#!/bin/sh\n" + "".join(f"echo '{row}'\n" for row in rows))
+    assert {job: state.waits for job, state in job_states().items()} == {"1": "Priority", "2": "", "3": ""}
 
 
 def test_a_run_that_two_tables_share_is_submitted_by_one_of_them(tmp_path: Path, slurm: Path) -> None:
