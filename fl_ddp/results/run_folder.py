@@ -21,6 +21,7 @@ from fl_ddp.errors import ConfigError
 
 _LONGER_THAN_A_LOOK = 1.0
 """Seconds after which another's lock counts as a writer's."""
+_LOCK = ".lock"
 _LONGEST_NAME = 160
 """Bytes; most file systems take 255, of which suffixes need some."""
 MODEL = "model.safetensors"
@@ -85,7 +86,7 @@ def name_is_taken(path: Path) -> ConfigError:
 def is_held(path: Path) -> bool:
     """Whether a run is writing in a folder now; the look needs no right to write there and hinders no other."""
     try:
-        lock = os.open(path / ".lock", os.O_RDONLY)
+        lock = os.open(path / _LOCK, os.O_RDONLY)
     except OSError:
         return False
     try:
@@ -114,7 +115,7 @@ class RunFolder:
             ConfigError: it cannot be written.
         """
         self.path = path
-        place = path / ".lock"
+        place = path / _LOCK
         # for a moment is_held() of another process may have it
         self._lock = FileLock(place, timeout=_LONGER_THAN_A_LOOK, thread_local=False, fallback_to_soft=False)
         try:
@@ -169,6 +170,11 @@ class RunFolder:
             hint = f"; did you mean {path.parent / near[0]}?" if near else ""
             raise ConfigError("--resume", f"{path} {problem}{hint}")
         return cls(path)
+
+    def leave_empty(self) -> None:
+        """Remove the lock's file where there is nothing else in the folder, which can be removed then."""
+        if [each.name for each in self.path.iterdir()] == [_LOCK]:
+            (self.path / _LOCK).unlink()
 
     def close(self) -> None:
         """Give the lock back; a second call does nothing."""

@@ -15,6 +15,7 @@ from fl_ddp.config.absolute_paths import with_absolute_paths
 from fl_ddp.config.yaml_file import to_yaml
 from fl_ddp.errors import ConfigError, one_line
 from fl_ddp.host.atomic_file import write_text, writing
+from fl_ddp.results.run_folder import RunFolder
 from launch.run.failure import failure_beside, read_failure
 from launch.run.made_folders import made_folders
 from launch.run.trial import Trial
@@ -36,12 +37,13 @@ def submit(trials: Sequence[Trial], options: SlurmOptions, folder: Path, paralle
         the jobs, in the order of the trials.
 
     Raises:
-        ConfigError: sbatch refuses, or a folder cannot be made; nothing is submitted.
+        ConfigError: sbatch refuses, a folder cannot be made, or another command is submitting from it; nothing is
+            submitted.
         RunError: a file cannot be written when sbatch may have the jobs.
     """
     executor = _executor(trials, options, folder, parallel)
     try:
-        with made_folders({folder, *(trial.folder.parent for trial in trials)}):
+        with made_folders({folder, *(trial.folder.parent for trial in trials)}), RunFolder(folder) as held:
             before = _not_submitted(folder)
             try:
                 ranks = [_rank(trial, folder, options) for trial in trials]
@@ -50,6 +52,7 @@ def submit(trials: Sequence[Trial], options: SlurmOptions, folder: Path, paralle
             except BaseException:
                 for left in _not_submitted(folder) - before:
                     left.unlink()
+                held.leave_empty()
                 raise
     except OSError as error:
         raise ConfigError(folder, f"cannot be written ({error.strerror})") from error

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from launching import SMALL, options
+from submitit.slurm.slurm import SlurmExecutor
 
 from fl_ddp.errors import ConfigError
+from fl_ddp.results.run_folder import FolderInUseError, RunFolder, is_held
 from launch import sweep
 from launch.run.trial import Trial
 from launch.slurm.following import JobFailure, follow
@@ -62,6 +65,24 @@ def test_a_refused_job_leaves_no_folder_that_was_made_for_it(tmp_path: Path, slu
     with pytest.raises(ConfigError, match="sbatch refuses"):
         submit(trials(tmp_path / "kept" / "new" / "runs", range(1)), SlurmOptions(), tmp_path / "kept" / "files", None)
     assert list((tmp_path / "kept").iterdir()) == []
+
+
+def test_a_folder_is_held_while_jobs_are_submitted_from_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What another command writes there must not go when sbatch refuses."""
+    folder, held = tmp_path / "files", list[bool]()
+    submit_array = SlurmExecutor.submit_array
+
+    def looking(*given: Any) -> Any:
+        held.append(is_held(folder))
+        return submit_array(*given)
+
+    monkeypatch.setattr(SlurmExecutor, "submit_array", looking)
+    submit(trials(tmp_path / "out", range(2)), SlurmOptions(), folder, None)
+    assert held == [True] and not is_held(folder)
+    before = {path: path.read_bytes() for path in folder.iterdir()}
+    with RunFolder(folder), pytest.raises(FolderInUseError, match="another run is writing in this folder"):
+        submit(trials(tmp_path / "out", range(2, 4)), SlurmOptions(), folder, None)
+    assert {path: path.read_bytes() for path in folder.iterdir()} == before and held == [True]
 
 
 def test_jobs_are_known_from_every_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
