@@ -1,4 +1,4 @@
-"""CSV files of counts."""
+"""CSV files of the user's that begin with a head, of clients' counts, factors or rounds."""
 
 from __future__ import annotations
 

@@ -145,7 +145,8 @@ class Tracker:
             folder: of the run.
             columns: of metrics.csv.
             settings: of the run, for TensorBoard's table of hyper-parameters.
-            state: what state() gave to the checkpoint; None starts anew, whatever is in the folder.
+            state: of metrics.csv, as AppendedCsv.state() gave it to the checkpoint; None starts anew, whatever is in
+                the folder.
 
         Raises:
             ConfigError: metrics.csv does not begin with what the checkpoint knows.
