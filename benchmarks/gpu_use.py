@@ -117,7 +117,7 @@ def taken(rounds: Iterator[int], count: int) -> float:
 def measure(config: Config, ranks: Ranks, timed: int, folder: Path) -> tuple[dict[str, float], Use]:
     """Numbers of a run's rounds: what a first interval between tests takes, what others do, and the use in one more."""
     federation = build_federation(config, ranks)
-    records = Records(config, ranks, federation)
+    records = Records(config, ranks, federation, ())
     try:
         simulation = Simulation(config, ranks, StopRequest(), federation, records)
         rounds, interval = simulation.rounds(), config.eval_every

@@ -110,7 +110,7 @@ def measure(
     module.to(ranks.device)
     train = federation.worlds.at(0).train
     x, y = train.x[:samples] if shape == LETTERS else train.x[:samples].float() / 255, train.y[:samples]
-    records = Records(config, ranks, federation)
+    records = Records(config, ranks, federation, ())
     simulation = Simulation(config, ranks, StopRequest(), federation, records)
     left = simulation.rounds()
     began = time.perf_counter()

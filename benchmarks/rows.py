@@ -71,7 +71,7 @@ def measure(method: str, folder: Path, options: argparse.Namespace) -> Numbers:
     )
     ranks = join(options.device)
     federation = build_federation(config, ranks)
-    records = Records(config, ranks, federation)
+    records = Records(config, ranks, federation, ())
     seconds, processor = [], []
     with repeatable(ranks.device.type, tf32=False), one_torch_thread(ranks.device.type):
         left = Simulation(config, ranks, StopRequest(), federation, records).rounds()

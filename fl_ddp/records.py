@@ -64,9 +64,7 @@ class Records:
         may_end_early: whether that, or what callbacks see, depends on each round.
     """
 
-    def __init__(
-        self, config: Config, ranks: Ranks, federation: Federation, callbacks: Sequence[Callback] = ()
-    ) -> None:
+    def __init__(self, config: Config, ranks: Ranks, federation: Federation, callbacks: Sequence[Callback]) -> None:
         """Open the run's folder, new or to go on with, alike on all ranks.
 
         Args:

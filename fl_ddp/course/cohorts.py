@@ -20,7 +20,7 @@ Numbers = Mapping[str, Sequence[float | None]]
 class CohortTable:
     """The open cohorts.csv of a run, a row for each client of a round."""
 
-    def __init__(self, path: Path, state: State | None, numbers: Sequence[str] = ()) -> None:
+    def __init__(self, path: Path, state: State | None, numbers: Sequence[str]) -> None:
         """Start the file, or go on behind what a checkpoint knows; later rows are cut off.
 
         Args:

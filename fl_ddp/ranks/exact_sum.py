@@ -113,7 +113,7 @@ class CohortSum:
         numbers: the totals that are numbers [], on the host, once they are read.
     """
 
-    def __init__(self, exact: bool, compile: bool, num_ranks: int = 1, readings: Readings | None = None) -> None:
+    def __init__(self, exact: bool, compile: bool, num_ranks: int, readings: Readings | None = None) -> None:
         """Begin with nothing; whether sums are in range is asked of the device by readings, or at once."""
         self.exact, self._compile = exact, compile
         self._limit = min(LIMIT, _EXACT_UP_TO / num_ranks)

@@ -7,7 +7,6 @@ from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from math import prod
-from types import MappingProxyType
 from typing import NamedTuple, TypeVar
 from zlib import crc32
 
@@ -125,7 +124,7 @@ class Exchange:
         hooks: Hooks,
         watch: Stopwatch,
         lanes: int,
-        memory: Mapping[str, Tensor] = MappingProxyType({}),
+        memory: Mapping[str, Tensor],
     ) -> None:
         """Begin with the state that init() gives, and what a client remembers at first; lanes clients are a group."""
         self._config, self._ranks, self._stop = config, ranks, stop

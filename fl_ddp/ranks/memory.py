@@ -143,7 +143,7 @@ class OnDevice:
 class OnHost:
     """Rows in host memory; beside the training they are pinned and copied by a stream of their own."""
 
-    def __init__(self, initial: Tensors, device: torch.device, beside: Beside | None = None) -> None:
+    def __init__(self, initial: Tensors, device: torch.device, beside: Beside | None) -> None:
         """Begin with nothing."""
         self._initial, self._device, self._beside = initial, device, beside
         self._of: dict[int, Tensors] = {}

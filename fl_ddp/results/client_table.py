@@ -85,7 +85,7 @@ class ClientTable:
         earlier: what a resumed run's file holds, round by round, once.
     """
 
-    def __init__(self, path: Path, state: State | None, score: str = "accuracy") -> None:
+    def __init__(self, path: Path, state: State | None, score: str) -> None:
         """Start the file, or go on behind what a checkpoint knows; later rows are cut off.
 
         Args:

@@ -49,9 +49,9 @@ class History:
         seconds: by phase, so far.
     """
 
-    def __init__(self, renewed: Mapping[int, Iterable[int]] | None = None, *, knows: bool = False) -> None:
+    def __init__(self, renewed: Mapping[int, Iterable[int]], *, knows: bool) -> None:
         """Begin; see Columns for both."""
-        self._renewed, self._knows = renewed or {}, knows
+        self._renewed, self._knows = renewed, knows
         self.rounds: list[int] = []
         self.accuracies: list[float] = []
         self.running_means: list[float] = []

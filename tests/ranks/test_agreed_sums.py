@@ -86,7 +86,7 @@ class Federated:
         self.ranks = [kind(index, RANKS, CPU, table=table) for index in range(RANKS)]
         hooks, config = Hooks(FedAvg(), "MLP"), Config(compile=False)
         stop = StopRequest()
-        self.exchanges = [Exchange(config, rank, stop, hooks, Stopwatch("cpu"), 2) for rank in self.ranks]
+        self.exchanges = [Exchange(config, rank, stop, hooks, Stopwatch("cpu"), 2, {}) for rank in self.ranks]
 
     def sum(self, give: Give, order: Sequence[int] = range(2 * RANKS), kind: object = None) -> list[Any]:
         """What comes of a sum on each rank, each of two clients: its totals and rows, or its error."""

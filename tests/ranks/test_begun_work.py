@@ -37,7 +37,7 @@ class Alone:
         monkeypatch.setattr("fl_ddp.ranks.exchange.workers_on", lambda _: Workers(1))
         hooks, watch = Hooks(FedAvg(), "MLP"), Stopwatch("cpu")
         self.exchange = Exchange(
-            Config(compile=False), Ranks(0, ranks, torch.device("cpu")), StopRequest(), hooks, watch, 2
+            Config(compile=False), Ranks(0, ranks, torch.device("cpu")), StopRequest(), hooks, watch, 2, {}
         )
         self.trained: list[int] = []
         self.error: Exception | None = None

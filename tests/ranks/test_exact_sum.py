@@ -34,7 +34,7 @@ def add(total: CohortSum, sums: Sums, real: Tensor | None = None) -> CohortSum:
 
 
 def sum_of(sums: Sums, real: Tensor | None = None, *, exact: bool = True, compile: bool = False) -> dict[str, Tensor]:
-    total = add(CohortSum(exact, compile), sums, real)
+    total = add(CohortSum(exact, compile, 1), sums, real)
     return total.totals(total.parts())
 
 
@@ -56,7 +56,7 @@ def test_sums_do_not_depend_on_order_groups_or_ranks(clients: list[list[float]],
     value, minus = torch.tensor(clients), torch.tensor([1e-3, 0.1, -7.0])
 
     def dealt(order: list[int], lanes: int, num_ranks: int) -> Tensor:
-        ranks = [CohortSum(True, False) for _ in range(num_ranks)]
+        ranks = [CohortSum(True, False, 1) for _ in range(num_ranks)]
         for number, start in enumerate(range(0, max(len(order), num_ranks * lanes), lanes)):
             part = order[start : start + lanes]
             index = torch.tensor(part + [0] * (lanes - len(part)))
@@ -127,7 +127,7 @@ def test_a_term_is_weight_times_difference_in_all_shapes(shape: tuple[int, ...],
 
 @pytest.mark.parametrize("exact", [True, False])
 def test_several_sums_are_flat_vectors_in_order(exact: bool) -> None:
-    total = CohortSum(exact, False)
+    total = CohortSum(exact, False, 1)
     first = {"n": torch.tensor([2.0, 3.0]), "delta": torch.ones(2, 65), "c": torch.full((2, 2, 2), 0.25)}
     for _ in range(3):
         add(total, first)
@@ -204,8 +204,8 @@ def test_of_several_numbers_the_one_out_of_range_is_named(name: str, bad: float,
 def test_of_several_numbers_the_sum_above_the_limit_is_named(exact: bool) -> None:
     of_rank: Sums = {"n": torch.ones(1), "a": torch.full((1,), LIMIT * 0.7)}
     with pytest.raises(RunError, match="the sum of 'a' over the cohort is above 134217728"):
-        add(add(CohortSum(exact, False), of_rank), of_rank)
-    ranks = [add(CohortSum(exact, False), of_rank) for _ in "12"]
+        add(add(CohortSum(exact, False, 1), of_rank), of_rank)
+    ranks = [add(CohortSum(exact, False, 1), of_rank) for _ in "12"]
     with pytest.raises(RunError, match="the sum of 'a' over the cohort is above 134217728"):
         ranks[0].totals([a + b for a, b in zip(*(rank.parts() for rank in ranks), strict=True)])
 
@@ -254,7 +254,7 @@ def test_a_product_that_overflows_is_not_finite() -> None:
 @pytest.mark.parametrize("exact", [True, False])
 def test_a_sum_above_the_limit_is_refused(exact: bool) -> None:
     each = torch.full((1, 1), LIMIT * 0.7)
-    total = add(CohortSum(exact, False), {"a": each})
+    total = add(CohortSum(exact, False, 1), {"a": each})
     with pytest.raises(RunError, match="the sum of 'a' over the cohort is above 134217728"):
         add(total, {"a": each})
 
@@ -267,7 +267,7 @@ def test_large_summands_of_a_group_that_would_cancel_are_refused() -> None:
 
 @pytest.mark.parametrize("exact", [True, False])
 def test_a_sum_above_the_limit_is_refused_on_several_ranks_too(exact: bool) -> None:
-    ranks = [add(CohortSum(exact, False), {"n": torch.ones(1), "a": torch.full((1, 1), LIMIT * 0.7)}) for _ in "12"]
+    ranks = [add(CohortSum(exact, False, 1), {"n": torch.ones(1), "a": torch.full((1, 1), LIMIT * 0.7)}) for _ in "12"]
     with pytest.raises(RunError, match="the sum of 'a' over the cohort is above 134217728"):
         ranks[0].totals([a + b for a, b in zip(*(rank.parts() for rank in ranks), strict=True)])
 
@@ -278,7 +278,7 @@ def test_fast_sums_are_close_to_exact_ones_at_half_the_traffic() -> None:
     exact, fast = (sum_of(sums, exact=e) for e in (True, False))
     for name in exact:
         torch.testing.assert_close(fast[name], exact[name], rtol=1e-5, atol=1e-4)
-    exact_parts, fast_parts = (add(CohortSum(e, False), sums).parts() for e in (True, False))
+    exact_parts, fast_parts = (add(CohortSum(e, False, 1), sums).parts() for e in (True, False))
     assert {part.dtype for part in fast_parts} == {torch.float32}
     assert sum(part.nbytes for part in exact_parts) == 4 * sum(part.nbytes for part in fast_parts)
 
@@ -303,20 +303,20 @@ def test_compiled_sums_are_the_eager_ones_bit_for_bit(size: int, kind: str) -> N
     sums, real = {"a": Term(value, minus, weight)}, torch.tensor([1.0, 1.0, 0.0])
     # a method's sums come in several shapes and a process may run many models: none may count against another's limit
     with torch._dynamo.config.patch(recompile_limit=1):
-        compiled, eager = (add(add(CohortSum(True, c), sums, real), sums, real) for c in (True, False))
+        compiled, eager = (add(add(CohortSum(True, c, 1), sums, real), sums, real) for c in (True, False))
     for a, b in zip(compiled.parts(), eager.parts(), strict=True):
         assert torch.equal(a, b) and a.any()
 
 
 def test_questions_are_answered_in_order_by_one_reading() -> None:
     readings = Readings("cuda")
-    total = CohortSum(True, False, readings=readings)
+    total = CohortSum(True, False, 1, readings=readings)
     each = torch.tensor([[1.0], [math.nan]])
     add(total, {"n": torch.tensor([1.0, 2.0]), "a": each, "b": each})
     add(total, {"n": torch.ones(1), "a": torch.full((1, 1), math.inf)})
     with pytest.raises(RunError, match="client 31: 'a' is not finite"):
         readings.read()
-    total = CohortSum(True, False, readings=readings)
+    total = CohortSum(True, False, 1, readings=readings)
     for _ in "12":
         add(total, {"n": torch.tensor([1.0, 2.0]), "a": torch.ones(2, 3)})
     found = total.totals(total.parts())

@@ -116,7 +116,7 @@ INITIAL = {"c": torch.full((3,), 0.5), "rounds": torch.tensor(0)}
 
 @pytest.mark.parametrize("place", [OnDevice(INITIAL, CPU, 40), OnHost(INITIAL, CPU, Copies())])
 def test_other_places_remember_the_same(place: OnDevice | OnHost) -> None:
-    usual, random = OnHost(INITIAL, CPU), np.random.default_rng(3)
+    usual, random = OnHost(INITIAL, CPU, None), np.random.default_rng(3)
     for _ in range(30):
         clients = np.where(np.arange(7) < 5, random.choice(40, 7, replace=False), -1)
         clients = random.permutation(clients).tolist()

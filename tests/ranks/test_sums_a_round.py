@@ -50,7 +50,7 @@ def sums_of_rounds(out: Path, settings: Mapping[str, object]) -> list[int]:
     config, ranks = from_mapping({**SMALL, **settings, "out": str(out)}), FirstOfTwo(0, 2, torch.device("cpu"))
     with one_thread():
         federation = build_federation(config, ranks)
-        records = Records(config, ranks, federation)
+        records = Records(config, ranks, federation, ())
         try:
             simulation, found = Simulation(config, ranks, StopRequest(), federation, records), []
             ranks.lengths.clear()

@@ -134,7 +134,7 @@ def test_a_run_of_other_columns_does_not_go_on(tmp_path: Path) -> None:
     old = "".join(",".join(line.split(",")[:6]) + "\n" for line in file.read_text().splitlines()).encode()
     file.write_bytes(old)
     with pytest.raises(ConfigError) as error:
-        ClientTable(file, {"bytes": len(old), "sha256": hashlib.sha256(old).hexdigest()})
+        ClientTable(file, {"bytes": len(old), "sha256": hashlib.sha256(old).hexdigest()}, "accuracy")
     what = (
         "was begun by another version, or a method that reports other numbers, with other columns; the run cannot go on"
     )
@@ -153,26 +153,26 @@ def test_a_resumed_run_cuts_what_its_checkpoint_does_not_know(tmp_path: Path) ->
 
 def test_what_its_checkpoint_does_not_know_is_cut_before_anything_is_written(tmp_path: Path) -> None:
     file = tmp_path / "clients.csv"
-    table = ClientTable(file, None)
+    table = ClientTable(file, None, "accuracy")
     table.add(1, [ClientScores(0, 5, 2, 0.5, 1.0, 0.75, 0.25)])
     known, state = file.read_bytes(), table.file.state()
     table.add(2, [ClientScores(0, 5, 2, 0.5, 1.0, 0.75, 0.25)])
-    ClientTable(file, state)
+    ClientTable(file, state, "accuracy")
     assert file.read_bytes() == known
 
 
 def test_an_edited_file_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "clients.csv"
-    table = ClientTable(file, None)
+    table = ClientTable(file, None, "accuracy")
     table.add(1, [ClientScores(0, 5, 2, 0.5, 1.0, 0.75, 0.25), ClientScores(3, 5, 0, None, None)])
     state = table.file.state()
     assert file.read_text().splitlines()[1:] == ["1,0,5,2,0.5,1.0,0.75,0.25", "1,3,5,0,,,,"]
-    again = ClientTable(file, state)
+    again = ClientTable(file, state, "accuracy")
     assert [*again.earlier] == [(1, [ClientScores(0, 5, 2, 0.5, 1.0, 0.75, 0.25), ClientScores(3, 5, 0, None, None)])]
     again.add(2, [])
     file.write_text(file.read_text().replace("1.0", "0.9"))
     with pytest.raises(ConfigError, match=r"clients\.csv: was edited, its first \d+ bytes"):
-        ClientTable(file, state)
+        ClientTable(file, state, "accuracy")
 
 
 def test_without_own_test_samples_there_is_no_file(tmp_path: Path) -> None:

@@ -41,7 +41,7 @@ def test_forgetting_is_the_best_so_far_less_the_present() -> None:
 
 
 def test_history_forgets_class_by_class_from_round_1_on() -> None:
-    history = History()
+    history = History({}, knows=False)
     for round in range(9):
         standing = history.add(record(round))
         assert standing.class_forgetting[:3] == FORGETTING.get(round, ())
@@ -52,7 +52,7 @@ def test_history_forgets_class_by_class_from_round_1_on() -> None:
 
 def test_what_a_class_knew_of_other_test_samples_counts_no_more() -> None:
     """Of two classes there is more from round 5 on, first evaluated in round 6; of one from round 7 on, in round 8."""
-    history = History({5: np.array([0, 1]), 7: np.array([2])})
+    history = History({5: np.array([0, 1]), 7: np.array([2])}, knows=False)
     lost = {round: history.add(record(round)).class_forgetting[:3] for round in range(9)}
     assert lost[6] == (0, 0, 0) and lost[8] == (0, 0, 0)
 
@@ -90,7 +90,7 @@ def test_a_model_that_stays_forgets_nothing_of_a_stream(tmp_path: Path) -> None:
 
 
 def test_a_class_with_other_test_samples_begins_anew_in_their_first_round() -> None:
-    history = History({3: [0]})
+    history = History({3: [0]}, knows=False)
     knew = [0.9, 0.4, 0.1]
     known = (Record(r, 5, 10, 20, 0.0, accuracy=a, class_accuracy=(a,)) for r, a in enumerate(knew, 2))
     assert [history.add(each).forgetting for each in known] == [0, 0, 0.4 - 0.1]

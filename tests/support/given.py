@@ -93,7 +93,7 @@ class GivenRounds:
         sent, initial = self.method.sent(Round.of_one_task(self._index)), self.method.init()
         received = {name: (self.server if name in sent else initial)[name] for name in self.method.broadcast}
         self.upload = self.method.client_update(group, received, self.memory.take(ids))
-        sums = CohortSum(exact=True, compile=False)
+        sums = CohortSum(exact=True, compile=False, num_ranks=1)
         sums.add(sums.of_group(self.upload.sums, group.real), self.upload.sums, group.real, [str(i) for i in ids])
         info = Info(self._index, torch.from_numpy(ids), 10, torch.tensor(0))
         self.server = self.method.server_update(self.server, Total(sums.totals(sums.parts())), info)

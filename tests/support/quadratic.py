@@ -167,7 +167,7 @@ class Rounds:
     def play(self, cohort: Sequence[int] | None = None) -> Tensors:
         """One round of a cohort, of all clients if none is given; the server's state after it."""
         ids = np.arange(len(self.clients.parts)) if cohort is None else np.array(cohort)
-        sums, rows, kept = CohortSum(exact=True, compile=False), CohortRows(ids, torch.float64), []
+        sums, rows, kept = CohortSum(exact=True, compile=False, num_ranks=1), CohortRows(ids, torch.float64), []
         if self.method.measures(self.finished):
             self.server = self._measured()
         initial, sent = self.method.init(), self.method.sent(Round.of_one_task(self.finished))
@@ -190,7 +190,7 @@ class Rounds:
 
     def _measured(self) -> Tensors:
         """The server's state with what it measures on all clients' samples, one after the other."""
-        sums = CohortSum(exact=True, compile=False)
+        sums = CohortSum(exact=True, compile=False, num_ranks=1)
         ids = np.arange(len(self.clients.parts))
         for group in self.groups(ids):
             found = self.method.measure(group, self.server)
