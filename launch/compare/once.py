@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -49,6 +50,8 @@ def _differ(a: FoundRun, b: FoundRun) -> str:
     for name in sorted(a.run.curves.keys() & b.run.curves.keys()):
         ours, theirs = dict(a.run.curves[name]), dict(b.run.curves[name])
         for number in sorted(ours.keys() & theirs.keys()):
+            if math.isnan(ours[number]) and math.isnan(theirs[number]):
+                continue
             if ours[number] != theirs[number]:
                 both = tuple(f"{value:g}" for value in (ours[number], theirs[number]))
                 first, second = both if len({*both}) > 1 else (ours[number], theirs[number])

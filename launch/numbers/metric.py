@@ -54,7 +54,7 @@ FORMS = (
 )
 
 Curve = Sequence[tuple[int, float]]
-"""Evaluated rounds from 1 up, ascending, and the value in each."""
+"""Evaluated rounds from 1 up, ascending, and the value in each; nan where what was measured is no number."""
 
 _OF_CLASS = re.compile(r"(accuracy|forgetting|forgetting_degree)/(?P<label>.+)")
 _OF_TASK = re.compile(r"task_accuracy/(?P<task>[1-9]\d*)")

@@ -13,11 +13,11 @@ from fl_ddp.config.layers import default_choice
 from fl_ddp.config.registry import KINDS
 from fl_ddp.config.yaml_file import flatten, load_yaml, written
 from fl_ddp.errors import ConfigError
-from fl_ddp.results.metrics import is_of_time, is_of_work, perplexity
+from fl_ddp.results.metrics import OF_FUNCTION, is_of_time, is_of_work, perplexity
 from fl_ddp.results.run_folder import FAILURE
 from fl_ddp.results.summary import read_summary
 from fl_ddp.results.written_rows import written_rows
-from launch.numbers.metric import SPREADS, Curve, of_client
+from launch.numbers.metric import SPREADS, Curve, class_of, of_client
 from launch.run.client_curves import client_curves
 from launch.run.reconstruction_curves import reconstruction_curves
 from launch.run.spread_curves import spread_curve
@@ -42,6 +42,7 @@ class Run:
         wanted: rounds it was asked for.
         curves: values of each column of metrics.csv by evaluated round, without round 0, the perplexity, what each
             class has lost, and what tasks.csv, own_tasks.csv and reconstruction.csv tell; those of time are left out.
+            nan where what was measured in a round is no number.
         time: seconds that each finished round took, all phases together but compiling.
         summary: its summary.json; empty until it has one of its last round.
         failure: why it failed, if it could say so.
@@ -155,6 +156,8 @@ def _of_last_model(
     for name, value in {**summary, **told}.items():
         curve = curves.get(name, ())
         its = name in columns and not name.startswith(_OF_CLIENTS)
+        if value is None and name.startswith(OF_FUNCTION):  # as JSON has what is no number
+            value = math.nan
         if its and isinstance(value, float) and (not curve or curve[-1][0] < rounds):
             found[name] = [*curve, (rounds, value)]
     return found
@@ -208,7 +211,10 @@ def _config(path: Path) -> tuple[Mapping[str, object], int]:
 
 
 def _course(path: Path) -> tuple[int, dict[str, Curve], Curve, tuple[str, ...]]:
-    """Finished rounds, curves, seconds of each round and columns; a last row that is being written is left out."""
+    """Finished rounds, curves, seconds of each round and columns; a last row that is being written is left out.
+
+    A class without test samples has nan as one that is not tested, and no value; whatever else is nan was measured.
+    """
     curves: dict[str, list[tuple[int, float]]] = {}
     rounds, time, columns = 0, list[tuple[int, float]](), tuple[str, ...]()
     with written_rows(path) as rows:
@@ -219,7 +225,8 @@ def _course(path: Path) -> tuple[int, dict[str, Curve], Curve, tuple[str, ...]]:
             columns = columns or tuple(row)
             time.append((rounds, math.fsum(float(cell) for name, cell in row.items() if cell and is_of_work(name))))
             for name, cell in row.items():
-                if cell and rounds > 0 and name != "round" and not is_of_time(name) and not math.isnan(float(cell)):
+                told = cell and rounds > 0 and name != "round" and not is_of_time(name)
+                if told and not (class_of(name) and math.isnan(float(cell))):
                     curves.setdefault(name, []).append((rounds, float(cell)))
     return rounds, dict(curves), time, columns
 
