@@ -114,6 +114,10 @@ class Against:
         if any(each[seed].missed for each in (ours, theirs) for seed in common):
             return "a target that was missed"
         differences = {seed: ours[seed].value - theirs[seed].value for seed in common}
+        if any(map(math.isnan, differences.values())):
+            return "a seed in which both are infinite"
+        if mean(differences.values()) is None:
+            return "differences that are infinite to both sides"
         sign = -1 if metric.less_is_better else 1
         return Paired(differences, sum(sign * each > 0 for each in differences.values()), after)
 

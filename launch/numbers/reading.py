@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection
 from dataclasses import dataclass
 
@@ -32,9 +33,12 @@ def reached(readings: Collection[Reading]) -> int:
 def standing(readings: Collection[Reading], *, less_is_better: bool) -> tuple[float, float]:
     """What sorts readings of several runs, the best ones last: by the share that missed a target, then by the mean.
 
+    Those whose infinite numbers have no mean come before all others.
+
     Args:
         readings: one at least.
         less_is_better: whether small numbers, and so targets that are reached, are good.
     """
     sign, number = -1 if less_is_better else 1, len(readings)
-    return sign * (number - reached(readings)) / number, sign * sum(values_of(readings)) / number
+    middle = sign * sum(values_of(readings)) / number
+    return sign * (number - reached(readings)) / number, -math.inf if math.isnan(middle) else middle

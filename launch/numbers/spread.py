@@ -14,8 +14,12 @@ UNLIMITED = -math.inf, math.inf
 
 
 def mean(values: Collection[float]) -> float | None:
-    """Their mean."""
-    return statistics.fmean(values) if values else None
+    """Their mean; None of none, and where infinities of both signs, or their size, leave no number."""
+    try:
+        found = statistics.fmean(values)
+    except (ValueError, OverflowError):
+        return None
+    return None if math.isnan(found) else found
 
 
 def spread(values: Collection[float]) -> float | None:

@@ -158,8 +158,9 @@ def _tolerated(relation: str, a: float, b: float, tolerance: float) -> bool:
 
 
 def _mean(readings: list[Reading]) -> Reading:
-    """Of some seeds; missed only if all of them missed."""
-    return Reading(mean(values_of(readings)) or 0.0, not reached(readings))
+    """Of some seeds; missed only if all of them missed, and nan where infinite numbers have no mean."""
+    middle = mean(values_of(readings))
+    return Reading(math.nan if middle is None else middle, not reached(readings))
 
 
 def _shows_on_mean(relation: str, a: list[Reading], b: list[Reading], tolerance: float) -> bool | None:

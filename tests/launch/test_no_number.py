@@ -6,7 +6,7 @@ import csv
 import json
 import shutil
 from collections.abc import Mapping, Sequence
-from math import isnan, nan
+from math import inf, isnan, nan
 from pathlib import Path
 
 import pytest
@@ -15,6 +15,7 @@ from written_runs import Written
 
 from launch.numbers.metric import parse_metric
 from launch.numbers.read_off import end_of, smoothed
+from launch.numbers.reading import Reading, standing
 
 
 def measured(gaps: Sequence[float | None], *, seed: int = 0, column: str = "measure/gap", name: str = "a") -> Path:
@@ -28,10 +29,10 @@ def measured(gaps: Sequence[float | None], *, seed: int = 0, column: str = "meas
     return folder
 
 
-def row(show: Showing, *metrics: str, more: Sequence[str] = ()) -> Mapping[str, str]:
+def row(show: Showing, *metrics: str) -> Mapping[str, str]:
     """The last line of the table, by its columns."""
     asked = [word for metric in ("final", *metrics) for word in ("--metric", metric)]
-    code, _, err = show("runs", *asked, *more)
+    code, _, err = show("runs", *asked)
     assert (code, err) == (0, "")
     lines = [line.strip("| ") for line in Path("runs", "results.md").read_text().splitlines() if line.startswith("|")]
     return dict(zip(lines[0].split(" | "), lines[-1].split(" | "), strict=True))
@@ -99,3 +100,41 @@ def test_what_is_no_number_is_passed_over_in_a_course(text: str, expected: Seque
     metric, curve = parse_metric(f"{text} of measure/gap"), list(enumerate([nan, 2.0, nan, 1.0, nan, nan, nan], 1))
     assert smoothed(metric, curve) == pytest.approx(expected, nan_ok=True)
     assert end_of(metric, curve, ended=True) == (None if isnan(expected[-1]) else pytest.approx(expected[-1]))
+
+
+def test_infinities_of_both_signs_have_no_mean_and_spoil_no_table(show: Showing) -> None:
+    for seed, gap in enumerate((inf, -inf)):
+        measured([1.0, gap], seed=seed)
+        measured([1.0, 2.0], seed=seed, name="b")
+    code, out, err = show("runs", "--metric", "final", "--metric", "final of measure/gap")
+    assert (code, err) == (0, "")
+    assert [each["final_of_measure/gap_mean"] for each in table()] == ["", "2.0"]
+    cells = [line.split()[7:] for line in out.splitlines()[4:6]]
+    assert [each[0] for each in cells] == ["-", "2.0000"]
+
+
+def test_a_setting_without_a_mean_is_not_best() -> None:
+    none, some = [Reading(inf), Reading(-inf)], [Reading(-5.0), Reading(5.0)]
+    for less_is_better in (False, True):
+        places = [standing(each, less_is_better=less_is_better) for each in (some, none)]
+        assert places[0] > places[1]
+
+
+@pytest.mark.parametrize(
+    ("ours", "why"),
+    [
+        ((inf, 1.0), "a seed in which both are infinite"),
+        ((2.0, inf), "differences that are infinite to both sides"),
+        ((2.0, 3.0), "-inf"),
+    ],
+)
+def test_differences_of_infinite_numbers_are_none(show: Showing, ours: Sequence[float], why: str) -> None:
+    for seed, (gap, other) in enumerate(zip(ours, (inf, 1.0), strict=True)):
+        measured([other], seed=seed)
+        measured([gap], seed=seed, name="b")
+    metric = "final of measure/gap"
+    asked = ("--metric", "final", "--metric", metric, "--against", "method=FedAvg")
+    code, out, err = show("runs", *asked)
+    told = f"FedProx: nothing to compare it with, {why} (by {metric})"
+    assert (code, err) == (0, "") and (told in out or why == "-inf") and "nan" not in out
+    assert (why in out.splitlines()[5]) == (why == "-inf")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import replace
 
@@ -219,3 +220,8 @@ def test_malformed_orderings_are_refused(text: str) -> None:
 def test_what_a_missed_target_may_take_beyond_the_tolerance_is_left_open() -> None:
     rows = {"a": of(None, END - 1, END - 1), "b": of(*[END - 1] * 3)}
     assert judged("a ~ b", rows, 1).verdict == judged("b ~ a", rows, 1).verdict == "not decided"
+
+
+def test_infinities_of_both_signs_show_nothing_on_the_mean() -> None:
+    found = judged("b > a", {"a": of(math.inf, -math.inf, -5.0), "b": of(1.0, 2.0, 3.0)})
+    assert (found.verdict, found.showing, found.why) == ("not decided", (1, 2), "on the mean b 2 against a nan")
