@@ -35,7 +35,8 @@ Leaves reconstruction.csv (PSNR in dB, and that of the mean image, which whoever
 reconstruction.safetensors (some images) in each run's folder, reconstructions.png and .svg in --out. Runs that have
 them are not attacked again. Rows are what the runs' folders are called but for -seed<k>.
 Ctrl-C stops it; the same command goes on.
-Exit codes: 0 done, 1 a file cannot be written or runs of one row and seed differ, 2 the input cannot be read."""
+Exit codes: 0 done, 1 a file cannot be written, runs of one row and seed differ or some cannot be read, 2 the input
+cannot be read."""
 
 RunsFolder = Annotated[str, Form("FOLDER", accepted="that of a run or of several runs")]
 
@@ -59,7 +60,7 @@ def main(line: Sequence[str]) -> int:
     """Do what the command line asks for.
 
     Returns:
-        exit code: 0, 1 (a file cannot be written) or 2 (the input cannot be read).
+        exit code: 0, 1 (a file, or some of the runs, cannot be written or read) or 2 (the input cannot be read).
     """
     return exit_code("reconstruct", lambda: _answer(line))
 
@@ -73,12 +74,17 @@ def _answer(line: Sequence[str]) -> int:
         raise ConfigError(words.rest[0], "unknown option; --help shows all")
     options = words.read(ReconstructOptions)
     folders = named_folders(options.folders)
-    runs = find_runs(folders).runs
-    for each in runs:
+    finds = find_runs(folders, reconstructions=False)
+    for each in finds.runs:
         if each.state != "finished":
             raise ConfigError(each.run.folder, f"is a run that is {each.state}", "finished runs")
-    attack_all([each.run.folder for each in runs], options.epochs)
-    return _show(rows_of(find_runs(folders).runs), Path(options.out or folders[0]))
+    for place, why in finds.failed.items():
+        print(f"failed: {place.name}: {why}", file=sys.stderr, flush=True)
+    if not finds.runs:
+        raise ConfigError(", ".join(map(str, folders)), "holds no run that has begun", "finished runs")
+    attack_all([each.run.folder for each in finds.runs], options.epochs)
+    code = _show(rows_of(find_runs(folders).runs), Path(options.out or folders[0]))
+    return 1 if finds.failed else code
 
 
 def _show(design: Design, out: Path) -> int:

@@ -80,8 +80,12 @@ def named_folders(words: Sequence[str]) -> list[Path]:
     return [each for each in named if each not in beside] or named
 
 
-def find_runs(folders: Sequence[Path]) -> Finds:
+def find_runs(folders: Sequence[Path], *, reconstructions: bool = True) -> Finds:
     """Read the runs in some folders: sweeps, runs, or folders of either.
+
+    Args:
+        folders: to look through.
+        reconstructions: whether what launch.reconstruct left in them is read, too.
 
     Raises:
         ConfigError: there is none in one of them, or the files of none are what a run writes.
@@ -105,7 +109,7 @@ def find_runs(folders: Sequence[Path]) -> Finds:
     failed |= {place: entry.failed for place, entry in points.items() if entry.failed}
     for place in begun:
         try:
-            run = read_run(place)
+            run = read_run(place, reconstructions=reconstructions)
         except ConfigError as error:  # which hides no other run
             broken.append(error)
             failed[place] = str(error)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from fl_ddp.errors import RunError
+from fl_ddp.errors import ConfigError, RunError
 from fl_ddp.host.stdout import say
-from launch.run.reconstruction_curves import PICTURES, epochs_of
+from launch.run.reconstruction_curves import PICTURES, epochs_of, reconstruction_curves
 
 DECODER_EPOCHS = 20
 """Of the attack, if not told otherwise."""
@@ -20,7 +20,7 @@ def attack_all(folders: Sequence[Path], epochs: int) -> None:
         ConfigError: a run's clients send no embeddings, or something of it cannot be read.
         RunError: a file cannot be written, or the user has interrupted it.
     """
-    waiting = [each for each in folders if epochs_of(each) != epochs or not (each / PICTURES).is_file()]
+    waiting = [each for each in folders if not _is_attacked(each, epochs)]
     if not waiting:
         return
     # torch takes seconds to import
@@ -34,3 +34,12 @@ def attack_all(folders: Sequence[Path], epochs: int) -> None:
             attack(folder, epochs)
     except KeyboardInterrupt:
         raise RunError("interrupted; the same command goes on") from None
+
+
+def _is_attacked(folder: Path, epochs: int) -> bool:
+    """Whether a run has been attacked so; numbers that cannot be read are made anew."""
+    try:
+        known = reconstruction_curves(folder) and epochs_of(folder) == epochs
+    except ConfigError:
+        return False
+    return bool(known) and (folder / PICTURES).is_file()

@@ -121,8 +121,12 @@ def partition_counts(folder: Path) -> Counts | None:
         raise ConfigError(path, f"is not what a run writes ({error})") from error
 
 
-def read_run(folder: Path) -> Run | None:
+def read_run(folder: Path, *, reconstructions: bool = True) -> Run | None:
     """What a run left so far; None where there is no run, or not yet.
+
+    Args:
+        folder: of the run.
+        reconstructions: whether what launch.reconstruct left there is read, too.
 
     Raises:
         ConfigError: a file is not what a run writes.
@@ -139,7 +143,7 @@ def read_run(folder: Path) -> Run | None:
     classes = tuple(name[len(_OF_CLASS) :] for name in columns if name.startswith(_OF_CLASS))
     if config.get("loss", "cross_entropy") == "cross_entropy":
         curves["perplexity"] = [(number, perplexity(loss)) for number, loss in curves.get("loss", ())]
-    beside = {**task_curves(folder), **reconstruction_curves(folder)}
+    beside = {**task_curves(folder), **(reconstruction_curves(folder) if reconstructions else {})}
     curves |= {name: until(rounds, curve) for name, curve in beside.items()}
     run = Run(folder, config, rounds, wanted, curves, time, current, _failure(folder / FAILURE), stopped, classes)
     lost = _forgotten_at_end(current, rounds) if counts_anew(run) else _class_forgetting(curves)
