@@ -12,6 +12,7 @@ from pathlib import Path
 from fl_ddp.host.text_table import TextTable
 from launch.compare.across import Across, best_of
 from launch.compare.found_runs import Finds
+from launch.compare.other_decoders import by_other_decoders
 from launch.compare.other_samples import on_other_samples
 from launch.compare.paired import Against, Paired
 from launch.compare.replicates import VERSION, Design, Replicates
@@ -292,6 +293,8 @@ def _notes(
     notes += on_other_samples([run for each in results.design.sets for run in each.runs])
     if VERSION not in results.design.keys:
         notes += differing_versions([run.run for each in results.design.sets for run in each.runs])
+    if any(metric.of_images for metric in results.metrics):
+        notes += by_other_decoders([run for each in results.design.sets for run in each.counted])
     if results.finds.waiting:
         notes.append(f"not begun: {len(results.finds.waiting)} runs")
     return [*notes, *(f"failed: {folder.name}: {why}" for folder, why in results.finds.failed.items())]
