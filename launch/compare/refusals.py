@@ -5,14 +5,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fl_ddp.errors import ConfigError
-from fl_ddp.results.metrics import OF_METHOD
+from fl_ddp.losses.choices import MEASURES
+from fl_ddp.results.metrics import OF_METHOD, of_clients
+from fl_ddp.retention.matrix import OF_OWN_TASKS, OF_TASKS
 from launch.compare.found_runs import FoundRun
-from launch.numbers.metric import OWN, QUANTITIES, Metric, class_of, of_client
+from launch.numbers.metric import OWN, QUANTITIES, SPREADS, Metric, class_of, of_client
 from launch.run.stored import Run, counts_anew
 from launch.run.task_curves import ON_TASK
 
-_SO_FAR = ("accuracy", "loss", "perplexity", "average_accuracy", "incremental_accuracy")
-"""Quantities of all tasks so far."""
+_AVERAGES = ("average_accuracy", "incremental_accuracy", "own_average_accuracy")
+_TESTS = ("accuracy", "loss", "perplexity", *(each for told in MEASURES.values() for each in told), *_AVERAGES)
+_CHANGES = tuple(each for each in (*OF_TASKS, *OF_OWN_TASKS) if each not in _AVERAGES)
+_OF_CLIENTS = (*of_clients("accuracy"), *of_clients("mae"), *SPREADS)
+_SO_FAR = {
+    **dict.fromkeys(_TESTS, "the tasks so far are other tests in another task, and those of the first one are easiest"),
+    **dict.fromkeys(_CHANGES, "it is of the tasks so far, which are others in another task"),
+    **dict.fromkeys(_OF_CLIENTS, "it is of the present task, whose tests are others in another task"),
+}
+"""Quantities of the tasks so far, or of the present one, and why those of several tasks are not put together."""
 
 
 def refuse_what_no_run_has(metric: Metric, runs: Sequence[Run]) -> None:
@@ -26,11 +36,8 @@ def refuse_what_no_run_has(metric: Metric, runs: Sequence[Run]) -> None:
         raise ConfigError("--metric", f"{metric.text}: no run has a round {metric.round}", f"up to @{rounds}")
     of_rounds = metric.statistic != "final" or metric.of_target
     if metric.quantity in _SO_FAR and of_rounds and any(_over_tasks(metric, run) for run in runs):
-        what = (
-            f"{metric.text}: the tasks so far are other tests in another task, and those of the first one are easiest"
-        )
         accepted = "final, or final@50; last10 of rounds of one task; anything of task_accuracy/1"
-        raise ConfigError("--metric", what, accepted)
+        raise ConfigError("--metric", f"{metric.text}: {_SO_FAR[metric.quantity]}", accepted)
     label = class_of(metric.quantity)
     if label is None:
         return
