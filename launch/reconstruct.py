@@ -33,7 +33,7 @@ decoder may exist, so what it finds is the least that leaks.
 
 Leaves reconstruction.csv (PSNR in dB, and that of the mean image, which whoever sees nothing would take) and
 reconstruction.safetensors (some images) in each run's folder, reconstructions.png and .svg in --out. Runs that have
-them are not attacked again. Rows are what the runs' folders are called but for -seed<k>.
+them are not attacked again. Rows are what the runs' folders are called but for -seed<k> or ,seed=<k> at the end.
 Ctrl-C stops it; the same command goes on.
 Exit codes: 0 done, 1 a file cannot be written, runs of one row and seed differ or some cannot be read, 2 the input
 cannot be read."""

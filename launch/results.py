@@ -63,8 +63,8 @@ class ResultsOptions:
         tasks: draw the accuracy on each task over rounds and at the end, too.
         client: draw the forgetting degrees of this client's classes, too; needs runs with --forgetting_every.
         of_class: with client, draw this class's alone, and the accuracy of the client's own model on it.
-        rows: settings are what the runs' folders are called but for -seed<k>, in the order in which they are named, not
-            the options that differ.
+        rows: settings are what the runs' folders are called but for -seed<k>, or a sweep's ,seed=<k>, in the order in
+            which they are named, not the options that differ.
         against: setting that others are compared with, seed by seed, such as method=FedAvg: each with the one that has
             all else, but for the method's options, in common with it.
         across: have a second table of the first metric with a column for each value of this option, such as

@@ -25,7 +25,8 @@ ROW = "row"
 """What stands for the keys of a design where settings are called by folders."""
 VERSION = "version"
 """What stands for the versions of a user's files among the keys of a design."""
-_SEED = re.compile(r"-seed\d+$")
+_SEED = re.compile(r"(-seed\d+|,seed=\d+(~[0-9a-f]{12})?)$")
+"""How the folders of launch.reproduce and launch.sweep end."""
 _CHANGING = ("rounds", "eval_every", "stop_at", "patience")
 """Those that are free on resume and change numbers all the same."""
 _SAME_RUN = (
@@ -197,10 +198,11 @@ def _version(run: FoundRun) -> str:
 
 
 def rows_of(runs: Sequence[FoundRun]) -> Design:
-    """The same where replicates are runs whose folders have the same name but for -seed<k>, in the order of the runs.
+    """The same where replicates are runs whose folders have the same name but for the seed, in the order of the runs.
 
-    That is what launch.reproduce calls a table's rows, behind their group, which is left out where all have the same.
-    Rows of several tables that have the same name are called by their tables, too.
+    That is -seed<k> behind what launch.reproduce calls a table's rows, behind their group, which is left out where all
+    have the same, and ,seed=<k> behind the other options of launch.sweep's points. Rows of several tables that have the
+    same name are called by their tables, too.
 
     Raises:
         ConfigError: more than the seed sets runs of the same row apart.
@@ -208,7 +210,7 @@ def rows_of(runs: Sequence[FoundRun]) -> Design:
     by_row: dict[str, list[FoundRun]] = {}
     for run in runs:
         by_row.setdefault(_SEED.sub("", run.run.folder.name), []).append(run)
-    groups = {row.partition("-")[0] if "-" in row else None for row in by_row}
+    groups = set(map(_group, by_row))
     alone = len(groups) == 1 and groups != {None}
     if any(map(_apart, by_row.values())):
         names, alone = _tails({_row_path(run) for run in runs}), False
@@ -235,6 +237,12 @@ def last_read(runs: Collection[Run], metric: Metric, last: int) -> int:
     curves = (run.curve(metric.quantity) for run in runs if not run.stopped)
     rounds = [{number for number, _ in until(last, curve)} for curve in curves if curve]
     return max(set.intersection(*rounds), default=0) if rounds else last
+
+
+def _group(row: str) -> str | None:
+    """Of a table's row; a point of a sweep has none, whatever numbers it is of."""
+    group, hyphen, _ = row.partition("-")
+    return group if hyphen and "=" not in group else None
 
 
 def _row_path(run: FoundRun) -> str:

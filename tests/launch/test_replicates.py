@@ -20,6 +20,7 @@ from launch.numbers.reading import Reading, values_of
 from launch.numbers.spread import mean, spread, spread_of, with_spread
 from launch.run.failure import Failure, failure_beside
 from launch.run.stored import Run
+from launch.sweeps.points import folder_name
 
 
 def test_replicates_differ_in_the_seed_and_nothing_else(tmp_path: Path) -> None:
@@ -183,6 +184,30 @@ def test_rows_of_two_tables_that_have_one_name_are_called_by_their_tables(tmp_pa
     write("t3", "b", 1, 0.4)
     with pytest.raises(ConfigError, match=r"^t3/s-b: its runs differ in more than .* seeds: lr is 0\.3 and 0\.4"):
         rows()
+
+
+@pytest.mark.parametrize(
+    ("points", "rows"),
+    [
+        (({"lr": "1e-3"}, {"lr": "1e-4"}), ["lr=1e-3", "lr=1e-4"]),
+        (({"model.hidden": "[64,32]"}, {"lr": "0.1"}), ["lr=0.1", "model.hidden=-64-32-"]),
+    ],
+)
+def test_rows_of_a_sweep_are_its_points_but_for_the_seed(
+    tmp_path: Path, points: Sequence[Mapping[str, str]], rows: Sequence[str]
+) -> None:
+    for point in points:
+        for seed in ("0", "10"):
+            Written({**point, "seed": seed}, [0.5]).at(tmp_path / folder_name({**point, "seed": seed}))
+    design = rows_of(find_runs([tmp_path]).runs)
+    assert [(each.values[0], len(each.runs)) for each in design.sets] == [(row, 2) for row in rows]
+
+
+def test_points_of_a_sweep_whose_names_are_alike_are_no_row(tmp_path: Path) -> None:
+    for seed, lr in enumerate((0.1, 0.2)):
+        Written({"lr": lr, "seed": seed}, [0.5]).at(tmp_path / f"data=-my-,seed={seed}~0123456789ab")
+    with pytest.raises(ConfigError, match=r"/data=-my-: its runs differ in more than their seeds: lr is 0\.1 and 0\.2"):
+        rows_of(find_runs([tmp_path]).runs)
 
 
 def only(folder: Path) -> Replicates:

@@ -26,12 +26,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     [
         ("accuracy", "the tasks so far are other tests in another task, and those of the first one are easiest"),
         ("own_average_accuracy", "the tasks so far are other tests in another task, and those of the first one are ea"),
-        ("average_forgetting", "it is of the tasks so far, which are others in another task; accepted: final"),
-        ("own_average_forgetting", "it is of the tasks so far, which are others in another task; accepted: final"),
-        ("backward_transfer", "it is of the tasks so far, which are others in another task; accepted: final"),
-        ("initial", "it is of the present task, whose tests are others in another task; accepted: final"),
-        ("personalised", "it is of the present task, whose tests are others in another task; accepted: final"),
-        ("worst_initial", "it is of the present task, whose tests are others in another task; accepted: final"),
+        ("average_forgetting", "it is of the tasks so far, which are others in another task"),
+        ("own_average_forgetting", "it is of the tasks so far, which are others in another task"),
+        ("backward_transfer", "it is of the tasks so far, which are others in another task"),
+        ("initial", "it is of the present task, whose tests are others in another task"),
+        ("personalised", "it is of the present task, whose tests are others in another task"),
+        ("worst_initial", "it is of the present task, whose tests are others in another task"),
         (
             "deviation_personalised",
             "it is of the present task, whose tests are others in another task; accepted: final",
