@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import os
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -104,10 +105,9 @@ def find_runs(folders: Sequence[Path], *, reconstructions: bool = True) -> Finds
         if not runs and not listed and not damaged:
             raise ConfigError(folder, "holds no runs", "the folder of a sweep, of a run or of several runs")
         points |= listed
-        # points may be links, which a search does not follow
         begun |= dict.fromkeys([*runs, *(place for place in listed if (place / "config.yaml").is_file())])
     failed |= {place: entry.failed for place, entry in points.items() if entry.failed}
-    for place in begun:
+    for place in _each_once(begun, points):
         try:
             run = read_run(place, reconstructions=reconstructions)
         except ConfigError as error:  # which hides no other run
@@ -139,7 +139,7 @@ def _with_roots(runs: Sequence[FoundRun]) -> Iterator[FoundRun]:
 def _points(folder: Path) -> tuple[dict[Path, Entry], dict[Path, ConfigError]]:
     """The points of all sweeps in a folder, by the folders of their runs, and what is wrong with others by theirs."""
     points, damaged = dict[Path, Entry](), dict[Path, ConfigError]()
-    for sweep in sorted(file.parent for file in folder.rglob(SWEEP_FILE)):
+    for sweep in _with_file(folder, SWEEP_FILE):
         try:
             points |= {sweep / name: entry for name, entry in read_sweep(sweep).entries.items()}
         except ConfigError as error:
@@ -148,9 +148,38 @@ def _points(folder: Path) -> tuple[dict[Path, Entry], dict[Path, ConfigError]]:
 
 
 def _runs_in(folder: Path) -> list[Path]:
-    runs = sorted(place for file in folder.rglob("config.yaml") if _is_run(place := file.parent))
+    runs = [place for place in _with_file(folder, "config.yaml") if _is_run(place)]
     alone = (folder / "config.yaml").is_file() and not (folder / SWEEP_FILE).is_file()
     return runs or ([folder] if alone else [])
+
+
+def _with_file(folder: Path, name: str) -> list[Path]:
+    """The folders below one, itself included, in which there is a file of a name."""
+    return sorted(place for place in _folders(folder) if (place / name).is_file())
+
+
+def _folders(folder: Path) -> Iterator[Path]:
+    """All folders below one, itself included, each once: first those that lie there, then those that links lead to."""
+    seen, ways = set[Path](), [folder]
+    while ways:
+        for place, inner, _ in os.walk(ways.pop(0)):
+            here = Path(place)
+            if (real := here.resolve()) in seen:
+                inner.clear()
+                continue
+            seen.add(real)
+            ways += sorted(below for name in inner if (below := here / name).is_symlink())
+            yield here
+
+
+def _each_once(places: Iterable[Path], points: Collection[Path]) -> list[Path]:
+    """Each run's folder once, of several that are the same a sweep's point, of which its sweep may say more."""
+    by_real = dict[Path, Path]()
+    for place in places:
+        known = by_real.setdefault(place.resolve(), place)
+        if known not in points and place in points:
+            by_real[place.resolve()] = place
+    return [*by_real.values()]
 
 
 def _is_run(folder: Path) -> bool:
