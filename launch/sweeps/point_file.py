@@ -17,7 +17,8 @@ def read_points(path: Path) -> Axis:
     """The points that a file lists.
 
     Args:
-        path: of a .csv file, in which an empty cell leaves its key as it is, or of a .yaml file.
+        path: of a .csv file, in which an empty cell leaves its key as it is, or of a .yaml file; what it names is looked
+            for beside it.
 
     Raises:
         ConfigError: it cannot be read, is malformed, or lists nothing or a point twice.
@@ -42,20 +43,34 @@ def read_points(path: Path) -> Axis:
 
 def _table(path: Path, source: str) -> Iterator[tuple[str, Point]]:
     try:
-        lines = path.read_text(encoding="utf-8-sig").splitlines()
+        head, *lines = path.read_text(encoding="utf-8-sig").split("\n")
     except OSError as error:
         raise ConfigError(source, f"cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise ConfigError(source, "is not a text file in UTF-8") from error
-    rows = csv.reader(lines, skipinitialspace=True)
-    head = [check_key(cell.strip(), f"{source}: line 1") for cell in next(rows, [])]
-    if len(set(head)) < len(head):
+    keys = [check_key(cell, f"{source}: line 1") for cell in _cells(head, f"{source}: line 1")]
+    if len(set(keys)) < len(keys):
         raise ConfigError(source, "line 1: a key stands there twice")
-    for row in (row for row in rows if any(map(str.strip, row))):
-        where = f"{source}: line {rows.line_num}"
-        if len(row) != len(head):
-            raise ConfigError(where, f"has {len(row)} cells", f"{len(head)}, as the first line")
-        yield where, {key: cell.strip() for key, cell in zip(head, row, strict=True) if cell.strip()}
+    for number, line in enumerate(lines, 2):
+        where = f"{source}: line {number}"
+        cells = _cells(line, where)
+        if not any(cells):
+            continue
+        if len(cells) != len(keys):
+            raise ConfigError(where, f"has {len(cells)} cells", f"{len(keys)}, as the first line")
+        yield where, {key: str(beside(path, key, cell)) for key, cell in zip(keys, cells, strict=True) if cell}
+
+
+def _cells(line: str, where: str) -> list[str]:
+    """Of one line of a table."""
+    rows = csv.reader([f"{line}\n", "\n"], skipinitialspace=True)
+    try:
+        cells = next(rows)
+    except csv.Error as error:
+        raise ConfigError(where, f"is no line of a table ({error})") from error
+    if rows.line_num > 1:  # it takes the next one for more of its last cell
+        raise ConfigError(where, "a quote is not closed", "cells of one line each")
+    return [cell.strip() for cell in cells]
 
 
 def _listing(path: Path, source: str) -> Iterator[tuple[str, Mapping[str, str]]]:

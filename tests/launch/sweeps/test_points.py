@@ -193,6 +193,20 @@ def test_points_are_read_from_tables_and_lists(tmp_path: Path) -> None:
     assert len(combined([read_points(table), read_grid("seed=0..2")])) == 6
 
 
+def test_files_that_points_name_lie_beside_their_list(tmp_path: Path) -> None:
+    table, listing = tmp_path / "points.csv", tmp_path / "points.yaml"
+    table.write_text('method,data,availability\nmine.py:Mine, "sub/my,own.npz" ,~/a.csv\nFedAvg,MNIST,on.csv\n')
+    listing.write_text(
+        "- {method: 'mine.py:Mine', data: 'sub/my,own.npz', availability: ~/a.csv}\n"
+        "- {method: FedAvg, data: MNIST, availability: on.csv}\n"
+    )
+    expected = (
+        {"method": f"{tmp_path}/mine.py:Mine", "data": f"{tmp_path}/sub/my,own.npz", "availability": "~/a.csv"},
+        {"method": "FedAvg", "data": "MNIST", "availability": f"{tmp_path}/on.csv"},
+    )
+    assert read_points(table).points == read_points(listing).points == expected
+
+
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
@@ -203,6 +217,9 @@ def test_points_are_read_from_tables_and_lists(tmp_path: Path) -> None:
         ("points.csv", "lr,lr\n1,2\n", "line 1: a key stands there twice"),
         ("points.csv", "lr,name\n1,2\n", "line 1: name cannot be varied"),
         ("points.csv", "lr,seed\n1,2\n2,2\n1,2\n", "line 4: lr=1, seed=2 is line 2 already"),
+        ("points.csv", 'lr,seed\n"1,2\n', "line 2: a quote is not closed; accepted: cells of one line each"),
+        ("points.csv", 'method,lr\n"FedAvg,1\nFedProx,"\n', "line 2: a quote is not closed"),
+        ("points.csv", '"lr\n1\n', "line 1: a quote is not closed"),
         ("points.yaml", "- {lr: 1}\n- 2\n", "point 2: 2 is not a mapping"),
         ("points.yaml", "lr: 1\n", "is not a list"),
         ("points.yaml", "- {lr: 1}\n- {}\n", "point 2: names no option"),
