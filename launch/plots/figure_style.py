@@ -6,6 +6,7 @@ import io
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import cycle
+from math import cos, radians, sin
 from pathlib import Path
 from typing import Any, Literal
 
@@ -17,6 +18,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from fl_ddp.host.atomic_file import write_bytes
+from launch.plots.short_names import shortened
 
 # Okabe and Ito 2008, the dark ones first
 _PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8C6BB1")
@@ -28,6 +30,10 @@ _LETTER, _LINE = 0.06, 0.17
 """Inches of a letter and of a line in a legend, or of a line of a title."""
 INK, GREY = _PALETTE[0], "#BBBBBB"
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<")
+_MOST_IN_TICK, _MOST_IN_ROW, _SLANT = 30, 48, 35
+"""Letters of a tick's name, and of all where they stand beside each other; degrees by which they are turned else."""
+_MOST_WIDE = 24.0
+"""Inches."""
 _STYLE: dict[Any, Any] = {
     "font.size": 9,  # points: figures are made in the size in which they are printed
     "axes.titlesize": "medium",
@@ -96,6 +102,21 @@ def titled(figure: Figure, axes: Sequence[Axes], titles: Sequence[str]) -> None:
     figure.set_size_inches(width, height + _LINE * lines * (grid.nrows if grid else 1))
     for place, title in zip(axes, titles, strict=True):
         place.set_title(title)
+
+
+def name_ticks(figure: Figure, axes: Axes, names: Sequence[str]) -> None:
+    """Name 0, 1, ... on the x axis; slantwise where there is no room else, in a figure that becomes larger for it."""
+    short = list(shortened(names, _MOST_IN_TICK).values())
+    longest = max(map(len, short))
+    turned: dict[str, Any] = {"rotation": _SLANT, "ha": "right", "rotation_mode": "anchor"}
+    slantwise = len(short) * longest > _MOST_IN_ROW
+    axes.set_xticks(range(len(short)), short, **(turned if slantwise else {}))
+    axes.set_xlim(-0.5, len(short) - 0.5)
+    if slantwise:
+        width, height = figure.get_size_inches()
+        along, up = (_LETTER * longest * part(radians(_SLANT)) for part in (cos, sin))
+        apart = len(short) * _LINE / sin(radians(_SLANT))
+        figure.set_size_inches(min(max(width, apart + _BESIDE) + along, _MOST_WIDE), height + up)
 
 
 def over_rounds(axes: Axes) -> None:

@@ -13,7 +13,7 @@ from launch.compare.replicates import Design, Replicates, as_number, in_order
 from launch.numbers.metric import Metric, quantity_name, with_sign
 from launch.numbers.reading import reached, values_of
 from launch.numbers.spread import UNLIMITED, ends, mean, spread
-from launch.plots.figure_style import INK, legend, panels
+from launch.plots.figure_style import INK, legend, name_ticks, panels
 from launch.plots.series import series
 
 _DECADES = 30.0
@@ -61,11 +61,7 @@ def metric_figure(design: Design, key: int, metric: Metric) -> Figure | None:
     if numeric:
         _scale(axes, sorted({float(replicates.values[key]) for replicates in known}))
     else:
-        ticks = [design.written[key][name] or "-" for name in names]
-        axes.set_xticks(range(len(names)), ticks)
-        if sum(map(len, ticks)) > 40:
-            axes.tick_params("x", rotation=30)
-        axes.set_xlim(-0.5, len(names) - 0.5)
+        name_ticks(figure, axes, [design.written[key][name] or "-" for name in names])
     axes.set_xlabel(design.names[key])
     axes.set_ylabel(metric_name(metric))
     if apart and len(rows) > 1:
