@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from textwrap import wrap
 
 from matplotlib import colormaps
 from matplotlib.axes import Axes
@@ -12,11 +13,12 @@ from matplotlib.lines import Line2D
 from fl_ddp.errors import ConfigError
 from launch.compare.replicates import Design, Replicates
 from launch.plots.figure_style import MOST_PANELS, legend, over_rounds, panels, titled
+from launch.plots.short_names import shortened
 from launch.run.stored import Run
 
 _MOST_CLASSES = 20
-_WIDEST = 30
-"""Letters of a line above a panel."""
+_WIDEST, _LEAST = 24, 12
+"""Letters of a line above a panel, and what a value has of them at least."""
 _OF_CLASS = "accuracy/"
 
 
@@ -53,15 +55,19 @@ def class_figure(design: Design) -> Figure:
 
 def panel_title(design: Design, replicates: Replicates) -> str:
     """What sets replicates apart from the others, in lines that a panel is wide enough for."""
-    values = zip(design.names, design.shown(replicates), strict=True)
-    parts = [value if name in ("method", "path", "row") else f"{name} = {value}" for name, value in values if value]
+    parts = list[str]()
+    for name, written, value in zip(design.names, design.written, replicates.values, strict=True):
+        head = "" if name in ("method", "path", "row") else f"{name} = "
+        short = shortened(written.values(), max(_WIDEST - len(head), _LEAST))
+        if said := short[written[value]]:
+            parts.append(head + said)
     lines = list[str]()
     for part in parts:
         if lines and len(lines[-1]) + len(part) < _WIDEST:
             lines[-1] += f", {part}"
         else:
             lines.append(part)
-    return ",\n".join(lines)
+    return ",\n".join("\n".join(wrap(line, _WIDEST + 1, break_on_hyphens=False)) for line in lines)
 
 
 def _first(replicates: Replicates) -> Run | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from pathlib import Path
 
@@ -12,8 +13,9 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from written_runs import Written, design_in
 
-from launch.compare.replicates import Design
-from launch.plots.class_figure import class_figure
+from launch.compare.found_runs import find_runs
+from launch.compare.replicates import Design, Replicates, rows_of
+from launch.plots.class_figure import class_figure, panel_title
 from launch.plots.figure_style import paper_style
 from launch.plots.partition_figure import partition_figure
 
@@ -27,10 +29,23 @@ SETTINGS = (
 def design(folder: Path, classes: int) -> Design:
     runs = {f"run{index}": Written(settings, [0.1, 0.5, 0.4]) for index, settings in enumerate(SETTINGS)}
     found = design_in(folder, runs)
-    for index, name in enumerate(runs):
-        counts = [{str(label): 9 + (k == index) for label in range(classes)} for k in range(5)]
-        (folder / name / "partition.json").write_text(json.dumps({"counts": counts}))
+    dealt(folder, runs, classes)
     return found
+
+
+def dealt(folder: Path, runs: Iterable[str], classes: int) -> None:
+    """Write who holds what, otherwise in each run."""
+    for index, name in enumerate(runs):
+        counts = [{str(label): 9 + k * index for label in range(classes)} for k in range(5)]
+        (folder / name / "partition.json").write_text(json.dumps({"counts": counts}))
+
+
+def long_rows(folder: Path, rows: Sequence[str]) -> Design:
+    """Rows of a table, each of a run."""
+    for number, row in enumerate(rows):
+        Written({"lr": 0.1 + 0.01 * number}, [0.1, 0.5, 0.4]).at(folder / row)
+    dealt(folder, rows, 10)
+    return rows_of(find_runs([folder]).runs)
 
 
 def drawn(figure: Figure) -> None:
@@ -50,6 +65,32 @@ def test_titles_stay_apart_and_above_their_panels(draw: object, tmp_path: Path) 
         assert not any(box.overlaps(other) for other in boxes[index + 1 :])
     for axes in figure.axes:
         assert axes.bbox.height > 1.2 * figure.dpi, "what the titles need is added to the figure"
+
+
+@pytest.mark.parametrize("draw", [class_figure, partition_figure])
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [f"cifar10-dirichlet-alpha0.{i}-FedAvg-with-what-all-have-in-common" for i in range(3)],
+        [f"{letter * 40}{i}" for i, letter in enumerate("anxesorcz")],
+        [f"{'a' * 40}{i}{'b' * 40}" for i in range(9)],
+    ],
+)
+def test_titles_of_one_long_word_stay_apart(draw: object, rows: list[str], tmp_path: Path) -> None:
+    with paper_style():
+        figure = draw(long_rows(tmp_path, rows))  # type: ignore[operator]
+        drawn(figure)
+    assert len({axes.get_title() for axes in figure.axes}) == len(rows)
+    boxes = [each.get_window_extent() for each in (*(axes.title for axes in figure.axes), *figure.legends)]
+    assert not any(box.overlaps(other) for index, box in enumerate(boxes) for other in boxes[index + 1 :])
+    assert all(box.x0 >= 0 and box.y1 <= figure.bbox.y1 for box in boxes)
+
+
+def test_a_long_value_leaves_room_for_its_name(tmp_path: Path) -> None:
+    paths = [f"/data/{letter * 30}.npz" for letter in "ab"]
+    design = Design(("data.root",), tuple(Replicates((path,), ()) for path in paths))
+    titles = [panel_title(design, each) for each in design.sets]
+    assert titles == [f"root = {letter * 8}…{letter * 4}.npz" for letter in "ab"]
 
 
 @pytest.mark.parametrize("classes", [10, 100])
