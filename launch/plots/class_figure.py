@@ -58,7 +58,7 @@ def panel_title(design: Design, replicates: Replicates) -> str:
     parts = list[str]()
     for name, written, value in zip(design.names, design.written, replicates.values, strict=True):
         head = "" if name in ("method", "path", "row") else f"{name} = "
-        short = shortened(written.values(), max(_WIDEST - len(head), _LEAST))
+        short = shortened(written.values(), max(_WIDEST + 1 - len(head), _LEAST))
         if said := short[written[value]]:
             parts.append(head + said)
     lines = list[str]()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from itertools import cycle
 from math import cos, radians, sin
 from pathlib import Path
 from typing import Any, Literal
@@ -20,10 +19,12 @@ from matplotlib.ticker import MaxNLocator
 from fl_ddp.host.atomic_file import write_bytes
 from launch.plots.short_names import shortened
 
-# Okabe and Ito 2008, the dark ones first
-_PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8C6BB1")
-MOST_COLOURS = len(_PALETTE)
-MOST_PANELS = 9
+# Okabe and Ito 2008, the dark ones first, with a wine red, which is far from them for colour-blind readers, too
+_PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#882255", "#F0E442")
+MOST_COLOURS = len(_PALETTE) - 1
+"""Of lines in a panel, for which yellow is too light."""
+MOST_PANELS = len(_PALETTE)
+"""Settings side by side."""
 _BESIDE, _MOST_BESIDE = 1.2, 3.2
 """Inches that panels() leaves for a legend beside them, and that one may take there."""
 _LETTER, _LINE = 0.06, 0.17
@@ -59,9 +60,9 @@ _STYLE: dict[Any, Any] = {
 
 
 def colours(names: Sequence[str], *, ordered: bool) -> dict[str, str]:
-    """A colour for each name: from dark to light where the names have an order, else as different as can be."""
+    """A colour for each name: from dark to light where the names have an order, else as different as nine can be."""
     if not ordered or len(names) < 3:
-        return dict(zip(names, cycle(_PALETTE), strict=False))
+        return dict(zip(names, _PALETTE, strict=False))
     shades = colormaps["viridis"]
     return {name: mpl.colors.to_hex(shades(0.9 * i / (len(names) - 1))) for i, name in enumerate(names)}
 
