@@ -55,12 +55,27 @@ def class_figure(design: Design) -> Figure:
 
 def panel_title(design: Design, replicates: Replicates) -> str:
     """What sets replicates apart from the others, in lines that a panel is wide enough for."""
-    parts = list[str]()
-    for name, written, value in zip(design.names, design.written, replicates.values, strict=True):
-        head = "" if name in ("method", "path", "row") else f"{name} = "
-        short = shortened(written.values(), max(_WIDEST + 1 - len(head), _LEAST))
-        if said := short[written[value]]:
-            parts.append(head + said)
+    return _in_lines([_said(design, index, value) for index, value in enumerate(replicates.values) if value])
+
+
+def value_title(design: Design, key: int, value: str) -> str:
+    """What all settings of a panel have in common, in such lines.
+
+    Args:
+        design: of the runs.
+        key: index of the key.
+        value: of it.
+    """
+    return _in_lines([_said(design, key, value)])
+
+
+def _said(design: Design, key: int, value: str) -> str:
+    name, written = design.names[key], design.written[key]
+    head = "" if name in ("method", "path", "row") else f"{name} = "
+    return head + shortened(written.values(), max(_WIDEST + 1 - len(head), _LEAST))[written[value]]
+
+
+def _in_lines(parts: Sequence[str]) -> str:
     lines = list[str]()
     for part in parts:
         if lines and len(lines[-1]) + len(part) < _WIDEST:

@@ -14,9 +14,12 @@ from launch.compare.replicates import Design, Replicates, in_order
 from launch.numbers.metric import Metric, curve_name, with_sign
 from launch.numbers.read_off import smoothed
 from launch.numbers.spread import ends, spread
-from launch.plots.figure_style import GREY, MOST_COLOURS, MOST_PANELS, legend, over_cost, over_rounds, panels
-from launch.plots.series import series
+from launch.plots.class_figure import value_title
+from launch.plots.figure_style import GREY, MOST_COLOURS, MOST_PANELS, legend, over_cost, over_rounds, panels, titled
+from launch.plots.series import MOST_LINES, series
 from launch.run.cost import Cost, cost_so_far, unit_of
+
+_METHOD = "method"
 
 
 @dataclass(frozen=True)
@@ -40,8 +43,8 @@ class MeanCurve:
 def curve_figure(design: Design, metric: Metric, over: Cost | None = None) -> Figure | None:
     """Plot the curves that a metric is read from, over rounds or what they cost; nothing if there are none yet.
 
-    Up to eight curves share one plot. More are spread over a panel for each value of one key, or, where that does not
-    help, the best eight have colours.
+    Up to eight curves share one plot. More are spread over a panel for each value of one key, if there is one that
+    helps. Of more than eight in a panel eight others are dashed, and of more than sixteen the best eight have colours.
 
     Args:
         design: of the runs.
@@ -54,15 +57,15 @@ def curve_figure(design: Design, metric: Metric, over: Cost | None = None) -> Fi
     unit, size = unit_of(over, max(max(curve.places) for curve in curves.values())) if over else ("", 1.0)
     split = _panel_key(design, list(curves))
     titles = [""] if split is None else sorted({each.values[split] for each in curves}, key=in_order)
-    named = series(design, list(curves), metric, split)
+    named = series(design, list(curves), metric, split, dashed=True)
     figure, axes = panels(len(titles))
+    if split is not None:
+        titled(figure, axes, [value_title(design, split, title) for title in titles])
     for place, title in zip(axes, titles, strict=True):
         for replicates, curve in curves.items():
             if split is None or replicates.values[split] == title:
                 scaled = replace(curve, places=[x / size for x in curve.places]) if over else curve
-                draw_curve(place, scaled, named.shade(replicates))
-        if split is not None:
-            place.set_title(f"{design.names[split]} = {design.written[split][title]}")
+                draw_curve(place, scaled, named.shade(replicates), named.style(named.labels[replicates]))
         if over:
             over_cost(place, over, unit)
         else:
@@ -74,13 +77,13 @@ def curve_figure(design: Design, metric: Metric, over: Cost | None = None) -> Fi
     return figure
 
 
-def draw_curve(axes: Axes, curve: MeanCurve, shade: str) -> None:
-    """Draw a curve with its band, dotted where only some seeds are yet."""
+def draw_curve(axes: Axes, curve: MeanCurve, shade: str, line: str = "-") -> None:
+    """Draw a curve with its band, its line dotted where only some seeds are yet."""
     common = len(curve.deviations)
     behind = shade == GREY
     order, width = (1, 0.7) if behind else (3, None)
     # the second part begins where the first one ends
-    for style, first, end in (("-", 0, common), (":", max(common - 1, 0), len(curve.places))):
+    for style, first, end in ((line, 0, common), (":", max(common - 1, 0), len(curve.places))):
         places, means = curve.places[first:end], curve.means[first:end]
         if style == ":" and len(curve.places) == common:
             continue
@@ -121,13 +124,26 @@ def mean_curve(replicates: Replicates, metric: Metric, over: Cost | None = None)
 
 
 def _panel_key(design: Design, sets: Sequence[Replicates]) -> int | None:
-    """The key whose values make the fewest panels with eight lines at most; none where none does, or one plot will."""
+    """The key with a panel for each value; none where one plot will do, or no key makes lines few enough.
+
+    All settings have it, and it is not the method: methods are what is compared. Best is one of which all methods have
+    each value, then one that leaves eight lines, then that of the fewest panels.
+    """
     if len(sets) <= MOST_COLOURS or len(design.keys) < 2:
         return None
     fitting = []
-    for index in range(len(design.keys)):
-        number = len({each.values[index] for each in sets})
+    for index in (index for index, key in enumerate(design.keys) if key != _METHOD):
+        values = {each.values[index] for each in sets}
         left = len({each.values[:index] + each.values[index + 1 :] for each in sets})
-        if 1 < number <= MOST_PANELS and left <= MOST_COLOURS:
-            fitting.append((number, index))
-    return min(fitting)[1] if fitting else None
+        if "" not in values and 1 < len(values) <= MOST_PANELS and left <= MOST_LINES:
+            fitting.append((_parts_methods(design, sets, index), left > MOST_COLOURS, len(values), index))
+    return min(fitting)[-1] if fitting else None
+
+
+def _parts_methods(design: Design, sets: Sequence[Replicates], key: int) -> bool:
+    """Whether a method has not all values of a key."""
+    if _METHOD not in design.keys:
+        return False
+    method = design.keys.index(_METHOD)
+    pairs = {(each.values[method], each.values[key]) for each in sets}
+    return len(pairs) < len({name for name, _ in pairs}) * len({value for _, value in pairs})

@@ -140,7 +140,7 @@ def legend(figure: Figure, title: str, entries: Sequence[Line2D]) -> None:
     longest = max(len(title), *(len(str(each.get_label())) for each in entries))
     needed = 0.5 + _LETTER * longest
     if beside := needed <= _MOST_BESIDE:
-        figure.set_size_inches(width + max(needed - _BESIDE, 0), height)
+        figure.set_size_inches(width + max(needed - _BESIDE, 0), max(height, _LINE * (len(entries) + 2)))
     else:
         figure.set_size_inches(max(width - _BESIDE, needed), height + _LINE * (len(entries) + 2))
     loc: Literal["outside right upper", "outside lower left"] = (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -14,6 +14,9 @@ from launch.numbers.metric import Metric
 from launch.numbers.reading import standing
 from launch.plots.figure_style import GREY, MARKERS, MOST_COLOURS, colours
 
+MOST_LINES = 2 * MOST_COLOURS
+"""Names in a plot whose lines may be dashed."""
+
 
 @dataclass(frozen=True)
 class Series:
@@ -22,16 +25,22 @@ class Series:
     Attributes:
         title: what the names are values of.
         labels: name of the series that replicates belong to.
-        shades: colour of each series that has one of its own; the others are grey.
+        shades: colour of each series that has one; the others are grey.
+        dashed: series whose colour another one has, too.
     """
 
     title: str
     labels: Mapping[Replicates, str]
     shades: Mapping[str, str]
+    dashed: Collection[str] = ()
 
     def shade(self, replicates: Replicates) -> str:
         """The colour of replicates."""
         return self.shades.get(self.labels[replicates], GREY)
+
+    def style(self, name: str) -> Literal["-", "--"]:
+        """How the line of a series is drawn."""
+        return "--" if name in self.dashed else "-"
 
     def marker(self, name: str) -> str:
         """The marker of a series."""
@@ -42,12 +51,21 @@ class Series:
         others = len(set(self.labels.values())) - len(self.shades)
         shades = {**self.shades, **({f"{others} others": GREY} if others else {})}
         return [
-            Line2D([], [], color=shade, label=name, linestyle=line, marker=self.marker(name) if markers else None)
+            Line2D(
+                [],
+                [],
+                color=shade,
+                label=name,
+                linestyle=line and self.style(name),
+                marker=self.marker(name) if markers else None,
+            )
             for name, shade in shades.items()
         ]
 
 
-def series(design: Design, sets: Sequence[Replicates], metric: Metric, without: int | None) -> Series:
+def series(
+    design: Design, sets: Sequence[Replicates], metric: Metric, without: int | None, *, dashed: bool = False
+) -> Series:
     """Name replicates by the values of all keys but one; where there are too many names, the best ones have colours.
 
     Args:
@@ -55,6 +73,7 @@ def series(design: Design, sets: Sequence[Replicates], metric: Metric, without: 
         sets: of the plot.
         metric: that says which are best.
         without: index of the key that the plot shows otherwise.
+        dashed: whether lines may be, so that twice as many have colours.
     """
     left = [index for index in range(len(design.keys)) if index != without]
     alone = len(left) == 1
@@ -68,6 +87,10 @@ def series(design: Design, sets: Sequence[Replicates], metric: Metric, without: 
     if len(names) <= MOST_COLOURS:
         ordered = alone and all(as_number(each.values[left[0]]) is not None for each in sets)
         return Series(title, labels, colours(names, ordered=ordered))
+    if dashed and len(names) <= MOST_LINES:
+        second = names[MOST_COLOURS:]
+        shades = colours(names[:MOST_COLOURS], ordered=False) | colours(second, ordered=False)
+        return Series(title, labels, shades, second)
     return Series(title, labels, colours(_best(labels, metric), ordered=False))
 
 
