@@ -6,6 +6,7 @@ import math
 import re
 import zlib
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -16,11 +17,25 @@ from fl_ddp.errors import ConfigError
 from launch.input.values import MOST, comma_parts, read_values
 from launch.sweeps.points import Axis, Point, key_and_rest
 
-Law = Callable[[np.random.Generator], str]
-"""Draws one value, as the command line writes it."""
-
 _FORMS = {"uniform": "uniform(0.01,0.1)", "loguniform": "loguniform(1e-3,10)", "choice": "choice(1,2,3)"}
 _ACCEPTED = f"key={', '.join(_FORMS.values())}"
+
+
+@dataclass(frozen=True)
+class Law:
+    """What values are drawn by.
+
+    Attributes:
+        value: draws one, as the command line writes it.
+        rounded: whether that is a number of six digits, of which there are not as many as wanted.
+    """
+
+    value: Callable[[np.random.Generator], str]
+    rounded: bool = False
+
+    def __call__(self, numbers: np.random.Generator) -> str:
+        """One value."""
+        return self.value(numbers)
 
 
 def draw(number: int, laws: Mapping[str, Law], seed: int) -> Axis:
@@ -45,7 +60,9 @@ def draw(number: int, laws: Mapping[str, Law], seed: int) -> Axis:
         found.setdefault(tuple(point.values()), point)
         if len(found) == number:
             return Axis(source, tuple(found.values()))
-    raise ConfigError(source, f"the draws give {len(found)} different points only", f"{len(found)} at most")
+    few = f"the draws give {len(found)} different point{'s' * (len(found) > 1)} only"
+    why = ", as numbers are rounded to six digits" if any(law.rounded for law in laws.values()) else ""
+    raise ConfigError(source, f"{few}{why}", f"{len(found)} at most")
 
 
 def read_laws(texts: Sequence[str]) -> dict[str, Law]:
@@ -70,7 +87,7 @@ def _law(text: str, source: str) -> Law:
         raise ConfigError(source, f"{text} is no law", _ACCEPTED)
     name, arguments = match[1], match[2]
     if name == "choice":
-        return partial(_one_of, read_values(arguments, source))
+        return Law(partial(_one_of, read_values(arguments, source)))
     if name not in _FORMS:
         near = suggestion(name, _FORMS)
         raise ConfigError(source, f"{name} is unknown{f'; did you mean {near}?' if near else ''}", _ACCEPTED)
@@ -81,7 +98,7 @@ def _law(text: str, source: str) -> Law:
     if not (math.isfinite(low) and math.isfinite(high) and low < high) or (name == "loguniform" and low <= 0):
         positive = "0 < low < high" if name == "loguniform" else "low < high"
         raise ConfigError(source, f"({arguments}) are no bounds", f"{positive}, as in {_FORMS[name]}")
-    return partial(_log_between if name == "loguniform" else _between, low, high)
+    return Law(partial(_log_between if name == "loguniform" else _between, low, high), rounded=True)
 
 
 def _one_of(values: Sequence[str], numbers: np.random.Generator) -> str:

@@ -27,7 +27,7 @@ class SweepOptions:
         points: points from a list: .csv with a head of keys, or .yaml with a list of mappings.
         random: number of points drawn at random, by the law of each --draw.
         draw: law of an option: uniform(0.01,0.1), loguniform(1e-3,10) or choice(1,2,3).
-        draw_seed: seed of the draws: the same ones come again; more of them begin with the same ones.
+        draw_seed: seed of the draws: the same ones come again; more of them begin with the same ones [0].
         name: name of the sweep [that of the file of --config].
         out: folder of all sweeps.
         retry: run the failed points, and these alone.
@@ -38,14 +38,14 @@ class SweepOptions:
     points: tuple[PointFile, ...] = ()
     random: Count | None = None
     draw: tuple[Draw, ...] = ()
-    draw_seed: Seed = 0
+    draw_seed: Seed | None = None
     name: Name | None = None
     out: Folder = "sweeps"
     retry: bool = False
     dry_run: bool = False
 
     def __post_init__(self) -> None:
-        for option, given in {"draw": self.draw, "draw_seed": self.draw_seed}.items():
+        for option, given in {"draw": bool(self.draw), "draw_seed": self.draw_seed is not None}.items():
             if given and self.random is None:
                 raise ConfigError(f"--{option}", "says what to draw, but not how often; give --random N")
 
@@ -59,7 +59,7 @@ class SweepOptions:
         from launch.sweeps.point_file import read_points
 
         laws = read_laws(self.draw)
-        drawn = [] if self.random is None else [draw(self.random, laws, self.draw_seed)]
+        drawn = [] if self.random is None else [draw(self.random, laws, self.draw_seed or 0)]
         return (*(read_points(Path(file)) for file in self.points), *drawn, *map(read_grid, self.grid))
 
     def folder(self, base: Sequence[str]) -> Path:

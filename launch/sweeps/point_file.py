@@ -17,8 +17,8 @@ def read_points(path: Path) -> Axis:
     """The points that a file lists.
 
     Args:
-        path: of a .csv file, in which an empty cell leaves its key as it is, or of a .yaml file; what it names is looked
-            for beside it.
+        path: of a .csv file, in which an empty cell leaves its key as it is, or of a .yaml file. Files that it names
+            are looked for beside it.
 
     Raises:
         ConfigError: it cannot be read, is malformed, or lists nothing or a point twice.

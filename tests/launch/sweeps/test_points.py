@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import correlation
+from typing import Any
 
 import pytest
 from hypothesis import example, given, settings
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 from fl_ddp.errors import ConfigError
 from launch.input.values import read_values
 from launch.sweeps.draws import draw, read_laws
+from launch.sweeps.options import SweepOptions
 from launch.sweeps.point_file import read_points
 from launch.sweeps.points import Point, combined, folder_name, read_grid
 
@@ -169,7 +171,17 @@ def test_keys_and_seeds_draw_numbers_of_their_own() -> None:
         (["lr=uniform(a,b)"], 3, "(a,b) are no bounds"),
         (["lr=uniform(0,inf)"], 3, "(0,inf) are no bounds"),
         (["lr=choice()"], 3, "a value is missing"),
-        (["lr=choice(1,2)"], 3, "--random 3: the draws give 2 different points only"),
+        (["lr=choice(1,2)"], 3, "--random 3: the draws give 2 different points only; accepted: 2 at most"),
+        (
+            ["lr=uniform(1,1.0000001)"],
+            2,
+            "give 1 different point only, as numbers are rounded to six digits; ",
+        ),
+        (
+            ["lr=loguniform(1,1.0000001)", "clients=choice(1,2)"],
+            3,
+            "2 different points only, as numbers are rounded",
+        ),
         (["lr=choice(1,2)", "lr=choice(3)"], 1, "lr is drawn already"),
     ],
 )
@@ -177,6 +189,20 @@ def test_bad_draws_are_refused_by_name(texts: list[str], number: int, message: s
     with pytest.raises(ConfigError) as error:
         draw(number, read_laws(texts), 0)
     assert message in str(error.value) and "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("given", [{"draw": ("lr=uniform(1,2)",)}, {"draw_seed": 0}, {"draw_seed": 1}])
+def test_what_says_how_to_draw_needs_to_know_how_often(given: Mapping[str, Any]) -> None:
+    (option,) = given
+    with pytest.raises(ConfigError, match=f"--{option}: says what to draw, but not how often; give --random N"):
+        SweepOptions(**given)
+    SweepOptions(random=3, **given)
+
+
+def test_the_seed_of_draws_is_0_if_it_is_not_told() -> None:
+    seeds: Sequence[int | None] = (None, 0, 1)
+    axes = [SweepOptions(random=3, draw=("lr=uniform(1,2)",), draw_seed=seed).axes() for seed in seeds]
+    assert axes[0] == axes[1] != axes[2]
 
 
 def test_points_are_read_from_tables_and_lists(tmp_path: Path) -> None:
