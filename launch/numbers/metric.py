@@ -177,7 +177,7 @@ def parse_metric(text: str, where: str = "--metric") -> Metric:
     """
     unknown = ConfigError(where, f"{text!r} is no metric", f"{FORMS}, and / <row> for a ratio")
     formula, slash, relative_to = text.partition(" / ")
-    parts = formula.split(" of ")
+    parts = _parts(formula)
     target, row = None, None
     if parts[0].startswith("rounds_to "):
         goal = parts.pop(0).removeprefix("rounds_to ").strip()
@@ -206,6 +206,13 @@ def parse_metric(text: str, where: str = "--metric") -> Metric:
     statistic = match[1].rstrip(".0123456789")
     end = int(match["round"]) if match["round"] else None
     return Metric(text, statistic, parameter, end, target, quantity, less, relative_to.strip() or None, row)
+
+
+def _parts(formula: str) -> list[str]:
+    """What stands between one "of" and the next; a class is the last part, and its name may have more of them."""
+    parts = formula.split(" of ")
+    place = next((number for number, part in enumerate(parts) if class_of(part)), len(parts) - 1)
+    return [*parts[:place], " of ".join(parts[place:])]
 
 
 def _quantity(name: str) -> str:
