@@ -21,8 +21,8 @@ Setting = dict[str, object]
 
 def with_mu(others: Sequence[str], strengths: Sequence[float]) -> list[Setting]:
     """Methods, and one that alone has an option."""
-    prox: list[Setting] = [{"method": "FedProx", "method.mu": mu} for mu in strengths]
-    return [{"method": method} for method in others] + prox
+    settings: list[Setting] = [{"method": method} for method in others]
+    return settings + [{"method": "FedProx", "method.mu": mu} for mu in strengths]
 
 
 WITH_MU = with_mu(["FedAvg"], [0.1, 1])

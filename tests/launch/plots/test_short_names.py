@@ -38,6 +38,11 @@ def test_no_name_is_left_without_a_word_of_its_own() -> None:
     assert [*shortened(names, 30).values()] == ["…alpha", "…alpha-and-FedProx-behind-it"]
 
 
+def test_a_name_with_an_ellipsis_stays_apart_from_those_that_get_one() -> None:
+    names = ["…b", "alpha-beta-b", "alpha-beta-c"]
+    assert len({*shortened(names, 8).values()}) == len(names)
+
+
 @pytest.mark.parametrize("alphabet", ["ab", "ab-"])
 def test_names_stay_apart_with_few_letters_more(alphabet: str) -> None:
     names = [f"{'a' * 40}{middle}{'b' * 40}" for middle in (*alphabet, "cd")]
