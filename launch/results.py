@@ -139,9 +139,9 @@ def _show(folders: Sequence[Path], options: ResultsOptions, out: Path, command: 
         refuse_folder_of_run(out, [each.run for each in finds.runs])
     shown = options.shown or (_usual(finds),)
     for metric in shown:
-        refuse_what_no_run_has(metric, [each.run for each in finds.runs])
+        refuse_what_no_run_has(metric, finds)
     for metric in options.shown:
-        refuse_what_no_run_tells(metric, finds.runs)
+        refuse_what_no_run_tells(metric, finds)
     design = rows_of(finds.runs) if options.rows else design_of(finds.runs)
     beside_it = () if len(shown) > 1 else tuple(each for each in _beside(finds) if each not in shown)
     metrics = (*shown, *beside_it)

@@ -165,8 +165,9 @@ class Csv(Dataset):
             raise ConfigError(path, f"begins with numbers ({_listed(header)})", ACCEPTED)
         for option, name in (("label", self.label), ("client", self.client)):
             if name is not None and name not in header:
-                other = next((each for each in ";\t|," if len(header) == 1 and each in header[0]), None)
-                accepted = _listed(header) if other is None else f"--data.delimiter {other!r}, as {header[0]} suggests"
+                others = {";": "';'", "\t": "tab", ",": "','"} if len(header) == 1 else {}
+                other = next((word for each, word in others.items() if each in header[0]), None)
+                accepted = f"--data.delimiter {other}" if other else _listed(header)
                 raise ConfigError(f"--data.{option}", f"{path} has no column {name}", accepted)
         if "" in header:
             what = f"column {header.index('') + 1} has no name, as pandas writes an index; such a number is no feature"

@@ -38,7 +38,7 @@ _WHICH_SAMPLE, _WHICH_CLASS = range(2)
 class FedKA(FedAvg):
     """FedAvg whose clients keep the received model's logits on anchors of the classes that they hardly have.
 
-    Of tasks with known labels (--stream.scenario task) those of other tasks are missing ones: their logits are kept.
+    Of tasks with labels of their own (--stream.scenario task, or seen) others are missing ones: their logits are kept.
 
     Attributes:
         beta: weight of the anchors' loss.

@@ -194,7 +194,7 @@ class Result(dict[str, Any]):
 
     @property
     def allowed(self) -> list[Tensor | None]:
-        """Of each test set the labels [C] that count, bool, where tasks have known heads; None for all."""
+        """Of each test set the labels [C] that count after the last round, bool, of known or growing heads; or None."""
         return self._trained.allowed if self._place else []
 
     def own_samples(self, client: int, task: int | None = None) -> OwnSamples:

@@ -31,8 +31,8 @@ def join_to_tell(
     """Join the other ranks also where this one cannot do what it is asked for: they would wait for it.
 
     Args:
-        config: what is asked for; None if that is refused.
-        refused: why.
+        config: what is asked for; None if it cannot be read.
+        refused: why it cannot be done.
         check: raises where a stop is asked for before the others have come.
 
     Returns:
@@ -43,7 +43,7 @@ def join_to_tell(
     """
     if config is not None:
         try:
-            return join(config.device, config.rank_timeout, check), None
+            return join(config.device, config.rank_timeout, check), refused
         except ConfigError as error:  # of the device
             refused = error
     return join("cpu", check=check), refused

@@ -157,9 +157,33 @@ def allowed_in(stream: Stream, task: int, labels: Indices, num_classes: int) -> 
     return allowed
 
 
+def head_grows_in(stream: Stream) -> bool:
+    """Whether labels count from a task on, also in later tests of earlier ones.
+
+    Raises:
+        ConfigError: head_grows is something else.
+    """
+    grows: object = stream.head_grows
+    if not isinstance(grows, bool):
+        raise ConfigError(_who(stream, "head_grows"), f"is {grows!r}", "a property that is True or False")
+    return grows
+
+
+def refuse_lost_label(stream: Stream, task: int, before: Indices | None, now: Indices | None) -> None:
+    """Refuse a head that grows, and yet lacks a label that counted in the task before; None is all labels.
+
+    Raises:
+        ConfigError: it does.
+    """
+    lost = [] if now is None else ["all"] if before is None else np.setdiff1d(before, now).tolist()
+    if lost:
+        what = f"labels without {lost[0]}, which counted in the task before (head_grows is True),"
+        raise _refused(stream, "allowed", task, what, "all labels so far")
+
+
 def tells_task(stream: Stream) -> bool:
     """Whether in one of the tasks samples are classified among its own labels alone."""
-    if stream.head_grows:
+    if head_grows_in(stream):
         return False
     given = (_called(stream, "allowed", partial(stream.allowed, task)) for task in range(stream.num_tasks))
     return any(labels is not None for labels in given)

@@ -22,7 +22,7 @@ from fl_ddp.protocol import Indices, Origin, Tensors
 from fl_ddp.streams.stream import Stream
 from fl_ddp.tasks.data import Data, OwnTest, Parts, TaskTest, World
 from fl_ddp.tasks.enrolment import enrolled, enrolment
-from fl_ddp.tasks.of_stream import allowed_in, inputs_in, labels_in, tells_task
+from fl_ddp.tasks.of_stream import allowed_in, head_grows_in, inputs_in, labels_in, refuse_lost_label, tells_task
 
 _LOOKED_AT = 16
 """Inputs of which it is told how a task has them."""
@@ -72,6 +72,9 @@ class Worlds:
         if stream.keep and tells_task(stream):
             what = f"{stream.keep}, but samples of earlier tasks would be classified among labels of the present one"
             raise ConfigError("--stream.keep", what, "false, or a stream whose tasks have the same labels")
+        self._grows = head_grows_in(stream)
+        for task in range(1, stream.num_tasks) if self._grows else ():
+            refuse_lost_label(stream, task, self._allowed_labels(task - 1), self._allowed_labels(task))
         self.largest_client = max(len(part) for task in range(stream.num_tasks) for part in self.clients_in(task))
         self._known_orders.clear()  # all tasks are known, and they are as many as samples
         for task in range(stream.num_tasks):
@@ -93,7 +96,7 @@ class Worlds:
     @cached_property
     def sha256(self) -> str:
         """Of the tasks: who has which samples in each, all targets in it, what is allowed, how a few inputs look."""
-        digest, some = hashlib.sha256(), self._data.train.x[:_LOOKED_AT]
+        digest, some = hashlib.sha256(b"grows" if self._grows else b""), self._data.train.x[:_LOOKED_AT]
         for task in range(self._stream.num_tasks):
             allowed = np.zeros(0, np.int64) if (among := self._allowed_labels(task)) is None else among
             for part in (*self.clients_in(task), self._labels(task, "train"), self._labels(task, "test"), allowed):
@@ -352,7 +355,7 @@ class Worlds:
         return np.array(found)
 
     def _allowed(self, task: int, present: int) -> Tensor | None:
-        if (labels := self._allowed_labels(max(task, present) if self._stream.head_grows else task)) is None:
+        if (labels := self._allowed_labels(max(task, present) if self._grows else task)) is None:
             return None
         allowed = np.isin(np.arange(len(self._data.classes)), labels)
         return torch.from_numpy(allowed).to(self._data.train.y.device)

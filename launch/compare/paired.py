@@ -7,8 +7,9 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from fl_ddp.config.registry import KINDS
 from fl_ddp.errors import ConfigError
-from launch.compare.replicates import Design, Replicates, last_read
+from launch.compare.replicates import VERSION, Design, Replicates, last_read
 from launch.numbers.metric import Metric
 from launch.numbers.spread import DIGITS, mean
 
@@ -128,8 +129,8 @@ class Against:
         return self.values.items() <= self._of(replicates).items()
 
     def _rest(self, replicates: Replicates) -> dict[str, str]:
-        """The values of keys that are not named and no options of those that are."""
-        named = tuple(f"{key}." for key in self.values)
+        """The values of keys that are not named and no options of those that are; versions are those of classes."""
+        named = (*(f"{key}." for key in self.values), *([VERSION] if set(KINDS) & self.values.keys() else []))
         return {
             key: value
             for key, value in self._of(replicates).items()

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from fl_ddp.errors import ConfigError
 from fl_ddp.losses.choices import MEASURES
 from fl_ddp.results.metrics import OF_METHOD, of_clients
 from fl_ddp.retention.matrix import OF_OWN_TASKS, OF_TASKS
-from launch.compare.found_runs import FoundRun
+from launch.compare.found_runs import Finds
 from launch.numbers.metric import OWN, QUANTITIES, SPREADS, Metric, class_of, of_client
 from launch.run.stored import Run, counts_anew
 from launch.run.task_curves import ON_TASK
@@ -25,14 +23,15 @@ _SO_FAR = {
 """Quantities of the tasks so far, or of the present one, and why those of several tasks are not put together."""
 
 
-def refuse_what_no_run_has(metric: Metric, runs: Sequence[Run]) -> None:
+def refuse_what_no_run_has(metric: Metric, finds: Finds) -> None:
     """Refuse a metric of a class, client or round that none of the runs has, or that compares different tests.
 
     Raises:
         ConfigError: it is one.
     """
+    runs = [each.run for each in finds.runs]
     rounds = max((max(run.rounds, run.wanted) for run in runs), default=0)
-    if metric.round and metric.round > rounds > 0:
+    if metric.round and metric.round > rounds > 0 and not finds.waiting:
         raise ConfigError("--metric", f"{metric.text}: no run has a round {metric.round}", f"up to @{rounds}")
     of_rounds = metric.statistic != "final" or metric.of_target
     if metric.quantity in _SO_FAR and of_rounds and any(_over_tasks(metric, run) for run in runs):
@@ -62,14 +61,14 @@ def _over_tasks(metric: Metric, run: Run) -> bool:
     return any(read[0] < start <= read[-1] for start in starts[1:] if read)
 
 
-def refuse_what_no_run_tells(metric: Metric, found: Sequence[FoundRun]) -> None:
+def refuse_what_no_run_tells(metric: Metric, finds: Finds) -> None:
     """Refuse a column that none of the runs has, all of which are over.
 
     Raises:
         ConfigError: it is one.
     """
-    runs = [each.run for each in found if each.state != "failed"]  # which may have failed before it could tell
-    if not all(run.ended for run in runs):
+    runs = [each.run for each in finds.runs if each.state != "failed"]  # which may have failed before it could tell
+    if not runs or not all(run.ended for run in runs):
         return
     if metric.quantity.startswith(OWN):
         known = dict.fromkeys(name for run in runs for name in run.curves if name.startswith(OWN))

@@ -211,6 +211,21 @@ def test_a_run_that_failed_tells_nothing_more(show: Showing) -> None:
     assert (code, err.partition(";")[0]) == (2, "results: error: --metric: final of personalised: no run tells of it")
 
 
+def test_why_all_runs_failed_is_told_whatever_metric_is_asked_for(show: Showing) -> None:
+    written({"FedAvg": [[0.5, 0.4]]})
+    (Path("runs", "FedAvg0") / "summary.json").unlink()
+    (Path("runs", "FedAvg0") / "failure.txt").write_text("the loss is nan")
+    code, out, _ = show("runs", "--metric", "final of measure/mine")
+    assert code == 0 and "the loss is nan" in out
+
+
+def test_a_round_that_a_point_which_has_not_begun_may_have_is_waited_for(show: Showing) -> None:
+    Written({"rounds": 2}, [0.5, 0.4]).at(Path("sweep/rounds=2"))
+    points = [{"folder": f"rounds={rounds}", "options": {"rounds": f"{rounds}"}} for rounds in (2, 5)]
+    Path("sweep/sweep.json").write_text(json.dumps({"base": [], "varied": ["rounds"], "points": points}))
+    assert show("sweep", "--metric", "final@4")[0] == 0
+
+
 def test_a_round_that_no_run_is_asked_for_is_refused(show: Showing) -> None:
     written({"FedAvg": [[0.5, 0.4]], "FedProx": [[0.5, 0.4, 0.3]]})
     code, _, err = show("runs", "--metric", "final@4")

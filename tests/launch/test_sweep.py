@@ -87,6 +87,8 @@ def test_a_point_that_has_lost_its_rounds_has_failed(sweep: Sweeping) -> None:
 def test_a_damaged_file_of_a_point_stops_no_other(sweep: Sweeping, file: str) -> None:
     simulated({**SMALL, "name": "seed=0", "seed": 0}, FOLDER)
     (FOLDER / "seed=0" / file).write_text("round,accuracy\none,more\n")
+    code, out, _ = sweep(*SWEEP, "--grid", "seed=0..1", "--dry_run")
+    assert code == 0 and f"# {FOLDER}/seed=0/{file}" in out and out.count("python -m fl_ddp.main") == 1
     code, out, err = sweep(*SWEEP, "--grid", "seed=0..1")
     failed = f"failed: seed=0: {FOLDER}/seed=0/{file}"
     assert code == 1 and "2 points, 0 are finished, 2 to run" in out and err.count("failed: ") == 1

@@ -126,6 +126,17 @@ def test_versions_of_a_users_method_are_settings_where_their_runs_of_a_seed_diff
     assert code == 0 and "+10.00 [+10.00, +10.00]" in out
 
 
+def test_each_version_of_a_method_is_compared_with_another_one(show: Showing) -> None:
+    for sweep, version, top in (("v1", "1" * 64, 0.5), ("v2", "2" * 64, 0.6)):
+        for seed in (0, 1):
+            run = Written({"seed": seed, "method": "FedProx"}, [top + seed / 100]).at(Path(f"runs/{sweep}/{seed}"))
+            (run / "summary.json").write_text(json.dumps({"rounds": 1, "code": {"/mine/own.py": version}}))
+            Written({"seed": seed}, [0.4 + seed / 100]).at(Path(f"runs/other/{sweep}{seed}"))
+    code, out, _ = show("runs", "--against", "method=FedAvg")
+    assert code == 0 and "nothing to compare it with" not in out
+    assert "+10.00 [+10.00, +10.00]" in out and "+20.00 [+20.00, +20.00]" in out
+
+
 def test_versions_whose_runs_are_alike_are_none(show: Showing) -> None:
     for version in ("1" * 64, "2" * 64):
         run = Written({"seed": 0}, [0.5]).at(Path(f"runs/{version[0]}"))

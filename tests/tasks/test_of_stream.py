@@ -17,7 +17,15 @@ from fl_ddp.errors import ConfigError, RunError
 from fl_ddp.main import main
 from fl_ddp.protocol import Indices, Origin
 from fl_ddp.streams.permuted import Permuted
-from fl_ddp.tasks.of_stream import allowed_in, classes_in, inputs_in, labels_in, refuse_other_tasks
+from fl_ddp.tasks.of_stream import (
+    allowed_in,
+    classes_in,
+    head_grows_in,
+    inputs_in,
+    labels_in,
+    refuse_lost_label,
+    refuse_other_tasks,
+)
 
 Y = np.array([0, 1, 2, 1, 0])
 X = torch.arange(10.0).view(5, 2)
@@ -47,6 +55,12 @@ class OfTask(Mine):
 
 class Allowed(Mine):
     def allowed(self, task: int) -> Sequence[int] | None:
+        return self.of()  # type: ignore[return-value]
+
+
+class Grows(Mine):
+    @property
+    def head_grows(self) -> bool:
         return self.of()  # type: ignore[return-value]
 
 
@@ -267,3 +281,25 @@ def test_a_stream_in_a_file_is_refused_before_a_run(tmp_path: Path) -> None:
     file.write_text(f"from fl_ddp.api import Permuted\n\nclass Mine(Permuted):\n{body}")
     with one_thread():
         assert main(options({**SMALL, "stream": f"{file}:Mine", "out": tmp_path})) == 2
+
+
+@pytest.mark.parametrize("given", ["no", 1, None, lambda: print])
+def test_whether_a_head_grows_is_a_bool(given: object) -> None:
+    with pytest.raises(ConfigError, match=r"head_grows of Grows: is .*accepted: a property that is True or False"):
+        head_grows_in(Grows(given))
+    assert head_grows_in(Grows(True)) and not head_grows_in(Grows(False))
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "lost"),
+    [([0, 1], [1, 2], "0"), (None, [0, 1], "all"), ([0, 1], [0, 1, 2], None), ([0], None, None)],
+)
+def test_a_head_that_grows_loses_no_label(before: list[int] | None, now: list[int] | None, lost: str | None) -> None:
+    arrays = [None if each is None else np.array(each) for each in (before, now)]
+    if lost is None:
+        refuse_lost_label(Grows(True), 1, *arrays)
+        return
+    with pytest.raises(
+        ConfigError, match=rf"allowed of Grows: gives labels without {lost}, which counted in the task before"
+    ):
+        refuse_lost_label(Grows(True), 1, *arrays)

@@ -64,6 +64,28 @@ def test_a_head_that_grows_has_the_classes_so_far() -> None:
     assert allowed_in(built.worlds.own_tests(1)[0]) == 4, "also when a later task was looked at before"
 
 
+def test_a_stream_whose_head_shrinks_is_refused(tmp_path: Path) -> None:
+    """Without a word all tests of earlier tasks would be among labels that their samples have not."""
+    (tmp_path / "shrinks.py").write_text(SHRINKS)
+    settings = {key: value for key, value in FOUR.items() if not key.startswith("stream.scenario")}
+    with pytest.raises(ConfigError, match="without 0, which counted in the task before"):
+        federation(settings | {"stream": f"{tmp_path}/shrinks.py:Shrinks"})
+
+
+SHRINKS = """
+from dataclasses import dataclass
+from fl_ddp.streams.class_groups import ClassGroups
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shrinks(ClassGroups):
+    head_grows = True
+
+    def allowed(self, task):
+        return self._of(task)
+"""
+
+
 def allowed_in(test: TaskTest | OwnTest) -> int:
     """How many labels are allowed, the first ones."""
     assert test.allowed is not None
