@@ -165,7 +165,7 @@ def head_grows_in(stream: Stream) -> bool:
     """
     grows: object = stream.head_grows
     if not isinstance(grows, bool):
-        raise ConfigError(_who(stream, "head_grows"), f"is {grows!r}", "a property that is True or False")
+        raise ConfigError(f"head_grows of {type(stream).__name__}", f"is {grows!r}", "a property that is True or False")
     return grows
 
 

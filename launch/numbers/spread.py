@@ -22,6 +22,12 @@ def mean(values: Collection[float]) -> float | None:
     return None if math.isnan(found) else found
 
 
+def drawn_mean(values: Collection[float]) -> float:
+    """Their mean; nan, which plots leave out, where there is none."""
+    found = mean(values)
+    return math.nan if found is None else found
+
+
 def spread(values: Collection[float]) -> float | None:
     """Their standard deviation, of two at least; none if one is infinite."""
     return statistics.stdev(values) if len(values) > 1 and all(map(math.isfinite, values)) else None

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from launch.compare.replicates import Design, Replicates, in_order
 from launch.numbers.metric import Metric, curve_name, with_sign
 from launch.numbers.read_off import smoothed
-from launch.numbers.spread import ends, spread
+from launch.numbers.spread import drawn_mean, ends, spread
 from launch.plots.class_figure import value_title
 from launch.plots.figure_style import GREY, MOST_COLOURS, MOST_PANELS, legend, over_cost, over_rounds, panels, titled
 from launch.plots.series import MOST_LINES, series
@@ -112,15 +112,15 @@ def mean_curve(replicates: Replicates, metric: Metric, over: Cost | None = None)
     common = sorted(set.intersection(*map(set, by_round)))
     further = sorted(r for r in set().union(*by_round) if not common or r > common[-1])
     values = [[metric.scale * each[r] for each in by_round if r in each] for r in (*common, *further)]
-    means, deviations = map(statistics.fmean, values), [spread(each) or 0.0 for each in values[: len(common)]]
+    means, deviations = [*map(drawn_mean, values)], [spread(each) or 0.0 for each in values[: len(common)]]
     rounds = [*common, *further]
     if over is None:
-        return MeanCurve(rounds, list(means), deviations, metric.limits)
+        return MeanCurve(rounds, means, deviations, metric.limits)
     costs = [{0: 0.0, **cost_so_far(run, over)} for run, _ in read]
     # runs that are further may have cost less so far
     steps = [statistics.fmean(each[r] - each[q] for each in costs if r in each) for q, r in pairwise([0, *rounds])]
     places = list(accumulate(steps))
-    return MeanCurve(places, list(means), deviations, metric.limits)
+    return MeanCurve(places, means, deviations, metric.limits)
 
 
 def _panel_key(design: Design, sets: Sequence[Replicates]) -> int | None:

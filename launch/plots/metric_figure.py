@@ -12,7 +12,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLoca
 from launch.compare.replicates import Design, Replicates, as_number, in_order
 from launch.numbers.metric import Metric, quantity_name, with_sign
 from launch.numbers.reading import reached, values_of
-from launch.numbers.spread import UNLIMITED, ends, mean, spread
+from launch.numbers.spread import UNLIMITED, drawn_mean, ends, spread
 from launch.plots.figure_style import INK, legend, name_ticks, panels
 from launch.plots.series import series
 
@@ -89,7 +89,7 @@ def _draw(
     line: str,
 ) -> None:
     values = [values_of(each.numbers(metric)) for each in sets]
-    means, deviations = [mean(each) or 0.0 for each in values], [spread(each) or 0.0 for each in values]
+    means, deviations = [*map(drawn_mean, values)], [spread(each) or 0.0 for each in values]
     axes.plot(places, means, color=colour, linestyle=line, zorder=2)
     # shares have ends, rounds to a target and ratios of shares have none
     low, high = ends(means, deviations, metric.limits if metric.unit == "percent" else UNLIMITED)

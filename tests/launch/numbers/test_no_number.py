@@ -16,6 +16,7 @@ from written_runs import Written
 from launch.numbers.metric import parse_metric
 from launch.numbers.read_off import end_of, smoothed
 from launch.numbers.reading import Reading, standing
+from launch.numbers.spread import drawn_mean
 
 
 def measured(gaps: Sequence[float | None], *, seed: int = 0, column: str = "measure/gap", name: str = "a") -> Path:
@@ -138,3 +139,16 @@ def test_differences_of_infinite_numbers_are_none(show: Showing, ours: Sequence[
     told = f"FedProx: nothing to compare it with, {why} (by {metric})"
     assert (code, err) == (0, "") and (told in out or why == "-inf") and "nan" not in out
     assert (why in out.splitlines()[5]) == (why == "-inf")
+
+
+def test_a_curve_and_a_mean_of_infinities_of_both_signs_are_not_drawn(show: Showing) -> None:
+    for seed, gap in enumerate((inf, -inf)):
+        measured([1.0, gap], seed=seed)
+        measured([1.0, 2.0], seed=seed, name="b")
+    code, _, err = show("runs", "--metric", "final of measure/gap")
+    assert (code, err) == (0, "") and table()[0]["final_of_measure/gap_mean"] == ""
+    assert {file.name for file in Path("runs").glob("*.png")} == {"curves.png", "metric_over_method.png"}
+
+
+def test_a_number_that_is_none_is_drawn_nowhere() -> None:
+    assert isnan(drawn_mean([inf, -inf])) and isnan(drawn_mean([])) and drawn_mean([1.0, 2.0]) == 1.5
