@@ -2,6 +2,7 @@
 
     python tests/mistakes/plant.py --control --out tests/mistakes/caught.md    all, with their table
     python tests/mistakes/plant.py --only "Fisher at the"                      those with these words
+    python tests/mistakes/plant.py --new --out tests/mistakes/caught.md        those that the table lacks
     python tests/mistakes/plant.py --sample 20                                 some, other ones for each commit
 
 A mistake is caught if a test fails. One that only keeps the program from being imported, or makes Python stumble, is
@@ -238,6 +239,7 @@ def options() -> argparse.Namespace:
     parser.add_argument("--sample", type=int, default=0, help="plant so many, 0 for all")
     parser.add_argument("--seed", help="of the sample; the checkout's commit if not given")
     parser.add_argument("--only", default="", help="plant those that have these words in their area, title or file")
+    parser.add_argument("--new", action="store_true", help="plant those alone that the table of --out lacks")
     parser.add_argument("--jobs", type=int, default=2, help="how many at a time")
     parser.add_argument("--control", action="store_true", help="first see that without a mistake the tests pass")
     parser.add_argument("--out", type=Path, help="table to write the outcomes in")
@@ -249,6 +251,9 @@ def main() -> int:
     given = options()
     known = known_mistakes(HERE / "lines")
     mistakes = [m for m in known if given.only in f"{m.area}: {m.what} {m.file}"]
+    if given.new:
+        rows = rows_of(given.out)
+        mistakes = [m for m in mistakes if rows.get(m.what, ["", ""])[1] != m.file]
     commit = git(ROOT, "rev-parse", "--short=10", "HEAD").strip()
     if given.sample:
         seed = given.seed or commit
