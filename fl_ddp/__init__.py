@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from os import PathLike
 from typing import TYPE_CHECKING
@@ -12,6 +13,10 @@ from fl_ddp.version import __version__
 
 if TYPE_CHECKING:
     from torch.nn import Module
+
+# MKL, which reads this at its first product, otherwise multiplies by where in memory the factors lie: a client's bits
+# would depend on its place in a group
+os.environ.setdefault("MKL_CBWR", "AUTO")
 
 __all__ = ["__version__", "load", "simulate"]
 

@@ -296,9 +296,10 @@ class Records:
         method, ranks = self._federation.method, self._ranks
         before, now = stored.state["numerics"], numerics(self._config, self._federation.lanes, ranks)
         assert isinstance(before, dict)
-        for key, value in before.items():
-            if key != "lanes" and value != now.get(key):
-                self.tell(f"warning: {key} was {value} and is {now.get(key)}; the bits may differ from here on")
+        for key in {**before, **now}.keys() - {"lanes"}:
+            if before.get(key) != now.get(key):
+                told = f"{key} was {before.get(key)} and is {now.get(key)}"
+                self.tell(f"warning: {told}; the bits may differ from here on")
         server = {name: t.to(ranks.device) for name, t in stored.server(method.init()).items()}
         first_memory = self._federation.first_memory(method.init_client())
         memory = stored.memory(lambda client: bool(owner(np.array(client), ranks.size) == ranks.index), first_memory)

@@ -1,4 +1,4 @@
-"""How a GPU computes: the same bits every time, and products of float32 numbers as they are asked for."""
+"""How a device computes: the same bits every time, and products of float32 numbers as they are asked for."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from torch.utils import deterministic
 
 from fl_ddp.errors import ConfigError
 
+_LOOKED_AT = 6, 3, 33, 17
+"""Lanes, samples, inputs and outputs of products, of which few lanes begin where the first one does."""
 _TF32_FROM = 8
 """Compute capability of the first GPUs whose tensor cores multiply in TF32."""
 
@@ -44,6 +46,26 @@ def as_it_begins() -> Iterator[None]:
             yield
     finally:
         torch.set_default_dtype(dtype)
+
+
+def product_remark(device_type: str) -> str:
+    """What to say of a CPU whose products depend on where in memory their factors lie; empty if they do not.
+
+    MKL's do unless MKL_CBWR says otherwise before its first one, which a notebook may have made before this.
+    """
+    if device_type != "cpu":
+        return ""
+    lanes, samples, inputs, outputs = _LOOKED_AT
+    x = torch.arange(float(lanes * samples * inputs)).sin().view(lanes, samples, inputs)
+    w = torch.arange(float(lanes * inputs * outputs)).cos().view(lanes, outputs, inputs).mT
+    together = torch.bmm(x, w)
+    alone = [torch.bmm(x[lane : lane + 1].clone(), w[lane : lane + 1].clone()) for lane in range(lanes)]
+    if torch.equal(together, torch.cat(alone)):
+        return ""
+    return (
+        "warning: products here depend on where in memory their factors lie, so that clients' bits depend on those "
+        "trained beside them; with MKL they do not where the environment has MKL_CBWR=AUTO before the first product"
+    )
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import shlex
 import sys
@@ -47,6 +48,7 @@ def numerics(config: Config, lanes: int, ranks: Ranks) -> dict[str, object]:
         "torch": torch.__version__,
         "compile": config.compile,
         "precision": config.precision,
+        "mkl_cbwr": os.environ.get("MKL_CBWR"),
         **({"convolution": config.convolution} if ranks.device.type == "cuda" else {}),
         "reduction": config.reduction,
         **(versions_on_gpu() if ranks.device.type == "cuda" else {}),

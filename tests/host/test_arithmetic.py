@@ -1,7 +1,10 @@
-"""Settings of a GPU's arithmetic, which can be made and read without one."""
+"""Settings of arithmetic; those of a GPU can be made and read without one."""
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterator, Mapping
 
 import pytest
@@ -110,3 +113,44 @@ def test_tf32_is_refused_where_there_is_none(monkeypatch: pytest.MonkeyPatch) ->
                 require_precision("tf32", torch.device("cuda"))
         else:
             require_precision("tf32", torch.device("cuda"))
+
+
+PRODUCTS_OF_LANES = """
+import sys
+if "torch first" in sys.argv:
+    import torch
+    torch.ones(8, 8) @ torch.ones(8, 8)
+import fl_ddp, torch
+from fl_ddp.host.arithmetic import product_remark
+
+print(product_remark("cpu"))
+torch.set_num_threads(1)
+generator = torch.Generator().manual_seed(0)
+for batch in (1, 3, 10, 64):
+    for inputs in (*range(1, 40), 65, 129, 257):
+        for outputs in (2, 6, 9, 17, 64):
+            x = torch.randn(6, batch, inputs, generator=generator)
+            w = torch.randn(6, outputs, inputs, generator=generator)
+            for a, b in ((x, w.mT), (x.mT, x @ w.mT), (x @ w.mT, w)):
+                order = torch.tensor([3, 0, 5, 1, 4, 2])
+                if not torch.equal(torch.bmm(a, b)[order], torch.bmm(a[order], b[order])):
+                    print("apart", list(a.shape), list(b.shape))
+"""
+
+
+def said_of_products(*words: str, **environment: str) -> list[str]:
+    """Of a process of its own, whose MKL no test has called yet."""
+    own = {key: value for key, value in os.environ.items() if key != "MKL_CBWR"} | environment
+    command = [sys.executable, "-c", PRODUCTS_OF_LANES, *words]
+    return subprocess.run(command, env=own, capture_output=True, text=True, check=True).stdout.splitlines()
+
+
+def test_a_clients_products_are_the_same_in_any_place_of_a_group() -> None:
+    assert said_of_products() == [""]
+
+
+def test_products_that_depend_on_their_place_are_told() -> None:
+    """As those of a notebook may that has multiplied before it has imported this."""
+    remark, *apart = said_of_products("torch first")
+    assert bool(apart) == remark.startswith("warning: products here depend on where in memory their factors lie")
+    assert said_of_products("torch first", MKL_CBWR="AUTO") == [""]

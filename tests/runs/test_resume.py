@@ -263,7 +263,7 @@ def test_going_on_with_other_numerics_is_warned_of(
 ) -> None:
     run = copied(short, tmp_path)
     numerics = json.loads((run / "summary.json").read_text())["numerics"]
-    assert numerics.keys() == {"lanes", "device", "cpu", "torch", "compile", "precision", "reduction"}
+    assert numerics.keys() == {"lanes", "device", "cpu", "torch", "compile", "precision", "mkl_cbwr", "reduction"}
     resumed(run, rounds=4)
     assert "the bits may differ" not in capsys.readouterr().out
     monkeypatch.setattr("fl_ddp.results.provenance.cpu_model", lambda: "Am486DX")

@@ -24,6 +24,8 @@ CASES: Mapping[str, Mapping[str, object]] = {
     "proxy_data": {"method": "FedCL", "method.every": 2, "method.missing": "local", "method.proxy_batch": 4},
     "own_heads": {"method": "FedPer", "local_test": 0.3, "eval_every": 2},
     "fewer_clients_than_lanes": {"clients": 5, "cohort": 4, "lanes": 8},
+    "odd_widths": {"model.hidden": "[33,17]"},
+    "a_projection": {"model.hidden": 9, "model.projection": 6, "local_test": 0.2},
     "no_rounds": {"rounds": 0},
 }
 RESUMED: Mapping[str, object] = {**SMALL, "method": "Scaffold", "rounds": 5, "name": "resumed"}
