@@ -29,8 +29,12 @@ def build_optimizer(config: Config, method: FedAvg) -> Optimizer:
     if isinstance(optimizer, SGD) and optimizer.nesterov and not config.momentum:
         raise ConfigError("--optimizer.nesterov", "true, but there is no momentum", "--momentum above 0 beside it")
     if method.counts_sgd_steps and replace(optimizer, keep=False) != SGD():
-        what = f"{of_method} reckons with steps of plain SGD or SGD with momentum"
-        raise ConfigError("--optimizer", f"{name}, but {what}", "SGD without nesterov and dampening")
+        what = f"but {of_method} reckons with steps of plain SGD or SGD with momentum"
+        if not isinstance(optimizer, SGD):
+            raise ConfigError("--optimizer", f"{name}, {what}", "SGD")
+        if optimizer.nesterov:
+            raise ConfigError("--optimizer.nesterov", f"true, {what}", "false")
+        raise ConfigError("--optimizer.dampening", f"{optimizer.dampening}, {what}", "0")
     if method.counts_sgd_steps and config.lr_schedule_over == "steps":
         raise ConfigError(
             "--lr_schedule_over", f"steps, but {of_method} reckons with steps of the same length", "rounds"

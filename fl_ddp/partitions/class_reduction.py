@@ -57,7 +57,8 @@ class ClassReduction:
             own = int((labels[clients[each.client]] == each.label).sum())
             before = has.get((each.client, each.label), own)
             if each.samples > before:
-                raise ConfigError(WHERE, f"{name}: {each.samples} samples are more than the {before} there were")
+                what = f"{name}: {each.samples} samples are more than the {before} there were"
+                raise ConfigError(WHERE, what, f"0 to {before}")
             has[each.client, each.label] = each.samples
         for client in {each.client for each in reductions}:
             if not len(self._left[-1][client]):
@@ -113,8 +114,13 @@ def read_reductions(text: str, classes: Sequence[str]) -> list[Reduction]:
         if first < 1:
             raise ConfigError(WHERE, f"{','.join(row)!r}: rounds are counted from 1")
         found.append(Reduction(client, classes.index(row[1]), first, count))
-    if len({each[:3] for each in found}) < len(found):
-        raise ConfigError(WHERE, "gives a client's class two counts in one round")
+    known: dict[tuple[int, int, int], int] = {}
+    for each in found:
+        if each[:3] in known:
+            both = f"{known[each[:3]]} and {each.samples}"
+            what = f"client {each.client}, class {classes[each.label]}, round {each.round}: {both} samples"
+            raise ConfigError(WHERE, what, "one number for a client's class in a round")
+        known[each[:3]] = each.samples
     return found
 
 

@@ -32,7 +32,9 @@ class Classes(Partition):
         each, least = self.classes_per_client, -(-len(known) // num_clients)
         if not least <= each <= len(known):
             what = f"{each} is impossible with {len(known)} labels and {num_clients} clients"
-            raise ConfigError("--partition.classes_per_client", what, f"{least} to {len(known)}")
+            raise ConfigError(
+                "--partition.classes_per_client", what, f"{least} to {len(known)}" if least < len(known) else f"{least}"
+            )
         has, clients_of = np.zeros((num_clients, len(known)), bool), np.zeros(len(known), np.int64)
         for client in rng.permutation(num_clients):
             fewest_first = np.lexsort((rng.random(len(known)), clients_of))

@@ -80,7 +80,10 @@ def test_inline_and_in_a_file(tmp_path: Path) -> None:
         ("", "'' is no reduction"),
         ("0,cow,50,1", "'0,cow,50,1': there is no class cow; accepted: cat, dog, emu"),
         ("0,dog,0,1", "rounds are counted from 1"),
-        ("0,dog,5,1;0,dog,5,2", "gives a client's class two counts in one round"),
+        (
+            "0,dog,5,1;0,dog,5,2",
+            "client 0, class dog, round 5: 1 and 2 samples; accepted: one number for a client's class in a round",
+        ),
         ("nowhere.csv", "nowhere.csv cannot be read as a table ([Errno 2] No such file"),
     ],
 )
@@ -101,7 +104,10 @@ def test_a_file_with_another_head_is_refused(tmp_path: Path) -> None:
     ("reductions", "message"),
     [
         ([Reduction(2, 0, 1, 0)], "client 2, class 0, round 1: there are 2 clients"),
-        ([Reduction(0, 0, 1, 5)], "client 0, class 0, round 1: 5 samples are more than the 4 there were"),
+        (
+            [Reduction(0, 0, 1, 5)],
+            "client 0, class 0, round 1: 5 samples are more than the 4 there were; accepted: 0 to 4",
+        ),
         ([Reduction(0, 0, 7, 2), Reduction(0, 0, 3, 1)], "round 7: 2 samples are more than the 1 there were"),
         ([Reduction(0, 0, n, left) for n, left in ((2, 3), (3, 1), (4, 2))], "round 4: 2 .* more than the 1 there"),
         ([Reduction(1, c, 2 + c, 0) for c in range(3)], "leaves client 1 no samples"),

@@ -120,10 +120,20 @@ def test_a_client_without_a_step_and_one_out_of_the_cohort_keep_theirs(tmp_path:
         *(
             (
                 {"method": method, "optimizer": "Adam", "momentum": 0.0},
-                f"--optimizer: Adam, but {method} reckons with steps of plain SGD or SGD with momentum; "
-                "accepted: SGD without nesterov and dampening",
+                f"--optimizer: Adam, but {method} reckons with steps of plain SGD or SGD with momentum; accepted: SGD",
             )
             for method in ("FedNova", "Scaffold")
+        ),
+        *(
+            (
+                {"method": "Scaffold", **one},
+                f"--optimizer.{of}, but Scaffold reckons with steps of plain SGD or SGD with momentum; "
+                f"accepted: {other}",
+            )
+            for one, of, other in (
+                ({"optimizer.nesterov": True}, "nesterov: true", "false"),
+                ({"optimizer.dampening": 0.5}, "dampening: 0.5", "0"),
+            )
         ),
         ({"clip_norm": 0.0}, "--clip_norm: 0.0 is impossible; accepted: numbers above 0"),
         (
