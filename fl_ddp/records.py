@@ -296,8 +296,8 @@ class Records:
         method, ranks = self._federation.method, self._ranks
         before, now = stored.state["numerics"], numerics(self._config, self._federation.lanes, ranks)
         assert isinstance(before, dict)
-        for key in {**before, **now}.keys() - {"lanes"}:
-            if before.get(key) != now.get(key):
+        for key in {**before, **now}:
+            if key != "lanes" and before.get(key) != now.get(key):
                 told = f"{key} was {before.get(key)} and is {now.get(key)}"
                 self.tell(f"warning: {told}; the bits may differ from here on")
         server = {name: t.to(ranks.device) for name, t in stored.server(method.init()).items()}
