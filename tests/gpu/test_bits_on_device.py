@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 
@@ -84,7 +84,10 @@ def test_a_pass_that_is_recorded_has_the_bits_of_single_steps(
 
 
 @pytest.mark.parametrize("device", SLOW_DEVICES)
-def test_two_gloo_ranks_that_share_a_device_end_as_one(device: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("settings", [{"method": "FedCurv"}, {"method": "FedAvg", "model.hidden": [33, 17]}])
+def test_two_gloo_ranks_that_share_a_device_end_as_one(
+    settings: Mapping[str, object], device: str, tmp_path: Path
+) -> None:
     with alone_on(device):
-        alone = Candidate(Case("one", {"method": "FedCurv", "device": device}, tmp_path)).alone
-    assert unlike_runs(alone, run_two_ranks({"method": "FedCurv"}, device, tmp_path)) == ""
+        alone = Candidate(Case("one", {**settings, "device": device}, tmp_path)).alone
+    assert unlike_runs(alone, run_two_ranks(settings, device, tmp_path)) == ""
