@@ -202,7 +202,13 @@ def check_lanes_do_not_touch_each_other(b: Bench) -> None:
         assert not trained.loss[len(ids) :].any()
 
 
-@pytest.mark.parametrize("make", [lambda: mlp(0.4), cnn], ids=["mlp with dropout", "cnn"])
+def odd_widths() -> nn.Module:
+    """Layers of which few lanes' begin where the first one's does, as products see memory."""
+    layers = nn.Linear(32, 33), nn.Tanh(), nn.Linear(33, 10), nn.ReLU(), nn.Linear(10, 3)
+    return nn.Sequential(nn.Flatten(), *layers)
+
+
+@pytest.mark.parametrize("make", [lambda: mlp(0.4), odd_widths, cnn], ids=["mlp with dropout", "odd widths", "cnn"])
 def test_lanes_do_not_touch_each_other(make: Callable[[], nn.Module]) -> None:
     check_lanes_do_not_touch_each_other(bench(make, Penalised, torch.float32))
 
