@@ -103,9 +103,7 @@ class FilVer(FedAvg):
     def refuse(self, plan: Plan, told_task: bool) -> None:
         """Samples that are classified among the labels of their task: those rehearsed are of earlier ones."""
         if told_task:
-            raise ConfigError(
-                "--stream.scenario", "task, but FilVer rehearses earlier tasks, too", "class, seen or domain"
-            )
+            raise ConfigError("--stream.scenario", "task, but FilVer rehearses earlier ones", "class, seen or domain")
 
     def init_client(self) -> Tensors:
         """An empty bank of distributions."""

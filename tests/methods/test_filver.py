@@ -307,7 +307,7 @@ def test_it_goes_on_in_the_middle_of_the_second_task_on_other_ranks(tmp_path: Pa
 
 
 def test_known_tasks_are_refused() -> None:
-    with pytest.raises(ConfigError, match=r"^--stream.scenario: task, but FilVer rehearses earlier tasks"):
+    with pytest.raises(ConfigError, match=r"^--stream.scenario: task, but FilVer rehearses earlier ones"):
         played(stream__scenario="task")
 
 

@@ -17,7 +17,6 @@ from fl_ddp.engine.seeds import Purpose, generator
 from fl_ddp.errors import ConfigError
 from fl_ddp.federation import Federation, build_federation
 from fl_ddp.streams.permuted import Permuted
-from fl_ddp.tasks.data import OwnTest, TaskTest
 
 DATA = {
     "data": "digits", "partition": "IID", "clients": 4, "compile": False, "device": "cpu", "model.hidden": 4, "seed": 5,
@@ -51,47 +50,6 @@ def test_a_task_has_its_classes_and_its_tests_those_so_far() -> None:
     assert built.worlds.at(99).task == 3
     assert len(built.worlds.all_tests(3)) == 4
     assert built.classes == tuple("01234567") and built.names == tuple("0123456789")
-
-
-def test_a_head_that_grows_has_the_classes_so_far() -> None:
-    built = federation(FOUR | {"stream.scenario": "seen", "stream.keep": True, "local_test": 0.2})
-    for task in range(4):
-        world, so_far = built.worlds.at(3 * task), [2 * task + 2] * (task + 1)
-        of_all, of_own = built.worlds.all_tests(task), built.worlds.own_tests(task)
-        assert world.allowed is not None and world.allowed.sum() == 2 * task + 2
-        assert [allowed_in(test) for test in world.tests] == [allowed_in(test) for test in of_own] == so_far
-        assert [allowed_in(test) for test in of_all] == [*so_far, *(2 * later + 2 for later in range(task + 1, 4))]
-    assert allowed_in(built.worlds.own_tests(1)[0]) == 4, "also when a later task was looked at before"
-
-
-def test_a_stream_whose_head_shrinks_is_refused(tmp_path: Path) -> None:
-    """Without a word all tests of earlier tasks would be among labels that their samples have not."""
-    (tmp_path / "shrinks.py").write_text(SHRINKS)
-    settings = {key: value for key, value in FOUR.items() if not key.startswith("stream.scenario")}
-    with pytest.raises(ConfigError, match="without 0, which counted in the task before"):
-        federation(settings | {"stream": f"{tmp_path}/shrinks.py:Shrinks"})
-
-
-SHRINKS = """
-from dataclasses import dataclass
-from fl_ddp.streams.class_groups import ClassGroups
-
-
-@dataclass(frozen=True, kw_only=True)
-class Shrinks(ClassGroups):
-    head_grows = True
-
-    def allowed(self, task):
-        return self._of(task)
-"""
-
-
-def allowed_in(test: TaskTest | OwnTest) -> int:
-    """How many labels are allowed, the first ones."""
-    assert test.allowed is not None
-    number = int(test.allowed.sum())
-    assert test.allowed[:number].all()
-    return number
 
 
 @pytest.mark.parametrize("keep", [False, 0.5])
