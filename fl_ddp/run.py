@@ -27,7 +27,7 @@ from fl_ddp.errors import (
     left_early,
 )
 from fl_ddp.federation import Federation, build_federation
-from fl_ddp.host.arithmetic import as_it_begins, product_remark, repeatable
+from fl_ddp.host.arithmetic import BY_PLACE, as_it_begins, products_by_place, repeatable
 from fl_ddp.host.device_errors import of_device
 from fl_ddp.host.environment import prepare
 from fl_ddp.host.forked import refuse_forked
@@ -114,12 +114,13 @@ def run(
         if config.lanes == "auto" and ranks.device.type == "cuda":  # of whose memory they are a function
             federation = replace(federation, lanes=agreed_lanes(federation.lanes, ranks))
         records = Records(config, ranks, federation, callbacks)
-        if remark := product_remark(ranks.device.type):
-            records.tell(remark)
         try:
             if records.done:
                 records.tell(f"{records.path} is finished; a larger --rounds goes on with it")
                 return records.done
+            # of each rank, whose process may have had other products before
+            if ranks.add(torch.tensor([float(products_by_place(ranks.device.type))])) > 0:
+                records.tell(BY_PLACE)
             with one_torch_thread(ranks.device.type):
                 simulation = Simulation(config, ranks, stop, federation, records)
                 helped = partial(_with_way_out, federation, config.loss, records)

@@ -13,7 +13,7 @@ from pathlib import Path
 import torch
 
 from fl_ddp.config.settings import Config
-from fl_ddp.host.arithmetic import versions_on_gpu
+from fl_ddp.host.arithmetic import products_by_place, versions_on_gpu
 from fl_ddp.host.checkout import commit
 from fl_ddp.host.device_errors import usable_gpus
 from fl_ddp.host.environment import usable_cores
@@ -48,7 +48,7 @@ def numerics(config: Config, lanes: int, ranks: Ranks) -> dict[str, object]:
         "torch": torch.__version__,
         "compile": config.compile,
         "precision": config.precision,
-        "mkl_cbwr": os.environ.get("MKL_CBWR"),
+        "mkl_cbwr": None if products_by_place(ranks.device.type) else os.environ.get("MKL_CBWR"),
         **({"convolution": config.convolution} if ranks.device.type == "cuda" else {}),
         "reduction": config.reduction,
         **(versions_on_gpu() if ranks.device.type == "cuda" else {}),

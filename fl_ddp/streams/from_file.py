@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,8 +10,10 @@ from typing import Literal
 
 import numpy as np
 
-from fl_ddp.errors import ConfigError, one_line
+from fl_ddp.errors import ConfigError
 from fl_ddp.protocol import Indices
+from fl_ddp.reading.homes import users_path
+from fl_ddp.reading.json_file import read_json
 from fl_ddp.streams.stream import Stream
 
 FORM = '{"train": [[sample indices of task 1], ...], "test": [[...], ...]}'
@@ -51,12 +52,9 @@ class FromFile(Stream):
     def _content(self) -> Mapping[str, list[Indices]]:
         if not self.path:
             raise ConfigError("--stream.path", "no file is named", f"a JSON file {FORM}")
-        path = Path(self.path)
-        try:
-            read = json.loads(path.expanduser().read_text(encoding="utf-8-sig"))
-        except (OSError, ValueError, RuntimeError) as error:  # nesting too deep, a home that is none
-            raise ConfigError(path, f"cannot be read as JSON ({one_line(error)})", FORM) from None
-        if not isinstance(read, dict) or read.keys() != {"train", "test"}:
+        path = users_path("--stream.path", self.path)
+        read = read_json(path, "cannot be read as JSON", FORM)
+        if read.keys() != {"train", "test"}:
             raise ConfigError(path, "lists no tasks", FORM)
         tasks = {origin: [_indices(path, origin, task) for task in of_origin] if isinstance(of_origin, list) else []
                  for origin, of_origin in read.items()}  # fmt: skip

@@ -58,7 +58,10 @@ class Stream(ABC):
 
     @property
     def head_grows(self) -> bool:
-        """Whether labels count from the task on that first allows them: also in later tests of earlier tasks."""
+        """Whether labels count from the task on that first allows them, also in later tests of earlier tasks.
+
+        Then allowed() gives all labels so far: none is lost again.
+        """
         return False
 
     @property

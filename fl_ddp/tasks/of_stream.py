@@ -169,13 +169,14 @@ def head_grows_in(stream: Stream) -> bool:
     return grows
 
 
-def refuse_lost_label(stream: Stream, task: int, before: Indices | None, now: Indices | None) -> None:
-    """Refuse a head that grows, and yet lacks a label that counted in the task before; None is all labels.
+def refuse_lost_label(stream: Stream, task: int, before: Indices | None, now: Indices | None, num_classes: int) -> None:
+    """Refuse a head that grows, and yet lacks one of so many labels that counted in the task before; None is all.
 
     Raises:
         ConfigError: it does.
     """
-    lost = [] if now is None else ["all"] if before is None else np.setdiff1d(before, now).tolist()
+    every = np.arange(num_classes)
+    lost = np.setdiff1d(every if before is None else before, every if now is None else now).tolist()
     if lost:
         what = f"labels without {lost[0]}, which counted in the task before (head_grows is True),"
         raise _refused(stream, "allowed", task, what, "all labels so far")

@@ -74,7 +74,8 @@ class Worlds:
             raise ConfigError("--stream.keep", what, "false, or a stream whose tasks have the same labels")
         self._grows = head_grows_in(stream)
         for task in range(1, stream.num_tasks) if self._grows else ():
-            refuse_lost_label(stream, task, self._allowed_labels(task - 1), self._allowed_labels(task))
+            before, now = self._allowed_labels(task - 1), self._allowed_labels(task)
+            refuse_lost_label(stream, task, before, now, len(data.classes))
         self.largest_client = max(len(part) for task in range(stream.num_tasks) for part in self.clients_in(task))
         self._known_orders.clear()  # all tasks are known, and they are as many as samples
         for task in range(stream.num_tasks):

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from launch.compare.found_runs import FoundRun
 from launch.run.stored import Run
 
-_OF_BITS = ("device", "cpu", "gpus", "torch", "fl_ddp", "lanes")
+_OF_BITS = ("device", "cpu", "gpus", "torch", "fl_ddp", "lanes", "mkl_cbwr")
 """What a summary says of a run's machine that can change its bits."""
 
 

@@ -25,7 +25,7 @@ ROW = "row"
 """What stands for the keys of a design where settings are called by folders."""
 VERSION = "version"
 """What stands for the versions of a user's files among the keys of a design."""
-_SEED = re.compile(r"(-seed\d+|,seed=\d+(~[0-9a-f]{12})?)$")
+_SEED = re.compile(r"(-seed\d+|(^|,)seed=\d+(~[0-9a-f]{12})?)$")
 """How the folders of launch.reproduce and launch.sweep end."""
 _CHANGING = ("rounds", "eval_every", "stop_at", "patience")
 """Those that are free on resume and change numbers all the same."""
@@ -209,7 +209,7 @@ def rows_of(runs: Sequence[FoundRun]) -> Design:
     """
     by_row: dict[str, list[FoundRun]] = {}
     for run in runs:
-        by_row.setdefault(_SEED.sub("", run.run.folder.name), []).append(run)
+        by_row.setdefault(_row_path(run).rpartition("/")[2], []).append(run)
     groups = set(map(_group, by_row))
     alone = len(groups) == 1 and groups != {None}
     if any(map(_apart, by_row.values())):
@@ -247,7 +247,8 @@ def _group(row: str) -> str | None:
 
 def _row_path(run: FoundRun) -> str:
     folder = run.run.folder.absolute()
-    return str(folder.with_name(_SEED.sub("", folder.name)))
+    name = _SEED.sub("", folder.name)
+    return str(folder.with_name(name) if name else folder.parent)  # of a sweep over seeds alone its own
 
 
 def _apart(runs: Sequence[FoundRun]) -> tuple[str, ...]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
@@ -13,6 +12,7 @@ from fl_ddp.config.layers import default_choice
 from fl_ddp.config.registry import KINDS
 from fl_ddp.config.yaml_file import flatten, load_yaml, written
 from fl_ddp.errors import ConfigError
+from fl_ddp.reading.json_file import read_json_if_there
 from fl_ddp.results.metrics import OF_FUNCTION, is_of_time, is_of_work, perplexity
 from fl_ddp.results.run_folder import FAILURE
 from fl_ddp.results.summary import read_summary
@@ -113,12 +113,12 @@ def partition_counts(folder: Path) -> Counts | None:
     Raises:
         ConfigError: it is not what a run writes.
     """
-    path = folder / "partition.json"
+    path, what = folder / "partition.json", "is not what a run writes"
+    counts = (read_json_if_there(path, what) or {}).get("counts")
     try:
-        counts = json.loads(path.read_text(encoding="utf-8")).get("counts") if path.is_file() else None
         return None if counts is None else tuple({str(k): int(n) for k, n in client.items()} for client in counts)
-    except (OSError, ValueError, AttributeError, TypeError) as error:
-        raise ConfigError(path, f"is not what a run writes ({error})") from error
+    except (ValueError, AttributeError, TypeError) as error:
+        raise ConfigError(path, f"{what} ({error})") from error
 
 
 def read_run(folder: Path, *, reconstructions: bool = True) -> Run | None:

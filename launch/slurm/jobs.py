@@ -15,13 +15,13 @@ from fl_ddp.config.absolute_paths import with_absolute_paths
 from fl_ddp.config.yaml_file import to_yaml
 from fl_ddp.errors import ConfigError, one_line
 from fl_ddp.host.atomic_file import write_text, writing
-from fl_ddp.results.run_folder import RunFolder
+from fl_ddp.results.run_folder import FolderInUseError, RunFolder
 from launch.run.failure import failure_beside, read_failure
 from launch.run.made_folders import made_folders
 from launch.run.trial import Trial
 from launch.slurm.options import SlurmOptions
 from launch.slurm.rank import Rank
-from launch.slurm.submitted import Submitted
+from launch.slurm.submitted import Submitted, unfinished
 
 
 def submit(trials: Sequence[Trial], options: SlurmOptions, folder: Path, parallel: int | None) -> list[Job[None]]:
@@ -44,6 +44,7 @@ def submit(trials: Sequence[Trial], options: SlurmOptions, folder: Path, paralle
     executor = _executor(trials, options, folder, parallel)
     try:
         with made_folders({folder, *(trial.folder.parent for trial in trials)}), RunFolder(folder) as held:
+            _refuse_submitted(trials, folder)
             before = _not_submitted(folder)
             try:
                 ranks = [_rank(trial, folder, options) for trial in trials]
@@ -54,12 +55,14 @@ def submit(trials: Sequence[Trial], options: SlurmOptions, folder: Path, paralle
                     left.unlink()
                 held.leave_empty()
                 raise
+            for trial, job in zip(trials, jobs, strict=True):
+                Submitted(job.job_id, str(folder.absolute())).write(trial.folder)
+    except FolderInUseError as error:
+        raise ConfigError(folder, "another command submits from it just now; call this one again") from error
     except OSError as error:
         raise ConfigError(folder, f"cannot be written ({error.strerror})") from error
     except RuntimeError as error:
         raise ConfigError("sbatch refuses", f"{one_line(error)}; nothing is submitted") from error
-    for trial, job in zip(trials, jobs, strict=True):
-        Submitted(job.job_id, str(folder.absolute())).write(trial.folder)
     for trial, job in zip(trials, jobs, strict=True):
         file = failure_beside(trial.folder)
         # a job that fails at once may have left its own by now
@@ -67,6 +70,17 @@ def submit(trials: Sequence[Trial], options: SlurmOptions, folder: Path, paralle
             if (old := read_failure(file)) and old.job != job.job_id:
                 file.unlink()
     return jobs
+
+
+def _refuse_submitted(trials: Sequence[Trial], folder: Path) -> None:
+    """Refuse what another command has submitted since this one looked into the queue, which it did without the lock.
+
+    Raises:
+        ConfigError: there is something.
+    """
+    if there := unfinished(trials):
+        what = f"another command has just submitted {', '.join(there)}; call this one again"
+        raise ConfigError(folder, what)
 
 
 def sbatch_file(trials: Sequence[Trial], options: SlurmOptions, folder: Path, parallel: int | None) -> str:

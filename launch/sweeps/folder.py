@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from fl_ddp.errors import ConfigError
 from fl_ddp.host.atomic_file import write_text
+from fl_ddp.reading.json_file import read_json_if_there
 from launch.input import fields
 from launch.input.words import key_of
 from launch.sweeps.points import Point, folder_name
@@ -77,13 +77,9 @@ def read_sweep(folder: Path) -> Sweep:
         ConfigError: there is a file that is not a sweep's.
     """
     path = folder / SWEEP_FILE
-    if not path.is_file():
+    held = read_json_if_there(path, "is not what a sweep writes")
+    if held is None:
         return Sweep(folder)
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise ConfigError(path, f"is not what a sweep writes ({error})") from error
-    held = fields.mapping(content, f"{path}")
     fields.keys(held, ("base", "varied", "points"), (), f"{path}: ")
     base = tuple(fields.text(each, f"{path}: base") for each in fields.listing(held["base"], f"{path}: base"))
     points = fields.listing(held["points"], f"{path}: points")

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 
 import pytest
 import torch
@@ -13,7 +14,7 @@ from torch.utils import deterministic
 
 from fl_ddp.compiler.compilation import made_once
 from fl_ddp.errors import ConfigError
-from fl_ddp.host.arithmetic import repeatable, require_precision, versions_on_gpu
+from fl_ddp.host.arithmetic import BY_PLACE, repeatable, require_precision, versions_on_gpu
 
 PRODUCTS: Mapping[str, Callable[[], object]] = {
     "matmul": lambda: torch.backends.cuda.matmul.fp32_precision,
@@ -121,9 +122,9 @@ if "torch first" in sys.argv:
     import torch
     torch.ones(8, 8) @ torch.ones(8, 8)
 import fl_ddp, torch
-from fl_ddp.host.arithmetic import product_remark
+from fl_ddp.host.arithmetic import products_by_place
 
-print(product_remark("cpu"))
+print(products_by_place("cpu"))
 torch.set_num_threads(1)
 generator = torch.Generator().manual_seed(0)
 for batch in (1, 3, 10, 64):
@@ -146,11 +147,36 @@ def said_of_products(*words: str, **environment: str) -> list[str]:
 
 
 def test_a_clients_products_are_the_same_in_any_place_of_a_group() -> None:
-    assert said_of_products() == [""]
+    assert said_of_products() == ["False"]
 
 
 def test_products_that_depend_on_their_place_are_told() -> None:
     """As those of a notebook may that has multiplied before it has imported this."""
-    remark, *apart = said_of_products("torch first")
-    assert bool(apart) == remark.startswith("warning: products here depend on where in memory their factors lie")
-    assert said_of_products("torch first", MKL_CBWR="AUTO") == [""]
+    known, *apart = said_of_products("torch first")
+    assert known == str(bool(apart))
+    assert said_of_products("torch first", MKL_CBWR="AUTO") == ["False"]
+
+
+RUN = """
+import sys
+if sys.argv[1:] == ["torch first"]:
+    import torch
+    torch.ones(8, 8) @ torch.ones(8, 8)
+import fl_ddp
+from fl_ddp.host.arithmetic import products_by_place
+
+given = {"data": "digits", "model.hidden": 8, "clients": 2, "rounds": 1, "compile": False, "device": "cpu"}
+run = fl_ddp.simulate(given, figures=False)
+print(products_by_place("cpu"), run["numerics"]["mkl_cbwr"])
+"""
+
+
+@pytest.mark.parametrize("words", [[], ["torch first"]])
+def test_a_run_says_where_its_products_depend_on_their_place(words: list[str], tmp_path: Path) -> None:
+    own = {key: value for key, value in os.environ.items() if key != "MKL_CBWR"}
+    run = subprocess.run(
+        [sys.executable, "-c", RUN, *words], env=own, capture_output=True, text=True, check=True, cwd=tmp_path
+    )
+    *said, last = run.stdout.splitlines()
+    assert (f"fl_ddp: {BY_PLACE}" in said, last) in ((True, "True None"), (False, "False AUTO"))
+    assert words or last == "False AUTO"

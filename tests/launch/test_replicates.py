@@ -203,6 +203,12 @@ def test_rows_of_a_sweep_are_its_points_but_for_the_seed(
     assert [(each.values[0], len(each.runs)) for each in design.sets] == [(row, 2) for row in rows]
 
 
+def test_a_sweep_over_seeds_alone_is_a_row(tmp_path: Path) -> None:
+    for seed in (0, 1):
+        Written({"seed": seed}, [0.5]).at(tmp_path / "mine" / f"seed={seed}")
+    assert [(each.values[0], len(each.runs)) for each in rows_of(find_runs([tmp_path]).runs).sets] == [("mine", 2)]
+
+
 def test_points_of_a_sweep_whose_names_are_alike_are_no_row(tmp_path: Path) -> None:
     for seed, lr in enumerate((0.1, 0.2)):
         Written({"lr": lr, "seed": seed}, [0.5]).at(tmp_path / f"data=-my-,seed={seed}~0123456789ab")

@@ -292,14 +292,14 @@ def test_whether_a_head_grows_is_a_bool(given: object) -> None:
 
 @pytest.mark.parametrize(
     ("before", "now", "lost"),
-    [([0, 1], [1, 2], "0"), (None, [0, 1], "all"), ([0, 1], [0, 1, 2], None), ([0], None, None)],
+    [([0, 1], [1, 2], "0"), (None, [0, 1], "2"), ([0, 1], [0, 1, 2], None), ([0], None, None), (None, [0, 1, 2], None)],
 )
 def test_a_head_that_grows_loses_no_label(before: list[int] | None, now: list[int] | None, lost: str | None) -> None:
-    arrays = [None if each is None else np.array(each) for each in (before, now)]
+    first, second = (None if each is None else np.array(each) for each in (before, now))
     if lost is None:
-        refuse_lost_label(Grows(True), 1, *arrays)
+        refuse_lost_label(Grows(True), 1, first, second, 3)
         return
     with pytest.raises(
         ConfigError, match=rf"allowed of Grows: gives labels without {lost}, which counted in the task before"
     ):
-        refuse_lost_label(Grows(True), 1, *arrays)
+        refuse_lost_label(Grows(True), 1, first, second, 3)

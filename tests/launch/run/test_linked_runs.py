@@ -63,3 +63,19 @@ def test_a_sweep_that_is_a_link_is_read() -> None:
     Path("sweeps/mine").symlink_to("../disk")
     assert found("sweeps") == ["sweeps/mine/c", "sweeps/mine/d"]
     assert find_runs([Path("sweeps")]).waiting == (Path("sweeps/mine/e"),)
+
+
+def test_a_finished_run_that_two_sweeps_share_has_failed_in_neither() -> None:
+    for sweep, place in (("one", "../../runs/a"), ("two", "../one/seed=0")):
+        Path("sweeps", sweep).mkdir(parents=True)
+        Path("sweeps", sweep, "seed=0").symlink_to(place)
+        points = [{"folder": "seed=0", "options": {"seed": "0"}, "failed": "it broke"}]
+        Path("sweeps", sweep, "sweep.json").write_text(json.dumps({"base": [], "varied": ["seed"], "points": points}))
+    assert not find_runs([Path("sweeps")]).failed and found("sweeps") == ["sweeps/one/seed=0"]
+
+
+def test_a_point_that_two_folders_lead_to_waits_once() -> None:
+    points = [{"folder": "e", "options": {"seed": "2"}}]
+    Path("disk/sweep.json").write_text(json.dumps({"base": [], "varied": ["seed"], "points": points}))
+    Path("same").symlink_to("disk")
+    assert len(find_runs([Path("disk"), Path("same")]).waiting) == 1

@@ -10,7 +10,7 @@ from launching import SMALL, options
 from submitit.slurm.slurm import SlurmExecutor
 
 from fl_ddp.errors import ConfigError
-from fl_ddp.results.run_folder import FolderInUseError, RunFolder, is_held
+from fl_ddp.results.run_folder import RunFolder, is_held
 from launch import sweep
 from launch.run.trial import Trial
 from launch.slurm.following import JobFailure, follow
@@ -80,7 +80,10 @@ def test_a_folder_is_held_while_jobs_are_submitted_from_it(tmp_path: Path, monke
     submit(trials(tmp_path / "out", range(2)), SlurmOptions(), folder, None)
     assert held == [True] and not is_held(folder)
     before = {path: path.read_bytes() for path in folder.iterdir()}
-    with RunFolder(folder), pytest.raises(FolderInUseError, match="another run is writing in this folder"):
+    with (
+        RunFolder(folder),
+        pytest.raises(ConfigError, match="another command submits from it just now"),
+    ):
         submit(trials(tmp_path / "out", range(2, 4)), SlurmOptions(), folder, None)
     assert {path: path.read_bytes() for path in folder.iterdir()} == before and held == [True]
 
@@ -118,6 +121,23 @@ def test_a_run_that_two_tables_share_is_submitted_by_one_of_them(tmp_path: Path,
     (tmp_path / "0.job.json").write_text("[]")
     with pytest.raises(ConfigError, match=r"0\.job\.json: is not what is left of a job"):
         made(range(2), "other.slurm")
+
+
+def test_what_another_command_has_just_submitted_is_not_submitted_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both have looked into the queue before either had the lock."""
+    monkeypatch.setattr("launch.slurm.runs.unfinished", lambda _: {})
+
+    def made() -> list[str]:
+        there = make_there(
+            trials(tmp_path, range(2)), SlurmOptions(), tmp_path / "files", None, wait=False, note=lambda _: None
+        )
+        return [outcome.words for outcome in there]
+
+    assert made() == ["job 12_0", "job 12_1"]
+    with pytest.raises(ConfigError, match="another command has just submitted 0, 1; call this one again"):
+        made()
 
 
 def test_a_damaged_run_is_not_submitted_and_stops_no_other(tmp_path: Path) -> None:
