@@ -107,10 +107,8 @@ def find_runs(folders: Sequence[Path], *, reconstructions: bool = True) -> Finds
         points |= listed
         begun |= dict.fromkeys([*runs, *(place for place in listed if (place / "config.yaml").is_file())])
     points = {place: points[place] for place in _each_once(points, points)}
-    runs_once = _each_once(begun, points)
-    of_real = {place.resolve(): place for place in runs_once}
-    failed |= {of_real.get(place.resolve(), place): each.failed for place, each in points.items() if each.failed}
-    for place in runs_once:
+    failed |= {place: entry.failed for place, entry in points.items() if entry.failed}
+    for place in _each_once(begun, points):
         try:
             run = read_run(place, reconstructions=reconstructions)
         except ConfigError as error:  # which hides no other run
