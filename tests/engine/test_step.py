@@ -3,9 +3,12 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
+from itertools import chain, pairwise
 
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from step_bench import PLANS, ROUND, SEED, SIZES, Bench, Penalised, bench, cnn, mlp
 from torch import Tensor, nn
 from torch._dynamo.utils import counters
@@ -211,6 +214,20 @@ def odd_widths() -> nn.Module:
 @pytest.mark.parametrize("make", [lambda: mlp(0.4), odd_widths, cnn], ids=["mlp with dropout", "odd widths", "cnn"])
 def test_lanes_do_not_touch_each_other(make: Callable[[], nn.Module]) -> None:
     check_lanes_do_not_touch_each_other(bench(make, Penalised, torch.float32))
+
+
+@given(st.lists(st.integers(1, 70), min_size=1, max_size=3))
+@settings(max_examples=25, deadline=None)
+def test_lanes_of_any_widths_are_the_same_in_any_place(widths: list[int]) -> None:
+    """How a library multiplies may depend on sizes, and on where in memory it finds a lane."""
+
+    def layers() -> nn.Module:
+        hidden = [(nn.Linear(before, width), nn.ReLU()) for before, width in pairwise([32, *widths])]
+        return nn.Sequential(nn.Flatten(), *chain(*hidden), nn.Linear(widths[-1], 3))
+
+    b = bench(layers, FedAvg, torch.float32)
+    together, turned = (b.train(COMPANY, ids, LANES).theta for ids in ([0, 1, 3, 4], [4, 3, 1, 0]))
+    assert torch.equal(together, turned.flip(0))
 
 
 def test_orders_and_dropout_masks_are_new_in_every_round() -> None:
