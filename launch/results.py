@@ -24,8 +24,7 @@ from launch.exit_code import exit_code
 from launch.input.declared import Folder, Form
 from launch.input.help_text import help_text
 from launch.input.words import split
-from launch.numbers.metric import Metric, parse_metric
-from launch.run.cost import Cost
+from launch.numbers.metric import Cost, Metric, parse_metric
 
 HELP = """usage: python -m launch.results FOLDER [FOLDER ...] [--option value ...]
 
@@ -52,10 +51,11 @@ class ResultsOptions:
 
     Attributes:
         folders: of a sweep, of a run, or of several of either.
-        metric: final, best, running_mean, ema0.995, last10, each with @50 if wanted, rounds_to 0.85; of initial or of
-            personalised accuracy, of forgetting, loss, perplexity or, of regressions, mae: 'last10 of initial'; a
-            column each, of which the first says what is best and is drawn; a single one has the usual ones beside it
-            [final; of runs with tasks final of average_accuracy, of regressions final of mae].
+        metric: final, best, running_mean, ema0.995, last10, each with @50 if wanted, rounds_to 0.85, traffic_to
+            0.85 (MB) or time_to 0.85 (s); of initial or of personalised accuracy, of forgetting, loss, perplexity or,
+            of regressions, mae: 'last10 of initial'; a column each, of which the first says what is best and is drawn;
+            a single one has the usual ones beside it [final; of runs with tasks final of average_accuracy, of
+            regressions final of mae].
         over: draw the curves over what all clients sent and received, or over time without compiling, too: traffic or
             time.
         classes: draw each class's accuracy over rounds, too, of the least seed of each setting.

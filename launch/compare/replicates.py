@@ -16,8 +16,8 @@ from fl_ddp.errors import ConfigError
 from launch.compare.found_runs import FoundRun, RunState
 from launch.compare.once import Once, once
 from launch.numbers.metric import Metric
-from launch.numbers.read_off import read_off
 from launch.numbers.reading import Reading, reached
+from launch.run.cost import read_off_run
 from launch.run.edited import versions
 from launch.run.stored import Run, until
 
@@ -112,7 +112,7 @@ class Replicates:
         """The same by seed; as after a round, if it is told."""
         if metric.target is None:
             compared = self.after(self.last_of(metric) if last is None else last)
-            read = {run.seed: read_off(metric, run.curve(metric.quantity), ended=True) for run in compared}
+            read = {run.seed: read_off_run(metric, run, ended=True) for run in compared}
         else:
             read = dict(zip((run.seed for run in self.counted), self._rounds_to(metric), strict=True))
         known = {seed: each for seed, each in read.items() if each is not None}
@@ -123,7 +123,7 @@ class Replicates:
         return reached([each for each in self._rounds_to(metric) if each is not None])
 
     def _rounds_to(self, metric: Metric) -> list[Reading | None]:
-        return [read_off(metric, run.curve(metric.quantity), run.ended) for run in self.counted]
+        return [read_off_run(metric, run, run.ended) for run in self.counted]
 
     def totals(self, column: str) -> list[float]:
         """The sum of a column of metrics.csv over all rounds, for each of the compared runs."""

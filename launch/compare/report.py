@@ -173,7 +173,7 @@ def _marked(table: TextTable, best: Sequence[tuple[int, int]]) -> TextTable:
 
 def _column(metric: Metric) -> str:
     """A metric with its unit."""
-    return metric.text + {"percent": " %", "dB": " dB"}.get(metric.unit, "")
+    return metric.text + {"percent": " %", "dB": " dB", "MB": " MB", "s": " s"}.get(metric.unit, "")
 
 
 def _columns(results: Results) -> list[str]:

@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Literal, NamedTuple, cast
 
 from fl_ddp.errors import ConfigError
 from fl_ddp.losses.choices import MEASURES, R2
@@ -45,13 +45,17 @@ QUANTITIES = {
 """Curves of a run by the name a metric gives them; generic is what papers on personalised methods call it."""
 
 FORMS = (
-    "final, best, running_mean, ema0.995, last10, each with @50 if wanted, rounds_to 0.85 of one of them, "
+    "final, best, running_mean, ema0.995, last10, each with @50 if wanted, "
+    "rounds_to, traffic_to or time_to 0.85 of one of them, "
     f"of {', '.join(QUANTITIES)}, accuracy/<class>, forgetting/<class>, forgetting_degree/<class>, "
     "own_accuracy/<client>/<class>, forgetting_degree/<client>/<class>, task_accuracy/<task>, "
     "method/<name>, which the method reports, measure/<name>, of a function of --measures, "
     "-method/<name> or -measure/<name> where less is better, "
     "or, of runs that launch.reconstruct has read, of psnr/<task> or psnr_of_mean/<task>"
 )
+
+Cost = Literal["traffic", "time"]
+"""What a target may cost, and curves may be drawn over, beside rounds."""
 
 Curve = Sequence[tuple[int, float]]
 """Evaluated rounds from 1 up, ascending, and the value in each; nan where what was measured is no number."""
@@ -61,6 +65,7 @@ _OF_TASK = re.compile(r"task_accuracy/(?P<task>[1-9]\d*)")
 _OF_IMAGES = re.compile(r"psnr(_of_mean)?/(?P<task>[1-9]\d*)")
 _OWN = re.compile(rf"(?P<of>{'|'.join(OWN)})(?P<name>[^\s,/]+)")
 _OF_CLIENT = re.compile(r"(?P<column>own_accuracy|forgetting_degree)/(?P<client>\d+)/(?P<label>.+)")
+_TARGET = re.compile(r"(rounds|traffic|time)_to (?P<goal>.*)")
 _STATISTIC = re.compile(r"(final|best|running_mean|ema(?P<weight>0?\.\d+)|last(?P<count>[1-9]\d*))(@(?P<round>\d+))?")
 
 
@@ -79,6 +84,8 @@ class Metric:
         less: whether a number of the user's own is told to be the better the less it is.
         relative_to: row of the same group whose number this one is divided by.
         target_row: row of the same group at whose last value the target is.
+        cost: what is told of the rounds to the target: what all clients sent and received, or the time without
+            compiling; None is their number.
     """
 
     text: str
@@ -90,14 +97,15 @@ class Metric:
     less: bool
     relative_to: str | None
     target_row: str | None
+    cost: Cost | None
 
     @property
     def unit(self) -> str:
-        """What its values are: percent, rounds, dB, a ratio or a number."""
+        """What its values are: percent, rounds, MB, seconds, dB, a ratio or a number."""
         if self.relative_to:
             return "ratio"
         if self.of_target:
-            return "rounds"
+            return {"traffic": "MB", "time": "s"}[self.cost] if self.cost else "rounds"
         if self.of_number:
             return "number"
         return "dB" if self.of_images else "percent"
@@ -166,7 +174,8 @@ class Metric:
 def parse_metric(text: str, where: str = "--metric") -> Metric:
     """Read a metric, such as running_mean@10, last10 of initial, rounds_to 0.85 of ema0.995, rounds_to 0.9 / fedavg.
 
-    rounds_to fedavg is the first round that reaches what the row fedavg ends with.
+    rounds_to fedavg is the first round that reaches what the row fedavg ends with; traffic_to and time_to are what all
+    clients have sent and received until then, and how long it took.
 
     Args:
         text: the metric.
@@ -178,9 +187,10 @@ def parse_metric(text: str, where: str = "--metric") -> Metric:
     unknown = ConfigError(where, f"{text!r} is no metric", f"{FORMS}, and / <row> for a ratio")
     formula, slash, relative_to = text.partition(" / ")
     parts = _parts(formula)
-    target, row = None, None
-    if parts[0].startswith("rounds_to "):
-        goal = parts.pop(0).removeprefix("rounds_to ").strip()
+    target, row, cost = None, None, None
+    if asked := _TARGET.fullmatch(parts[0]):
+        goal, cost = asked["goal"].strip(), None if asked[1] == "rounds" else cast(Cost, asked[1])
+        parts.pop(0)
         try:
             target = float(goal)
         except ValueError:
@@ -205,7 +215,7 @@ def parse_metric(text: str, where: str = "--metric") -> Metric:
     parameter = float(match["weight"] or match["count"] or 0)
     statistic = match[1].rstrip(".0123456789")
     end = int(match["round"]) if match["round"] else None
-    return Metric(text, statistic, parameter, end, target, quantity, less, relative_to.strip() or None, row)
+    return Metric(text, statistic, parameter, end, target, quantity, less, relative_to.strip() or None, row, cost)
 
 
 def _parts(formula: str) -> list[str]:

@@ -8,7 +8,7 @@ from collections.abc import Collection, Sequence
 
 from launch.numbers.reading import Reading, reached, values_of
 
-DIGITS = {"percent": 2, "dB": 2, "rounds": 0, "ratio": 3, "number": 4}
+DIGITS = {"percent": 2, "dB": 2, "rounds": 0, "MB": 1, "s": 1, "ratio": 3, "number": 4}
 """Digits behind the point, by the unit of a metric."""
 UNLIMITED = -math.inf, math.inf
 

@@ -11,13 +11,13 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from launch.compare.replicates import Design, Replicates, in_order
-from launch.numbers.metric import Metric, curve_name, with_sign
+from launch.numbers.metric import Cost, Metric, curve_name, with_sign
 from launch.numbers.read_off import smoothed
 from launch.numbers.spread import drawn_mean, ends, spread
 from launch.plots.class_figure import value_title
 from launch.plots.figure_style import GREY, MOST_COLOURS, MOST_PANELS, legend, over_cost, over_rounds, panels, titled
 from launch.plots.series import MOST_LINES, series
-from launch.run.cost import Cost, cost_so_far, unit_of
+from launch.run.cost import cost_so_far, unit_of
 
 _METHOD = "method"
 

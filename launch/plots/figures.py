@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from fl_ddp.host.atomic_file import writing
 from launch.compare.replicates import Design
-from launch.numbers.metric import Metric
+from launch.numbers.metric import Cost, Metric
 from launch.plots.class_figure import class_figure
 from launch.plots.client_figure import class_of_client_figure, client_figure
 from launch.plots.curve_figure import curve_figure
@@ -19,7 +19,6 @@ from launch.plots.figure_style import paper_style, save
 from launch.plots.metric_figure import metric_figure
 from launch.plots.partition_figure import partition_figure
 from launch.plots.task_figure import task_end_figure, task_figure
-from launch.run.cost import Cost
 
 
 @dataclass(frozen=True)

@@ -72,7 +72,7 @@ def metric_figure(design: Design, key: int, metric: Metric) -> Figure | None:
 def metric_name(metric: Metric) -> str:
     """What an axis calls a metric."""
     if metric.target is not None:
-        return metric.text
+        return f"{metric.text} ({metric.unit})" if metric.cost else metric.text
     is_final = metric.statistic == "final" and metric.round is None
     statistic = "final" if is_final else metric.text.partition(" of ")[0]
     return with_sign(f"{statistic} {quantity_name(metric)}", metric)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import accumulate
-from typing import Literal
 
+from launch.numbers.metric import Cost, Metric
+from launch.numbers.read_off import read_off
+from launch.numbers.reading import Reading
 from launch.run.stored import Run
-
-Cost = Literal["traffic", "time"]
-"""What curves are drawn over beside rounds."""
 
 _UNITS: Mapping[Cost, Mapping[str, float]] = {
     "traffic": {"MB": 1e6, "GB": 1e9, "TB": 1e12},
@@ -28,6 +27,19 @@ def cost_so_far(run: Run, cost: Cost) -> dict[int, float]:
         of_round = {number: up[number] + down[number] for number in up.keys() & down.keys()}
     rounds = sorted(of_round)
     return dict(zip(rounds, accumulate(of_round[number] for number in rounds), strict=True))
+
+
+def read_off_run(metric: Metric, run: Run, ended: bool) -> Reading | None:
+    """As read_off() of the curve of a run, and of rounds to a target what they cost, if that is asked for.
+
+    Of a target that was missed it is what all rounds cost, the least it can be.
+    """
+    found = read_off(metric, run.curve(metric.quantity), ended)
+    if found is None or metric.cost is None:
+        return found
+    costs = cost_so_far(run, metric.cost)
+    cost = costs.get(max(costs, default=0) if found.missed else int(found.value))
+    return None if cost is None else Reading(cost / _UNITS[metric.cost][metric.unit], found.missed)
 
 
 def unit_of(cost: Cost, most: float) -> tuple[str, float]:

@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from launch.numbers.metric import Metric
-from launch.numbers.read_off import end_of, read_off
+from launch.numbers.read_off import end_of
 from launch.numbers.reading import Reading, reached, values_of
 from launch.numbers.spread import mean, spread_of
+from launch.run.cost import read_off_run
 from launch.run.stored import Run
 from launch.tables.ordering import Decision, Ordering, Verdict, decide, formerly
 from launch.tables.rows import Column, Row, Table
@@ -192,14 +193,14 @@ def _readings(table: Table, row: Row, runs: Mapping[str, RunsBySeed], small: boo
 def _read(metric: Metric, run: Run, other: Run | None) -> Reading | None:
     if metric.target_row:
         return _read_target(metric, run, other)
-    mine = read_off(metric, run.curve(metric.quantity), run.ended)
+    mine = read_off_run(metric, run, run.ended)
     if not metric.relative_to or mine is None:
         return mine
-    unit = read_off(metric, other.curve(metric.quantity), other.ended) if other else None
+    unit = read_off_run(metric, other, other.ended) if other else None
     return Reading(mine.value / unit.value, mine.missed) if unit and unit.value and not unit.missed else None
 
 
 def _read_target(metric: Metric, run: Run, other: Run | None) -> Reading | None:
     """The first round that reaches what another run ends with."""
     level = end_of(metric, other.curve(metric.quantity), other.ended) if other else None
-    return None if level is None else read_off(replace(metric, target=level), run.curve(metric.quantity), run.ended)
+    return None if level is None else read_off_run(replace(metric, target=level), run, run.ended)

@@ -347,6 +347,21 @@ def test_a_target_that_one_of_two_seeds_misses_is_told_by_both_and_reached_by_on
     assert [table()[0][f"rounds_to_0.5_{part}"] for part in ("runs", "reached")] == ["2", "1"]
 
 
+def test_a_target_may_be_told_by_what_it_cost(show: Showing) -> None:
+    """Each round sends 3 MB and takes 2 seconds."""
+    written({"FedAvg": [[0.1, 0.2, 0.4, 0.5], [0.1, 0.4, 0.5, 0.5]], "FedProx": [[0.1, 0.2, 0.3, 0.3]]})
+    asked = ("rounds_to 0.35", "traffic_to 0.35", "time_to 0.35 of running_mean", "traffic_to 0.9")
+    code, out, err = show("runs", *(word for each in asked for word in ("--metric", each)))
+    assert (code, err) == (0, "") and "traffic_to 0.35 MB" in out and "time_to 0.35 of running_mean s" in out
+    first, second = table()
+    assert (first["rounds_to_0.35_mean"], first["traffic_to_0.35_mean"]) == ("2.5", "7.5")
+    assert ">= 8.0 (1 of 2 reach it)" in out and "not reached by any of 2" in out
+    assert second["traffic_to_0.35_reached"] == "0" and first["traffic_to_0.9_reached"] == "0"
+    assert first["time_to_0.35_of_running_mean_mean"] == "8.0"
+    code, out, _ = show("runs", "--metric", "traffic_to 0.35", "--against", "method=FedProx")
+    assert code == 0 and "a target that was missed" in out
+
+
 def test_traffic_up_and_down_have_columns_of_their_own(show: Showing) -> None:
     written({"FedAvg": [[0.4, 0.6]]})
     head, row = (line.split("  ") for line in show("runs")[1].splitlines()[2::2][:2])

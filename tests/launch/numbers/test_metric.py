@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import re
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -220,3 +222,26 @@ def test_a_word_that_is_no_metric_has_all_of_them_listed() -> None:
 )
 def test_what_the_values_of_a_curve_can_be(text: str, limits: tuple[float, float]) -> None:
     assert parse_metric(text).limits == limits
+
+
+@pytest.mark.parametrize(
+    ("text", "cost", "unit"),
+    [
+        ("rounds_to 0.8", None, "rounds"),
+        ("traffic_to 0.8 of ema0.995", "traffic", "MB"),
+        ("time_to 0.8 of initial", "time", "s"),
+        ("traffic_to 0.8 / fedavg", "traffic", "ratio"),
+        ("time_to fedavg", "time", "s"),
+    ],
+)
+def test_a_target_may_be_told_by_its_cost(text: str, cost: str | None, unit: str) -> None:
+    metric = parse_metric(text)
+    assert (metric.cost, metric.unit, metric.of_target) == (cost, unit, True)
+    rounds = parse_metric(re.sub("^[a-z]*_to", "rounds_to", text))
+    assert replace(metric, text=rounds.text, cost=None) == rounds
+
+
+def test_what_is_no_cost_is_none() -> None:
+    for text in ("bytes_to 0.8", "traffic_to", "time_to 1.8", "cost_to 0.8"):
+        with pytest.raises(ConfigError):
+            parse_metric(text)

@@ -12,13 +12,13 @@ from written_runs import Written, design_in, rising
 
 from launch.compare.found_runs import find_runs
 from launch.compare.replicates import Design, Replicates, design_of
-from launch.numbers.metric import parse_metric
+from launch.numbers.metric import Cost, parse_metric
 from launch.plots.class_figure import panel_title
 from launch.plots.curve_figure import curve_figure
 from launch.plots.figure_style import paper_style
 from launch.plots.metric_figure import metric_figure
 from launch.plots.series import series
-from launch.run.cost import Cost, unit_of
+from launch.run.cost import unit_of
 
 
 def test_curves_have_a_band_in_the_rounds_that_all_seeds_have_and_are_dotted_beyond(tmp_path: Path) -> None:

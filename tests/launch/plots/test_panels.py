@@ -11,10 +11,9 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from written_runs import Written, design_in, rising
 
-from launch.numbers.metric import parse_metric
+from launch.numbers.metric import Cost, parse_metric
 from launch.plots.curve_figure import curve_figure
 from launch.plots.figure_style import paper_style
-from launch.run.cost import Cost
 
 Setting = dict[str, object]
 
