@@ -93,7 +93,7 @@ LWF: Mapping[str, Options] = {
     "a softmax for each task": of("LwF", {**GROUPS, **SGD}, heads="each", lam=2.0, tau=0.7),
     "kept": of("LwF", {**GROUPS, "stream.keep": 0.5, "label_smoothing": 0.2}, lam=3.0),
     "known tasks": of("LwF", {**GROUPS, "stream.scenario": "task"}, tau=3.0),
-    "seen classes": of("LwF", {**THREE, "stream.scenario": "seen"}, lam=3.0),
+    "seen classes": of("LwF", {**GROUPS, "stream.scenario": "seen"}, lam=3.0),
     "domains": of("LwF", {**GROUPS, "stream.scenario": "domain", "stream.enrolment": "increasing", "cohort": 2}),
     "own statistics": of("LwF", {**GROUPS, **LOCAL}),
     "idle": of("LwF", {**GROUPS, **IDLE}),

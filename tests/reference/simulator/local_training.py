@@ -112,7 +112,7 @@ def only_of(logits: Tensor, classes: Sequence[int] | None) -> Tensor:
     if classes is None:
         return logits
     others = [label for label in range(logits.shape[1]) if label not in classes]
-    return logits.index_fill(1, torch.tensor(others), -torch.inf)
+    return logits.index_fill(1, torch.tensor(others, dtype=torch.long), -torch.inf)
 
 
 @dataclass(frozen=True)
