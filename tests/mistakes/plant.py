@@ -239,7 +239,7 @@ def options() -> argparse.Namespace:
     parser.add_argument("--sample", type=int, default=0, help="plant so many, 0 for all")
     parser.add_argument("--seed", help="of the sample; the checkout's commit if not given")
     parser.add_argument("--only", default="", help="plant those that have these words in their area, title or file")
-    parser.add_argument("--new", action="store_true", help="plant those alone that the table of --out lacks")
+    parser.add_argument("--new", action="store_true", help="plant those alone that --out lacks, with --control")
     parser.add_argument("--jobs", type=int, default=2, help="how many at a time")
     parser.add_argument("--control", action="store_true", help="first see that without a mistake the tests pass")
     parser.add_argument("--out", type=Path, help="table to write the outcomes in")
@@ -261,7 +261,7 @@ def main() -> int:
         print(f"{len(mistakes)} of {len(known)} mistakes, drawn with the seed {seed}", flush=True)
     start, outcomes = time.monotonic(), dict[str, Outcome]()
     with workers(given.jobs) as pool:
-        lists = lists_of_tests(mistakes) if given.control else []
+        lists = lists_of_tests(mistakes) if given.control or given.new else []
         if wrong := "".join(pool.map(partial(unplanted, ROOT), lists)):
             print(f"without any mistake:\n{wrong}")
             return 1
