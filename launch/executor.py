@@ -90,15 +90,16 @@ class Executor:
 
     def preview(self, trials: Sequence[Trial], folder: Path) -> str:
         """What make_all() would do, as text; needs no Slurm."""
-        damaged = [f"# {why}" for trial in trials if (why := trial.damage())]
-        trials = [trial for trial in seed_by_seed(trials) if not trial.damage()]
+        damaged = {trial: f"# {why}" for trial in trials if (why := trial.damage())}
+        trials = [trial for trial in seed_by_seed(trials) if trial not in damaged]
         if self.slurm is None:
-            return "\n".join([*damaged, *(shlex.join(["python", *t.command(self.ranks)[1:]]) for t in trials)])
+            commands = [shlex.join(["python", *trial.command(self.ranks)[1:]]) for trial in trials]
+            return "\n".join([*damaged.values(), *commands])
         from launch.slurm.jobs import sbatch_file
 
-        commands = [*damaged] + [shlex.join(["python", "-m", "fl_ddp.main", *trial.options_now()]) for trial in trials]
+        commands = [shlex.join(["python", "-m", "fl_ddp.main", *trial.options_now()]) for trial in trials]
         script = [sbatch_file(trials, self.slurm, folder, self.parallel)] if trials else []
-        return "\n".join([*commands, *script])
+        return "\n".join([*damaged.values(), *commands, *script])
 
 
 def seed_by_seed(trials: Sequence[Trial]) -> list[Trial]:

@@ -112,13 +112,8 @@ class Trial:
         Raises:
             OtherRunError: another run is in the folder.
         """
-        try:
-            found = self.read_run()
-        except OtherRunError:
-            raise
-        except ConfigError:  # it is told when the run is made, and stops none of the others
-            return False
-        return found is not None and found.ended
+        found = self._found()  # damage is told when the run is made, and stops none of the others
+        return isinstance(found, Run) and found.ended
 
     def damage(self) -> str | None:
         """Why the files of the run cannot be read; None where they can, or there is none.
@@ -126,13 +121,17 @@ class Trial:
         Raises:
             OtherRunError: another run is in the folder.
         """
+        found = self._found()
+        return str(found) if isinstance(found, ConfigError) else None
+
+    def _found(self) -> Run | ConfigError | None:
+        """As read_run(), and what is wrong with files that are damaged."""
         try:
-            self.read_run()
+            return self.read_run()
         except OtherRunError:
             raise
         except ConfigError as error:
-            return str(error)
-        return None
+            return error
 
     def _other_data(self, stored: Config) -> list[tuple[str, str, str]]:
         """The root of the data, if it is said, and tells that they are others than those of the run in the folder."""
