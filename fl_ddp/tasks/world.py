@@ -6,6 +6,7 @@ import hashlib
 import operator
 from dataclasses import replace
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 import torch
@@ -68,13 +69,14 @@ class Worlds:
         self._known_parts: dict[int, tuple[Parts, dict[int, Indices]]] = {}
         self._known_present: dict[int, Indices] = {}
         self._known_tests: dict[int, Samples] = {}
+        self._known_allowed: dict[int, Tensor | None] = {}
         self._known_own_tests: dict[int, OwnTest] = {}
         if stream.keep and tells_task(stream):
             what = f"{stream.keep}, but samples of earlier tasks would be classified among labels of the present one"
             raise ConfigError("--stream.keep", what, "false, or a stream whose tasks have the same labels")
         self._grows = head_grows_in(stream)
-        for task in range(1, stream.num_tasks) if self._grows else ():
-            before, now = self._allowed_labels(task - 1), self._allowed_labels(task)
+        counted = [self._allowed_labels(task) for task in range(stream.num_tasks)] if self._grows else []
+        for task, (before, now) in enumerate(pairwise(counted), 1):
             refuse_lost_label(stream, task, before, now, len(data.classes))
         self.largest_client = max(len(part) for task in range(stream.num_tasks) for part in self.clients_in(task))
         self._known_orders.clear()  # all tasks are known, and they are as many as samples
@@ -356,7 +358,13 @@ class Worlds:
         return np.array(found)
 
     def _allowed(self, task: int, present: int) -> Tensor | None:
-        if (labels := self._allowed_labels(max(task, present) if self._grows else task)) is None:
+        last = max(task, present) if self._grows else task
+        if last not in self._known_allowed:
+            self._known_allowed[last] = self._allowed_until(last)
+        return self._known_allowed[last]
+
+    def _allowed_until(self, task: int) -> Tensor | None:
+        if (labels := self._allowed_labels(task)) is None:
             return None
         allowed = np.isin(np.arange(len(self._data.classes)), labels)
         return torch.from_numpy(allowed).to(self._data.train.y.device)
