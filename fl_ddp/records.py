@@ -16,7 +16,7 @@ from fl_ddp.config.settings import Config
 from fl_ddp.course.callbacks import Callback, any_asks_to_stop
 from fl_ddp.course.stopping import Stopping
 from fl_ddp.errors import ConfigError, RunError, in_one_line
-from fl_ddp.evaluation import Scores
+from fl_ddp.evaluation.scores import Scores
 from fl_ddp.federation import Federation
 from fl_ddp.host.atomic_file import write_text
 from fl_ddp.host.stdout import say

@@ -25,7 +25,7 @@ from fl_ddp.course.cohorts import CohortTable, Numbers, columns_of_each
 from fl_ddp.course.progress import Progress
 from fl_ddp.course.result_table import result_table
 from fl_ddp.errors import ConfigError, RunError
-from fl_ddp.evaluation import Scores
+from fl_ddp.evaluation.scores import Scores
 from fl_ddp.federation import Federation
 from fl_ddp.host.atomic_file import write_bytes, write_text
 from fl_ddp.host.background import Background

@@ -21,7 +21,8 @@ from fl_ddp.course.tests_due import ends, tests_due
 from fl_ddp.engine.group import Carried, Group
 from fl_ddp.engine.seeds import Purpose, noise_key
 from fl_ddp.engine.transfer import Readings, upload_all
-from fl_ddp.evaluation import Evaluation, Personal, Received, Scores
+from fl_ddp.evaluation.models import Evaluation, Personal, Received
+from fl_ddp.evaluation.scores import Scores
 from fl_ddp.federation import Federation
 from fl_ddp.guards.hooks import Hooks
 from fl_ddp.guards.reports import logged

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from fl_ddp.engine.samples import Samples
-from fl_ddp.evaluation import Scores, evaluate, pooled
+from fl_ddp.evaluation.scores import Scores, evaluate, pooled
 from fl_ddp.ranks.collectives import Ranks, Result
 from fl_ddp.ranks.outputs import BATCH, Passes
 

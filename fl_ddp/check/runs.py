@@ -17,7 +17,7 @@ from torch._dynamo.utils import counters
 
 from fl_ddp.config.command_line import from_layers, mapping_layer
 from fl_ddp.config.settings import Config
-from fl_ddp.evaluation import Scores
+from fl_ddp.evaluation.scores import Scores
 from fl_ddp.federation import Federation, build_federation
 from fl_ddp.host.arithmetic import repeatable
 from fl_ddp.host.interrupt import StopRequest

@@ -10,7 +10,7 @@ from on_device import CPU, played
 from pretend_device import DEVICE, on_host
 
 from fl_ddp.errors import DivergedError
-from fl_ddp.evaluation import Evaluation, Personal, Received
+from fl_ddp.evaluation.models import Evaluation, Personal, Received
 from fl_ddp.methods.fedavg import FedAvg
 from fl_ddp.protocol import Indices, Info, Tensors, Total
 from fl_ddp.ranks.exchange import Summed

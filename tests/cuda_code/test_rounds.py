@@ -23,7 +23,8 @@ from fl_ddp.engine.group import Group
 from fl_ddp.engine.samples import Samples
 from fl_ddp.engine.transfer import upload
 from fl_ddp.errors import ConfigError, RankLostError, RunError
-from fl_ddp.evaluation import Evaluation, Scores, evaluate
+from fl_ddp.evaluation.models import Evaluation
+from fl_ddp.evaluation.scores import Scores, evaluate
 from fl_ddp.host.interrupt import StopRequest
 from fl_ddp.host.stopwatch import Stopwatch
 from fl_ddp.methods.fedavg import FedAvg

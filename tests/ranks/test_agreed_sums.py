@@ -19,7 +19,7 @@ from fl_ddp.config.settings import Config
 from fl_ddp.engine.group import Group
 from fl_ddp.engine.samples import Samples
 from fl_ddp.errors import ConfigError, ElsewhereError, InterruptedRunError, RunError, StatesDifferError
-from fl_ddp.evaluation import evaluate
+from fl_ddp.evaluation.scores import evaluate
 from fl_ddp.guards.hooks import Hooks
 from fl_ddp.host.interrupt import StopRequest
 from fl_ddp.host.stopwatch import Stopwatch

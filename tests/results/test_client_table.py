@@ -17,7 +17,8 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from fl_ddp.check.runs import SOLO, course
 from fl_ddp.config.command_line import from_mapping
 from fl_ddp.errors import ConfigError
-from fl_ddp.evaluation import Evaluation, Received, Scores
+from fl_ddp.evaluation.models import Evaluation, Received
+from fl_ddp.evaluation.scores import Scores
 from fl_ddp.federation import build_federation
 from fl_ddp.guards.hooks import Hooks
 from fl_ddp.results.client_table import COLUMNS, ClientScores, ClientTable, spread

@@ -38,7 +38,8 @@ from torch import Tensor
 
 from fl_ddp.config.command_line import from_file
 from fl_ddp.errors import ConfigError, InterruptedRunError
-from fl_ddp.evaluation import Evaluation, Scores
+from fl_ddp.evaluation.models import Evaluation
+from fl_ddp.evaluation.scores import Scores
 from fl_ddp.main import main
 from fl_ddp.methods.fedavg import FedAvg
 from fl_ddp.protocol import Round, Tensors

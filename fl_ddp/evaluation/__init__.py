@@ -1,0 +1,1 @@
+"""How models do on test samples."""
