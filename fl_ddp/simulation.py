@@ -6,22 +6,20 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TypeVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from fl_ddp.clients.kept_optimizer import kept_state, taken_state
-from fl_ddp.clients.own_samples import batch_statistics
 from fl_ddp.config.settings import Config
 from fl_ddp.course.cohorts import of_each
-from fl_ddp.course.measures import Measures
 from fl_ddp.course.tests_due import ends, tests_due
 from fl_ddp.engine.group import Carried, Group
 from fl_ddp.engine.seeds import Purpose, noise_key
 from fl_ddp.engine.transfer import Readings, upload_all
-from fl_ddp.evaluation.models import Evaluation, Personal, Received
+from fl_ddp.evaluation.models import Personal, Received
+from fl_ddp.evaluation.round_tests import RoundTests
 from fl_ddp.evaluation.scores import Scores
 from fl_ddp.federation import Federation
 from fl_ddp.guards.hooks import Hooks
@@ -33,7 +31,6 @@ from fl_ddp.ranks.cohort import padded_lanes
 from fl_ddp.ranks.collectives import Ranks
 from fl_ddp.ranks.exchange import Exchange, Kept, Made, Summed, Traffic, Work, finite
 from fl_ddp.ranks.memory import ClientMemory
-from fl_ddp.ranks.threads import in_this_thread, workers_on
 from fl_ddp.records import Records
 from fl_ddp.results.forgetting_table import with_degrees
 from fl_ddp.results.metrics import Record
@@ -41,8 +38,6 @@ from fl_ddp.retention.own_table import OwnTask
 from fl_ddp.run_files import OfClients
 from fl_ddp.tasks.lineup import Lineup
 from fl_ddp.tasks.own_models import OwnModels
-
-Result = TypeVar("Result")
 
 
 class Simulation:
@@ -72,10 +67,26 @@ class Simulation:
         self._memory = ClientMemory(memory, ranks.device, start.memory if start else None, own)
         self._lineup = ranks.together(self._lined_up)
         self._exchange = Exchange(config, ranks, stop, self._hooks, self._watch, records.lanes, memory)
-        self._evaluation = Evaluation(federation, self._lineup.world, ranks, self._hooks)
-        self._measures = Measures(config, federation.model, federation.fresh, ranks)
-        parts = self._hooks, self._lineup, self._exchange, self._memory, records.lanes, self._remembered
-        self._own = OwnModels(method.own_model, federation.statistics, ranks, *parts)
+        self._tests = RoundTests(
+            config,
+            federation,
+            ranks,
+            hooks=self._hooks,
+            watch=self._watch,
+            lineup=self._lineup,
+            exchange=self._exchange,
+            own=OwnModels(
+                method.own_model,
+                federation.statistics,
+                ranks,
+                hooks=self._hooks,
+                lineup=self._lineup,
+                exchange=self._exchange,
+                memory=self._memory,
+                lanes=records.lanes,
+                remembered=self._remembered,
+            ),
+        )
 
     def _lined_up(self) -> Lineup:
         config, federation, lanes = self._config, self._federation, self._records.lanes
@@ -87,7 +98,7 @@ class Simulation:
         """Take the samples and the clients of a round; those of another task are made, which may fail on one rank."""
         enter = partial(self._lineup.enter, index)
         enter() if self._federation.stream.task(index) == self._lineup.world.task else self._ranks.together(enter)
-        self._evaluation = Evaluation(self._federation, self._lineup.world, self._ranks, self._hooks)
+        self._tests.enter()
 
     def rounds(self) -> Iterator[int]:
         """All rounds that are left, then agree that all is well; gives the number of finished rounds after each."""
@@ -95,7 +106,7 @@ class Simulation:
         if self.finished >= config.rounds:
             self._look_again()
         elif not self.finished and (config.init or self._federation.worlds.num_tests > 1):
-            self._record(Record(0), self._evaluated(0, self.server), OfClients())
+            self._record(Record(0), self._tests.of_server(0, self.server), OfClients())
         for index in range(self.finished, config.rounds):
             if self._records.ends_early():
                 self.save()
@@ -110,23 +121,24 @@ class Simulation:
             due, looks = self._due(index)
             hands = self._lineup.hands(ids, index)
             server = self._measured(index)
-            initial = self._before_training(index, ids, server) if due and self._evaluation.any_own else Received()
+            initial = self._tests.received(index, ids, server) if due and self._tests.evaluation.any_own else Received()
             readings = Readings(self._ranks.device.type, partial(self._meanwhile, index))
             done = self._exchange.sum(hands[self._ranks.index], self._work(index, ids, server), server, readings)
-            others = self._others_tested(index, ids, server, done.total, readings) if due else None
+            train = partial(self._train, index, server, False, False)
+            others = self._tests.others(index, ids, server, done.total, train, readings) if due else None
             # what local training then makes of its accuracy on each class
-            by_class = self._looked("forgetting", Evaluation.of_server, server["theta"])() if looks else None
+            by_class = self._tests.received_by_class(server) if looks else None
             traffic = self._traffic(index, server, len(ids) * done.kept[0].bytes_up)
             after = self._update(index, ids, server, done, readings, tested=due)
-            scores = self._evaluated(index + 1, after, readings) if due else None
-            personal = self._evaluation.personal(ids, initial, done, others) if due else Personal()
-            changes = self._evaluation.changes(ids, by_class, done.reported["right"]) if by_class else []
+            scores = self._tests.of_server(index + 1, after, readings) if due else None
+            personal = self._tests.evaluation.personal(ids, initial, done, others) if due else Personal()
+            changes = self._tests.evaluation.changes(ids, by_class, done.reported["right"]) if by_class else []
             own_tasks = self._own_tasks(index, after, done.kept)
             numbers = of_each(done.reported, self._federation.method.reports)
             self._finish(index, after, done.kept)
             padded, of_all = padded_lanes(hands, self._records.lanes), config.personalise == "all"
             record = Record(index + 1, len(ids), traffic.up, traffic.down, padded, clients=tuple(ids.tolist()))
-            record = self._evaluation.told_of(record, done.total, initial, personal, of_all=of_all)
+            record = self._tests.evaluation.told_of(record, done.total, initial, personal, of_all=of_all)
             record = with_degrees(record, changes, len(self._federation.classes))
             self._end(record, scores, OfClients(personal.each, changes, own_tasks, numbers))
             yield self.finished
@@ -141,7 +153,8 @@ class Simulation:
     def _meanwhile(self, index: int) -> None:
         """While the host waits for a round, let the GPU go on with the next one, and write down the one before."""
         ahead, coming, method = self._lineup.prepare(index + 1), self._coming, self._federation.method
-        tested = self._due(index + 1)[0] and self._evaluation.any_own and self._hooks.keeps_models  # before they train
+        # before they train
+        tested = self._due(index + 1)[0] and self._tests.evaluation.any_own and self._hooks.keeps_models
         waits = self._records.may_end_early or self._memory.initial or method.measures(index + 1) or tested
         if ahead and coming and not waits:
             self._exchange.begin(ahead.hands[self._ranks.index], self._work(index + 1, ahead.ids, coming, early=True))
@@ -167,7 +180,7 @@ class Simulation:
         server = self._measured(index)
         traffic = self._traffic(index, server, 0)  # asks the method: behind _finish() nothing may fail
         after = self._sound(Made(index + 1, "end_of_task"), partial(self._task_ended, index, server))
-        scores = self._evaluated(index + 1, after) if self._due(index)[0] else None
+        scores = self._tests.of_server(index + 1, after) if self._due(index)[0] else None
         own_tasks = self._own_tasks(index, after)
         self._finish(index, after)
         self._end(Record(self.finished, 0, *traffic), scores, OfClients(tasks=own_tasks))
@@ -194,7 +207,7 @@ class Simulation:
     def _look_again(self) -> None:
         """Evaluate a model that no round is left for, if it was not: the first, an early end's, one without results."""
         known = self._records.scored == self.finished
-        scores = None if known else self._evaluated(self.finished, self.server)
+        scores = None if known else self._tests.of_server(self.finished, self.server)
         if self._config.rounds == 0:
             self._record(Record(0), scores, OfClients())
         else:
@@ -244,54 +257,19 @@ class Simulation:
         upload = self._hooks.upload(given, self._remembered, group.lanes)
         kept = self._federation.statistics.kept(upload) | kept_state(group.carried.optimizer)
         upload = replace(upload, memory=kept)
-        upload = self._tested(group, upload) if due else upload
-        upload = self._looked_at(upload) if looks else upload
+        upload = self._tests.with_own(group, upload) if due else upload
+        upload = self._tests.with_right_by_class(upload) if looks else upload
         if isinstance(weight := upload.sums.get("weight"), Tensor):
             steps = group.steps if group.carried.steps is None else group.carried.steps
             trained = {"trained": torch.where(steps > 0, weight, 0)}
             upload = replace(upload, sums={**upload.sums, **trained}, sent=upload.on_the_wire)
         return group, logged(upload, method.reports) if self._config.log_clients else upload
 
-    def _tested(self, group: Group, upload: Upload) -> Upload:
-        """With how its clients' own models do; what only reports something does not travel."""
-        sums, rows = self._evaluation.own(group.client, self._hooks.tested(upload.theta))
-        return replace(upload, sums={**upload.sums, **sums}, rows=upload.rows | rows, sent=upload.on_the_wire)
-
-    def _looked_at(self, upload: Upload) -> Upload:
-        """With its clients' own models' right predictions of each class, which do not travel."""
-        with self._watch.part_of("training", "forgetting", workers_on(self._ranks.device.type).size):
-            rows = upload.rows | {"right": self._evaluation.by_class(self._hooks.tested(upload.theta))}
-            return replace(upload, rows=rows, sent=upload.on_the_wire)
-
-    def _before_training(self, index: int, ids: Indices, server: Tensors) -> Received:
-        """How the models that clients have do before they train: their own, if they keep such, or the received one."""
-        if not self._own.are_kept:
-            return self._looked("evaluation", Evaluation.received, server["theta"], ids)
-        present, own = self._lineup.world.present, self._evaluation.own
-        return self._evaluation.received_own(present, ids, self._own.tested(index, present, server, own))
-
     def _own_tasks(self, index: int, server: Tensors, kept: Sequence[Kept] = ()) -> Sequence[OwnTask]:
         """At the end of a task or the run, how what clients have does on their own test samples of each task so far."""
-        if index < 0 or not self._evaluation.any_own_tasks or not (self._ends(index) or self._records.stopped):
+        if index < 0 or not (self._ends(index) or self._records.stopped):
             return ()
-        tests = self._ranks.together(partial(self._federation.worlds.own_tests, self._lineup.world.task))
-        received = partial(self._looked, "evaluation", Evaluation.received_in_tasks, server["theta"], tests)
-        return self._own.in_tasks(index, server, tests, received, self._evaluation.own_in_tasks, kept)
-
-    def _others_tested(
-        self, index: int, ids: Indices, server: Tensors, total: Total, readings: Readings
-    ) -> tuple[Indices, Summed] | None:
-        """How the other clients' own models do, if asked: they train, too, and nothing comes of it."""
-        if self._config.personalise == "cohort" or "own_accuracy" not in total.rows:
-            return None
-
-        def train(clients: Indices) -> tuple[Group, Upload]:
-            group, upload = self._train(index, server, False, False, clients)
-            return group, self._tested(group, Upload({}, upload.theta))
-
-        others = np.setdiff1d(self._lineup.world.present, ids)
-        work = Work("client_update", f"round {index + 1}, client", others, train, kind="others")
-        return others, self._exchange.sum(self._lineup.hands(others, index)[self._ranks.index], work, server, readings)
+        return self._tests.own_tasks(index, server, kept)
 
     def _update(
         self, index: int, ids: Indices, server: Tensors, done: Summed, readings: Readings, *, tested: bool
@@ -357,43 +335,6 @@ class Simulation:
             return state
         key, end = "info.key in server_update", self._federation.method.end_of_task
         return finite(self._hooks.keyed_state("end_of_task", key, end, state, self._lineup.world.task), index, readings)
-
-    def _evaluated(self, finished: int, server: Tensors, readings: Readings | None = None) -> Scores | None:
-        """Of the global model after so many rounds; nothing where it has no running statistics that count.
-
-        The host waits for its scores when it has done what it does while it waits for the device.
-        """
-        theta, index = server["theta"], max(finished - 1, 0)
-        if self._federation.statistics.are_local:
-            if not self._config.estimate_statistics or not len(self._federation.turnout.of_round(index)):
-                return None
-            theta = self._with_estimated_statistics(index, server)
-        scores = self._looked("evaluation", Evaluation.of_server, theta, not finished or self._ends(index))
-        if readings:
-            with self._watch.phase("server"):
-                readings.go_on()
-        found, world = scores(), self._lineup.world
-        measured = partial(self._measures.of, finished, world.task, theta, world.tests, self._watch)
-        return found._replace(measures={**found.measures, **self._exchange.with_room(measured)})
-
-    def _with_estimated_statistics(self, index: int, server: Tensors) -> Tensor:
-        """The global model with running statistics of its cohort's training samples."""
-        federation, ids = self._federation, self._federation.turnout.of_round(index)
-
-        def estimate(clients: Indices) -> tuple[Group, Upload]:
-            group = self._lineup.in_training(clients, index)
-            return group, Upload({**batch_statistics(group, server["theta"].clone(), federation.model)}, group.n)
-
-        work = Work("forward", f"round {index + 1}, client", ids, estimate)
-        total = self._exchange.sum(self._lineup.hands(ids, index)[self._ranks.index], work, server).total
-        return federation.statistics.estimated(server["theta"], total.sums)
-
-    def _looked(self, phase: str, look: Callable[..., Result], *given: object) -> Result:
-        """How a model does, which draws nothing in that phase; one rank may be the only one whose part does."""
-        alone = Evaluation(self._federation, self._lineup.world, Ranks(0, 1, self._ranks.device), self._hooks)
-        guard = self._hooks.keyed_model(partial(in_this_thread, look, alone, *given))
-        with self._watch.phase(phase):
-            return self._ranks.under(guard, partial(self._exchange.with_room, partial(look, self._evaluation, *given)))
 
     def _record(self, record: Record, scores: Scores | None, clients: OfClients) -> None:
         record = replace(scores.told(record) if scores else record, seconds=self._watch.lap(), wall=time.time())

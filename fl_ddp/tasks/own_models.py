@@ -41,6 +41,7 @@ class OwnModels:
         own_model: Callable[..., object],
         statistics: Statistics,
         ranks: Ranks,
+        *,
         hooks: Hooks,
         lineup: Lineup,
         exchange: Exchange,
