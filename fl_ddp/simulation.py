@@ -89,10 +89,20 @@ class Simulation:
         )
 
     def _lined_up(self) -> Lineup:
-        config, federation, lanes = self._config, self._federation, self._records.lanes
-        parts = federation.worlds, federation.turnout, federation.pace, partial(federation.plan, config)
-        places, first = (federation.model, self._stop.check), max(self.finished - 1, 0)
-        return Lineup(config, self._ranks, *parts, *places, lanes, first, at_home=bool(self._memory.initial))
+        federation = self._federation
+        return Lineup(
+            self._config,
+            self._ranks,
+            worlds=federation.worlds,
+            turnout=federation.turnout,
+            pace=federation.pace,
+            plan=partial(federation.plan, self._config),
+            model=federation.model,
+            check=self._stop.check,
+            lanes=self._records.lanes,
+            first=max(self.finished - 1, 0),
+            at_home=bool(self._memory.initial),
+        )
 
     def _enter(self, index: int) -> None:
         """Take the samples and the clients of a round; those of another task are made, which may fail on one rank."""

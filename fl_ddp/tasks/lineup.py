@@ -48,6 +48,7 @@ class Lineup:
         self,
         config: Config,
         ranks: Ranks,
+        *,
         worlds: Worlds,
         turnout: Turnout,
         pace: Pace,
@@ -56,7 +57,6 @@ class Lineup:
         check: Callable[[], None],
         lanes: int,
         first: int,
-        *,
         at_home: bool,
     ) -> None:
         """Of a run's rounds.
