@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from functools import partial
 
@@ -14,18 +14,17 @@ from fl_ddp.building.idle_clients import refuse_idle
 from fl_ddp.building.lanes import lanes_of
 from fl_ddp.building.model import build_model
 from fl_ddp.building.optimizer import build_optimizer
+from fl_ddp.building.remarks import remarks_on
 from fl_ddp.clients.kept_optimizer import first_state
 from fl_ddp.compiler.compilation import require_compiler
 from fl_ddp.config import registry
-from fl_ddp.config.idle_options import idle_options
 from fl_ddp.config.settings import Config
 from fl_ddp.datasets.dataset import Arrays, Dataset
-from fl_ddp.datasets.kinds import channels_are_behind
 from fl_ddp.engine.plan import Plan
 from fl_ddp.engine.samples import Samples
 from fl_ddp.engine.seeds import Purpose, generator
-from fl_ddp.errors import ConfigError, some_of
-from fl_ddp.guards.hooks import misspelt, refuse_unusable, uncalled
+from fl_ddp.errors import ConfigError
+from fl_ddp.guards.hooks import refuse_unusable
 from fl_ddp.host.arithmetic import require_precision
 from fl_ddp.host.stopwatch import PHASES
 from fl_ddp.losses.criterion import ByOutput, Criterion
@@ -236,15 +235,7 @@ def build_federation(config: Config, ranks: Ranks, module: torch.nn.Module | Non
         remembered=remembered,
         method=method,
         lanes=lanes,
-        remarks=(
-            *idle_options(config),
-            *_remarks(config, loaded, method, renumbered=data is not loaded),
-            *_remark_on_parts(config, division, len(labels)),
-            *((f"tasks: {some_of(stream.task_names)}",) if stream.task_names else ()),
-            *(turnout.availability.remark if turnout.availability else ()),
-            *misspelt(type(stream), Stream),
-            *uncalled(method, FedAvg, stream.num_tasks),
-        ),
+        remarks=remarks_on(config, loaded, division, stream, turnout, method, renumbered=data is not loaded),
     )
     method.refuse(federation.plan(config, 0), tells_task(stream))
     return federation
@@ -316,42 +307,6 @@ def _own_tests_together(division: Division, train: Samples, labels: Indices) -> 
 def _names(owners: Owners, clients: Parts) -> tuple[str, ...]:
     """Names of clients each of which has all its training samples, at least one, from one owner."""
     return tuple(owners.names[owners.train[part[0]]] for part in clients)
-
-
-def _remarks(config: Config, data: Arrays, method: FedAvg, *, renumbered: bool) -> Iterator[str]:
-    """What may surprise in a run that goes on none the less."""
-    few = config.cohort_size < config.clients
-    if few and config.client_sampling == "samples" and method.weights == "data":
-        yield (
-            "warning: --client_sampling samples and --method.weights data: samples count twice, in who is drawn and in "
-            "the mean; the mean of FedProx's algorithm is --method.weights uniform"
-        )
-    if config.init and renumbered:
-        yield "warning: --init: its model's outputs are taken for the classes as the run numbers them, not the data"
-    if data.y_train.dtype == np.int64 and min(int(np.min(data.y_train)), int(np.min(data.y_test))) == 1:
-        yield (
-            f"warning: class {data.classes[0]} has no samples: labels seem to count from 1; the model has one output "
-            "too many"
-        )
-    elif data.y_train.dtype == np.int64 and (empty := np.setdiff1d(np.arange(len(data.classes)), data.y_train)).size:
-        names = [data.classes[label] for label in empty]
-        yield f"{len(names)} of {len(data.classes)} classes have no training samples: {some_of(names)}"
-    shape = data.x_train.shape
-    if data.x_train.dtype.kind == "f" and len(shape) == 4 and channels_are_behind(shape):
-        yield f"warning: inputs {list(shape[1:])} are taken as [channels, height, width]: {shape[1]} channels"
-    if config.partition.name == "Natural" and data.owners and config.clients < len(data.owners.names):
-        yield f"{config.clients} of the {len(data.owners.names)} clients that the data name take part (--clients)"
-
-
-def _remark_on_parts(config: Config, division: Division, number: int) -> Iterator[str]:
-    """What may be a mistake in who has which of so many samples, where that was given sample by sample."""
-    if config.partition.name != "FromFile":
-        return
-    kept = division.local_test if config.local_test_from == "train" else []
-    times = np.bincount(np.concatenate([*division.clients, *kept]).astype(np.int64), minlength=number)
-    several, nobody = int((times > 1).sum()), int((times == 0).sum())
-    if several or nobody:
-        yield f"--partition: of {number} training samples {several} are with several clients, {nobody} with none"
 
 
 def _in_order(data: Arrays, stream: Stream, loss: Criterion, seed: int) -> Arrays:
