@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from functools import partial
 
 import numpy as np
 import torch
 
+from fl_ddp.building.data import dataset_of, labels_of, names_of_clients, own_tests_together, renumbered
 from fl_ddp.building.division import Division, divide
 from fl_ddp.building.idle_clients import refuse_idle
 from fl_ddp.building.lanes import lanes_of
@@ -19,9 +20,7 @@ from fl_ddp.clients.kept_optimizer import first_state
 from fl_ddp.compiler.compilation import require_compiler
 from fl_ddp.config import registry
 from fl_ddp.config.settings import Config
-from fl_ddp.datasets.dataset import Arrays, Dataset
 from fl_ddp.engine.plan import Plan
-from fl_ddp.engine.samples import Samples
 from fl_ddp.engine.seeds import Purpose, generator
 from fl_ddp.errors import ConfigError
 from fl_ddp.guards.hooks import refuse_unusable
@@ -35,13 +34,13 @@ from fl_ddp.network.running_statistics import Statistics
 from fl_ddp.optimizers.rule import Optimizer
 from fl_ddp.partitions.class_reduction import ClassReduction, read_reductions
 from fl_ddp.partitions.saved import SavedPartition
-from fl_ddp.protocol import Indices, Origin, Owners, Tensors
+from fl_ddp.protocol import Indices, Origin, Tensors
 from fl_ddp.ranks.collectives import Ranks
 from fl_ddp.results.metrics import Columns, of_function
 from fl_ddp.streams.static import Static
 from fl_ddp.streams.stream import Stream
 from fl_ddp.tasks.data import Data, Parts
-from fl_ddp.tasks.of_stream import classes_in, order_in, refuse_other_tasks, tells_task, told_owners
+from fl_ddp.tasks.of_stream import classes_in, refuse_other_tasks, tells_task, told_owners
 from fl_ddp.tasks.pace import Pace
 from fl_ddp.tasks.turnout import Turnout
 from fl_ddp.tasks.world import Worlds
@@ -177,22 +176,22 @@ def build_federation(config: Config, ranks: Ranks, module: torch.nn.Module | Non
     """
     _refuse_impossible(config, ranks)
     loss = loss_named(config.loss, config.label_smoothing)
-    source, stream = _source(config), _stream(config, loss)
+    source, stream = dataset_of(config), _stream(config, loss)
     if source.merge and type(stream).of_owners is not Stream.of_owners:
         what = f"true, but tasks of {config.stream.name} are tested on what the data have for it"
         raise ConfigError("--data.merge", what, "false")
     loaded = source.load(loss.targets)
     stream = told_owners(stream, loaded.owners, config.rounds)
-    data = _in_order(loaded, stream, loss, config.seed)
-    labels, test_labels, names = _labels(data, loss)
+    data = renumbered(loaded, stream, loss, config.seed)
+    labels, test_labels, names = labels_of(data, loss)
     classes = classes_in(stream, data.classes)
     model, train, test, activations, fresh = build_model(config, source, data, len(classes), loss, ranks.device, module)
     method = _method(config, model)
     optimizer = build_optimizer(config, method)
-    own_labels, own_test_labels, _ = _labels(loaded, loss)
+    own_labels, own_test_labels, _ = labels_of(loaded, loss)
     division = divide(config, loss, own_labels, own_test_labels, data.owners)
     if source.merge:
-        test, test_labels = _own_tests_together(division, train, labels)
+        test, test_labels = own_tests_together(division, train, labels)
     clients, local_test = division.clients, division.local_test
     whole = Data(train, test, labels, test_labels, classes, clients, local_test, config.local_test_from)
     reduction = _reduction(config, stream, division, loaded.classes, own_labels)
@@ -224,7 +223,7 @@ def build_federation(config: Config, ranks: Ranks, module: torch.nn.Module | Non
         task_names=stream.task_names,
         classes=classes,
         clients=clients,
-        client_names=_names(data.owners, clients) if data.owners and natural else (),
+        client_names=names_of_clients(data.owners, clients) if data.owners and natural else (),
         local_test=local_test,
         local_test_from=config.local_test_from,
         partition_seed=division.seed,
@@ -263,16 +262,6 @@ def _refuse_impossible(config: Config, ranks: Ranks) -> None:
         raise ConfigError("--convolution", f"{config.convolution} is of GPUs, and this run is on a CPU", "auto")
 
 
-def _source(config: Config) -> Dataset:
-    """The data, before they are loaded."""
-    source = registry.build(config.data)
-    assert isinstance(source, Dataset)
-    if source.merge and (config.local_test == 0 or config.local_test_from == "test"):
-        kept = "what --local_test keeps aside of the clients' samples is then the test set"
-        raise ConfigError("--data.merge", f"true, but {kept}; give --local_test 0.25, say, and --local_test_from train")
-    return source
-
-
 def _stream(config: Config, loss: Criterion) -> Stream:
     """The tasks, if they fit the options and the loss."""
     stream = registry.build(config.stream)
@@ -295,36 +284,6 @@ def _method(config: Config, model: FlatModel) -> FedAvg:
     if isinstance(model.criterion, ByOutput) and method.needs_classes:
         raise _reckons_with_classes(method, model.criterion)
     return method
-
-
-def _own_tests_together(division: Division, train: Samples, labels: Indices) -> tuple[Samples, Indices]:
-    """The test set of merged data, with its labels: what is kept aside of all clients' samples."""
-    tested = np.unique(np.concatenate(division.local_test))
-    rows = torch.from_numpy(tested).to(train.x.device)
-    return Samples(train.x[rows], train.y[rows], train.normaliser), labels[tested]
-
-
-def _names(owners: Owners, clients: Parts) -> tuple[str, ...]:
-    """Names of clients each of which has all its training samples, at least one, from one owner."""
-    return tuple(owners.names[owners.train[part[0]]] for part in clients)
-
-
-def _in_order(data: Arrays, stream: Stream, loss: Criterion, seed: int) -> Arrays:
-    """The data, with its classes numbered in the order that the stream has them in."""
-    rng = generator(seed if stream.seed is None else stream.seed, Purpose.CLASS_ORDER)
-    order = None if isinstance(loss, ByOutput) else order_in(stream, len(data.classes), rng)
-    if order is None:
-        return data
-    number = np.argsort(order)
-    in_order = tuple(data.classes[label] for label in order)
-    return replace(data, y_train=number[data.y_train], y_test=number[data.y_test], classes=in_order)
-
-
-def _labels(data: Arrays, loss: Criterion) -> tuple[Indices, Indices, tuple[str, ...]]:
-    """Labels of the training and of the test set, and their names; one for all where samples have other targets."""
-    if isinstance(loss, ByOutput):
-        return np.zeros(len(data.y_train), np.int64), np.zeros(len(data.y_test), np.int64), ("samples",)
-    return data.y_train.astype(np.int64, copy=False), data.y_test.astype(np.int64, copy=False), data.classes
 
 
 def _reckons_with_classes(method: FedAvg, loss: Criterion) -> ConfigError:
