@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -13,20 +13,20 @@ from fl_ddp.building.data import dataset_of, labels_of, names_of_clients, own_te
 from fl_ddp.building.division import Division, divide
 from fl_ddp.building.idle_clients import refuse_idle
 from fl_ddp.building.lanes import lanes_of
+from fl_ddp.building.method import build_method
 from fl_ddp.building.model import build_model
 from fl_ddp.building.optimizer import build_optimizer
 from fl_ddp.building.remarks import remarks_on
+from fl_ddp.building.stream import build_stream
 from fl_ddp.clients.kept_optimizer import first_state
 from fl_ddp.compiler.compilation import require_compiler
-from fl_ddp.config import registry
 from fl_ddp.config.settings import Config
 from fl_ddp.engine.plan import Plan
 from fl_ddp.engine.seeds import Purpose, generator
 from fl_ddp.errors import ConfigError
-from fl_ddp.guards.hooks import refuse_unusable
 from fl_ddp.host.arithmetic import require_precision
 from fl_ddp.host.stopwatch import PHASES
-from fl_ddp.losses.criterion import ByOutput, Criterion
+from fl_ddp.losses.criterion import ByOutput
 from fl_ddp.losses.named import loss_named
 from fl_ddp.methods.fedavg import FedAvg
 from fl_ddp.network.flat_model import FlatModel
@@ -37,10 +37,9 @@ from fl_ddp.partitions.saved import SavedPartition
 from fl_ddp.protocol import Indices, Origin, Tensors
 from fl_ddp.ranks.collectives import Ranks
 from fl_ddp.results.metrics import Columns, of_function
-from fl_ddp.streams.static import Static
 from fl_ddp.streams.stream import Stream
 from fl_ddp.tasks.data import Data, Parts
-from fl_ddp.tasks.of_stream import classes_in, refuse_other_tasks, tells_task, told_owners
+from fl_ddp.tasks.of_stream import classes_in, tells_task, told_owners
 from fl_ddp.tasks.pace import Pace
 from fl_ddp.tasks.turnout import Turnout
 from fl_ddp.tasks.world import Worlds
@@ -176,7 +175,7 @@ def build_federation(config: Config, ranks: Ranks, module: torch.nn.Module | Non
     """
     _refuse_impossible(config, ranks)
     loss = loss_named(config.loss, config.label_smoothing)
-    source, stream = dataset_of(config), _stream(config, loss)
+    source, stream = dataset_of(config), build_stream(config, loss)
     if source.merge and type(stream).of_owners is not Stream.of_owners:
         what = f"true, but tasks of {config.stream.name} are tested on what the data have for it"
         raise ConfigError("--data.merge", what, "false")
@@ -186,7 +185,7 @@ def build_federation(config: Config, ranks: Ranks, module: torch.nn.Module | Non
     labels, test_labels, names = labels_of(data, loss)
     classes = classes_in(stream, data.classes)
     model, train, test, activations, fresh = build_model(config, source, data, len(classes), loss, ranks.device, module)
-    method = _method(config, model)
+    method = build_method(config, model)
     optimizer = build_optimizer(config, method)
     own_labels, own_test_labels, _ = labels_of(loaded, loss)
     division = divide(config, loss, own_labels, own_test_labels, data.owners)
@@ -260,37 +259,6 @@ def _refuse_impossible(config: Config, ranks: Ranks) -> None:
         require_compiler(ranks.device.type)
     if config.convolution != "auto" and ranks.device.type == "cpu":
         raise ConfigError("--convolution", f"{config.convolution} is of GPUs, and this run is on a CPU", "auto")
-
-
-def _stream(config: Config, loss: Criterion) -> Stream:
-    """The tasks, if they fit the options and the loss."""
-    stream = registry.build(config.stream)
-    assert isinstance(stream, Stream)
-    refuse_other_tasks(stream, config.rounds)
-    if isinstance(loss, ByOutput) and not isinstance(stream, Static):
-        what = f"{config.stream.name} is of classes, and --loss {loss.name} has none"
-        raise ConfigError("--stream", what, "Static")
-    if stream.num_tasks > 1 and (config.stop_at or config.patience):
-        what = f"of {stream.num_tasks} tasks each makes the numbers fall anew, so that none of them tells when to end"
-        raise ConfigError("--stop_at" if config.stop_at else "--patience", what, "one task, or --rounds")
-    return stream
-
-
-def _method(config: Config, model: FlatModel) -> FedAvg:
-    """The method, if it is one and its loss has what it needs."""
-    method = registry.build(config.method, model=model, num_clients=config.clients)
-    assert isinstance(method, FedAvg)
-    refuse_unusable(method, FedAvg)
-    if isinstance(model.criterion, ByOutput) and method.needs_classes:
-        raise _reckons_with_classes(method, model.criterion)
-    return method
-
-
-def _reckons_with_classes(method: FedAvg, loss: Criterion) -> ConfigError:
-    """What to say of a method that needs the classes which a loss has not."""
-    what = f"{type(method).__name__} reckons with classes or their probabilities, and --loss {loss.name} has none"
-    by_kind = any(field.name == "kind" for field in fields(method))
-    return ConfigError("--method", what, "--method.kind empirical" if by_kind else "another method")
 
 
 def _reduction(

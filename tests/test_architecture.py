@@ -133,7 +133,7 @@ def test_nothing_names_a_method_but_the_protocol() -> None:
     assert {name for file, name in found} == {"fl_ddp.methods.fedavg.FedAvg"}
     others = {file for file, _ in found if not file.startswith("methods/")}
     checks = {"check/candidate.py", "check/rules.py"}
-    built = {"building/lanes.py", "building/optimizer.py", "building/remarks.py"}
+    built = {f"building/{file}.py" for file in ("lanes", "method", "optimizer", "remarks")}
     assert others == {"api.py", "tasks/world.py", "federation.py"} | built | checks
 
 
