@@ -30,7 +30,8 @@ from fl_ddp.results.provenance import numerics
 from fl_ddp.results.run_folder import FAILURE, RunFolder, last_round
 from fl_ddp.results.summary import read_summary
 from fl_ddp.retention.own_table import OwnTask
-from fl_ddp.run_files import OfClients, RunFiles
+from fl_ddp.run_files import RunFiles
+from fl_ddp.run_tables import OfClients
 
 
 @dataclass(frozen=True)
@@ -182,7 +183,7 @@ class Records:
         if scores:
             self.scores, self.scored = scores, finished
         files = self._files
-        self._ranks.together(lambda: files.again(finished, scores, own_tasks) if files else None)
+        self._ranks.together(lambda: files.tables.again(finished, scores, own_tasks) if files else None)
 
     def ends_early(self) -> bool:
         """Whether the run ends before its last round; rank 0 decides for all."""
@@ -191,7 +192,7 @@ class Records:
         why = None
         if self._files:
             asked = "a callback returned True" if self._asked_to_stop else None
-            why = asked or self._stopping.reason(self._files.tracker.history.evaluations)
+            why = asked or self._stopping.reason(self._files.tables.tracker.history.evaluations)
         self.stopped = self._ranks.share(why or "") or None
         return self.stopped is not None
 
@@ -232,7 +233,7 @@ class Records:
         def begin() -> None:
             if files:
                 files.commits.settle()
-                files.flush()
+                files.tables.flush()
                 checkpoint.write_server(checkpoint.begin(self.path, finished), server)
                 if not remembers:
                     files.commit(temporary, finished)
@@ -254,7 +255,7 @@ class Records:
         """
         self.write()
         files = self._files
-        if files and finished and not files.tracker.history.anybody:
+        if files and finished and not files.tables.tracker.history.anybody:
             self.tell("warning: nobody has trained in any round")
         # an earlier round's are not the model's that the run ends with, nor known to one that goes on
         stopped, scores = self.stopped, self.scores if self.scored == finished else None

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from types import MappingProxyType
-from typing import NamedTuple
 
 from matplotlib.figure import Figure
 from safetensors.torch import save
@@ -19,9 +17,8 @@ from fl_ddp.building.idle_clients import idle_remarks
 from fl_ddp.building.initial import KEPT
 from fl_ddp.config.absolute_paths import with_absolute_paths
 from fl_ddp.config.command_line import fixed
-from fl_ddp.config.settings import Config, hyperparameters
+from fl_ddp.config.settings import Config
 from fl_ddp.config.yaml_file import to_yaml
-from fl_ddp.course.cohorts import CohortTable, Numbers, columns_of_each
 from fl_ddp.course.progress import Progress
 from fl_ddp.course.result_table import result_table
 from fl_ddp.errors import ConfigError, RunError
@@ -34,19 +31,15 @@ from fl_ddp.host.stopwatch import PHASES
 from fl_ddp.partitions.saved import refuse_other_division, write_partition
 from fl_ddp.ranks.collectives import Ranks
 from fl_ddp.results import checkpoint
-from fl_ddp.results.appended_csv import AppendedCsv
-from fl_ddp.results.client_table import ClientScores, ClientTable, Spread, newest_tested, spreads
+from fl_ddp.results.client_table import Spread, spreads
 from fl_ddp.results.figures import confusion_figure, forgetting_figure, partition_figure, png
-from fl_ddp.results.forgetting_table import ClassChange, ForgettingTable
 from fl_ddp.results.metrics import Record, of_clients, perplexity
 from fl_ddp.results.provenance import numerics, provenance
 from fl_ddp.results.run_folder import FAILURE, MODEL, TASK_MODEL
 from fl_ddp.results.summary import Summary, rounds_to_target, write_summary
-from fl_ddp.results.tracking import Tracker
 from fl_ddp.retention.figure import task_figure
 from fl_ddp.retention.matrix import OF_OWN_TASKS, of_tasks
-from fl_ddp.retention.own_table import OwnTask, OwnTaskTable
-from fl_ddp.retention.table import TaskTable
+from fl_ddp.run_tables import OfClients, RunTables
 from fl_ddp.tasks.kept_files import KeptFiles
 from fl_ddp.tasks.recorded import recorded, refuse_others
 from fl_ddp.tasks.turnout import rounds_in_words
@@ -65,27 +58,11 @@ class _Told(logging.Handler):
         self._tell(record.getMessage())
 
 
-class OfClients(NamedTuple):
-    """What a round leaves of its clients one by one.
-
-    Attributes:
-        scores: how their models do on their own test samples, where they were tested.
-        changes: what their local training made of each class, where that was asked for.
-        tasks: how what they then have does on their own test samples of each task so far, where one ends.
-        numbers: of their training, columns in the order of the cohort, where they are logged.
-    """
-
-    scores: Sequence[ClientScores] = ()
-    changes: Sequence[ClassChange] = ()
-    tasks: Sequence[OwnTask] = ()
-    numbers: Numbers = MappingProxyType({})
-
-
 class RunFiles:
     """What rank 0 writes of a run beside its checkpoints: settings, partition, course and results.
 
     Attributes:
-        tracker: of the run's course.
+        tables: that the rounds add to.
         commits: what turns folders into checkpoints.
         newest: number of finished rounds that the newest checkpoint is after; -1 if there is none.
     """
@@ -125,33 +102,10 @@ class RunFiles:
         if config.init and not (path / KEPT).is_file():
             self._write_model(KEPT, federation.model.init())
         kept.write(path)
-        tests, loss = federation.worlds.test_sizes, federation.model.criterion
-        # a checkpoint without its metrics is broken, and must not have metrics.csv begin anew; clients.csv is younger
-        metrics = known["metrics"] if finished is not None else None
-        self.tracker = Tracker(path, federation.columns(config), hyperparameters(config), metrics)
-        own_numbers = columns_of_each(federation.method.reports) if config.log_clients else ()
-        self._cohorts = CohortTable(path / "cohorts.csv", known.get("cohorts"), own_numbers)
-        self._clients = (
-            ClientTable(path / "clients.csv", known.get("clients"), loss.score) if config.local_test else None
-        )
-        self._forgetting = (
-            ForgettingTable(path / "forgetting.csv", federation.classes, known.get("forgetting"))
-            if config.forgetting_every
-            else None
-        )
-        self._scores: Sequence[ClientScores] = ()
-        for each, earlier in self._clients.earlier if self._clients else ():
-            self._scores = newest_tested(earlier, self._scores)
-            self.tracker.clients(each, earlier)
-        self._changes: Sequence[ClassChange] = self._forgetting.newest if self._forgetting else ()
-        self._tasks = TaskTable(path / "tasks.csv", known.get("tasks"), tests) if len(tests) > 1 else None
-        has = config.local_test and self._tasks and ("own_tasks" in known or self._task((finished or 0) + 1) == 1)
-        self._own_tasks = OwnTaskTable(path / "own_tasks.csv", known.get("own_tasks")) if has else None
-        for each, accuracies in self._tasks.rounds.items() if self._tasks else ():
-            self.tracker.tasks(each, accuracies[: self._task(each)])
+        self.tables = RunTables(path, config, federation, known, finished)
         dealt = federation.clients, federation.labels, federation.names
         self._show("partition", partial(partition_figure, *dealt), 0, "partition.png")
-        self._progress = Progress(finished or 0, config.rounds, loss.score)
+        self._progress = Progress(finished or 0, config.rounds, federation.model.criterion.score)
         self._log = _Told(self.tell)
         logging.getLogger("fl_ddp").addHandler(self._log)
         logging.getLogger("fl_ddp").setLevel(logging.INFO)
@@ -176,60 +130,12 @@ class RunFiles:
         """Add a finished round, how its clients' models do, what they have forgotten, and accuracies on tasks.
 
         Raises:
-            RunError: something of it cannot be written; all else is, and flush() tries it again.
+            RunError: something of it cannot be written; all else is.
         """
-        failures: list[RunError] = []
-
-        def add(write: Callable[..., None], *given: object) -> None:
-            try:
-                write(*given)
-            except RunError as error:
-                failures.append(error)
-
-        add(self.tracker.record, record)
-        if record.clients:
-            add(self._cohorts.add, record.round, record.clients, clients.numbers)
-        if self._clients and clients.scores:
-            add(self._clients.add, record.round, clients.scores)
-            add(self.tracker.clients, record.round, clients.scores)
-            self._scores = newest_tested(clients.scores, self._scores)
-        if self._forgetting and clients.changes:
-            add(self._forgetting.add, record.round, clients.changes)
-            self._changes = clients.changes
-        if self._tasks and record.task_accuracy:
-            add(self._add_tasks, self._tasks, record.round, record.task_accuracy)
-        if self._own_tasks and clients.tasks:
-            add(self._own_tasks.add, record.round, record.task, clients.tasks)
-        self._progress.update(record)
-        if failures:
-            raise failures[0]
-
-    def again(self, finished: int, scores: Scores | None, own_tasks: Sequence[OwnTask]) -> None:
-        """Take in how the last round's models do, for the summary, unless the files have it."""
-        if self._own_tasks and own_tasks and self._own_tasks.newest != finished:
-            self._own_tasks.add(finished, self._task(finished), own_tasks)
-        if scores and ((newest := self.tracker.history.evaluated) is None or newest.round != finished):
-            self.tracker.history.evaluate(scores.told(Record(finished)))
-            if self._tasks and scores.of_tasks:
-                self._add_tasks(self._tasks, finished, scores.of_tasks)
-
-    def _task(self, finished: int) -> int:
-        """The task of the last of so many rounds, from 1; 0 before the first."""
-        return self._federation.stream.task(finished - 1) + 1 if finished else 0
-
-    def _add_tasks(self, table: TaskTable, finished: int, accuracies: Sequence[float]) -> None:
-        task = self._task(finished)
-        table.add(finished, task, accuracies)
-        self.tracker.tasks(finished, accuracies[:task])
-
-    def flush(self) -> None:
-        """Write what could not be written before; to be called before a checkpoint.
-
-        Raises:
-            RunError: it still cannot.
-        """
-        for file in self._appended().values():
-            file.flush()
+        try:
+            self.tables.add(record, clients)
+        finally:
+            self._progress.update(record)
 
     def commit(self, temporary: Path, finished: int) -> None:
         """Begin to turn a folder that holds all ranks' state into a checkpoint, which `commits` has then under way.
@@ -237,11 +143,11 @@ class RunFiles:
         Raises:
             RunError: the one before could not be written; older checkpoints are untouched.
         """
-        evaluated = self.tracker.history.evaluated
+        evaluated = self.tables.tracker.history.evaluated
         score = self._federation.model.criterion.score
         goodness = evaluated.goodness(score) if evaluated and evaluated.round == finished else None
         state = {"numerics": self._numerics, **self._recorded, "settings": self._fixed, "code": self._code}
-        files, since = self._appended(), self.tracker.history.since
+        files, since = self.tables.appended(), self.tables.tracker.history.since
         state |= {name: file.state() for name, file in files.items()}
 
         def write() -> None:
@@ -251,12 +157,6 @@ class RunFiles:
             self.newest = finished
 
         self.commits.begin(write)
-
-    def _appended(self) -> dict[str, AppendedCsv]:
-        """The files that grow with the rounds, by the names that a checkpoint has for them."""
-        by_client = {"cohorts": self._cohorts, "clients": self._clients, "forgetting": self._forgetting}
-        tables = {**by_client, "tasks": self._tasks, "own_tasks": self._own_tasks}
-        return {"metrics": self.tracker.file} | {name: table.file for name, table in tables.items() if table}
 
     def finish(
         self,
@@ -281,20 +181,20 @@ class RunFiles:
         Raises:
             RunError: they cannot be written.
         """
-        history, classes = self.tracker.history, self._federation.told_apart
+        history, classes = self.tables.tracker.history, self._federation.told_apart
         self._write_model(MODEL, theta)
         if scores and scores.confusion:
             self._show("confusion", partial(confusion_figure, scores.confusion, classes), finished)
-        if self._changes:
-            lost = partial(forgetting_figure, self._changes, classes)
+        if self.tables.changes:
+            lost = partial(forgetting_figure, self.tables.changes, classes)
             self._show("forgetting_degree", lost, finished, "forgetting.png")
-        if self._tasks and self._tasks.matrix:
-            self._show("tasks", partial(task_figure, self._tasks.matrix), finished, "tasks.png")
+        if self.tables.tasks and self.tables.tasks.matrix:
+            self._show("tasks", partial(task_figure, self.tables.tasks.matrix), finished, "tasks.png")
         means, rounds = history.running_means, history.rounds
-        matrix = self._tasks.matrix if self._tasks else {}
-        of_own = self._own_tasks.clients if self._own_tasks else {}
+        matrix = self.tables.tasks.matrix if self.tables.tasks else {}
+        of_own = self.tables.own_tasks.clients if self.tables.own_tasks else {}
         score, tested = self._federation.model.criterion.score, history.clients_tested
-        differ = {f"{name}_{score}": found for name, found in spreads(self._scores, score).items()}
+        differ = {f"{name}_{score}": found for name, found in spreads(self.tables.scores, score).items()}
         summary = Summary(
             folder=str(self._path),
             seed=self._config.seed,
@@ -338,9 +238,9 @@ class RunFiles:
         )
         content = write_summary(self._path, summary)
         self._progress.close()
-        self.tracker.finish(finished, summary.rounds_to_target["accuracy"])
-        self.tracker.close()
-        for file in self._appended().values():
+        self.tables.tracker.finish(finished, summary.rounds_to_target["accuracy"])
+        self.tables.tracker.close()
+        for file in self.tables.appended().values():
             file.close()
         say(result_table(summary))
         return content
@@ -362,15 +262,15 @@ class RunFiles:
             image = png(draw())
             if file:
                 write_bytes(self._path / file, image)
-            self.tracker.image(tag, image, step)
+            self.tables.tracker.image(tag, image, step)
         elif file and step:  # one of an earlier round would stay
             (self._path / file).unlink(missing_ok=True)
 
     def close(self) -> None:
         """Leave the disk and the terminal in order; what comes to nothing now, such as a checkpoint, is told."""
         try:
-            files = (file.close for file in self._appended().values())
-            for close in (self.commits.close, self.tracker.close, *files):
+            files = (file.close for file in self.tables.appended().values())
+            for close in (self.commits.close, self.tables.tracker.close, *files):
                 try:
                     close()
                 except RunError as error:
@@ -381,7 +281,8 @@ class RunFiles:
 
     def _tell_what_begins(self, finished: int, ranks: Ranks) -> None:
         config, federation, stream = self._config, self._federation, self._federation.stream
-        older = config.local_test and self._tasks and not self._own_tasks  # whose first ends would be missing
+        tables = self.tables
+        older = config.local_test and tables.tasks and not tables.own_tasks  # whose first ends would be missing
         lacking = " without own_tasks.csv, as it began" if older else ""
         going_on = f", going on after round {finished}{lacking}" if finished else ""
         self.tell(
@@ -391,7 +292,7 @@ class RunFiles:
         for remark in federation.remarks:
             self.tell(remark)
         if 0 < config.rounds <= stream.task_rounds * (stream.num_tasks - 1):
-            last = self._task(config.rounds)
+            last = stream.task(config.rounds - 1) + 1
             self.tell(f"warning: {config.rounds} rounds end in task {last} of {stream.num_tasks}; give more --rounds")
         if deserted := federation.turnout.deserted(config.rounds):
             self.tell(f"warning: nobody is available in {rounds_in_words(deserted)}: nothing is trained then")

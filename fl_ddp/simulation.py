@@ -35,7 +35,7 @@ from fl_ddp.records import Records
 from fl_ddp.results.forgetting_table import with_degrees
 from fl_ddp.results.metrics import Record
 from fl_ddp.retention.own_table import OwnTask
-from fl_ddp.run_files import OfClients
+from fl_ddp.run_tables import OfClients
 from fl_ddp.tasks.lineup import Lineup
 from fl_ddp.tasks.own_models import OwnModels
 

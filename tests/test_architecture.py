@@ -47,6 +47,7 @@ FLOORS = (
     ("simulation",),
     ("records",),
     ("run_files",),
+    ("run_tables",),
     ("evaluation",),
     ("federation",),
     ("building",),

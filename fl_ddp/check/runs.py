@@ -27,7 +27,7 @@ from fl_ddp.ranks.memory import ClientMemory
 from fl_ddp.ranks.threads import one_torch_thread
 from fl_ddp.records import Records
 from fl_ddp.results.metrics import Record, is_of_time
-from fl_ddp.run_files import OfClients
+from fl_ddp.run_tables import OfClients
 from fl_ddp.simulation import Simulation
 
 Settings = Mapping[str, object]

@@ -38,7 +38,8 @@ from fl_ddp.ranks.outputs import Passes
 from fl_ddp.results import checkpoint
 from fl_ddp.results.metrics import Record
 from fl_ddp.run import run
-from fl_ddp.run_files import OfClients, RunFiles
+from fl_ddp.run_files import RunFiles
+from fl_ddp.run_tables import OfClients
 
 pytestmark = pretend_device.needed
 QUICK = ("FedAvg",)

@@ -19,7 +19,7 @@ from fl_ddp.federation import build_federation
 from fl_ddp.host.interrupt import StopRequest
 from fl_ddp.ranks.collectives import Common, Offer, Ranks
 from fl_ddp.records import Records
-from fl_ddp.run_files import RunFiles
+from fl_ddp.run_tables import RunTables
 from fl_ddp.simulation import Simulation
 
 
@@ -103,7 +103,7 @@ def test_a_last_evaluation_that_cannot_be_written_is_told_to_all_ranks(
     def full(*_: object) -> None:
         raise RunError("the disk is full")
 
-    monkeypatch.setattr(RunFiles, "again", full)
+    monkeypatch.setattr(RunTables, "again", full)
     config, ranks = from_mapping({**SMALL, "eval_every": 9, "out": str(tmp_path)}), Telling(0, 2, torch.device("cpu"))
     with one_thread():
         federation = build_federation(config, ranks)

@@ -19,7 +19,7 @@ from fl_ddp.config.command_line import from_mapping
 from fl_ddp.federation import Federation, build_federation
 from fl_ddp.notebook.result import Result
 from fl_ddp.protocol import Indices
-from fl_ddp.run_files import RunFiles
+from fl_ddp.run_tables import RunTables
 from fl_ddp.simulation import Simulation
 
 TASKS: Mapping[str, object] = {
@@ -258,10 +258,10 @@ def test_a_run_of_a_version_without_the_table_goes_on_without_it(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its numbers would be of the last ends alone; where no task had ended it has all of them."""
-    now = RunFiles._appended
+    now = RunTables.appended
     for rounds, lacks in ((1, False), (3, True)):
         with monkeypatch.context() as patch:
-            patch.setattr(RunFiles, "_appended", lambda it: {k: v for k, v in now(it).items() if k != "own_tasks"})
+            patch.setattr(RunTables, "appended", lambda it: {k: v for k, v in now(it).items() if k != "own_tasks"})
             run = simulated(given({"rounds": rounds, "name": f"of{rounds}"}), tmp_path)
         (run / "own_tasks.csv").unlink()
         resumed(run, rounds=6)
