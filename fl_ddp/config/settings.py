@@ -20,10 +20,10 @@ from fl_ddp.bounds import (
 )
 from fl_ddp.config.stop_at import NAMES, StopAt, read_stop_at
 from fl_ddp.engine.choices import Augmentation, Convolution
-from fl_ddp.engine.schedule import Schedule, ScheduleName, ScheduleUnit, falls_over_rounds
 from fl_ddp.errors import ConfigError
 from fl_ddp.losses.choices import LossName
 from fl_ddp.network.choices import RunningStatistics
+from fl_ddp.optimizers.schedule import Schedule, ScheduleName, ScheduleUnit, falls_over_rounds
 
 Device = Literal["auto", "cpu", "cuda"]
 Precision = Literal["float32", "tf32", "bfloat16"]

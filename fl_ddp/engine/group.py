@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice
 
@@ -12,10 +12,6 @@ import torch
 from torch import Tensor
 
 from fl_ddp.compiler.compilation import layout
-from fl_ddp.engine.choices import Convolution
-from fl_ddp.engine.graphed import Recordings
-from fl_ddp.engine.lanes import ForEach, one_by_one
-from fl_ddp.engine.looped import Loops
 from fl_ddp.engine.plan import Plan, num_held_out
 from fl_ddp.engine.samples import Samples
 from fl_ddp.engine.seeds import Keys, Purpose, keys, noise_key, shuffled
@@ -35,54 +31,11 @@ from fl_ddp.engine.step import (
     try_step,
 )
 from fl_ddp.engine.transfer import upload, upload_all
+from fl_ddp.engine.workplace import Workplace
 from fl_ddp.guards.coefficients import coefficients_of, for_any_coefficients
 from fl_ddp.guards.padding import is_unseen
 from fl_ddp.optimizers.rule import Rates
 from fl_ddp.protocol import Counts, Factors, Indices, Round, Tensors, Trained
-
-
-@dataclass(frozen=True)
-class Workplace:
-    """What all groups of a run share.
-
-    Attributes:
-        samples: the training set.
-        dtype: of the parameters.
-        bfloat16: whether local steps run under autocast.
-        compile: whether they are compiled.
-        check: called before every local step.
-        largest: the most samples that any client of the run has; no batch needs to be wider.
-        shared: [C] one sample of each class that everyone has a copy of, -1 of a class that the task has not; empty
-            where the method wants none.
-        task: that the samples are of, from 0.
-        allowed: [C] bool, labels among which they are classified; None for all.
-        classes: [C] bool, labels that training samples of the task have, whoever has them.
-        batch_size: of the run, of samples of a method's making.
-        kept: what functions gave for a client's samples, by a name and the client, as long as the task goes on.
-        recordings: of local steps, on these samples alone, and of importance passes; None where nothing is recorded.
-        loops: of local steps without Python between them; None where it takes them one by one.
-        convolution: how lanes are convolved in local steps.
-        spread: does something with all lanes that go on alone.
-        apart: does something with lanes' models one after another, where that beats convolving them side by side.
-    """
-
-    samples: Samples
-    dtype: torch.dtype
-    bfloat16: bool
-    compile: bool
-    check: Callable[[], None]
-    largest: int
-    shared: Tensor = field(default_factory=lambda: torch.zeros(0, dtype=torch.int64))
-    task: int = 0
-    allowed: Tensor | None = None
-    batch_size: int = 1
-    classes: Tensor = field(default_factory=lambda: torch.zeros(0, dtype=torch.bool))
-    kept: dict[tuple[str, int], Tensors] = field(default_factory=dict)
-    recordings: Recordings | None = None
-    loops: Loops | None = None
-    convolution: Convolution = "auto"
-    spread: ForEach = one_by_one
-    apart: ForEach | None = None
 
 
 @dataclass

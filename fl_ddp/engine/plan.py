@@ -8,9 +8,9 @@ import numpy as np
 import numpy.typing as npt
 
 from fl_ddp.engine.choices import Augmentation
-from fl_ddp.engine.schedule import Schedule
 from fl_ddp.engine.seeds import Keys, shuffled
 from fl_ddp.optimizers.rule import Optimizer
+from fl_ddp.optimizers.schedule import Schedule
 from fl_ddp.optimizers.sgd import SGD
 from fl_ddp.protocol import Counts, Factors, Indices
 

@@ -11,10 +11,11 @@ import torch
 
 from fl_ddp.config.settings import Config
 from fl_ddp.engine.graphed import recordings_on
-from fl_ddp.engine.group import Group, Workplace
+from fl_ddp.engine.group import Group
 from fl_ddp.engine.looped import Loops, loops_on
 from fl_ddp.engine.plan import Plan
 from fl_ddp.engine.transfer import upload
+from fl_ddp.engine.workplace import Workplace
 from fl_ddp.network.flat_model import FlatModel
 from fl_ddp.protocol import Indices
 from fl_ddp.ranks.cohort import cut, deal, owner

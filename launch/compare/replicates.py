@@ -11,8 +11,8 @@ from pathlib import Path
 
 from fl_ddp.config.command_line import FREE_ON_RESUME
 from fl_ddp.config.settings import OF_FOLDER
-from fl_ddp.engine.schedule import falls_over_rounds
 from fl_ddp.errors import ConfigError
+from fl_ddp.optimizers.schedule import falls_over_rounds
 from launch.compare.found_runs import FoundRun, RunState
 from launch.compare.once import Once, once
 from launch.numbers.metric import Metric

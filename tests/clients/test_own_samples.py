@@ -9,9 +9,10 @@ from torch import Tensor
 
 from fl_ddp.clients import own_samples
 from fl_ddp.clients.own_samples import best_of_class, class_counts, inputs_at, labels, of_each, shared_inputs, sum_over
-from fl_ddp.engine.group import Group, Workplace
+from fl_ddp.engine.group import Group
 from fl_ddp.engine.plan import Plan
 from fl_ddp.engine.samples import Normaliser, Samples
+from fl_ddp.engine.workplace import Workplace
 from fl_ddp.protocol import Batch, Round, Tensors
 
 SIZES, CLASSES, LANES = (5, 0, 17, 9), 4, 5

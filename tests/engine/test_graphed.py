@@ -22,7 +22,6 @@ from fl_ddp.engine import graphed
 from fl_ddp.engine.graphed import MOST, recordings_on
 from fl_ddp.engine.plan import Plan
 from fl_ddp.engine.samples import Samples
-from fl_ddp.engine.schedule import Schedule
 from fl_ddp.engine.seeds import torch_seed
 from fl_ddp.engine.step import STEPS
 from fl_ddp.errors import InterruptedRunError
@@ -31,6 +30,7 @@ from fl_ddp.losses.mse import MSE
 from fl_ddp.methods.fedavg import FedAvg
 from fl_ddp.network.flat_model import FlatModel
 from fl_ddp.optimizers.adam import Adam
+from fl_ddp.optimizers.schedule import Schedule
 from fl_ddp.protocol import Tensors, Trained
 
 LANES = 4

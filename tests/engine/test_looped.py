@@ -20,10 +20,10 @@ from fl_ddp.engine import looped, stacks
 from fl_ddp.engine.lanes import Item
 from fl_ddp.engine.looped import Loops, StepInput, loops_on
 from fl_ddp.engine.samples import Samples
-from fl_ddp.engine.schedule import Schedule
 from fl_ddp.engine.step import STEPS, Steps
 from fl_ddp.errors import CompilerError, InterruptedRunError, RunError
 from fl_ddp.optimizers.adam import Adam
+from fl_ddp.optimizers.schedule import Schedule
 from fl_ddp.protocol import Tensors, Trained
 from fl_ddp.ranks.threads import Workers
 

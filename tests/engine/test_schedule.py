@@ -17,7 +17,7 @@ from torch.optim.lr_scheduler import (
     StepLR,
 )
 
-from fl_ddp.engine.schedule import Schedule, ScheduleName
+from fl_ddp.optimizers.schedule import Schedule, ScheduleName
 
 LENGTH = 12
 OURS = Schedule("constant", lr=0.5, decay=0.9, every=5, least=0.02, warmup=4)

@@ -8,8 +8,8 @@ import torch
 from importance_bench import Bench, check_close
 from torch import Tensor, nn
 
-from fl_ddp.engine.group import Workplace
 from fl_ddp.engine.samples import Samples
+from fl_ddp.engine.workplace import Workplace
 from fl_ddp.importance.fisher import fisher, importance_sum, mean_gradient_norm
 from fl_ddp.importance.sensitivity import Sensitivity
 from fl_ddp.losses.mse import MSE

@@ -12,9 +12,10 @@ from table import of_rows, reading, table
 from torch import Tensor, nn
 from torch.func import grad
 
-from fl_ddp.engine.group import Group, Workplace
+from fl_ddp.engine.group import Group
 from fl_ddp.engine.plan import Plan
 from fl_ddp.engine.samples import Samples
+from fl_ddp.engine.workplace import Workplace
 from fl_ddp.methods.fedavg import FedAvg
 from fl_ddp.methods.fedka import FedKA
 from fl_ddp.network.flat_model import FlatModel

@@ -21,6 +21,7 @@ from fl_ddp.config.command_line import from_mapping
 from fl_ddp.engine import group as engine_group
 from fl_ddp.engine.plan import Plan
 from fl_ddp.engine.seeds import normal
+from fl_ddp.engine.workplace import Workplace
 from fl_ddp.errors import ConfigError
 from fl_ddp.federation import Federation, build_federation
 from fl_ddp.methods import filver
@@ -210,7 +211,7 @@ def test_server_side_training_changes_the_classifier_alone_and_none_changes_noth
 
 def _groups(built: Federation) -> list[engine_group.Group]:
     world = built.worlds.at(0)
-    place = engine_group.Workplace(world.train, torch.float32, False, False, lambda: None, 100, batch_size=100)
+    place = Workplace(world.train, torch.float32, False, False, lambda: None, 100, batch_size=100)
     plan, nothing = Plan(10, 1.0, None, 0.1), [np.zeros(0, np.int64)]
     return [engine_group.Group(place, plan, np.array([8]), nothing, 1, 0, Round.of_one_task(0))]
 

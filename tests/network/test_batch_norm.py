@@ -11,10 +11,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from fl_ddp.engine.group import Group, Workplace
+from fl_ddp.engine.group import Group
 from fl_ddp.engine.plan import Plan
 from fl_ddp.engine.samples import Samples
 from fl_ddp.engine.seeds import torch_seed
+from fl_ddp.engine.workplace import Workplace
 from fl_ddp.errors import ConfigError
 from fl_ddp.importance.fisher import fisher, mean_gradient_norm
 from fl_ddp.methods.fedavg import FedAvg

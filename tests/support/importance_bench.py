@@ -10,10 +10,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from fl_ddp.engine.group import Group, Workplace
+from fl_ddp.engine.group import Group
 from fl_ddp.engine.plan import Plan
 from fl_ddp.engine.samples import Normaliser, Samples
 from fl_ddp.engine.seeds import torch_seed
+from fl_ddp.engine.workplace import Workplace
 from fl_ddp.importance.coverage import coverage
 from fl_ddp.importance.fisher import fisher, mean_gradient_norm
 from fl_ddp.network.flat_model import FlatModel

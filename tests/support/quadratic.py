@@ -16,10 +16,11 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from fl_ddp.engine.group import Group, Workplace
+from fl_ddp.engine.group import Group
 from fl_ddp.engine.plan import Plan
 from fl_ddp.engine.samples import Samples
 from fl_ddp.engine.seeds import torch_seed
+from fl_ddp.engine.workplace import Workplace
 from fl_ddp.methods.fedavg import FedAvg
 from fl_ddp.network.flat_model import FlatModel
 from fl_ddp.protocol import Batch, Counts, Indices, Info, Leaves, Round, Tensors, Total

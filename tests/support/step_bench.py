@@ -11,17 +11,18 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from fl_ddp.engine.group import Group, Workplace
+from fl_ddp.engine.group import Group
 from fl_ddp.engine.plan import Plan
 from fl_ddp.engine.samples import Normaliser, Samples
-from fl_ddp.engine.schedule import Schedule
 from fl_ddp.engine.seeds import torch_seed
+from fl_ddp.engine.workplace import Workplace
 from fl_ddp.methods.fedavg import FedAvg
 from fl_ddp.network.flat_model import FlatModel
 from fl_ddp.optimizers.adagrad import Adagrad
 from fl_ddp.optimizers.adam import Adam
 from fl_ddp.optimizers.adamw import AdamW
 from fl_ddp.optimizers.rmsprop import RMSprop
+from fl_ddp.optimizers.schedule import Schedule
 from fl_ddp.optimizers.sgd import SGD
 from fl_ddp.protocol import Indices, Round, Tensors, Trained
 

@@ -26,10 +26,11 @@ from fl_ddp.compiler import compilation
 from fl_ddp.convolutions import products
 from fl_ddp.engine import stacks
 from fl_ddp.engine.graphed import Recordings
-from fl_ddp.engine.group import Group, Workplace
+from fl_ddp.engine.group import Group
 from fl_ddp.engine.plan import Plan
 from fl_ddp.engine.samples import Normaliser, Samples
 from fl_ddp.engine.seeds import torch_seed
+from fl_ddp.engine.workplace import Workplace
 from fl_ddp.importance import fisher as importance_pass
 from fl_ddp.importance.fisher import fisher
 from fl_ddp.methods.fedavg import FedAvg

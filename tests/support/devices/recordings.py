@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from fl_ddp.engine.graphed import Recorder, Recordings, as_cuda_graph
-from fl_ddp.engine.group import Workplace
+from fl_ddp.engine.workplace import Workplace
 from fl_ddp.errors import InterruptedRunError
 
 
