@@ -19,12 +19,13 @@ from torch.func import functional_call, grad_and_value
 
 from fl_ddp.convolutions.max_pools import quick_pools
 from fl_ddp.errors import ConfigError, one_line
+from fl_ddp.guards.parameters import require_plain_parameters
 from fl_ddp.losses.criterion import Criterion, mean_over
 from fl_ddp.losses.cross_entropy import CrossEntropy, among, as_float32
 from fl_ddp.network.attention import make_attention_batched
 from fl_ddp.network.batch_norm import RUNNING, MaskedBatchNorm, make_norms_masked
 from fl_ddp.network.dropout import make_dropout_keyed
-from fl_ddp.network.layers import SeenLinear, replace_layer, require_plain_parameters
+from fl_ddp.network.layers import SeenLinear, show_last_input
 from fl_ddp.network.recurrent import make_recurrence_batched
 from fl_ddp.protocol import Batch, Leaves
 
@@ -104,13 +105,18 @@ class FlatModel:
         self._initial = torch.cat([p.detach().reshape(-1) for p in named.values()]).to(self.device, self.dtype)
         self.convolves = any(isinstance(each, nn.modules.conv._ConvNd) for each in module.modules())
         module = module.to(self.device, self.dtype).requires_grad_(False)
-        self._last: dict[bool, SeenLinear] = {}
         self._eval = copy.deepcopy(module).eval()
         self._train = module.train()
         self._dropouts = make_dropout_keyed(self._train)
         self._renamed = dict(zip(self.names, self.names, strict=True))
-        self.has_features = self._find_features(example)
-        self._modules = _Modules(self._train, self._eval, self._last)
+        self.has_features, logits = self._tried(example)
+        last: dict[bool, SeenLinear] = {}
+        if not self.has_features and (shown := show_last_input(self._train, self._eval, example, logits)):
+            name, last = shown
+            renamed = {n: n.replace(f"{name}.", f"{name}.linear.") for n in self.names if n.startswith(f"{name}.")}
+            self._renamed |= renamed
+            self.has_features = True
+        self._modules = _Modules(self._train, self._eval, last)
         self._modules_of_thread = _ModulesOfThread(self._modules)
 
     def init(self) -> Tensor:
@@ -353,8 +359,8 @@ class FlatModel:
         own = self._constants | {name: leaves[parameter] for name, parameter in self._saved_as.items()}
         return {name: tensor.clone() for name, tensor in own.items()}
 
-    def _find_features(self, example: Tensor) -> bool:
-        """Wrap the last Linear of a module that returns logits alone, if the logits are its output."""
+    def _tried(self, example: Tensor) -> tuple[bool, Tensor]:
+        """Whether the module returns features beside logits, and these; anything but a row per sample is refused."""
         try:
             with torch.no_grad():
                 out = self._eval(example)
@@ -372,27 +378,7 @@ class FlatModel:
                 f"{type(self._eval).__name__} returns {shape} for one sample",
                 f"logits (1, {self.num_classes}) or (features, logits)",
             )
-        if features_known:
-            return True
-        last = next((n for n, m in reversed(list(self._eval.named_modules())) if isinstance(m, nn.Linear)), None)
-        if not last:
-            return False
-        seen: list[Tensor] = []
-        linear = self._eval.get_submodule(last)
-        hook = linear.register_forward_hook(lambda _, __, output: seen.append(output))
-        with torch.no_grad():
-            self._eval(example)
-        hook.remove()
-        if len(seen) != 1 or not torch.equal(seen[0], logits):
-            return False
-        for module in (self._train, self._eval):
-            linear = module.get_submodule(last)
-            wrapped = SeenLinear(linear)  # type: ignore[arg-type]
-            replace_layer(module, linear, wrapped)
-            self._last[module is self._train] = wrapped
-        renamed = {n: n.replace(f"{last}.", f"{last}.linear.") for n in self.names if n.startswith(f"{last}.")}
-        self._renamed |= renamed
-        return True
+        return features_known, logits
 
 
 def _known(features: Tensor | None) -> Tensor:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from torch import nn
 from torch.nn.modules import batchnorm
 
-from fl_ddp.network.layers import replace_layer, require_plain_parameters
+from fl_ddp.guards.parameters import require_plain_parameters
+from fl_ddp.network.layers import replace_layer
 
 MOST_GROUPS = 32
 

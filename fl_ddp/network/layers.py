@@ -1,15 +1,11 @@
-"""Layers and parameters of a module: those that cannot be trained as they are are refused, layers can be replaced."""
+"""Layers of a module: one is put in another's place, and the last one shows what logits are made of."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
-from torch.nn.modules.lazy import LazyModuleMixin
-from torch.utils._pytree import tree_leaves
-
-from fl_ddp.errors import ConfigError
 
 
 class SeenLinear(nn.Module):
@@ -40,27 +36,33 @@ def replace_layer(module: nn.Module, old: nn.Module, new: nn.Module) -> None:
         module.set_submodule(name, new)
 
 
-def require_plain_parameters(module: nn.Module) -> None:
-    """Refuse a module whose parameters are not what they are trained as.
+def show_last_input(
+    train: nn.Module, tested: nn.Module, example: Tensor, logits: Tensor
+) -> tuple[str, dict[bool, SeenLinear]] | None:
+    """Wrap the last linear layer of a module that returns logits alone, if the logits are its output.
 
-    Raises:
-        ConfigError: a layer learns its sizes from its first batch, or keeps a tensor that was computed of parameters,
-            nobody would call a hook that is on a gradient, or they are in bfloat16, which the files of results do not
-            have.
+    Args:
+        train: the module in training mode.
+        tested: a copy in evaluation mode.
+        example: [1, ...] one input.
+        logits: that the copy gives for it.
+
+    Returns:
+        the layer's name, and what shows its input in training and in evaluation mode; None where there is no such.
     """
-    for name, layer in module.named_modules():
-        if isinstance(layer, LazyModuleMixin) and layer.has_uninitialized_params():  # type: ignore[misc]
-            what = f"{type(module).__name__} has {type(layer).__name__} at {name!r}, which does not know its sizes"
-            raise ConfigError("--model", what, "layers that are given them, such as torch.nn.BatchNorm2d(64)")
-        for own, kept in {**layer._buffers, **vars(layer)}.items():
-            if any(isinstance(each, Tensor) and each.grad_fn is not None for each in tree_leaves(kept)):
-                what = f"{type(layer).__name__} at {name!r} keeps {own}, which was computed of parameters beforehand"
-                instead = "its computation in forward(), None or a detached tensor until then, or parametrizations"
-                raise ConfigError("--model", what, f"{instead} of torch.nn.utils")
-    for name, parameter in module.named_parameters():
-        if parameter.requires_grad and parameter.dtype == torch.bfloat16:
-            what = f"{type(module).__name__} has {name} in bfloat16"
-            raise ConfigError("--model", what, "float32, and --precision bfloat16 for arithmetic with them")
-        if parameter._backward_hooks:
-            what = f"{type(module).__name__} has a hook on the gradient of {name}, which nobody calls"
-            raise ConfigError("--model", what, "a method's correct(), or project()")
+    last = next((n for n, m in reversed(list(tested.named_modules())) if isinstance(m, nn.Linear)), None)
+    if not last:
+        return None
+    seen: list[Tensor] = []
+    hook = tested.get_submodule(last).register_forward_hook(lambda _, __, output: seen.append(output))
+    with torch.no_grad():
+        tested(example)
+    hook.remove()
+    if len(seen) != 1 or not torch.equal(seen[0], logits):
+        return None
+    shown = dict[bool, SeenLinear]()
+    for module in (train, tested):
+        linear = module.get_submodule(last)
+        shown[module is train] = SeenLinear(cast(nn.Linear, linear))
+        replace_layer(module, linear, shown[module is train])
+    return last, shown

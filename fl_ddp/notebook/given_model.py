@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from fl_ddp.errors import ConfigError
-from fl_ddp.network.layers import require_plain_parameters
+from fl_ddp.guards.parameters import require_plain_parameters
 
 
 def given_model(*, given: nn.Module | None = None, kind: str = "", sha256: str = "") -> nn.Module:
