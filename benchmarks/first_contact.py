@@ -247,7 +247,8 @@ def group_of(
     flat = FlatModel(module, 10, data.inputs(x[:1], torch.float32))
     work = Workplace(data, torch.float32, False, True, lambda: None, BATCH, convolution=place.convolution)
     own = np.split(np.arange(size), lanes)
-    return Group(work, Plan(BATCH, 1.0, None, 0.01), np.arange(lanes), own, lanes, 0, Round.of_one_task(0)), flat
+    first = Round(0, -1, ends_task=False, task=0)
+    return Group(work, Plan(BATCH, 1.0, None, 0.01), np.arange(lanes), own, lanes, 0, first), flat
 
 
 def caught_step(group: Group, flat: FlatModel) -> tuple[Callable[[], None], State]:

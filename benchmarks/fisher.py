@@ -95,7 +95,7 @@ def federation(workload: Workload, samples: int, device: str) -> tuple[nn.Module
     work = Workplace(data, torch.float32, False, True, lambda: None, most, spread=spread, recordings=recordings)
     own = np.split(np.arange(len(images)), clients)
     plan = Plan(10, 1.0, None, 0.1)
-    when = Round.of_one_task(0)
+    when = Round(0, -1, ends_task=False, task=0)
     groups = [
         Group(work, plan, np.arange(i, i + workload.lanes), own[i : i + workload.lanes], workload.lanes, 0, when)
         for i in range(0, clients, workload.lanes)

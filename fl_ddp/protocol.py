@@ -75,11 +75,6 @@ class Round:
     ends_task: bool
     task: int
 
-    @classmethod
-    def of_one_task(cls, index: int) -> Round:
-        """A round of a run of one task in which every round has clients."""
-        return cls(index, index - 1, ends_task=False, task=0)
-
 
 class Batch(NamedTuple):
     """One client's samples in one local step: x [B, ...], y [B], mask [B] (0 where padded), key [] of randomness.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from given import round_of_one_task
 from torch import Tensor
 
 from fl_ddp.clients import own_samples
@@ -13,7 +14,7 @@ from fl_ddp.engine.group import Group
 from fl_ddp.engine.plan import Plan
 from fl_ddp.engine.samples import Normaliser, Samples
 from fl_ddp.engine.workplace import Workplace
-from fl_ddp.protocol import Batch, Round, Tensors
+from fl_ddp.protocol import Batch, Tensors
 
 SIZES, CLASSES, LANES = (5, 0, 17, 9), 4, 5
 RNG = np.random.default_rng(5)
@@ -29,7 +30,7 @@ INPUTS = (torch.from_numpy(X).double() / 255 - 0.4) / 0.6
 def group() -> Group:
     samples = Samples(torch.from_numpy(X), torch.from_numpy(Y), NORMALISER)
     work = Workplace(samples, torch.float64, False, False, lambda: None, 20, torch.tensor([3, 1, 4, 1]))
-    return Group(work, Plan(4, 1.0, None, 0.1), np.arange(4), list(PARTS), LANES, 0, Round.of_one_task(2))
+    return Group(work, Plan(4, 1.0, None, 0.1), np.arange(4), list(PARTS), LANES, 0, round_of_one_task(2))
 
 
 def lengths(theta: Tensor, batch: Batch) -> Tensors:
@@ -85,7 +86,7 @@ def test_a_small_client_s_sums_have_the_same_bits_beside_a_large_one(
 ) -> None:
     """Alone it fills fewer batches; a sum of -0 must not tell."""
     monkeypatch.setattr(own_samples, "AT_ONCE", at_once)
-    alone = Group(group.workplace, group.plan, np.array([0]), [PARTS[0]], LANES, 0, Round.of_one_task(2))
+    alone = Group(group.workplace, group.plan, np.array([0]), [PARTS[0]], LANES, 0, round_of_one_task(2))
     for theta in (torch.tensor(2.0, dtype=torch.float64), torch.tensor(-0.3, dtype=torch.float64)):
         for own, beside in zip(
             sum_over(alone, weighed, theta).values(), sum_over(group, weighed, theta).values(), strict=True
@@ -115,7 +116,7 @@ def test_a_small_client_s_sums_have_the_same_bits_beside_a_large_one(
 def test_sums_do_not_depend_on_the_company(group: Group) -> None:
     theta = torch.randn(3, dtype=torch.float64, generator=torch.Generator().manual_seed(3))
     together = sum_over(group, weighed, theta)
-    alone = Group(group.workplace, group.plan, np.array([2]), [PARTS[2]], LANES, 0, Round.of_one_task(2))
+    alone = Group(group.workplace, group.plan, np.array([2]), [PARTS[2]], LANES, 0, round_of_one_task(2))
     for name, t in sum_over(alone, weighed, theta).items():
         assert torch.equal(t[0], together[name][2])
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from given import round_of_one_task
 from importance_bench import PLAN, bench, check_close, gradients
 from torch import Tensor, nn
 
 from fl_ddp.engine.group import Group
 from fl_ddp.importance.fisher import Reduction, fisher
 from fl_ddp.importance.sensitivity import Label
-from fl_ddp.protocol import Round
 
 SHAPE = (1, 6, 6)
 
@@ -25,7 +25,7 @@ def test_monte_carlo_draws_a_class_for_each_sample_by_its_probability_and_key() 
 
     def counts(round_index: int) -> tuple[Tensor, Tensor]:
         own = [np.zeros(n, np.int64)]
-        group = Group(b.work, PLAN, np.array([0]), own, 1, 7, Round.of_one_task(round_index))
+        group = Group(b.work, PLAN, np.array([0]), own, 1, 7, round_of_one_task(round_index))
         found = fisher(group, theta, b.model, kind="mc")[0]
         share: Tensor = torch.linalg.lstsq(g[0].square().T, found).solution
         check_close(g[0].square().T @ share, found)

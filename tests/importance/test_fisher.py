@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from given import round_of_one_task
 from importance_bench import PLAN, Bench, bench, check_close, gradients
 from torch import Tensor, nn
 from torch._dynamo.utils import counters
@@ -20,7 +21,6 @@ from fl_ddp.importance import fisher as importance_pass
 from fl_ddp.importance.coverage import coverage
 from fl_ddp.importance.fisher import fisher, importance_sum, mean_gradient_norm
 from fl_ddp.importance.sensitivity import Label, Sensitivity
-from fl_ddp.protocol import Round
 from fl_ddp.ranks.threads import workers_on
 
 SHAPE = (1, 6, 6)
@@ -262,7 +262,7 @@ def test_mas_and_gradient_norms_equal_a_loop(make: Callable[[], nn.Module]) -> N
 
 def test_copies_of_the_data_change_nothing(ragged: Bench) -> None:
     theta, index = ragged.model.init(), ragged.clients[3]
-    group = Group(ragged.work, PLAN, np.array([3]), [np.tile(index, 9)], 1, 7, Round.of_one_task(0))
+    group = Group(ragged.work, PLAN, np.array([3]), [np.tile(index, 9)], 1, 7, round_of_one_task(0))
     for kind in ("empirical", "exact"):
         label: Label = "exact" if kind == "exact" else "empirical"
         once = fisher(ragged.group([3]), theta, ragged.model, kind=label)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from given import round_of_one_task
 from quadratic import Rounds, small_network, uneven_clients
 from torch import Tensor, nn
 
@@ -13,7 +14,6 @@ from fl_ddp.engine.seeds import torch_seed
 from fl_ddp.errors import ConfigError
 from fl_ddp.methods.fedbn import FedBN
 from fl_ddp.network.flat_model import FlatModel
-from fl_ddp.protocol import Round
 
 PLAN = Plan(3, 2.0, None, 0.1)
 
@@ -59,7 +59,7 @@ def test_what_travels() -> None:
     upload = method.client_update(next(rounds.groups(np.arange(2))), method.init(), rounds.memory.take(np.arange(2)))
     sent = {name: t.shape[1:].numel() for name, t in upload.on_the_wire.items() if isinstance(t, Tensor)}
     assert sent == {"weight": 1, "shared": 67}
-    assert method.sent_bytes(method.init(), Round.of_one_task(0)) == 67 * 4
+    assert method.sent_bytes(method.init(), round_of_one_task(0)) == 67 * 4
     assert method.model.num_params == 115
 
 

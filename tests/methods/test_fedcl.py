@@ -7,6 +7,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 import pytest
 import torch
+from given import round_of_one_task
 from quadratic import (
     THETA_0,
     A,
@@ -34,7 +35,6 @@ from fl_ddp.methods.fedavg import FedAvg
 from fl_ddp.methods.fedcl import FedCL
 from fl_ddp.methods.fedprox import FedProx
 from fl_ddp.network.flat_model import FlatModel
-from fl_ddp.protocol import Round
 
 COHORTS = [[0, 1, 2, 3, 4], [1, 2, 4], [0, 2, 3]]
 NEVER = 10**9
@@ -219,7 +219,7 @@ def test_constant_gradients_pull_against_the_penalty() -> None:
 
 def test_omega_travels_every_nth_round() -> None:
     method = FedCL(small_network(), every=3)
-    assert [len(method.sent(Round.of_one_task(t))) for t in range(7)] == [2, 1, 1, 2, 1, 1, 2]
+    assert [len(method.sent(round_of_one_task(t))) for t in range(7)] == [2, 1, 1, 2, 1, 1, 2]
 
 
 def test_order_of_clients_does_not_matter() -> None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from given import round_of_one_task
 from quadratic import Clients, OneWeight, Rounds, alike, approx, small_network, uneven_clients
 from torch import Tensor
 from torch.nn import functional as F
 
 from fl_ddp.engine.plan import Plan
 from fl_ddp.methods.fedfomo import FedFomo
-from fl_ddp.protocol import Round, Tensors
+from fl_ddp.protocol import Tensors
 
 JUDGED = FedFomo.judged
 STILL = Plan(5, 1.0, None, 1e-300)
@@ -153,7 +154,7 @@ def test_the_server_keeps_models_and_adds_up_what_is_said() -> None:
 def test_traffic() -> None:
     method = FedFomo(OneWeight(0.0), models=5, num_clients=9)
     server = method.init()
-    first, later = (Round.of_one_task(t) for t in (0, 1))
+    first, later = (round_of_one_task(t) for t in (0, 1))
     assert method.sent_bytes(server, first) == 8
     assert method.sent_bytes(server, later) == 4 * 8
     assert FedFomo(OneWeight(0.0), models=5, num_clients=3).sent_bytes(server, later) == 2 * 8

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from given import round_of_one_task
 from quadratic import approx
 from table import of_rows, reading, table
 from torch import Tensor, nn
@@ -19,7 +20,7 @@ from fl_ddp.engine.workplace import Workplace
 from fl_ddp.methods.fedavg import FedAvg
 from fl_ddp.methods.fedka import FedKA
 from fl_ddp.network.flat_model import FlatModel
-from fl_ddp.protocol import Round, Tensors
+from fl_ddp.protocol import Tensors
 
 RECEIVED = [[1.0, 2.0, 3.0, 4.0], [0.0, 1.0, 0.0, 1.0]]
 OWN = [[9.0, 2.5, 3.0, 3.0], [5.0, 1.0, 1.0, 1.0]]
@@ -95,7 +96,7 @@ def group_of(method: FedAvg, seed: int = 0, lanes: int = 4) -> Group:
     samples = Samples(x, torch.from_numpy(y))
     shared = torch.tensor([0, 6, 9, 10])
     work = Workplace(samples, torch.float64, False, False, lambda: None, 10, shared)
-    return Group(work, Plan(5, 1.0, None, 0.1), np.arange(3), parts, lanes, seed, Round.of_one_task(0))
+    return Group(work, Plan(5, 1.0, None, 0.1), np.arange(3), parts, lanes, seed, round_of_one_task(0))
 
 
 def method_of(**options: object) -> FedKA:
@@ -168,7 +169,7 @@ def test_a_client_of_dominant_classes_alone_trains_as_in_fedavg() -> None:
     x = torch.randn(24, 1, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     for method in (method_of(beta=7.0, gamma=0.25), replace(method_of(beta=7.0), gamma=0.125)):
         work = Workplace(Samples(x, y), torch.float64, False, False, lambda: None, 4, torch.arange(4) * 6)
-        group = Group(work, Plan(3, 2.0, None, 0.1), np.arange(2), even, 2, 0, Round.of_one_task(0))
+        group = Group(work, Plan(3, 2.0, None, 0.1), np.arange(2), even, 2, 0, round_of_one_task(0))
         server = {"theta": method.model.init()}
         ours, theirs = (m.client_update(group, server, {}).theta for m in (method, FedAvg(method.model)))
         assert torch.equal(ours, theirs)

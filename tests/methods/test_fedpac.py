@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from given import round_of_one_task
 from hypothesis import given
 from hypothesis import strategies as st
 from quadratic import Clients, Rounds, approx, small_network, uneven_clients
@@ -17,7 +18,6 @@ from torch.func import grad_and_value
 from fl_ddp.clients.simplex import Floats, least_on_simplex
 from fl_ddp.engine.plan import Plan
 from fl_ddp.methods.fedpac import FedPAC
-from fl_ddp.protocol import Round
 
 PLAN = Plan(3, 1.0, None, 0.05)
 
@@ -168,5 +168,5 @@ def test_traffic() -> None:
     """A body with one head; once there are any, three class means of eight features, too."""
     method = FedPAC(small_network(), num_clients=5)
     server = method.init()
-    assert method.sent_bytes(server, Round.of_one_task(0)) == server["theta"].nbytes
-    assert method.sent_bytes(server, Round.of_one_task(1)) == server["theta"].nbytes + 3 * 8 * 4
+    assert method.sent_bytes(server, round_of_one_task(0)) == server["theta"].nbytes
+    assert method.sent_bytes(server, round_of_one_task(1)) == server["theta"].nbytes + 3 * 8 * 4

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from given import round_of_one_task
 from quadratic import Rounds, small_network, uneven_clients
 from torch import nn
 
@@ -17,7 +18,6 @@ from fl_ddp.methods.fedpac import FedPAC
 from fl_ddp.methods.fedper import FedPer
 from fl_ddp.methods.fedrep import FedRep
 from fl_ddp.network.flat_model import FlatModel
-from fl_ddp.protocol import Round
 
 PLAN = Plan(3, 1.0, None, 0.1)
 MODEL = small_network()
@@ -107,7 +107,7 @@ def test_only_the_body_travels() -> None:
             "weight": 1,
             "shared": 40,
         }
-        assert method.sent_bytes(method.init(), Round.of_one_task(0)) == 40 * 4
+        assert method.sent_bytes(method.init(), round_of_one_task(0)) == 40 * 4
 
 
 @pytest.mark.parametrize("method", [FedPer, FedRep])

@@ -9,6 +9,7 @@ import numpy as np
 import own_models
 import pytest
 import torch
+from given import round_of_one_task
 from launching import finished, numbers, simulated
 from torch import Tensor
 from torch.nn import functional as F
@@ -26,7 +27,7 @@ from fl_ddp.errors import ConfigError
 from fl_ddp.federation import Federation, build_federation
 from fl_ddp.methods import filver
 from fl_ddp.methods.filver import FilVer
-from fl_ddp.protocol import Batch, Info, Round, Tensors, Total
+from fl_ddp.protocol import Batch, Info, Tensors, Total
 
 THREE: dict[str, object] = {
     "method": "FilVer", "model": f"{own_models.__file__}:Embedded", "method.sst": 40, "method.send": 6,
@@ -213,7 +214,7 @@ def _groups(built: Federation) -> list[engine_group.Group]:
     world = built.worlds.at(0)
     place = Workplace(world.train, torch.float32, False, False, lambda: None, 100, batch_size=100)
     plan, nothing = Plan(10, 1.0, None, 0.1), [np.zeros(0, np.int64)]
-    return [engine_group.Group(place, plan, np.array([8]), nothing, 1, 0, Round.of_one_task(0))]
+    return [engine_group.Group(place, plan, np.array([8]), nothing, 1, 0, round_of_one_task(0))]
 
 
 def test_rehearsal_is_a_share_of_a_clients_samples(monkeypatch: pytest.MonkeyPatch) -> None:

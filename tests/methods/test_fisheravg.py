@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 import pytest
 import torch
-from given import GivenRounds, Weights
+from given import GivenRounds, Weights, round_of_one_task
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from quadratic import (
@@ -35,7 +35,6 @@ from fl_ddp.importance.scale import of_largest
 from fl_ddp.methods import fisheravg
 from fl_ddp.methods.fedavg import FedAvg
 from fl_ddp.methods.fisheravg import FisherAvg
-from fl_ddp.protocol import Round
 
 COHORTS = [[0, 1, 2, 3, 4], [1, 2, 4]]
 THETA, FISHER = [[1.0, 2.0], [3.0, 6.0]], [[3.0, 4.0], [1.0, 0.0]]
@@ -259,6 +258,6 @@ def test_what_travels() -> None:
     """theta and F both ways, F not yet in the first round; with RWalk the score too."""
     network = small_network()
     fisher, rwalk = FisherAvg(network), FisherAvg(network, importance="rwalk")
-    assert [m.sent(Round.of_one_task(t)) for m in (fisher, rwalk) for t in (0, 1)] == [
+    assert [m.sent(round_of_one_task(t)) for m in (fisher, rwalk) for t in (0, 1)] == [
         ("theta",), ("theta", "fisher"), ("theta",), ("theta", "fisher", "score"),
     ]  # fmt: skip

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import torch
+from given import round_of_one_task
 from quadratic import TAU, THETA_0, A, B, OneWeight, P, Rounds, approx, descend, epoch_of_single_samples, quadratic
 
 from fl_ddp.methods.localonly import LocalOnly
-from fl_ddp.protocol import Round
 
 
 def test_each_client_goes_on_from_its_own_model() -> None:
@@ -34,4 +34,4 @@ def test_nothing_travels() -> None:
     group = next(rounds.groups(torch.arange(2).numpy()))
     upload = method.client_update(group, method.init(), rounds.memory.take(group.client))
     assert upload.on_the_wire == {}
-    assert method.sent_bytes(method.init(), Round.of_one_task(3)) == 0
+    assert method.sent_bytes(method.init(), round_of_one_task(3)) == 0

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 import torch
+from given import round_of_one_task
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -21,7 +22,6 @@ from fl_ddp.importance.fisher import fisher, mean_gradient_norm
 from fl_ddp.methods.fedavg import FedAvg
 from fl_ddp.methods.moon import MOON
 from fl_ddp.network.flat_model import FlatModel
-from fl_ddp.protocol import Round
 
 PARTS = [np.arange(0, 23), np.arange(23, 30), np.arange(30, 51)]  # in batches of 8: 8 8 7, 7, 8 8 5
 PLAN = Plan(batch_size=8, epochs=2, steps=None, lr=0.05, momentum=0.9, weight_decay=1e-3)
@@ -64,7 +64,7 @@ def flat(net: nn.Module) -> FlatModel:
 
 def group(parts: list[np.ndarray] = PARTS, plan: Plan = PLAN, compile: bool = False, lanes: int = 4) -> Group:
     work = Workplace(samples(), torch.float64, False, compile, lambda: None, max(map(len, parts)))
-    return Group(work, plan, np.arange(len(parts)), parts, lanes, 0, Round.of_one_task(0))
+    return Group(work, plan, np.arange(len(parts)), parts, lanes, 0, round_of_one_task(0))
 
 
 def in_torch(net: nn.Module, batches: list[np.ndarray]) -> nn.Module:

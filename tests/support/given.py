@@ -24,6 +24,11 @@ from fl_ddp.ranks.memory import ClientMemory
 PLAN = Plan(batch_size=1, epochs=1, steps=None, lr=0.1)
 
 
+def round_of_one_task(index: int) -> Round:
+    """A round of a run of one task in which every round has clients."""
+    return Round(index, index - 1, ends_task=False, task=0)
+
+
 class Weights(FlatModel):
     """A model whose tensors are the given ones, float64; it is never run."""
 
@@ -84,14 +89,14 @@ class GivenRounds:
         ids = np.arange(len(theta)) if clients is None else np.array(clients)
         samples = Samples(torch.zeros(100, 1), torch.zeros(100, dtype=torch.int64))
         work = Workplace(samples, torch.float64, False, False, lambda: None, 100)
-        when = Round.of_one_task(self._index)
+        when = round_of_one_task(self._index)
         group = GivenGroup(work, PLAN, ids, [np.arange(10 * (i + 1)) for i in ids], len(ids), 0, when)
         group.theta = torch.tensor(theta, dtype=torch.float64)
         group.trace = {k: torch.tensor(t, dtype=torch.float64) for k, t in (trace or {}).items()}
         self._monkeypatch.setattr(
             self._owner, "fisher", lambda *_, **__: torch.tensor(fisher, dtype=torch.float64), raising=True
         )
-        sent, initial = self.method.sent(Round.of_one_task(self._index)), self.method.init()
+        sent, initial = self.method.sent(round_of_one_task(self._index)), self.method.init()
         received = {name: (self.server if name in sent else initial)[name] for name in self.method.broadcast}
         self.upload = self.method.client_update(group, received, self.memory.take(ids))
         sums = CohortSum(exact=True, compile=False, num_ranks=1)

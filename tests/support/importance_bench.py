@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
+from given import round_of_one_task
 from torch import Tensor, nn
 
 from fl_ddp.engine.group import Group
@@ -18,7 +19,7 @@ from fl_ddp.engine.workplace import Workplace
 from fl_ddp.importance.coverage import coverage
 from fl_ddp.importance.fisher import fisher, mean_gradient_norm
 from fl_ddp.network.flat_model import FlatModel
-from fl_ddp.protocol import Indices, Round
+from fl_ddp.protocol import Indices
 
 PLAN = Plan(10, 1.0, None, 0.1)
 
@@ -41,7 +42,7 @@ class Bench(NamedTuple):
 
     def group(self, ids: Sequence[int], lanes: int = 0, round_index: int = 0) -> Group:
         samples = [self.clients[i] for i in ids]
-        when = Round.of_one_task(round_index)
+        when = round_of_one_task(round_index)
         return Group(self.work, PLAN, np.array(ids, np.int64), samples, lanes or len(ids), 7, when)
 
     def theta(self, lanes: int) -> Tensor:

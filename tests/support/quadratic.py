@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 import torch
+from given import round_of_one_task
 from torch import Tensor, nn
 
 from fl_ddp.engine.group import Group
@@ -23,7 +24,7 @@ from fl_ddp.engine.seeds import torch_seed
 from fl_ddp.engine.workplace import Workplace
 from fl_ddp.methods.fedavg import FedAvg
 from fl_ddp.network.flat_model import FlatModel
-from fl_ddp.protocol import Batch, Counts, Indices, Info, Leaves, Round, Tensors, Total
+from fl_ddp.protocol import Batch, Counts, Indices, Info, Leaves, Tensors, Total
 from fl_ddp.ranks.cohort_rows import CohortRows
 from fl_ddp.ranks.exact_sum import CohortSum
 from fl_ddp.ranks.memory import ClientMemory
@@ -163,7 +164,7 @@ class Rounds:
         for i in range(0, len(cohort), self.lanes):
             ids = cohort[i : i + self.lanes]
             own = [self.clients.parts[k] for k in ids]
-            yield Group(work, self.plan, ids, own, self.lanes, 0, Round.of_one_task(self.finished))
+            yield Group(work, self.plan, ids, own, self.lanes, 0, round_of_one_task(self.finished))
 
     def play(self, cohort: Sequence[int] | None = None) -> Tensors:
         """One round of a cohort, of all clients if none is given; the server's state after it."""
@@ -171,7 +172,7 @@ class Rounds:
         sums, rows, kept = CohortSum(exact=True, compile=False, num_ranks=1), CohortRows(ids, torch.float64), []
         if self.method.measures(self.finished):
             self.server = self._measured()
-        initial, sent = self.method.init(), self.method.sent(Round.of_one_task(self.finished))
+        initial, sent = self.method.init(), self.method.sent(round_of_one_task(self.finished))
         received = {name: (self.server if name in sent else initial)[name] for name in self.method.broadcast}
         self.local = {}
         for group in self.groups(ids):

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
+from given import round_of_one_task
 from torch import Tensor, nn
 
 from fl_ddp.engine.group import Group
@@ -24,7 +25,7 @@ from fl_ddp.optimizers.adamw import AdamW
 from fl_ddp.optimizers.rmsprop import RMSprop
 from fl_ddp.optimizers.schedule import Schedule
 from fl_ddp.optimizers.sgd import SGD
-from fl_ddp.protocol import Indices, Round, Tensors, Trained
+from fl_ddp.protocol import Indices, Tensors, Trained
 
 SEED, ROUND, CLASSES = 5, 2, 3
 SIZES = (13, 1, 4, 7, 22)
@@ -68,7 +69,7 @@ class Bench(NamedTuple):
 
     def group(self, plan: Plan, ids: list[int], lanes: int | None = None, round_index: int = ROUND) -> Group:
         samples = [self.clients[i] for i in ids]
-        when = Round.of_one_task(round_index)
+        when = round_of_one_task(round_index)
         return Group(self.work, plan, np.array(ids, np.int64), samples, lanes or len(ids), SEED, when)
 
     def train(self, plan: Plan, ids: list[int], lanes: int | None = None, round_index: int = ROUND) -> Trained:

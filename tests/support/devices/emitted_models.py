@@ -167,8 +167,8 @@ def _federation(shipped: Shipped, samples: int) -> tuple[FlatModel, Group]:
     model = FlatModel(module, CLASSES, example)
     work = Workplace(data, torch.float32, False, True, lambda: None, samples)
     own = np.split(np.arange(size), shipped.lanes)
-    plan = Plan(BATCH, 1.0, None, 0.1)
-    return model, Group(work, plan, np.arange(shipped.lanes), own, shipped.lanes, 0, Round.of_one_task(0))
+    plan, first = Plan(BATCH, 1.0, None, 0.1), Round(0, -1, ends_task=False, task=0)
+    return model, Group(work, plan, np.arange(shipped.lanes), own, shipped.lanes, 0, first)
 
 
 class Seen(NamedTuple):
