@@ -94,7 +94,7 @@ class RunFiles:
             known = checkpoint.load(path, finished).state  # type: ignore[assignment]
             self._refuse_other_settings(known)  # of which all else may come
             refuse_other_division(path / "partition.json", saved)
-            kept.refuse_others(path)
+            kept.refuse_edited(path)
             refuse_others(path, known, self._recorded)
         (path / FAILURE).unlink(missing_ok=True)
         write_text(path / "config.yaml", to_yaml(with_absolute_paths(replace(config, resume=None))))

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from fl_ddp.config.settings import Config, hyperparameters
-from fl_ddp.course.cohorts import CohortTable, Numbers, columns_of_each
+from fl_ddp.course.cohorts import ClientColumns, CohortTable, columns_of_each
 from fl_ddp.errors import RunError
 from fl_ddp.evaluation.scores import Scores
 from fl_ddp.federation import Federation
@@ -34,7 +34,7 @@ class OfClients(NamedTuple):
     scores: Sequence[ClientScores] = ()
     changes: Sequence[ClassChange] = ()
     tasks: Sequence[OwnTask] = ()
-    numbers: Numbers = MappingProxyType({})
+    numbers: ClientColumns = MappingProxyType({})
 
 
 class RunTables:

@@ -29,7 +29,7 @@ from fl_ddp.host.stopwatch import Stopwatch
 from fl_ddp.protocol import OF_STATISTICS, Indices, Info, Tensors, Total, Upload
 from fl_ddp.ranks.cohort import padded_lanes
 from fl_ddp.ranks.collectives import Ranks
-from fl_ddp.ranks.exchange import Exchange, Kept, Made, Summed, Traffic, Work, finite
+from fl_ddp.ranks.exchange import Exchange, Kept, Made, Summed, Traffic, Work, finite_server
 from fl_ddp.ranks.memory import ClientMemory
 from fl_ddp.records import Records
 from fl_ddp.results.forgetting_table import with_degrees
@@ -247,7 +247,7 @@ class Simulation:
 
         def made(readings: Readings) -> Tensors:
             key, of = "group.keys in measure", method.measured
-            return finite(self._hooks.keyed_state("measured", key, of, self.server, total), index, readings)
+            return finite_server(self._hooks.keyed_state("measured", key, of, self.server, total), index, readings)
 
         return self._sound(Made(index + 1, "measured"), made)
 
@@ -326,7 +326,7 @@ class Simulation:
         update, statistics = federation.method.server_update, federation.statistics
         now = statistics.now(server, total, first=federation.turnout.previous(index) < 0)  # update() may write in it
         state = self._hooks.keyed_state("server_update", "info.key", update, server, total, info)
-        state = finite(statistics.put(state, now), index, readings)
+        state = finite_server(statistics.put(state, now), index, readings)
         self._coming = self._task_ended(index, self._server_trained(index, state, total, info, readings), readings)
         return self._coming
 
@@ -337,14 +337,18 @@ class Simulation:
         lineup, ids, nothing = self._lineup, np.array([self._config.clients]), [np.zeros(0, np.int64)]
         group = lineup.group(lineup.workplace, ids, index, lineup.plan(index), nothing, 1)
         train = partial(method.server_train, group)
-        return finite(self._hooks.keyed_state("server_train", "group.keys", train, state, total, info), index, readings)
+        return finite_server(
+            self._hooks.keyed_state("server_train", "group.keys", train, state, total, info), index, readings
+        )
 
     def _task_ended(self, index: int, state: Tensors, readings: Readings) -> Tensors:
         """The server's state when a round is over, and with it maybe a task."""
         if not self._federation.stream.ends_task(index):
             return state
         key, end = "info.key in server_update", self._federation.method.end_of_task
-        return finite(self._hooks.keyed_state("end_of_task", key, end, state, self._lineup.world.task), index, readings)
+        return finite_server(
+            self._hooks.keyed_state("end_of_task", key, end, state, self._lineup.world.task), index, readings
+        )
 
     def _record(self, record: Record, scores: Scores | None, clients: OfClients) -> None:
         record = replace(scores.told(record) if scores else record, seconds=self._watch.lap(), wall=time.time())

@@ -41,7 +41,7 @@ class Finding(NamedTuple):
     way: str = ""
 
 
-class Question(NamedTuple):
+class CaseChecks(NamedTuple):
     """A case, and the names of the checks that are to be made of it."""
 
     case: Case
@@ -55,8 +55,8 @@ class Solo:
     _candidate: Candidate | None = None
 
     def __call__(self, question: object) -> Iterator[str | Finding]:
-        """Answer a Question."""
-        assert isinstance(question, Question)
+        """Make the checks of a CaseChecks."""
+        assert isinstance(question, CaseChecks)
         torch.set_num_threads(1)
         if self._candidate is None or self._candidate.case != question.case:
             self._candidate = Candidate(question.case)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
 
 from fl_ddp.check.candidate import Case
-from fl_ddp.check.handlers import BY_NAME, Finding, Question, Rank, Solo
+from fl_ddp.check.handlers import BY_NAME, CaseChecks, Finding, Rank, Solo
 from fl_ddp.check.helper import Failure, Helper
 from fl_ddp.check.rules import RANKS
 from fl_ddp.errors import Told
@@ -97,7 +97,7 @@ class Judge:
 
     def _answers(self, case: Case, rules: Sequence[str]) -> Iterator[object]:
         """What comes of checks, once the method is known to run at all."""
-        self._solo.ask(Question(case, tuple(rules)))
+        self._solo.ask(CaseChecks(case, tuple(rules)))
         answers = self._solo.answers(self._patience)
         first = next(answers)
         if isinstance(first, Failure):

@@ -13,7 +13,7 @@ from fl_ddp.results.appended_csv import AppendedCsv, State
 from fl_ddp.results.metrics import of_method
 
 _COLUMNS = ("round", "client")
-Numbers = Mapping[str, Sequence[float | None]]
+ClientColumns = Mapping[str, Sequence[float | None]]
 """Of each client of a round, by column."""
 
 
@@ -35,7 +35,7 @@ class CohortTable:
         self._numbers = tuple(numbers)
         self.file, _ = AppendedCsv.opened(path, (*_COLUMNS, *numbers), state)
 
-    def add(self, finished: int, clients: Sequence[int], numbers: Numbers = MappingProxyType({})) -> None:
+    def add(self, finished: int, clients: Sequence[int], numbers: ClientColumns = MappingProxyType({})) -> None:
         """Add a round's clients, with numbers of each by column.
 
         Raises:
@@ -49,7 +49,7 @@ class CohortTable:
         )
 
 
-def of_each(reported: Mapping[str, Tensor], names: tuple[str, ...]) -> Numbers:
+def of_each(reported: Mapping[str, Tensor], names: tuple[str, ...]) -> ClientColumns:
     """Numbers of a round's clients, of which logged() has made rows; None where one has no such number."""
     found = dict[str, list[float | None]]()
     for column, pair in zip(columns_of_each(names), logged_sums(names).items(), strict=True):

@@ -12,7 +12,7 @@ from fl_ddp.errors import ConfigError
 from fl_ddp.models.layers import Classifier, image_shape
 
 Stem = Literal["auto", "small", "imagenet"]
-Norm = Literal["group", "batch"]
+BlockNorm = Literal["group", "batch"]
 
 
 class _ResNet(Classifier):
@@ -37,7 +37,7 @@ class _ResNet(Classifier):
         *,
         in_shape: tuple[int, ...],
         num_classes: int,
-        norm: Norm = "group",
+        norm: BlockNorm = "group",
         groups: Count = 32,
         stem: Stem = "auto",
     ) -> None:

@@ -20,7 +20,7 @@ WHERE = "--class_reduction"
 FORM = "client,class,round,count with ; between several, or a CSV file of such rows under this head"
 
 
-class Reduction(NamedTuple):
+class SamplesLeft(NamedTuple):
     """From a round on, counted from 1, a client has so many training samples of a class."""
 
     client: int
@@ -40,7 +40,7 @@ class ClassReduction:
 
     def __init__(
         self,
-        reductions: Sequence[Reduction],
+        reductions: Sequence[SamplesLeft],
         clients: Sequence[Indices],
         labels: Indices,
         rng: Callable[[int, int], np.random.Generator],
@@ -96,7 +96,7 @@ class ClassReduction:
         return left
 
 
-def read_reductions(text: str, classes: Sequence[str]) -> list[Reduction]:
+def read_reductions(text: str, classes: Sequence[str]) -> list[SamplesLeft]:
     """The reductions that an option gives; a class is given by its name.
 
     Raises:
@@ -113,7 +113,7 @@ def read_reductions(text: str, classes: Sequence[str]) -> list[Reduction]:
         client, first, count = map(int, numbers)
         if first < 1:
             raise ConfigError(WHERE, f"{','.join(row)!r}: rounds are counted from 1")
-        found.append(Reduction(client, classes.index(row[1]), first, count))
+        found.append(SamplesLeft(client, classes.index(row[1]), first, count))
     known: dict[tuple[int, int, int], int] = {}
     for each in found:
         if each[:3] in known:

@@ -353,7 +353,7 @@ class _Numbers(Mapping[str, float]):
         return len(self._found)
 
 
-def finite(server: Tensors, index: int, readings: Readings) -> Tensors:
+def finite_server(server: Tensors, index: int, readings: Readings) -> Tensors:
     """A state of the server after a round; that all its numbers are finite is heard with the readings.
 
     Raises:

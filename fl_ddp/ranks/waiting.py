@@ -22,7 +22,7 @@ _BROKEN_AFTER = 5.0
 """Seconds after which a sum that NCCL calls over, and the GPU not, is none: its communicator has failed."""
 
 
-class Work(Protocol):
+class PendingSum(Protocol):
     """A sum under way."""
 
     def is_completed(self) -> bool:
@@ -50,10 +50,10 @@ Done = Callable[[float], bool]
 """Whether a sum is over: at once if so, else after about so many seconds."""
 
 
-_newest: deque[Work] = deque(maxlen=2)
+_newest: deque[PendingSum] = deque(maxlen=2)
 
 
-def on_host(work: Work) -> Done:
+def on_host(work: PendingSum) -> Done:
     """When a sum of gloo's is over."""
     _newest.append(work)
 
@@ -80,7 +80,7 @@ def keep_newest() -> None:
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(_newest.pop()))
 
 
-def on_gpu(work: Work, event: Event) -> Done:
+def on_gpu(work: PendingSum, event: Event) -> Done:
     """When a sum of NCCL's is over, whose call returns at once.
 
     Args:

@@ -22,7 +22,7 @@ class KeptFiles:
         self._config, available = config, turnout.availability
         self._texts = {"enrolment": worlds.enrolment, "availability": available.text if available else "", **pace.texts}
 
-    def refuse_others(self, folder: Path) -> None:
+    def refuse_edited(self, folder: Path) -> None:
         """Refuse to go on with other clients than the run in a folder began with, whose file was edited.
 
         Raises:

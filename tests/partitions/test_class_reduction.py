@@ -17,14 +17,14 @@ from fl_ddp.config.command_line import from_mapping
 from fl_ddp.engine.seeds import generator
 from fl_ddp.errors import ConfigError
 from fl_ddp.federation import build_federation
-from fl_ddp.partitions.class_reduction import ClassReduction, Reduction, read_reductions
+from fl_ddp.partitions.class_reduction import ClassReduction, SamplesLeft, read_reductions
 
 LABELS = np.array([0, 1, 2] * 10)
 CLIENTS = [np.arange(12), np.arange(12, 30)]
 CLASSES = ("cat", "dog", "emu")
 
 
-def reduction(*reductions: Reduction) -> ClassReduction:
+def reduction(*reductions: SamplesLeft) -> ClassReduction:
     return ClassReduction(reductions, CLIENTS, LABELS, partial(generator, 0))
 
 
@@ -33,7 +33,7 @@ def counts(it: ClassReduction, index: int, client: int) -> list[int]:
 
 
 def test_counts_fall_from_their_rounds_on() -> None:
-    it = reduction(Reduction(0, 1, 3, 2), Reduction(0, 1, 5, 0), Reduction(1, 2, 3, 1), Reduction(0, 2, 6, 1))
+    it = reduction(SamplesLeft(0, 1, 3, 2), SamplesLeft(0, 1, 5, 0), SamplesLeft(1, 2, 3, 1), SamplesLeft(0, 2, 6, 1))
     assert [counts(it, index, 0) for index in range(7)] == [[4, 4, 4]] * 2 + [[4, 2, 4]] * 2 + [[4, 0, 4]] + [
         [4, 0, 1]
     ] * 2
@@ -41,7 +41,7 @@ def test_counts_fall_from_their_rounds_on() -> None:
 
 
 def test_a_round_s_samples_are_a_part_of_the_last_one_s_in_their_order() -> None:
-    it = reduction(*(Reduction(0, 1, first, 4 - first) for first in range(1, 5)))
+    it = reduction(*(SamplesLeft(0, 1, first, 4 - first) for first in range(1, 5)))
     for index in range(4):
         before, now = (it.of_round(i)[0] for i in (index - 1 if index else 0, index))
         assert set(now) <= set(before) and (np.diff(now) > 0).all()
@@ -50,22 +50,22 @@ def test_a_round_s_samples_are_a_part_of_the_last_one_s_in_their_order() -> None
 
 @given(st.integers(0, 2**31 - 1), st.integers(0, 4))
 def test_what_is_left_is_drawn_by_seed(seed: int, left: int) -> None:
-    ones = ClassReduction([Reduction(0, 0, 1, left)], CLIENTS, LABELS, partial(generator, seed)).of_round(0)[0]
+    ones = ClassReduction([SamplesLeft(0, 0, 1, left)], CLIENTS, LABELS, partial(generator, seed)).of_round(0)[0]
     assert (LABELS[ones] == 0).sum() == left and (LABELS[ones] != 0).sum() == 8
-    again = ClassReduction([Reduction(0, 0, 1, left)], CLIENTS, LABELS, partial(generator, seed)).of_round(0)[0]
+    again = ClassReduction([SamplesLeft(0, 0, 1, left)], CLIENTS, LABELS, partial(generator, seed)).of_round(0)[0]
     assert np.array_equal(ones, again)
 
 
 def test_it_is_not_always_the_first_that_stay() -> None:
     kept = {
-        tuple(ClassReduction([Reduction(0, 0, 1, 2)], CLIENTS, LABELS, partial(generator, seed)).of_round(0)[0])
+        tuple(ClassReduction([SamplesLeft(0, 0, 1, 2)], CLIENTS, LABELS, partial(generator, seed)).of_round(0)[0])
         for seed in range(20)
     }
     assert len(kept) > 3
 
 
 def test_inline_and_in_a_file(tmp_path: Path) -> None:
-    expected = [Reduction(0, 1, 50, 10), Reduction(3, 2, 60, 0)]
+    expected = [SamplesLeft(0, 1, 50, 10), SamplesLeft(3, 2, 60, 0)]
     assert read_reductions("0,dog,50,10; 3, emu ,60,0", CLASSES) == expected
     file = tmp_path / "it.csv"
     file.write_text("client,class,round,count\n0,dog,50,10\n\n3,emu,60,0\n")
@@ -103,17 +103,17 @@ def test_a_file_with_another_head_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("reductions", "message"),
     [
-        ([Reduction(2, 0, 1, 0)], "client 2, class 0, round 1: there are 2 clients"),
+        ([SamplesLeft(2, 0, 1, 0)], "client 2, class 0, round 1: there are 2 clients"),
         (
-            [Reduction(0, 0, 1, 5)],
+            [SamplesLeft(0, 0, 1, 5)],
             "client 0, class 0, round 1: 5 samples are more than the 4 there were; accepted: 0 to 4",
         ),
-        ([Reduction(0, 0, 7, 2), Reduction(0, 0, 3, 1)], "round 7: 2 samples are more than the 1 there were"),
-        ([Reduction(0, 0, n, left) for n, left in ((2, 3), (3, 1), (4, 2))], "round 4: 2 .* more than the 1 there"),
-        ([Reduction(1, c, 2 + c, 0) for c in range(3)], "leaves client 1 no samples"),
+        ([SamplesLeft(0, 0, 7, 2), SamplesLeft(0, 0, 3, 1)], "round 7: 2 samples are more than the 1 there were"),
+        ([SamplesLeft(0, 0, n, left) for n, left in ((2, 3), (3, 1), (4, 2))], "round 4: 2 .* more than the 1 there"),
+        ([SamplesLeft(1, c, 2 + c, 0) for c in range(3)], "leaves client 1 no samples"),
     ],
 )
-def test_what_cannot_be_is_refused(reductions: list[Reduction], message: str) -> None:
+def test_what_cannot_be_is_refused(reductions: list[SamplesLeft], message: str) -> None:
     with pytest.raises(ConfigError, match=f"--class_reduction: .*{message}"):
         reduction(*reductions)
 
