@@ -32,6 +32,7 @@ from busy import busy_us, kernels_of
 from torch import nn
 from written import write_results
 
+from fl_ddp.arithmetic.repeatable import repeatable
 from fl_ddp.engine import group as group_module
 from fl_ddp.engine.choices import Convolution
 from fl_ddp.engine.graphed import Recordings, as_cuda_graph, recorded, warm_up
@@ -41,7 +42,6 @@ from fl_ddp.engine.samples import Normaliser, Samples
 from fl_ddp.engine.seeds import torch_seed
 from fl_ddp.engine.step import Drawn, Objective, State, Step, StepKind, Training, local_step
 from fl_ddp.engine.workplace import Workplace
-from fl_ddp.host.arithmetic import repeatable
 from fl_ddp.host.environment import prepare
 from fl_ddp.methods.fedavg import FedAvg
 from fl_ddp.models.cnn import LeNet5, PflCNN

@@ -33,6 +33,7 @@ from torch import Tensor, nn
 from torch.func import grad, vmap
 from written import write_results
 
+from fl_ddp.arithmetic.repeatable import repeatable
 from fl_ddp.compiler.compilation import compiled
 from fl_ddp.engine.graphed import Recordings, as_cuda_graph
 from fl_ddp.engine.group import Group
@@ -41,7 +42,6 @@ from fl_ddp.engine.samples import Normaliser, Samples
 from fl_ddp.engine.seeds import torch_seed
 from fl_ddp.engine.step import joined
 from fl_ddp.engine.workplace import Workplace
-from fl_ddp.host.arithmetic import repeatable
 from fl_ddp.host.environment import prepare
 from fl_ddp.importance.chunk import Chunk, added_up
 from fl_ddp.importance.coverage import coverage

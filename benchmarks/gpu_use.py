@@ -26,10 +26,10 @@ from busy import profiled
 from rounds import write_data
 from written import write_results
 
+from fl_ddp.arithmetic.repeatable import repeatable
 from fl_ddp.config.command_line import parse
 from fl_ddp.config.settings import Config
 from fl_ddp.federation import build_federation
-from fl_ddp.host.arithmetic import repeatable
 from fl_ddp.host.environment import prepare
 from fl_ddp.host.interrupt import StopRequest
 from fl_ddp.ranks.collectives import Ranks

@@ -28,12 +28,12 @@ from torch import Tensor, nn
 from torchvision.models.resnet import BasicBlock, ResNet
 from written import write_results
 
+from fl_ddp.arithmetic.repeatable import repeatable
 from fl_ddp.check.runs import Unwritten
 from fl_ddp.config import registry
 from fl_ddp.config.command_line import from_mapping
 from fl_ddp.config.registry import build
 from fl_ddp.federation import build_federation
-from fl_ddp.host.arithmetic import repeatable
 from fl_ddp.host.environment import prepare
 from fl_ddp.host.interrupt import StopRequest
 from fl_ddp.ranks.collectives import Ranks

@@ -31,10 +31,10 @@ import torch
 from torch import nn
 from written import write_results
 
+from fl_ddp.arithmetic.repeatable import repeatable
 from fl_ddp.config.command_line import from_mapping
 from fl_ddp.config.registry import build
 from fl_ddp.federation import Federation, build_federation
-from fl_ddp.host.arithmetic import repeatable
 from fl_ddp.host.environment import prepare
 from fl_ddp.host.interrupt import StopRequest
 from fl_ddp.protocol import Tensors

@@ -28,9 +28,9 @@ import numpy as np
 import torch
 from written import write_results
 
+from fl_ddp.arithmetic.repeatable import repeatable
 from fl_ddp.config.command_line import from_mapping
 from fl_ddp.federation import build_federation
-from fl_ddp.host.arithmetic import repeatable
 from fl_ddp.host.environment import prepare
 from fl_ddp.host.interrupt import StopRequest
 from fl_ddp.ranks.meeting import join

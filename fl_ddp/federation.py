@@ -9,6 +9,7 @@ from functools import partial
 import numpy as np
 import torch
 
+from fl_ddp.arithmetic.repeatable import require_precision
 from fl_ddp.building.data import dataset_of, labels_of, names_of_clients, own_tests_together, renumbered
 from fl_ddp.building.division import Division, divide
 from fl_ddp.building.idle_clients import refuse_idle
@@ -24,7 +25,6 @@ from fl_ddp.config.settings import Config
 from fl_ddp.engine.plan import Plan
 from fl_ddp.engine.seeds import Purpose, generator
 from fl_ddp.errors import ConfigError
-from fl_ddp.host.arithmetic import require_precision
 from fl_ddp.host.stopwatch import PHASES
 from fl_ddp.losses.criterion import ByOutput
 from fl_ddp.losses.named import loss_named

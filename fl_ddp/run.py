@@ -11,6 +11,8 @@ from shlex import quote
 
 import torch
 
+from fl_ddp.arithmetic.products import BY_PLACE, products_by_place
+from fl_ddp.arithmetic.repeatable import as_it_begins, repeatable
 from fl_ddp.building.same_options import digest, refuse_other_options
 from fl_ddp.config.settings import Config
 from fl_ddp.course.callbacks import Callback, callbacks_in
@@ -27,7 +29,6 @@ from fl_ddp.errors import (
     left_early,
 )
 from fl_ddp.federation import Federation, build_federation
-from fl_ddp.host.arithmetic import BY_PLACE, as_it_begins, products_by_place, repeatable
 from fl_ddp.host.device_errors import of_device
 from fl_ddp.host.environment import prepare
 from fl_ddp.host.forked import refuse_forked

@@ -71,7 +71,7 @@ def as_runs_compute(request: pytest.FixtureRequest) -> Iterator[None]:
     if request.node.get_closest_marker("gpu") is None:
         yield
         return
-    from fl_ddp.host.arithmetic import repeatable  # as above
+    from fl_ddp.arithmetic.repeatable import repeatable  # as above
 
     with repeatable("cuda", tf32=False):
         yield

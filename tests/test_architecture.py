@@ -64,7 +64,7 @@ FLOORS = (
     ("engine", "datasets", "models", "partitions", "streams"),
     ("compiler", "guards", "losses", "optimizers"),
     ("convolutions",),
-    ("protocol", "host"),
+    ("protocol", "host", "arithmetic"),
     ("bounds", "reading"),
     ("errors", "version"),
 )

@@ -15,11 +15,11 @@ from safetensors.torch import load_file
 from torch import Tensor
 from torch._dynamo.utils import counters
 
+from fl_ddp.arithmetic.repeatable import repeatable
 from fl_ddp.config.command_line import from_layers, mapping_layer
 from fl_ddp.config.settings import Config
 from fl_ddp.evaluation.scores import Scores
 from fl_ddp.federation import Federation, build_federation
-from fl_ddp.host.arithmetic import repeatable
 from fl_ddp.host.interrupt import StopRequest
 from fl_ddp.protocol import Indices, Tensors, listed
 from fl_ddp.ranks.collectives import Ranks

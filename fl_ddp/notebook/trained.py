@@ -16,13 +16,13 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
+from fl_ddp.arithmetic.repeatable import as_it_begins
 from fl_ddp.building.initial import as_kept
 from fl_ddp.config.command_line import from_layers, layer_of_run, mapping_layer
 from fl_ddp.config.layers import Layer
 from fl_ddp.config.settings import Config
 from fl_ddp.errors import ConfigError, one_line
 from fl_ddp.federation import Federation, build_federation
-from fl_ddp.host.arithmetic import as_it_begins
 from fl_ddp.notebook.asked import path_of
 from fl_ddp.notebook.given_model import GIVEN, fingerprint
 from fl_ddp.partitions.saved import SavedPartition, refuse_other_division

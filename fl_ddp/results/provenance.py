@@ -12,8 +12,9 @@ from pathlib import Path
 
 import torch
 
+from fl_ddp.arithmetic.products import products_by_place
+from fl_ddp.arithmetic.repeatable import versions_on_gpu
 from fl_ddp.config.settings import Config
-from fl_ddp.host.arithmetic import products_by_place, versions_on_gpu
 from fl_ddp.host.checkout import commit
 from fl_ddp.host.device_errors import usable_gpus
 from fl_ddp.host.environment import usable_cores

@@ -13,6 +13,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save
 from torch import Tensor, nn
 
+from fl_ddp.arithmetic.repeatable import repeatable
 from fl_ddp.building.initial import as_kept
 from fl_ddp.config import registry
 from fl_ddp.config.command_line import from_file
@@ -21,7 +22,6 @@ from fl_ddp.engine.samples import Samples
 from fl_ddp.engine.seeds import Purpose, torch_seed
 from fl_ddp.errors import ConfigError
 from fl_ddp.federation import Federation, build_federation
-from fl_ddp.host.arithmetic import repeatable
 from fl_ddp.host.atomic_file import write_bytes, write_text
 from fl_ddp.host.checkout import commit
 from fl_ddp.host.environment import prepare

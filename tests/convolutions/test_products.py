@@ -10,11 +10,11 @@ from torch._subclasses import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.nn import functional as F
 
+from fl_ddp.arithmetic.repeatable import repeatable
 from fl_ddp.convolutions import choice, products
 from fl_ddp.convolutions.choice import ChooseForms
 from fl_ddp.convolutions.forms import Geometry
 from fl_ddp.convolutions.writing import Found
-from fl_ddp.host.arithmetic import repeatable
 
 aten = torch.ops.aten
 LAYERS = {

@@ -37,13 +37,13 @@ LEFT_OUT = frozenset(
 """What says where files lie and how they are read, and what is a GPU's or promises less."""
 OWN: Mapping[str, Sequence[object]] = {
     "data": ("digits", "digits", "few.npz", "owned.npz", "features.npz", "numbers.npz", "labels.npz"),
-    "model": ("MLP", "MLP", "MLP", f"{own_models.__file__}:Normed"),
+    "model": ("MLP", "MLP", f"{own_models.__file__}:Normed", f"{own_models.__file__}:Silu"),
     "model.hidden": (7, "[9,5]", "[33,17]"),
     "clients": (4, 5, 6, 9),
     "cohort": (3, 4),
     "participation": (0.75, 1.0),
     "rounds": (2, 3, 4),
-    "batch_size": (3, 10, 32),
+    "batch_size": (3, 10, 13, 32),
     "local_epochs": (0.3, 1.5, 2.0),
     "local_steps": (1, 2, 5),
     "lr": (0.01, 0.05),

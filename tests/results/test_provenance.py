@@ -7,8 +7,8 @@ import sys
 import pytest
 import torch
 
+from fl_ddp.arithmetic.repeatable import repeatable
 from fl_ddp.config.settings import Config
-from fl_ddp.host.arithmetic import repeatable
 from fl_ddp.ranks.collectives import Ranks
 from fl_ddp.results.provenance import numerics, provenance
 

@@ -32,6 +32,13 @@ class Small(MLP):
         super().__init__(in_shape=in_shape, num_classes=num_classes, hidden=16)
 
 
+class Silu(nn.Sequential):
+    """Ten hidden units with an activation whose last bits depend, in torch, on where a number lies."""
+
+    def __init__(self, *, in_shape: tuple[int, ...], num_classes: int) -> None:
+        super().__init__(nn.Flatten(), nn.Linear(prod(in_shape), 10), nn.SiLU(), nn.Linear(10, num_classes))
+
+
 def rounds_done() -> int:
     """Rounds that the run of this process has recorded; -1 as long as it is only set up."""
     words = [part for word in sys.argv for part in (word.split("=", 1) if word.startswith("--") else [word])]

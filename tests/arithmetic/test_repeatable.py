@@ -12,9 +12,10 @@ import pytest
 import torch
 from torch.utils import deterministic
 
+from fl_ddp.arithmetic.products import BY_PLACE
+from fl_ddp.arithmetic.repeatable import repeatable, require_precision, versions_on_gpu
 from fl_ddp.compiler.compilation import made_once
 from fl_ddp.errors import ConfigError
-from fl_ddp.host.arithmetic import BY_PLACE, repeatable, require_precision, versions_on_gpu
 
 PRODUCTS: Mapping[str, Callable[[], object]] = {
     "matmul": lambda: torch.backends.cuda.matmul.fp32_precision,
@@ -122,7 +123,7 @@ if "torch first" in sys.argv:
     import torch
     torch.ones(8, 8) @ torch.ones(8, 8)
 import fl_ddp, torch
-from fl_ddp.host.arithmetic import products_by_place
+from fl_ddp.arithmetic.products import products_by_place
 
 print(products_by_place("cpu"))
 torch.set_num_threads(1)
@@ -163,7 +164,7 @@ if sys.argv[1:] == ["torch first"]:
     import torch
     torch.ones(8, 8) @ torch.ones(8, 8)
 import fl_ddp
-from fl_ddp.host.arithmetic import products_by_place
+from fl_ddp.arithmetic.products import products_by_place
 
 given = {"data": "digits", "model.hidden": 8, "clients": 2, "rounds": 1, "compile": False, "device": "cpu"}
 run = fl_ddp.simulate(given, figures=False)

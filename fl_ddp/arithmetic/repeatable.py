@@ -12,15 +12,9 @@ from typing import Any
 import torch
 from torch.utils import deterministic
 
+from fl_ddp.arithmetic.functions import functions_by_value
 from fl_ddp.errors import ConfigError
 
-BY_PLACE = (
-    "warning: products here depend on where in memory their factors lie, so that clients' bits depend on those "
-    "trained beside them; with MKL they do not where the environment has MKL_CBWR=AUTO before the first product"
-)
-"""What to say where products_by_place()."""
-_LOOKED_AT = 6, 3, 33, 17
-"""Lanes, samples, inputs and outputs of products, of which few lanes begin where the first one does."""
 _TF32_FROM = 8
 """Compute capability of the first GPUs whose tensor cores multiply in TF32."""
 
@@ -53,27 +47,13 @@ def as_it_begins() -> Iterator[None]:
         torch.set_default_dtype(dtype)
 
 
-def products_by_place(device_type: str) -> bool:
-    """Whether products on a CPU depend on where in memory their factors lie.
-
-    MKL's do unless MKL_CBWR says otherwise before its first one, which a notebook may have made before this.
-    """
-    if device_type != "cpu":
-        return False
-    lanes, samples, inputs, outputs = _LOOKED_AT
-    x = torch.arange(float(lanes * samples * inputs)).sin().view(lanes, samples, inputs)
-    w = torch.arange(float(lanes * inputs * outputs)).cos().view(lanes, outputs, inputs).mT
-    together = torch.bmm(x, w)
-    alone = [torch.bmm(x[lane : lane + 1].clone(), w[lane : lane + 1].clone()) for lane in range(lanes)]
-    return not torch.equal(together, torch.cat(alone))
-
-
 @contextmanager
 def repeatable(device_type: str, *, tf32: bool) -> Iterator[None]:
-    """Compute the same bits on every call until the end of the block; on a CPU nothing is to be done for it.
+    """Compute the same bits on every call, wherever a number lies, until the end of the block.
 
-    torch otherwise takes kernels with float atomics, cuDNN's fastest by trial, and compiles reductions in several ways
-    of which the fastest here and now stays. All settings are of the process, and are put back.
+    On a GPU torch otherwise takes kernels with float atomics, cuDNN's fastest by trial, and compiles reductions in
+    several ways of which the fastest here and now stays. All settings are of the process, and are put back; what is
+    done for functions on a CPU stays.
 
     Args:
         device_type: cpu or cuda.
@@ -81,6 +61,7 @@ def repeatable(device_type: str, *, tf32: bool) -> Iterator[None]:
             cuDNN's too, which torch rounds by default.
     """
     if device_type != "cuda":
+        functions_by_value()
         yield
         return
     cudnn = torch.backends.cudnn

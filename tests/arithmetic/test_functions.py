@@ -1,0 +1,160 @@
+"""Functions of single numbers depend on nothing but the numbers: not on their place, their company or the threads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import own_models
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from launching import SMALL, one_thread, simulated
+from safetensors.torch import load_file
+from torch import Tensor
+from torch.nn import functional as F
+
+from fl_ddp.arithmetic.functions import FUNCTIONS, IN_PLACE, functions_by_value
+
+Function = Callable[[Tensor], Tensor]
+
+OF_TORCH = (
+    "exp", "exp2", "expm1", "log", "log1p", "log2", "log10", "sigmoid", "tanh", "sin", "cos", "tan", "sinh", "cosh",
+    "atan", "asinh", "erf", "erfc", "rsqrt", "sqrt", "reciprocal", "lgamma", "digamma", "acosh", "sinc", "square",
+)  # fmt: skip
+OF_SPECIAL = ("entr", "ndtr", "i0", "i0e", "i1", "i1e", "expit")
+OF_NETWORKS = (
+    "softplus", "silu", "elu", "selu", "celu", "mish", "gelu", "logsigmoid", "hardswish", "hardsigmoid", "softsign",
+    "tanhshrink", "softshrink", "leaky_relu", "relu6",
+)  # fmt: skip
+OF_MORE: Mapping[str, Function] = {
+    "gelu_tanh": lambda x: F.gelu(x, approximate="tanh"),
+    "atanh": lambda x: torch.atanh(x / 10),
+    "asin": lambda x: torch.asin(x / 10),
+    "acos": lambda x: torch.acos(x / 10),
+    "erfinv": lambda x: torch.erfinv(x / 10),
+    "to the 1.5": lambda x: x.abs().pow(1.5),
+    "to the -2": lambda x: x.pow(-2),
+    "2 to the": lambda x: torch.pow(2.0, x),
+    "x to the x": lambda x: torch.pow(x.abs(), x),
+    "atan2": lambda x: torch.atan2(x, x * 0.3),
+    "hypot": lambda x: torch.hypot(x, x * 0.3),
+    "logaddexp": lambda x: torch.logaddexp(x, x * 0.3),
+    "logaddexp2": lambda x: torch.logaddexp2(x, x * 0.3),
+    "divided": lambda x: x / 0.37,
+    "addcmul": lambda x: torch.addcmul(x, x * 0.7, x * 0.3, value=0.77),
+    "addcdiv": lambda x: torch.addcdiv(x, x * 0.7, x + 20, value=0.77),
+    "lerp": lambda x: torch.lerp(x, x * 0.7, 0.3),
+    "softmax": lambda x: torch.stack([x, x * 0.3], -1).softmax(-1)[..., 0],
+    "log_softmax": lambda x: torch.stack([x, x * 0.3], -1).log_softmax(-1)[..., 0],
+    "logsumexp": lambda x: torch.stack([x, x * 0.3], -1).logsumexp(-1),
+    "cross entropy of two": lambda x: F.binary_cross_entropy_with_logits(x, (x > 0).to(x), reduction="none"),
+    "sigmoid in place": lambda x: (x * 1).sigmoid_(),
+    "silu in place": lambda x: F.silu(x * 1, inplace=True),
+    "elu in place": lambda x: F.elu(x * 1, inplace=True),
+    "selu in place": lambda x: F.selu(x * 1, inplace=True),
+    "mish in place": lambda x: F.mish(x * 1, inplace=True),
+    "power in place": lambda x: (x * 1).abs().pow_(1.5),
+    "exp2 in place": lambda x: (x * 1).exp2_(),
+}
+ALL: Mapping[str, Function] = {
+    **{name: getattr(torch, name) for name in OF_TORCH},
+    **{name: getattr(torch.special, name) for name in OF_SPECIAL},
+    **{name: getattr(F, name) for name in OF_NETWORKS},
+    **OF_MORE,
+}
+ABOVE_ONE = ("log", "log2", "log10", "log1p", "rsqrt", "sqrt", "lgamma", "digamma", "acosh")
+
+
+@pytest.fixture(autouse=True)
+def installed() -> None:
+    functions_by_value()
+
+
+def slope(function: Function) -> Function:
+    def of(x: Tensor) -> Tensor:
+        x = x.detach().requires_grad_()
+        return torch.autograd.grad(function(x).sum(), x)[0]
+
+    return of
+
+
+def numbers(name: str, count: int, dtype: torch.dtype) -> Tensor:
+    x = torch.randn(count, generator=torch.Generator().manual_seed(0)) * 2
+    return (x.abs() + 1.01 if name in ABOVE_ONE else x).to(dtype)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("name", ALL)
+def test_a_function_and_its_slope_do_not_depend_on_place(name: str, dtype: torch.dtype) -> None:
+    x = numbers(name, 2000, dtype)
+    for function in (ALL[name], slope(ALL[name])):
+        with one_thread():
+            together, alone = function(x), torch.cat([function(part.clone()) for part in torch.split(x, 7)])
+        assert torch.equal(together.nan_to_num(), alone.nan_to_num())
+
+
+@pytest.mark.parametrize("name", ["sigmoid", "silu", "rsqrt", "x to the x"])
+def test_bfloat16_does_not_depend_on_place(name: str) -> None:
+    x = numbers(name, 2000, torch.bfloat16)
+    alone = torch.cat([ALL[name](part.clone()) for part in torch.split(x, 7)])
+    assert torch.equal(ALL[name](x).nan_to_num(), alone.nan_to_num())
+
+
+@pytest.mark.parametrize("threads", [2, 3])
+def test_parts_of_threads_are_whole_vectors(threads: int) -> None:
+    x = torch.randn(100_001)
+    with one_thread():
+        alone = torch.sigmoid(x)
+        torch.set_num_threads(threads)
+        assert torch.equal(torch.sigmoid(x), alone)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_values_are_the_functions_own(name: str) -> None:
+    x = numbers(name, 51, torch.float64)
+    exact, ours = ALL[name](x), ALL[name](x.float()).double()
+    assert torch.allclose(ours, exact, rtol=1e-4, atol=1e-5, equal_nan=True)
+
+
+@given(st.lists(st.integers(0, 5), max_size=4), st.booleans())
+def test_shapes_are_as_they_were(shape: list[int], turned: bool) -> None:
+    x = torch.randn(shape)
+    x = x.mT if turned and x.dim() > 1 else x
+    assert torch.sigmoid(x).shape == x.shape
+    assert torch.allclose(torch.sigmoid(x), 1 / (1 + (-x).exp()))
+    assert torch.atan2(x, torch.ones(())).shape == x.shape
+
+
+def test_other_numbers_and_broadcasts_are_as_they_were() -> None:
+    assert torch.pow(torch.tensor([2, 3]), 2).tolist() == [4, 9]
+    assert torch.pow(torch.tensor([2.0, 3.0]), torch.tensor([[1], [2]])).tolist() == [[2, 3], [4, 9]]
+    assert torch.hypot(torch.full((2, 1), 3.0), torch.full((3,), 4.0)).tolist() == [[5, 5, 5], [5, 5, 5]]
+    assert torch.sigmoid(torch.tensor([1, 0])).dtype == torch.float32
+    x = torch.zeros(3)
+    assert x.sigmoid_() is x and x.tolist() == [0.5, 0.5, 0.5]
+
+
+def test_all_kinds_of_a_function_are_in_the_list() -> None:
+    for name in FUNCTIONS:
+        base, _, overload = name.partition(".")
+        within = [each for each in (f"{base}_", f"{base}_.{overload.removeprefix('Tensor_')}") if each in IN_PLACE]
+        operation = getattr(torch.ops.aten, f"{base}_", None)
+        assert within or operation is None or name == "pow.Scalar", name
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"method": "MOON", "model.hidden": 10},
+        {"model": f"{own_models.__file__}:Silu"},
+        {"model": f"{own_models.__file__}:Silu", "method": "FedFomo", "local_test": 0.3},
+    ],
+    ids=["moon", "silu", "silu_of_clients"],
+)
+def test_a_run_has_the_same_bits_in_any_company(settings: Mapping[str, object], tmp_path: Path) -> None:
+    given = {key: value for key, value in SMALL.items() if key != "model.hidden"} | {"batch_size": 13, "clients": 13}
+    runs = [simulated({**given, **settings, "lanes": lanes}, tmp_path / str(lanes)) for lanes in (1, 3)]
+    one, other = (load_file(run / "model.safetensors") for run in runs)
+    assert all(torch.equal(one[name], other[name]) for name in one)
