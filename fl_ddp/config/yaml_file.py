@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import fields, replace
+from itertools import islice
 from pathlib import Path, PurePath
 from typing import Any
 
@@ -17,6 +18,9 @@ from fl_ddp.config.options import Given
 from fl_ddp.config.registry import KINDS
 from fl_ddp.config.settings import Choice, Config
 from fl_ddp.errors import ConfigError, one_line
+
+MOST_VALUES = 1_000_000
+"""Of one file; aliases of aliases can make more of a few lines than any memory holds."""
 
 
 def read_yaml(path: Path) -> list[Given]:
@@ -38,11 +42,13 @@ def load_yaml(path: Path) -> object:
     """What a YAML file holds; a key that stands twice is refused.
 
     Raises:
-        ConfigError: it cannot be read, is not YAML, or has no end.
+        ConfigError: it cannot be read, is not YAML, or has no end, or none that can be waited for.
     """
     try:
         found = _loaded(path.read_text(encoding="utf-8"))
-        _walk(found)
+        if sum(1 for _ in islice(_values(found), MOST_VALUES + 1)) > MOST_VALUES:
+            what = f"holds more than {MOST_VALUES} values, each alias counted as what it stands for"
+            raise ConfigError(path, what)
         return found
     except RecursionError as error:
         raise ConfigError(path, "holds itself, or too much within each other") from error
@@ -97,10 +103,11 @@ def to_yaml(config: Config) -> str:
     return yaml.dump(content, Dumper=_Writer, sort_keys=False, default_flow_style=None, allow_unicode=True, width=10**9)
 
 
-def _walk(content: object) -> None:
-    """Go as deep as there is something; a RecursionError where there is no end of it."""
+def _values(content: object) -> Iterator[object]:
+    """All that is in a content, at any depth; a RecursionError where there is no end of it."""
     for each in content.values() if isinstance(content, dict) else content if isinstance(content, list) else ():
-        _walk(each)
+        yield each
+        yield from _values(each)
 
 
 class _Writer(yaml.SafeDumper):

@@ -204,6 +204,13 @@ def test_a_file_without_an_end_is_refused(tmp_path: Path, text: str) -> None:
     )
 
 
+def test_a_few_lines_that_aliases_make_too_many_of_are_refused(tmp_path: Path) -> None:
+    lines = [f"a{n}: &a{n} [{', '.join(11 * [f'*a{n - 1}'])}]\n" for n in range(1, 7)]
+    (tmp_path / "my.yaml").write_text("a0: &a0 lol\n" + "".join(lines))
+    told = f"{tmp_path}/my.yaml: holds more than 1000000 values, each alias counted as what it stands for"
+    assert message_of(f"--config {tmp_path}/my.yaml") == told
+
+
 def test_a_file_that_is_no_text_or_a_folder_is_named(tmp_path: Path) -> None:
     (tmp_path / "my.yaml").write_bytes(b"\xff\xfe\x00")
     assert message_of(f"--config {tmp_path}/my.yaml") == f"{tmp_path}/my.yaml: is not a text file in UTF-8"
