@@ -38,7 +38,7 @@ Ctrl-C stops it; the same command goes on.
 Exit codes: 0 done, 1 a file cannot be written, runs of one row and seed differ or some cannot be read, 2 the input
 cannot be read."""
 
-RunsFolder = Annotated[str, Form("FOLDER", accepted="that of a run or of several runs")]
+RunsFolder = Annotated[str, Form("FOLDER", accepted="that of a run or of several runs", is_path=True)]
 
 
 @dataclass(frozen=True)

@@ -38,7 +38,7 @@ curves_over_traffic, classes, partitions, tasks_by_round and tasks_end, client_3
 A seed counts once: of several runs with the same settings and seed one is taken; where their results differ, none.
 Exit codes: 0 done, 1 a file cannot be written or such results differ, 2 the input cannot be read."""
 
-RunsFolder = Annotated[str, Form("FOLDER", accepted="that of a sweep, of a run or of several runs")]
+RunsFolder = Annotated[str, Form("FOLDER", accepted="that of a sweep, of a run or of several runs", is_path=True)]
 
 Setting = Annotated[str, Form("KEY=VALUE")]
 

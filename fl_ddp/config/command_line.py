@@ -18,6 +18,7 @@ from fl_ddp.config.settings import OF_FOLDER, Choice, Config, by_key
 from fl_ddp.config.yaml_file import flatten, read_yaml, to_yaml, written
 from fl_ddp.errors import ConfigError
 from fl_ddp.host.stdout import say
+from fl_ddp.reading.homes import users_path
 from fl_ddp.version import __version__
 
 FREE_ON_RESUME = (
@@ -113,7 +114,8 @@ def from_layers(layers: Sequence[Layer]) -> Config:
     """
     folder = None
     for given in (each["resume"] for each in layers if "resume" in each):
-        folder = scalar_options().convert("resume", given)
+        value = scalar_options().convert("resume", given)
+        folder = None if value is None else users_path(given.where, str(value))
     return resolve(layers) if folder is None else resumed(Path(str(folder)), layers)
 
 
@@ -229,7 +231,7 @@ def _show(text: str) -> NoReturn:
 def _config_path(given: Given) -> Path:
     if given.bare or not given.value:
         raise ConfigError("--config", "needs the path of a YAML file")
-    return Path(str(given.value))
+    return users_path("--config", str(given.value))
 
 
 def _spelled(value: object) -> object:

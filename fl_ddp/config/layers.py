@@ -14,6 +14,7 @@ from fl_ddp.config.registry import KINDS
 from fl_ddp.config.settings import Choice, Config
 from fl_ddp.config.yaml_file import plain
 from fl_ddp.errors import ConfigError
+from fl_ddp.reading.homes import users_path
 
 Layer = Mapping[str, Given]
 """Options of one origin, by key."""
@@ -23,6 +24,9 @@ _EITHER = {
     "participation": "cohort", "cohort": "participation", "local_epochs": "local_steps", "local_steps": "local_epochs",
 }  # fmt: skip
 
+
+# Where a shell leaves a home as it is: --out=~/runs.
+_PATHS = ("out", "resume", "measures")
 
 # What older versions called options.
 _KEYS_NOW = {"keep_momentum": "optimizer.keep"}
@@ -87,12 +91,20 @@ def _scalars(layers: Sequence[Layer]) -> dict[str, object]:
                 continue
             if given.key not in options.by_name:
                 raise ConfigError(given.where, f"unknown option{_hint(given)}")
-            here[given.key] = options.convert(given.key, given)
+            value = options.convert(given.key, given)
+            here[given.key] = _from_home(given.where, value) if given.key in _PATHS else value
         for key, value in here.items():
             if value is not None:
                 values.pop(_EITHER.get(key, ""), None)
         values |= here
     return values
+
+
+def _from_home(option: str, value: object) -> object:
+    """A path, or each of several, without the home that it may begin with."""
+    if isinstance(value, list | tuple):
+        return type(value)(_from_home(option, each) for each in value)
+    return str(users_path(option, value)) if isinstance(value, str) and value.startswith("~") else value
 
 
 def _choice(kind: str, layers: Sequence[Layer]) -> Choice:

@@ -22,6 +22,7 @@ from fl_ddp.config.settings import Choice
 from fl_ddp.errors import ConfigError, first_line, one_line, users_place
 from fl_ddp.guards.signatures import refuse_changeable, refuse_other_signatures
 from fl_ddp.network.choices import Norm
+from fl_ddp.reading.homes import users_path
 
 Maker = Callable[..., object]
 """A class, or a function that makes a model."""
@@ -134,6 +135,8 @@ def class_path(kind: str, name: str, where: str = "") -> str:
         owner = by_lower_name[name.lower()]
         return f"{owner.__module__}.{owner.__qualname__}"
     where = where or f"--{kind}"
+    if name.startswith("~"):
+        name = str(users_path(where, name))
     if name.endswith(".py") and Path(name).is_file():
         module = _import_file(Path(name), where)
         classes = [f"{name}:{each}" for each, value in vars(module).items() if _is_own(kind, value, module)]

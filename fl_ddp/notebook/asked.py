@@ -81,7 +81,7 @@ def asked(config: object, options: Mapping[str, object]) -> Asked:
     if isinstance(config, Config):
         layers.append(mapping_layer(config))
     elif not isinstance(config, Mapping) and config is not None:
-        layers.append(layer(read_yaml(Path(str(config)))))
+        layers.append(layer(read_yaml(users_path("config", str(config)))))
     given = _taken_apart({**config, **options} if isinstance(config, Mapping) else options)
     layers.append(mapping_layer(given.content))
     files = given.files
@@ -123,7 +123,7 @@ def _with_file(config: Config, kind: str, file: GivenFile) -> Config:
     """
     reader: Choice | str | None = getattr(config, kind)
     if config.resume is None:
-        path = users_path("out", config.out) / FOLDER / file.name
+        path = Path(config.out) / FOLDER / file.name
         if isinstance(reader, Choice):
             config = config.with_changes(**{kind: replace(reader, init_args={**reader.init_args, "path": str(path)})})
         else:

@@ -17,18 +17,20 @@ class Form:
         placeholder: what stands for it in --help.
         pattern: regular expression of the whole text.
         accepted: in words, for messages.
+        is_path: it is of a file or a folder, which a shell leaves as it is where it begins with a home behind a =.
     """
 
     placeholder: str
     pattern: str = ".*"
     accepted: str = ""
+    is_path: bool = False
 
     def refused(self, _: str, value: object) -> str | None:
         """What would be accepted in place of a value; None if it is accepted itself."""
         return None if re.fullmatch(self.pattern, str(value)) else self.accepted
 
 
-Folder = Annotated[str, Form("DIR")]
+Folder = Annotated[str, Form("DIR", is_path=True)]
 Name = Annotated[str, Form("NAME")]
 
 

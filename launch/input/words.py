@@ -11,6 +11,7 @@ from fl_ddp.config.layers import scalar_options
 from fl_ddp.config.options import Given, options_of, suggestion
 from fl_ddp.config.registry import KINDS
 from fl_ddp.errors import ConfigError
+from fl_ddp.reading.homes import users_path
 from launch.input.declared import Declared, declared
 
 OTHERS_OF_MAIN = ("config", "print_config", "version")
@@ -136,6 +137,9 @@ def _placed(words: list[str], option: Declared | None) -> dict[str, list[str]]:
 
 def _converted(owner: type, option: Declared, texts: tuple[str, ...]) -> object:
     """The value of an option in its type."""
+    if option.form.is_path:
+        where = option.form.placeholder if option.is_positional else f"--{option.name}"
+        texts = tuple(str(users_path(where, text)) if text.startswith("~") else text for text in texts)
     if option.repeats:
         given = Given(option.name, list(texts), "--")
     else:

@@ -14,7 +14,7 @@ from launch.input.declared import Folder, Form, Name
 from launch.sweeps.points import Axis, read_grid
 
 Grid = Annotated[str, Form("KEY=VALUES")]
-PointFile = Annotated[str, Form("FILE")]
+PointFile = Annotated[str, Form("FILE", is_path=True)]
 Draw = Annotated[str, Form("KEY=LAW")]
 
 

@@ -5,14 +5,24 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from launching import SMALL, options
+from launching import SMALL, one_thread, options
 
 import fl_ddp
+from fl_ddp import simulate
 from fl_ddp.errors import ConfigError
 from fl_ddp.main import main
 from fl_ddp.reading.homes import users_path
 
 NOWHERE = "~nosuchuser"
+OWN = """
+from fl_ddp.api import FedAvg, GlobalModel
+
+class Mine(FedAvg):
+    pass
+
+def mine(model: GlobalModel) -> float:
+    return 1.0
+"""
 
 
 @pytest.mark.parametrize(
@@ -23,6 +33,10 @@ NOWHERE = "~nosuchuser"
         {"client_lr": f"{NOWHERE}/a.csv"},
         {"client_work": f"{NOWHERE}/a.csv"},
         {"init": NOWHERE},
+        {"resume": f"{NOWHERE}/run"},
+        {"config": f"{NOWHERE}/a.yaml"},
+        {"method": f"{NOWHERE}/own.py:Mine"},
+        {"measures": f"{NOWHERE}/own.py:mine"},
         {"partition": "FromCounts", "partition.path": f"{NOWHERE}/a.csv"},
         {"partition": "FromFile", "partition.path": f"{NOWHERE}/a.json"},
         {"stream": "Rotated", "rounds": 4, "stream.task_rounds": 2, "stream.enrolment": f"{NOWHERE}/a.csv"},
@@ -44,6 +58,28 @@ def test_a_home_of_nobody_is_refused(
     told = f"--{option}: {path} begins with {NOWHERE}, a home that is not known here; accepted: a path from "
     (line,) = [each for each in capsys.readouterr().err.splitlines() if "error" in each]
     assert told in line
+
+
+def test_a_home_of_nobody_has_no_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(options({**SMALL, "out": f"{NOWHERE}/runs"})) == 2
+    assert f"--out: {NOWHERE}/runs begins with {NOWHERE}, a home" in capsys.readouterr().err
+
+
+def test_what_a_shell_leaves_as_it_is_lies_in_a_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """None expands what stands behind a =."""
+    home, here = tmp_path / "home", tmp_path / "here"
+    for folder in (home, here):
+        folder.mkdir()
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.chdir(here)
+    (home / "at_home.py").write_text(OWN)
+    (home / "own.yaml").write_text("method: ~/at_home.py:Mine\nmeasures: [~/at_home.py:mine]\n")
+    small = options({**SMALL, "config": "~/own.yaml", "out": "~/runs", "rounds": 1})
+    with one_thread():
+        assert main(small) == 0
+        assert main(["--resume=~/runs/run", "--rounds=2"]) == 0
+        assert simulate("~/own.yaml", resume="~/runs/run", rounds=3)["rounds"] == 3
+    assert list(here.iterdir()) == []
 
 
 def test_a_run_in_a_home_of_nobody_is_not_loaded() -> None:

@@ -57,6 +57,13 @@ def trip(*line: str) -> Trip:
     return split(line, Trip, Return).read(Trip)
 
 
+def test_a_folder_may_lie_in_a_home(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/somewhere")
+    assert trip("there", "--out=~/pictures").out == "/somewhere/pictures"
+    with pytest.raises(ConfigError, match=r"^--out: ~nosuchuser/a begins with ~nosuchuser, a home that is not known"):
+        trip("there", "--out=~nosuchuser/a")
+
+
 def test_a_command_line_is_split_and_read() -> None:
     line = ["here", "--time", "5", "--lr", "0.1", "--rain", "--stop=a", "--stop", "b", "--back=8", "--data.download"]
     words = split(line, Trip, Return)
