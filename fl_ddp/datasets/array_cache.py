@@ -7,11 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-from filelock import FileLock
 
 from fl_ddp.datasets.dataset import Arrays
 from fl_ddp.errors import ConfigError
-from fl_ddp.host.atomic_file import replacing
+from fl_ddp.host.atomic_file import by_one_process, replacing
 from fl_ddp.host.environment import cache_folder
 from fl_ddp.protocol import Owners
 from fl_ddp.reading.archives import UNREADABLE
@@ -33,7 +32,7 @@ def cached(name: str, build: Callable[[], Arrays]) -> Arrays:
         return arrays
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with FileLock(path.with_suffix(".lock")):
+        with by_one_process(path.with_suffix(".lock"), path):
             if (arrays := _load(path)) is None:
                 arrays = build()
                 with replacing(path) as file:

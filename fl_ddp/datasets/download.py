@@ -12,11 +12,9 @@ from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 
-from filelock import FileLock
-
 from fl_ddp.datasets.dataset import Arrays, Dataset
 from fl_ddp.errors import ConfigError, one_line
-from fl_ddp.host.atomic_file import move_synced
+from fl_ddp.host.atomic_file import by_one_process, move_synced
 from fl_ddp.reading.archives import UNREADABLE
 
 STALLED_SECONDS = 30.0
@@ -98,7 +96,7 @@ class Downloadable(Dataset):
         """Fetch beside the folder and move complete files in, so that no half file is ever found."""
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            with FileLock(self.folder / ".download.lock"):
+            with by_one_process(self.folder / ".download.lock", self.folder):
                 if not (missing := self._missing()):
                     return
                 with tempfile.TemporaryDirectory(dir=self.folder, prefix=".download-") as into, _patience():

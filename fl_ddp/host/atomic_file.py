@@ -1,14 +1,62 @@
-"""Files that are either whole or absent, whatever kills the run."""
+"""Files that are either whole or absent, whatever kills the run, and made by one process where several want them."""
 
 from __future__ import annotations
 
 import os
+import socket
+import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
+from filelock import FileLock, Timeout
+
 from fl_ddp.errors import RunError
+
+PATIENCE = 5.0
+"""Seconds after which who waits for another process says so."""
+_HOST = "host "
+
+
+def this_process() -> str:
+    """What others call this process, who wait for it."""
+    return f"{_HOST}{socket.gethostname()}, process {os.getpid()}"
+
+
+@contextmanager
+def by_one_process(lock: Path, what: Path) -> Iterator[None]:
+    """Have one process at a time in a block; one that waits long says for what, and for whom, and goes on waiting.
+
+    Args:
+        lock: file that is held meanwhile.
+        what: is made in the block.
+
+    Raises:
+        OSError: the lock's file cannot be written.
+    """
+    held = FileLock(lock, on_acquired=_sign)
+    try:
+        held.acquire(timeout=PATIENCE)
+    except Timeout:
+        if os.environ.get("RANK", "0") == "0":  # the other ranks may wait for the same, or be waited for
+            holder = lock.read_text(errors="replace").strip()
+            whose = f" ({holder})" if holder.startswith(_HOST) else ""
+            print(f"fl_ddp: waits for {what}, which another process is making{whose}", file=sys.stderr, flush=True)
+        held.acquire()
+    try:
+        yield
+    finally:
+        held.release()
+
+
+def _sign(lock: int) -> None:
+    """Write who holds a lock, whose descriptor this is, into its file."""
+    with suppress(OSError):
+        # where a file system knows no locks there is something of filelock's own
+        if os.pread(lock, len(_HOST), 0) in (b"", _HOST.encode()):
+            os.ftruncate(lock, 0)
+            os.pwrite(lock, f"{this_process()}\n".encode(), 0)
 
 
 @contextmanager

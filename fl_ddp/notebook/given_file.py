@@ -7,10 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
-from filelock import FileLock
-
 from fl_ddp.errors import ConfigError
-from fl_ddp.host.atomic_file import replacing
+from fl_ddp.host.atomic_file import by_one_process, replacing
 
 FOLDER = "arrays"
 """Of the folder of runs: where such files are kept, so that all runs of it that have the same find it."""
@@ -41,7 +39,7 @@ def keep(given: GivenFile, path: Path) -> None:
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with FileLock(path.with_suffix(".lock")):  # several ranks may have the same
+        with by_one_process(path.with_suffix(".lock"), path):  # several ranks may have the same
             if not path.exists():
                 with replacing(path) as file:
                     given.write(file)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import fcntl
 import os
 import re
-import socket
 from collections.abc import Iterator
 from datetime import datetime
 from difflib import get_close_matches
@@ -18,6 +17,7 @@ from filelock import FileLock, Timeout
 
 from fl_ddp.config.settings import Config
 from fl_ddp.errors import ConfigError
+from fl_ddp.host.atomic_file import this_process
 
 _LONGER_THAN_A_LOOK = 1.0
 """Seconds after which another's lock counts as a writer's."""
@@ -120,7 +120,7 @@ class RunFolder:
         self._lock = FileLock(place, timeout=_LONGER_THAN_A_LOOK, thread_local=False, fallback_to_soft=False)
         try:
             self._lock.acquire()
-            place.write_text(f"host {socket.gethostname()}, process {os.getpid()}\n")
+            place.write_text(f"{this_process()}\n")
         except Timeout as error:
             holder = place.read_text(errors="replace").strip()
             raise FolderInUseError(
