@@ -150,7 +150,13 @@ def write_text_once(path: Path, text: str, writer: str = "") -> None:
     with writing(path):
         try:
             write_synced(temporary, text.encode())
-            path.hardlink_to(temporary)
+            try:
+                path.hardlink_to(temporary)
+            except FileExistsError:
+                raise
+            except OSError:  # of a file system without links; others who write meanwhile replace this file by theirs
+                with path.open("xb") as file:
+                    file.write(text.encode())
         finally:
             temporary.unlink(missing_ok=True)
 

@@ -55,12 +55,21 @@ def test_a_note_is_whole_or_absent(note: Path, to_blame: bool) -> None:
     assert list(note.parent.iterdir()) == [note]
 
 
-def test_what_another_rank_had_to_say_is_kept(note: Path) -> None:
+def no_links(*_: object) -> None:
+    raise PermissionError(1, "Operation not permitted")
+
+
+@pytest.mark.parametrize("linking", [True, False])
+def test_what_another_rank_had_to_say_is_kept(note: Path, monkeypatch: pytest.MonkeyPatch, linking: bool) -> None:
+    """Also where a file system knows no links, as those of memory sticks and some of the net."""
+    if not linking:
+        monkeypatch.setattr(Path, "hardlink_to", no_links)
     leave_note(1, None, to_blame=False)
     assert read_failure(note) == Failure(1, None)
     leave_note(1, "a mistake", to_blame=True)
     leave_note(3, "another rank is gone", to_blame=False)
     assert read_failure(note) == Failure(1, "a mistake")
+    assert list(note.parent.iterdir()) == [note]
 
 
 def test_a_lost_rank_is_no_failure_of_the_run(tmp_path: Path) -> None:
