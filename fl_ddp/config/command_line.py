@@ -133,7 +133,7 @@ def resumed(folder: Path, layers: Sequence[Layer]) -> Config:
     """
     try:
         exists = folder.is_dir()
-    except OSError as error:  # its name is too long, say
+    except OSError as error:  # nobody may look at it, say
         raise ConfigError("--resume", f"{folder}: {error.strerror}") from error
     if not exists:
         raise ConfigError("--resume", f"{folder}: no such folder")

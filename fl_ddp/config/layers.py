@@ -101,10 +101,10 @@ def _scalars(layers: Sequence[Layer]) -> dict[str, object]:
 
 
 def _from_home(option: str, value: object) -> object:
-    """A path, or each of several, without the home that it may begin with."""
+    """A path, or each of several, from the home that it may begin with."""
     if isinstance(value, list | tuple):
         return type(value)(_from_home(option, each) for each in value)
-    return str(users_path(option, value)) if isinstance(value, str) and value.startswith("~") else value
+    return str(users_path(option, value)) if isinstance(value, str) and value else value
 
 
 def _choice(kind: str, layers: Sequence[Layer]) -> Choice:

@@ -137,7 +137,7 @@ def class_path(kind: str, name: str, where: str = "") -> str:
     where = where or f"--{kind}"
     if name.startswith("~"):
         name = str(users_path(where, name))
-    if name.endswith(".py") and Path(name).is_file():
+    if name.endswith(".py") and users_path(where, name).is_file():
         module = _import_file(Path(name), where)
         classes = [f"{name}:{each}" for each, value in vars(module).items() if _is_own(kind, value, module)]
         raise ConfigError(where, f"{name} is a file", " or ".join(classes) or f"a class in one: {name}:MyClass")
@@ -280,7 +280,7 @@ def _module(path: str, where: str) -> tuple[ModuleType, str]:
 
 
 def _import_file(file: Path, where: str) -> ModuleType:
-    if not file.is_file():
+    if not users_path(where, file).is_file():
         raise ConfigError(where, f"{file}: no such file")
     module = _import(file.stem, file.parent, where)
     if module.__file__ is None or not file.samefile(module.__file__):

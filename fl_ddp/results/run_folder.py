@@ -37,8 +37,9 @@ class FolderInUseError(ConfigError):
 
 
 def default_name(config: Config, now: datetime) -> str:
-    """data-method-seed-time, such as digits-FedAvg-seed0-20261121-101500."""
-    return f"{config.data.name.lower()}-{config.method.name}-seed{config.seed}-{now:%Y%m%d-%H%M%S}"
+    """data-method-seed-time, such as digits-FedAvg-seed0-20261121-101500; of data and method what there is room for."""
+    what, end = f"{config.data.name.lower()}-{config.method.name}", f"-seed{config.seed}-{now:%Y%m%d-%H%M%S}"
+    return what.encode()[: _LONGEST_NAME - len(end)].decode(errors="ignore") + end
 
 
 def last_round(folder: Path) -> int:

@@ -139,7 +139,7 @@ def _converted(owner: type, option: Declared, texts: tuple[str, ...]) -> object:
     """The value of an option in its type."""
     if option.form.is_path:
         where = option.form.placeholder if option.is_positional else f"--{option.name}"
-        texts = tuple(str(users_path(where, text)) if text.startswith("~") else text for text in texts)
+        texts = tuple(str(users_path(where, text)) for text in texts)
     if option.repeats:
         given = Given(option.name, list(texts), "--")
     else:

@@ -1,4 +1,4 @@
-"""Paths of the user's that begin with a home."""
+"""Paths of the user's that begin with a home, or that no file can have."""
 
 from __future__ import annotations
 
@@ -85,6 +85,44 @@ def test_what_a_shell_leaves_as_it_is_lies_in_a_home(tmp_path: Path, monkeypatch
 def test_a_run_in_a_home_of_nobody_is_not_loaded() -> None:
     with pytest.raises(ConfigError, match=f"^folder: {NOWHERE}/run begins with {NOWHERE}, a home"):
         fl_ddp.load(f"{NOWHERE}/run")
+
+
+LONG = "c" * 300
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"init": LONG},
+        {"resume": LONG},
+        {"config": LONG},
+        {"availability": f"{LONG}.csv"},
+        {"data": "ImageFolder", "data.root": f"/{LONG}/pets"},
+        {"data": "MNIST", "data.root": LONG},
+        {"data": "Npy", "data.path": LONG},
+        {"data": "Npz", "data.path": "a/" * 2500},
+        {"method": f"{LONG}.py:Mine"},
+        {"method": f"{LONG}.py"},
+        {"measures": f"{LONG}.py:mine"},
+        {"out": LONG},
+    ],
+    ids=lambda given: list(given)[-1],
+)
+def test_a_path_that_no_file_can_have_is_refused(
+    given: dict[str, object], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    option, path = list(given.items())[-1]
+    assert main(options({**SMALL, "out": tmp_path, **given})) == 2
+    (line,) = [each for each in capsys.readouterr().err.splitlines() if "error" in each]
+    accepted = "; accepted: names of up to 255 bytes, 4095 in all"
+    assert f"--{option}: {str(path)[:20]}... is too long for a path" in line and line.endswith(accepted)
+
+
+def test_no_run_has_such_a_path() -> None:
+    with pytest.raises(
+        ConfigError, match=r"^folder: cccccccccccccccccccc\.\.\. is too long for a path; accepted: names"
+    ):
+        fl_ddp.load(LONG)
 
 
 def test_a_home_that_is_known_is_gone_to(monkeypatch: pytest.MonkeyPatch) -> None:

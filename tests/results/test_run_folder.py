@@ -34,6 +34,13 @@ def test_default_name_is_data_method_seed_time() -> None:
     assert default_name(config, NOW) == "mnist-FedProx-seed3-20261121-101500"
 
 
+def test_a_default_name_is_none_that_a_folder_cannot_have(tmp_path: Path) -> None:
+    config = Config(method=Choice(f"own.{90 * 'Ä'}"), seed=3, out=str(tmp_path))
+    with RunFolder.create(config, NOW) as first, RunFolder.create(config, NOW) as second:
+        assert first.path.name == f"digits-{65 * 'Ä'}-seed3-20261121-101500"
+        assert second.path.name == f"{first.path.name}-2"
+
+
 def test_default_name_taken_in_the_same_second_gets_a_suffix(tmp_path: Path) -> None:
     config = Config(out=str(tmp_path / "new" / "runs"))
     first, second = (RunFolder.create(config, NOW).path for _ in range(2))

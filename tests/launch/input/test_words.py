@@ -57,11 +57,13 @@ def trip(*line: str) -> Trip:
     return split(line, Trip, Return).read(Trip)
 
 
-def test_a_folder_may_lie_in_a_home(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_may_lie_in_a_home_and_has_a_name_that_can_be(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", "/somewhere")
     assert trip("there", "--out=~/pictures").out == "/somewhere/pictures"
     with pytest.raises(ConfigError, match=r"^--out: ~nosuchuser/a begins with ~nosuchuser, a home that is not known"):
         trip("there", "--out=~nosuchuser/a")
+    with pytest.raises(ConfigError, match=r"^--out: a{20}\.\.\. is too long for a path"):
+        trip("there", f"--out={300 * 'a'}")
 
 
 def test_a_command_line_is_split_and_read() -> None:
