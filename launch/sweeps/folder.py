@@ -46,8 +46,9 @@ class Sweep:
     def add(self, points: Iterable[Point]) -> list[str]:
         """Take in the points that it does not have yet; the names of all that are given."""
         names = []
+        there = {frozenset(entry.point.items()): name for name, entry in self.entries.items()}
         for point in points:
-            names.append(folder_name(point))
+            names.append(there.get(frozenset(point.items())) or folder_name(point))
             self.entries.setdefault(names[-1], Entry(point))
         return names
 

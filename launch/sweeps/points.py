@@ -18,7 +18,9 @@ from launch.input.words import OTHERS_OF_MAIN
 Point = Mapping[str, str]
 """Options of fl_ddp.main by name, as the command line writes their values."""
 
-_LONGEST = 120
+_LONGEST = 113
+"""Letters of a name that none of its seed adds to."""
+_SEED = re.compile(r"[0-9]{1,20}")
 _NOT_VARIED = (*OTHERS_OF_MAIN, "help", *OF_FOLDER)
 
 
@@ -97,12 +99,22 @@ def combined(axes: Sequence[Axis]) -> list[Point]:
 
 
 def folder_name(point: Point) -> str:
-    """A name that says what a point is: seed last, no two points alike, nothing that a shell would stumble over."""
+    """A name that says what a point is: seed last, no two points alike, nothing that a shell would stumble over.
+
+    Those of one setting are the same but for the seed, however long, so that launch.results --rows finds them.
+    """
     items = sorted(point.items(), key=lambda item: (item[0] == "seed", item[0]))
-    name = ",".join(f"{key}={_safe(value)}" for key, value in items)
-    if len(name) <= _LONGEST and all(_safe(value) == value for value in point.values()):
-        return name
-    return f"{name[:_LONGEST]}~{hashlib.sha256(json.dumps(items).encode()).hexdigest()[:12]}"
+    own = [f"{key}={_safe(value)}" for key, value in items]
+    end = f",{own.pop()}" if _SEED.fullmatch(point.get("seed", "")) and len(own) > 1 else ""
+    name = ",".join(own)
+    if len(name) <= _LONGEST:
+        whole = all(_safe(value) == value for value in point.values())
+        return f"{name}{end}" if whole else f"{name}{end}~{_digest(items)}"
+    return f"{name[:_LONGEST]}~{_digest(items[: len(own)])}{end}"
+
+
+def _digest(items: Sequence[tuple[str, str]]) -> str:
+    return hashlib.sha256(json.dumps(items).encode()).hexdigest()[:12]
 
 
 def _safe(value: str) -> str:

@@ -203,6 +203,14 @@ def test_rows_of_a_sweep_are_its_points_but_for_the_seed(
     assert [(each.values[0], len(each.runs)) for each in design.sets] == [(row, 2) for row in rows]
 
 
+def test_points_with_long_names_are_rows_of_all_their_seeds(tmp_path: Path) -> None:
+    long = [{"init": 130 * "a", "lr": lr} for lr in ("0.1", "0.2")]
+    points = [{**each, "seed": seed} for each in [*long, {"init": 108 * "a"}] for seed in ("0", "10")]
+    for point in points:
+        Written(point, [0.5]).at(tmp_path / folder_name(point))
+    assert [len(each.runs) for each in rows_of(find_runs([tmp_path]).runs).sets] == [2, 2, 2]
+
+
 def test_a_sweep_over_seeds_alone_is_a_row(tmp_path: Path) -> None:
     for seed in (0, 1):
         Written({"seed": seed}, [0.5]).at(tmp_path / "mine" / f"seed={seed}")

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from fl_ddp.errors import ConfigError
 from launch.input.values import read_values
 from launch.sweeps.draws import draw, read_laws
+from launch.sweeps.folder import Entry, Sweep
 from launch.sweeps.options import SweepOptions
 from launch.sweeps.point_file import read_points
 from launch.sweeps.points import Point, combined, folder_name, read_grid
@@ -103,13 +104,20 @@ def test_bad_grids_are_refused_by_name(grids: list[str], message: str) -> None:
 def test_folders_tell_points_apart_and_are_plain_names(one: Mapping[str, str], other: Mapping[str, str]) -> None:
     names = [folder_name(one), folder_name(other)]
     assert (names[0] == names[1]) == (one == other)
-    assert all(re.fullmatch(r"[A-Za-z0-9_.,=~+-]{1,140}", name) for name in names)
+    assert all(re.fullmatch(r"[A-Za-z0-9_.,=~+-]{1,160}", name) for name in names)
     assert folder_name(dict(reversed(list(one.items())))) == names[0]
 
 
 def test_folders_can_be_read() -> None:
     assert folder_name({"seed": "3", "method.lam": "0.1"}) == "method.lam=0.1,seed=3"
     assert folder_name({"model.hidden": "[64,32]"}).startswith("model.hidden=-64-32-~")
+
+
+def test_a_point_stays_in_the_folder_that_an_older_version_gave_it() -> None:
+    point = {"data.path": 130 * "a", "seed": "0"}
+    sweep = Sweep(Path("mine"), entries={"old": Entry(point)})
+    assert sweep.add([dict(reversed(point.items())), {"seed": "1"}]) == ["old", "seed=1"]
+    assert list(sweep.entries) == ["old", "seed=1"]
 
 
 LAWS = ["lr=uniform(0.01,0.1)", "method.lam=loguniform(1e-3,10)", "method.q=choice(1,2,[3,4])"]
