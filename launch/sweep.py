@@ -23,7 +23,7 @@ from launch.slurm.folders import array_folder
 from launch.slurm.options import SlurmOptions
 from launch.slurm.submitted import unfinished
 from launch.sweeps.fitting import fitting
-from launch.sweeps.folder import Sweep, over, read_sweep
+from launch.sweeps.folder import Sweep, kept, over, read_sweep
 from launch.sweeps.options import SweepOptions
 from launch.sweeps.points import combined
 from launch.sweeps.trials import trials_of
@@ -62,7 +62,8 @@ def _answer(line: Sequence[str]) -> int:
     if words.asks_for("help"):
         say(help_text(HELP, *owners))
         return 0
-    return _sweep(words.read(SweepOptions), words.rest, read_executor(words, parallel=None))
+    base = tuple(map(kept, words.rest))
+    return _sweep(words.read(SweepOptions), base, read_executor(words, parallel=None))
 
 
 def _sweep(options: SweepOptions, base: tuple[str, ...], executor: Executor) -> int:

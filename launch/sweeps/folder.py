@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from fl_ddp.config.beside_file import beside
 from fl_ddp.host.atomic_file import write_text
 from fl_ddp.reading.json_file import read_json_if_there
 from launch.input import fields
@@ -48,8 +49,10 @@ class Sweep:
         names = []
         there = {frozenset(entry.point.items()): name for name, entry in self.entries.items()}
         for point in points:
-            names.append(there.get(frozenset(point.items())) or folder_name(point))
-            self.entries.setdefault(names[-1], Entry(point))
+            rooted = {key: _from_root(key, value) for key, value in point.items()}
+            known = there.get(frozenset(rooted.items())) or there.get(frozenset(point.items()))
+            names.append(known or folder_name(point))
+            self.entries[names[-1]] = replace(self.entries.get(names[-1], Entry(rooted)), point=rooted)
         return names
 
     def set_failed(self, name: str, why: str | None) -> None:
@@ -85,6 +88,23 @@ def read_sweep(folder: Path) -> Sweep:
     base = tuple(fields.text(each, f"{path}: base") for each in fields.listing(held["base"], f"{path}: base"))
     points = fields.listing(held["points"], f"{path}: points")
     return Sweep(folder, base, dict(_entry(each, f"{path}: points[{i}]") for i, each in enumerate(points)))
+
+
+def kept(option: str) -> str:
+    """An option of all runs as sweep.json keeps it: files and folders from the root, to go on from any folder."""
+    key, equals, value = option.removeprefix("--").partition("=")
+    return f"--{key}={_from_root(key, value)}" if equals else option
+
+
+def _from_root(key: str, value: str) -> str:
+    if not value.strip("[]") or value.startswith("~"):
+        return value
+    if key == "config" or key.endswith(".root"):
+        return str(Path(value).absolute())
+    here = Path.cwd() / "sweep"
+    if key == "measures":
+        return ",".join(str(beside(here, key, each.strip())) for each in value.strip("[]").split(","))
+    return str(beside(here, key, value))
 
 
 def over(before: Sequence[str], given: Sequence[str]) -> tuple[str, ...]:
