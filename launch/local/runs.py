@@ -141,6 +141,8 @@ def _make(
             return Outcome(trial, "failed", f"{why} ({trial.folder})")
         return Outcome(trial, "stopped", f"stopped after round {done}; the same command goes on")
     told = failure.why if failure else None
+    if code > 0 and failure and not failure.would_come_again:
+        return Outcome(trial, "stopped", f"{told} ({trial.log}); the same command goes on")
     why = killed(code) if code < 0 else told or last_words(trial.log, size)
     return Outcome(trial, "failed", f"{why} ({trial.log})")
 

@@ -2,14 +2,38 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
 
 from fl_ddp.errors import RunError
+from fl_ddp.host.failure_note import NOTE
+from launch.local.processes import Stop
 from launch.local.runs import make_here
+from launch.run.failure import Failure
 from launch.run.outcome import Outcome
 from launch.run.trial import Trial
+
+
+@pytest.mark.parametrize(
+    ("failure", "state", "words"),
+    [
+        (Failure(3, "rank 1 is lost"), "stopped", "rank 1 is lost ({log}); the same command goes on"),
+        (Failure(2, "--lr: 0"), "failed", "--lr: 0 ({log})"),
+    ],
+)
+def test_a_run_that_has_lost_a_rank_goes_on_by_the_same_command(
+    failure: Failure, state: str, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def ends(_: Stop, __: Sequence[str], ___: Path, variables: Mapping[str, str]) -> int:
+        failure.write(Path(variables[NOTE]))
+        return 1
+
+    monkeypatch.setattr(Stop, "run", ends)
+    trial = Trial("mine", tmp_path / "mine", ())
+    (made,) = make_here([trial], ranks=2, parallel=1, note=lambda _: None, elsewhere={})
+    assert (made.state, made.words) == (state, words.format(log=trial.log))
 
 
 @pytest.mark.timeout(60)
