@@ -351,7 +351,12 @@ def _document(folder: Path) -> dict[str, object]:
     document = read_json(file, f"was edited or damaged; remove {folder} to use the checkpoint before")
     if (version := document.get("format")) != FORMAT:
         raise ConfigError(file, f"format {version} is unknown; this version of fl_ddp reads format {FORMAT}")
-    if document.pop("sha256", None) != _digest(document) or document["round"] != _round(folder):
+    stored = document.pop("sha256", None)
+    try:
+        whole = stored == _digest(document) and document["round"] == _round(folder)
+    except ValueError:  # of a number that is not finite, which no run writes
+        whole = False
+    if not whole:
         raise ConfigError(file, f"was edited or damaged (sha256); remove {folder} to use the checkpoint before")
     return document
 

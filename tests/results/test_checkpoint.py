@@ -205,9 +205,10 @@ def test_edited_tensors_are_refused(tmp_path: Path) -> None:
         checkpoint.newest(tmp_path)
 
 
-def test_edited_state_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", ["0.2", "NaN", "1e999"])
+def test_edited_state_is_refused(tmp_path: Path, number: str) -> None:
     file = save(tmp_path, 1) / "state.json"
-    file.write_text(file.read_text().replace("0.1", "0.2"))
+    file.write_text(file.read_text().replace("0.1", number))
     with pytest.raises(ConfigError, match=r"state\.json: was edited"):
         checkpoint.newest(tmp_path)
 
