@@ -166,7 +166,7 @@ class Records:
             self._ranks.tell_later(error)
 
     def _write(self, files: RunFiles, record: Record, clients: OfClients, theta: Tensor) -> None:
-        files.round(record, clients)
+        record = files.round(record, clients)
         if record.ends_task and self._federation.worlds.num_tests > 1:
             files.keep_task(record.task, theta)
         self._asked_to_stop = any_asks_to_stop(

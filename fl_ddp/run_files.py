@@ -126,14 +126,17 @@ class RunFiles:
         """Print a line above the progress bar."""
         self._progress.say(f"fl_ddp: {line}")
 
-    def round(self, record: Record, clients: OfClients) -> None:
+    def round(self, record: Record, clients: OfClients) -> Record:
         """Add a finished round, how its clients' models do, what they have forgotten, and accuracies on tasks.
+
+        Returns:
+            the record with its averages over the tasks so far.
 
         Raises:
             RunError: something of it cannot be written; all else is.
         """
         try:
-            self.tables.add(record, clients)
+            return self.tables.add(record, clients)
         finally:
             self._progress.update(record)
 
@@ -159,12 +162,7 @@ class RunFiles:
         self.commits.begin(write)
 
     def finish(
-        self,
-        finished: int,
-        theta: Tensor,
-        scores: Scores | None,
-        seconds: Mapping[str, float],
-        stopped: str | None = None,
+        self, finished: int, theta: Tensor, scores: Scores | None, seconds: Mapping[str, float], stopped: str | None
     ) -> dict[str, object]:
         """Write model and summary and print the results.
 

@@ -92,11 +92,14 @@ class RunTables:
         self.tasks = TaskTable(path / "tasks.csv", known.get("tasks"), tests) if len(tests) > 1 else None
         has = config.local_test and self.tasks and ("own_tasks" in known or self._task((finished or 0) + 1) == 1)
         self.own_tasks = OwnTaskTable(path / "own_tasks.csv", known.get("own_tasks")) if has else None
-        for each, accuracies in self.tasks.rounds.items() if self.tasks else ():
-            self.tracker.tasks(each, accuracies[: self._task(each)])
+        for each, so_far in self.tasks.rounds.items() if self.tasks else ():
+            self.tracker.tasks(each, so_far.accuracies, so_far.average_forgetting)
 
-    def add(self, record: Record, clients: OfClients) -> None:
+    def add(self, record: Record, clients: OfClients) -> Record:
         """Add a finished round, how its clients' models do, what they have forgotten, and accuracies on tasks.
+
+        Returns:
+            the record with its averages over the tasks so far.
 
         Raises:
             RunError: something of it cannot be written; all else is, and flush() tries it again.
@@ -109,6 +112,9 @@ class RunTables:
             except RunError as error:
                 failures.append(error)
 
+        if self.tasks and record.task_accuracy:
+            write_rows(self._add_tasks, self.tasks, record.round, record.task_accuracy)
+            record = self.tasks.told(record)
         write_rows(self.tracker.record, record)
         if record.clients:
             write_rows(self._cohorts.add, record.round, record.clients, clients.numbers)
@@ -119,12 +125,11 @@ class RunTables:
         if self._forgetting and clients.changes:
             write_rows(self._forgetting.add, record.round, clients.changes)
             self.changes = clients.changes
-        if self.tasks and record.task_accuracy:
-            write_rows(self._add_tasks, self.tasks, record.round, record.task_accuracy)
         if self.own_tasks and clients.tasks:
             write_rows(self.own_tasks.add, record.round, record.task, clients.tasks)
         if failures:
             raise failures[0]
+        return record
 
     def again(self, finished: int, scores: Scores | None, own_tasks: Sequence[OwnTask]) -> None:
         """Take in how the last round's models do, for the summary, unless the files have it."""
@@ -140,9 +145,8 @@ class RunTables:
         return self._stream.task(finished - 1) + 1 if finished else 0
 
     def _add_tasks(self, table: TaskTable, finished: int, accuracies: Sequence[float]) -> None:
-        task = self._task(finished)
-        table.add(finished, task, accuracies)
-        self.tracker.tasks(finished, accuracies[:task])
+        table.add(finished, self._task(finished), accuracies)
+        self.tracker.tasks(finished, table.rounds[finished].accuracies, table.rounds[finished].average_forgetting)
 
     def flush(self) -> None:
         """Write what could not be written before; to be called before a checkpoint.

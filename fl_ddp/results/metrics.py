@@ -14,6 +14,8 @@ from fl_ddp.results.appended_csv import AppendedCsv, State
 
 OF_METHOD, OF_FUNCTION = "method/", "measure/"
 """How columns of numbers of the user's own begin: what a method reports, and what a function of --measures gives."""
+OF_TASKS_SO_FAR = ("average_accuracy", "average_forgetting")
+"""Columns of the tasks so far, by the names that retention.matrix has for them, too."""
 _PADDED, _WALL = "time_padded_lanes", "time_wall"
 _LARGEST_LOSS = 700.0
 """A cross-entropy whose exponential is still a float."""
@@ -95,6 +97,9 @@ class Record:
         task_accuracy: on the test sets of tasks, from the first on: of those so far; of all tasks before round 1, at a
             task's end and in the last round. Empty in rounds without evaluation, where all tasks have the same test
             set or the loss knows no accuracy, and in rows read from metrics.csv: tasks.csv has it.
+        average_accuracy: mean of those on the tasks so far; None before round 1 and where there are none.
+        average_forgetting: mean over the tasks before the present one of the best accuracy at the end of a task from
+            its own on, less the present accuracy; None in the first task, too. Source: Chaudhry et al. 2018, Eq. 3.
         measures: what else the loss, and functions of the user's as measure/<name>, tell of the test set.
         reported: means of the numbers that the method reports of its clients, by their names.
         seconds: by phase; one that did not take place is left out.
@@ -120,6 +125,8 @@ class Record:
     class_degree: tuple[float, ...] | None = None
     class_accuracy: tuple[float, ...] | None = None
     task_accuracy: tuple[float, ...] = ()
+    average_accuracy: float | None = None
+    average_forgetting: float | None = None
     measures: Mapping[str, float] = field(default_factory=dict)
     reported: Mapping[str, float] = field(default_factory=dict)
     seconds: Mapping[str, float] = field(default_factory=dict)
@@ -144,7 +151,7 @@ class Columns:
         phases: parts a round's time is split into.
         degree: whether the forgetting degree is measured.
         everybody: whether all clients train at evaluations: two more accuracies tell the cohort and all clients apart.
-        tasks: number of tasks with test sets of their own, which are no columns; 1 where there are none.
+        tasks: number of tasks with test sets of their own, of which averages are columns; 1 where there are none.
         score: what clients are measured by on their own test samples; where it is accuracy, so is the global model.
         measures: what else the loss, and functions of the user's, tell of the test set.
         entropy: whether that is a cross-entropy.
@@ -216,6 +223,7 @@ def _row(record: Record, columns: Columns, running_mean: float | None, forgettin
         "accuracy": record.accuracy,
         "running_mean_accuracy": running_mean,
         "forgetting": forgetting,
+        **({name: getattr(record, name) for name in OF_TASKS_SO_FAR} if columns.tasks > 1 else {}),
     }
     by_class = zip(columns.classes, record.class_degree or (None,) * len(columns.classes), strict=True)
     degrees: dict[str, object] = {
@@ -248,6 +256,7 @@ def _record(row: Mapping[str, str], columns: Columns) -> Record:
         return float(row[column]) if row.get(column) else None
 
     own = {name: number(column) for column, name in of_clients(columns.score).items()}
+    own |= {name: number(name) for name in OF_TASKS_SO_FAR}
     of_class = [number(f"accuracy/{name}") for name in columns.classes]
     measures = {name: number(name) for name in columns.measures}
     reported = {name: number(of_method(name)) for name in columns.reported}

@@ -182,7 +182,11 @@ def charts(columns: Columns) -> dict[str, dict[str, Chart]]:
 
 def _tasks(number: int) -> dict[str, Chart]:
     by_task = {f"task {task}": _lines(f"task_accuracy/{task}$") for task in range(1, number + 1)}
-    return {"average over the tasks so far": _lines("task_accuracy/average$"), **by_task}
+    averages = {
+        "average over the tasks so far": _lines("task_accuracy/average$"),
+        "average forgetting of the tasks before": _lines("task_forgetting/average$"),
+    }
+    return averages | by_task
 
 
 def _by_class(group: str, classes: Sequence[str]) -> dict[str, Chart]:

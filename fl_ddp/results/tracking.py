@@ -171,14 +171,20 @@ class Tracker:
         self._metrics.append(record, standing.running_mean, standing.forgetting)
         self._draw(record, standing)
 
-    def tasks(self, finished: int, accuracies: Sequence[float]) -> None:
-        """Show the accuracies on the tasks so far after a number of rounds; those from before a resume are gone.
+    def tasks(self, finished: int, accuracies: Sequence[float], forgetting: float | None) -> None:
+        """Show what is known of the tasks so far after a number of rounds; what is from before a resume is gone.
+
+        Args:
+            finished: number of rounds.
+            accuracies: on each task, from the first.
+            forgetting: average over the tasks before the last; None where there is none.
 
         Raises:
             RunError: it cannot be written.
         """
         if accuracies:
-            by_task = {f"task_accuracy/{task}": value for task, value in enumerate(accuracies, 1)}
+            by_task: dict[str, float | None] = {f"task_accuracy/{task}": a for task, a in enumerate(accuracies, 1)}
+            by_task["task_forgetting/average"] = forgetting
             self._show({"task_accuracy/average": fmean(accuracies), **by_task}, finished, time.time())
 
     def clients(self, finished: int, scores: Sequence[ClientScores]) -> None:

@@ -3,11 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from itertools import groupby
 from pathlib import Path
+from typing import NamedTuple
 
 from fl_ddp.results.appended_csv import AppendedCsv, State
+from fl_ddp.results.metrics import Record
+from fl_ddp.retention.matrix import average_accuracy, average_forgetting
 
 COLUMNS = ("round", "task_trained", "task_tested", "test_samples", "accuracy")
+
+
+class TasksSoFar(NamedTuple):
+    """How a model does on the tasks up to the one that was trained last; before round 1 there is none.
+
+    Attributes:
+        accuracies: on each, from the first.
+        average_accuracy: their mean.
+        average_forgetting: of the tasks before the last; None where there is none.
+    """
+
+    accuracies: tuple[float, ...]
+    average_accuracy: float | None
+    average_forgetting: float | None
 
 
 class TaskTable:
@@ -15,7 +34,7 @@ class TaskTable:
 
     Attributes:
         matrix: accuracies at the newest evaluation in each task, by the task; see retention.matrix.
-        rounds: of all evaluations so far, with their accuracies.
+        rounds: all evaluations so far, by the number of finished rounds.
     """
 
     def __init__(self, path: Path, state: State | None, sizes: Sequence[int]) -> None:
@@ -33,9 +52,9 @@ class TaskTable:
         self._sizes = sizes
         self.file, rows = AppendedCsv.opened(path, COLUMNS, state)
         self.matrix: dict[int, tuple[float, ...]] = {}
-        self.rounds: dict[int, tuple[float, ...]] = {}
-        for row in rows:
-            self._take(int(row["round"]), int(row["task_trained"]), float(row["accuracy"]))
+        self.rounds: dict[int, TasksSoFar] = {}
+        for (finished, task), of in groupby(rows, lambda row: (int(row["round"]), int(row["task_trained"]))):
+            self._take(finished, task, [float(row["accuracy"]) for row in of])
 
     def add(self, finished: int, task: int, accuracies: Sequence[float]) -> None:
         """Add an evaluation.
@@ -48,13 +67,19 @@ class TaskTable:
         Raises:
             RunError: they cannot be written.
         """
-        for accuracy in accuracies:
-            self._take(finished, task, accuracy)
+        self._take(finished, task, accuracies)
         values = (
             (finished, task, tested, self._sizes[tested - 1], accuracy) for tested, accuracy in enumerate(accuracies, 1)
         )
         self.file.append(dict(zip(COLUMNS, row, strict=True)) for row in values)
 
-    def _take(self, finished: int, task: int, accuracy: float) -> None:
-        self.rounds[finished] = (*self.rounds.get(finished, ()), accuracy)
-        self.matrix[task] = self.rounds[finished]
+    def told(self, record: Record) -> Record:
+        """The record of a round with its averages over the tasks so far; as it is where they were not tested."""
+        if (found := self.rounds.get(record.round)) is None:
+            return record
+        return replace(record, average_accuracy=found.average_accuracy, average_forgetting=found.average_forgetting)
+
+    def _take(self, finished: int, task: int, accuracies: Sequence[float]) -> None:
+        self.matrix[task] = tuple(accuracies)
+        averages = average_accuracy(self.matrix), average_forgetting(self.matrix)
+        self.rounds[finished] = TasksSoFar(self.matrix[task][:task], *averages)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 
 from fl_ddp.results.metrics import Columns, Metrics, Record
 
-COLUMNS = Columns(("cat", "dog"), ("training", "evaluation"), everybody=True, degree=True, reported=("pull", "gap"))
+COLUMNS = Columns(
+    ("cat", "dog"), ("training", "evaluation"), everybody=True, degree=True, tasks=2, reported=("pull", "gap")
+)
 WHOLE = Record(
     round=2,
     cohort=10,
@@ -24,6 +26,8 @@ WHOLE = Record(
     forgetting_degree=-1 / 59,
     class_degree=(-1 / 61, 1 / 67),
     class_accuracy=(1 / 29, 1 / 31),
+    average_accuracy=1 / 79,
+    average_forgetting=-1 / 83,
     reported={"pull": 1 / 71, "gap": -1 / 73},
     seconds={"training": 1 / 37, "evaluation": 1 / 41},
     wall=1e9 + 1 / 3,
@@ -42,3 +46,9 @@ def test_every_field_of_a_record_comes_back_from_a_column_of_its_own(tmp_path: P
     again = Metrics(tmp_path / "metrics.csv", COLUMNS, file.file.state())
     again.file.close()
     assert again.earlier == [WHOLE, BARE]
+
+
+def test_only_tasks_that_are_tested_by_their_accuracy_have_columns_of_averages() -> None:
+    averages = {"average_accuracy", "average_forgetting"}
+    assert averages <= {*COLUMNS.names}
+    assert not averages & {*replace(COLUMNS, tasks=1).names, *replace(COLUMNS, score="mae").names}

@@ -120,11 +120,13 @@ def test_tensorboard_shows_the_mean_over_tasks_and_the_traffic_of_all_rounds(tmp
     run = tracker(tmp_path)
     for round in range(3):
         run.record(record(round))
-    run.tasks(2, [0.2, 0.8])
+    run.tasks(1, [0.4], None)
+    run.tasks(2, [0.2, 0.8], 0.25)
     run.close()
     found = {tag: [value for _, value, _ in points] for tag, points in curves(tmp_path).items()}
     means = [found[f"task_accuracy/{each}"] for each in ("average", 1, 2)]
-    assert means == [pytest.approx([value]) for value in (0.5, 0.2, 0.8)]
+    assert means == [pytest.approx(values) for values in ([0.4, 0.5], [0.4, 0.2], [0.8])]
+    assert found["task_forgetting/average"] == [0.25], "in the first task nothing can be forgotten"
     assert found["traffic/up"] == [1000, 2001, 3003] and found["traffic/down"] == [2000, 4000, 6000]
 
 

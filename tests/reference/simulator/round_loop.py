@@ -18,6 +18,7 @@ from parameters import Parameters, alone, summed
 from schedule import SERVER, Schedule, Work
 from settings import Settings
 from targets import SCORES, of_test_set, own_score
+from task_averages import task_averages
 from tasks import Tasks
 from torch import Tensor
 
@@ -363,13 +364,7 @@ class Play:
         }
 
     def evaluation(self, theta: Parameters, t: int, before: Sequence[Row]) -> Row:
-        """How the model of a round does.
-
-        Args:
-            theta: the model that came of it.
-            t: the round.
-            before: rows of the rounds before.
-        """
+        """How the model theta that came of round t does; before has the rows of the rounds before it."""
         logits, y = self.outputs(t, partial(self.model.logits, theta))
         names = [f"accuracy/{label}" for label in range(self.data.classes)]
         if self.settings.loss == "cross_entropy":
@@ -386,7 +381,9 @@ class Play:
         course = [kept for kept in [*before, row | {"round": t + 1}] if "accuracy" in kept]
         sizes = [class_sizes(self.test_sets(int(kept["round"]) - 1), self.data.classes) for kept in course]
         lost = forgetting([[kept[name] for name in names] for kept in course], sizes)
-        return row | {"running_mean_accuracy": mean_known([kept["accuracy"] for kept in course]), "forgetting": lost}
+        row |= {"running_mean_accuracy": mean_known([kept["accuracy"] for kept in course]), "forgetting": lost}
+        so_far = [self.tasks.of_round(int(kept["round"]) - 1) + 1 for kept in course]
+        return row | task_averages(course, so_far) if "task/1" in row else row
 
     def on_tasks(self, theta: Parameters, t: int) -> Row:
         """Accuracies on the tasks up to round t's; on all of them where a task, or the run, ends with it."""
