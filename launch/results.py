@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
@@ -14,6 +14,7 @@ from fl_ddp.errors import ConfigError
 from fl_ddp.host.atomic_file import write_text, writing
 from fl_ddp.host.stdout import say
 from launch.compare.across import across
+from launch.compare.chosen import chosen
 from launch.compare.found_runs import Finds, find_runs, named_folders
 from launch.compare.long_tables import long_tables, refuse_folder_of_run
 from launch.compare.paired import against
@@ -44,6 +45,8 @@ Setting = Annotated[str, Form("KEY=VALUE")]
 
 Key = Annotated[str, Form("KEY")]
 
+MetricText = Annotated[str, Form("METRIC")]
+
 
 @dataclass(frozen=True)
 class ResultsOptions:
@@ -69,6 +72,10 @@ class ResultsOptions:
             all else, but for the method's options, in common with it.
         across: have a second table of the first metric with a column for each value of this option, such as
             partition.alpha, and its best in each; in results.tex it is the only one.
+        chosen_by: have a second table with, for each method, the setting that is best by this metric, such as 'final of
+            initial', and the others of that setting, which nobody has tuned on then; chosen are options of the method,
+            the optimizer and local training, for each value of all others; in results.tex it is the only one.
+        for_each: with chosen_by, an option that is not chosen either, such as local_epochs.
         long: leave all that the runs recorded, too, finished or not: rounds.csv, a row for each of their rounds,
             clients.csv, one for each client's test on its own samples, and tasks.csv, one for each test of a task
             (own_tasks.csv: on a client's samples), with the run's folder, its seed and the options that differ, which
@@ -87,6 +94,8 @@ class ResultsOptions:
     rows: bool = False
     against: Setting | None = None
     across: Key | None = None
+    chosen_by: MetricText | None = None
+    for_each: tuple[Key, ...] = ()
     long: bool = False
     out: Folder | None = None
 
@@ -94,11 +103,14 @@ class ResultsOptions:
         if self.of_class is not None and self.client is None:
             raise ConfigError("--of_class", f"{self.of_class}, but of which client?", "--client 3, say, beside it")
         for each in self.shown:
-            if each.relative_to:
-                possible = each.text.partition(" / ")[0]
-                raise ConfigError("--metric", f"{each.text}: there are no rows to divide by", possible)
-            if each.target_row:
-                raise ConfigError("--metric", f"{each.text}: there is no row {each.target_row}", "rounds_to 0.85")
+            _refuse_rows(each, "--metric")
+        if self.chooser:
+            _refuse_rows(self.chooser, "--chosen_by")
+        elif self.for_each:
+            what = f"{self.for_each[0]}, but of what choice?"
+            raise ConfigError("--for_each", what, "--chosen_by 'final of initial', say, beside it")
+        if self.chooser and self.across is not None:
+            raise ConfigError("--chosen_by and --across", "are both given; give one of them")
 
     @property
     def shown(self) -> tuple[Metric, ...]:
@@ -108,6 +120,24 @@ class ResultsOptions:
             ConfigError: one is none.
         """
         return tuple(parse_metric(text) for text in dict.fromkeys(self.metric))
+
+    @property
+    def chooser(self) -> Metric | None:
+        """What settings are chosen by.
+
+        Raises:
+            ConfigError: it is no metric.
+        """
+        return None if self.chosen_by is None else parse_metric(self.chosen_by, "--chosen_by")
+
+
+def _refuse_rows(metric: Metric, where: str) -> None:
+    """Refuse a metric that reads another row of a table: there are none."""
+    if metric.relative_to:
+        possible = metric.text.partition(" / ")[0]
+        raise ConfigError(where, f"{metric.text}: there are no rows to divide by", possible)
+    if metric.target_row:
+        raise ConfigError(where, f"{metric.text}: there is no row {metric.target_row}", "rounds_to 0.85")
 
 
 def main(line: Sequence[str]) -> int:
@@ -142,6 +172,12 @@ def _show(folders: Sequence[Path], options: ResultsOptions, out: Path, command: 
         refuse_what_no_run_has(metric, finds)
     for metric in options.shown:
         refuse_what_no_run_tells(metric, finds)
+    if (by := options.chooser) is not None:
+        refuse_what_no_run_has(by, finds, "--chosen_by")
+        refuse_what_no_run_tells(by, finds, "--chosen_by")
+        if by.text in [each.text for each in shown]:
+            what = f"{by.text} is shown, too"
+            raise ConfigError("--chosen_by", what, "a metric that is not, such as 'final of initial' of --local_test")
     design = rows_of(finds.runs) if options.rows else design_of(finds.runs)
     beside_it = () if len(shown) > 1 else tuple(each for each in _beside(finds) if each not in shown)
     metrics = (*shown, *beside_it)
@@ -150,6 +186,7 @@ def _show(folders: Sequence[Path], options: ResultsOptions, out: Path, command: 
     columns = columns if design.sets else None
     tables = long_tables(design, folders) if options.long else ()
     results = Results(", ".join(map(str, folders)), design, metrics, finds, beside, len(shown), columns)
+    results = replace(results, chosen=chosen(by, options.for_each, design)) if by and design.sets else results
     # matplotlib takes a second to import, which a wrong option need not wait for
     from launch.plots.figures import Beside, figures_beside, write_figures
 

@@ -23,7 +23,7 @@ _SO_FAR = {
 """Quantities of the tasks so far, or of the present one, and why those of several tasks are not put together."""
 
 
-def refuse_what_no_run_has(metric: Metric, finds: Finds) -> None:
+def refuse_what_no_run_has(metric: Metric, finds: Finds, where: str = "--metric") -> None:
     """Refuse a metric of a class, client or round that none of the runs has, or that compares different tests.
 
     Raises:
@@ -32,24 +32,24 @@ def refuse_what_no_run_has(metric: Metric, finds: Finds) -> None:
     runs = [each.run for each in finds.runs]
     rounds = max((max(run.rounds, run.wanted) for run in runs), default=0)
     if metric.round and metric.round > rounds > 0 and not finds.waiting:
-        raise ConfigError("--metric", f"{metric.text}: no run has a round {metric.round}", f"up to @{rounds}")
+        raise ConfigError(where, f"{metric.text}: no run has a round {metric.round}", f"up to @{rounds}")
     of_rounds = metric.statistic != "final" or metric.of_target
     if metric.quantity in _SO_FAR and of_rounds and any(_over_tasks(metric, run) for run in runs):
         accepted = "final, or final@50; last10 of rounds of one task; anything of task_accuracy/1"
-        raise ConfigError("--metric", f"{metric.text}: {_SO_FAR[metric.quantity]}", accepted)
+        raise ConfigError(where, f"{metric.text}: {_SO_FAR[metric.quantity]}", accepted)
     label = class_of(metric.quantity)
     if label is None:
         return
     of_course = (metric.statistic, metric.round, metric.target, metric.target_row) != ("final", None, None, None)
     if metric.quantity.startswith("forgetting/") and of_course and any(map(counts_anew, runs)):
         what = f"{metric.text}: with tasks, or --init, what a class has lost is known at a run's end alone"
-        raise ConfigError("--metric", what, f"final of {metric.quantity}")
+        raise ConfigError(where, what, f"final of {metric.quantity}")
     known = dict.fromkeys(name for run in runs for name in run.classes)
     if known and label not in known:
-        raise ConfigError("--metric", f"{metric.text}: no run has a class {label}", ", ".join(known))
+        raise ConfigError(where, f"{metric.text}: no run has a class {label}", ", ".join(known))
     most = max((clients for run in runs if isinstance(clients := run.config.get("clients"), int)), default=0)
     if (of := of_client(metric.quantity)) and of.client >= most > 0:
-        raise ConfigError("--metric", f"{metric.text}: no run has a client {of.client}", f"0 to {most - 1}")
+        raise ConfigError(where, f"{metric.text}: no run has a client {of.client}", f"0 to {most - 1}")
 
 
 def _over_tasks(metric: Metric, run: Run) -> bool:
@@ -61,7 +61,7 @@ def _over_tasks(metric: Metric, run: Run) -> bool:
     return any(read[0] < start <= read[-1] for start in starts[1:] if read)
 
 
-def refuse_what_no_run_tells(metric: Metric, finds: Finds) -> None:
+def refuse_what_no_run_tells(metric: Metric, finds: Finds, where: str = "--metric") -> None:
     """Refuse a column that none of the runs has, all of which are over.
 
     Raises:
@@ -75,9 +75,9 @@ def refuse_what_no_run_tells(metric: Metric, finds: Finds) -> None:
         if metric.quantity not in known:
             who = "method reports" if metric.quantity.startswith(OF_METHOD) else "--measures tell"
             accepted = f"of {', '.join(known)}" if known else "a metric that runs have themselves"
-            raise ConfigError("--metric", f"{metric.text}: no run's {who} it", accepted)
+            raise ConfigError(where, f"{metric.text}: no run's {who} it", accepted)
     elif metric.quantity in QUANTITIES.values() and not any(run.curve(metric.quantity) for run in runs):
         # what there is in its place may have to be read from files, of which a metric that is there has no need
         told = [name for name, column in QUANTITIES.items() if any(run.curve(column) for run in runs)]
         if told:
-            raise ConfigError("--metric", f"{metric.text}: no run tells of it", f"of {', '.join(told)}")
+            raise ConfigError(where, f"{metric.text}: no run tells of it", f"of {', '.join(told)}")

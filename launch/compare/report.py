@@ -11,6 +11,7 @@ from pathlib import Path
 
 from fl_ddp.host.text_table import TextTable
 from launch.compare.across import Across, best_of
+from launch.compare.chosen import Chosen
 from launch.compare.found_runs import Finds
 from launch.compare.other_decoders import by_other_decoders
 from launch.compare.other_samples import on_other_samples
@@ -39,8 +40,9 @@ class Results:
         metrics: a column each; the first says which replicates are best.
         finds: what else lies in the folders.
         against: what settings are compared with, if with anything.
-        compared: how many of the metrics they are compared by, from the first on.
+        compared: how many of the metrics were asked for, from the first on; they are compared by these.
         across: the option whose values are columns of a second table, if there is to be one.
+        chosen: what a second table has the best settings by, likewise.
     """
 
     title: str
@@ -50,6 +52,7 @@ class Results:
     against: Against | None
     compared: int
     across: Across | None
+    chosen: Chosen | None = None
 
     @cached_property
     def differences(self) -> Mapping[Metric, Mapping[Replicates, Paired | str]]:
@@ -71,6 +74,8 @@ def terminal(results: Results) -> str:
     if results.across:
         title, table, best = _second(results, results.across)
         lines += ["", title, "", *_marked(table, best).aligned()]
+    if results.chosen:
+        lines += ["", results.chosen.title, "", *_choices(results, results.chosen).aligned()]
     return "\n".join([*lines, *_notes(results)])
 
 
@@ -86,6 +91,8 @@ def markdown(results: Results, command: str, figures: Sequence[str]) -> str:
     if results.across:
         title, second, best = _second(results, results.across)
         table += [f"{title}:", "", *_marked(second, best).markdown(), ""]
+    if results.chosen:
+        table += [f"{results.chosen.title}:", "", *_choices(results, results.chosen).markdown(), ""]
     images = [line for name in figures for line in (f"![{Path(name).stem}]({name})", "")]
     notes = [f"- {note}" for note in _notes(results) if note]
     page = [f"# {results.title}", "", f"`{command}`", "", *table, *notes, "", *images]
@@ -94,11 +101,15 @@ def markdown(results: Results, command: str, figures: Sequence[str]) -> str:
 
 def latex(results: Results, command: str) -> str:
     """Settings and metrics, without costs, or the second table, if there is one; comments say what is to be known."""
-    across, sets, mark = results.across, results.design.sets, "bold"
+    across, choice, sets, mark = results.across, results.chosen, results.design.sets, "bold"
     if across:
         results = replace(results, metrics=results.metrics[:1], against=None)
         title, table, best = _second(results, across, mark)
         notes = [*_notes(results, best=None, costs=""), title]
+    elif choice:
+        results = replace(results, metrics=results.metrics[: results.compared], against=None)
+        table, best = _choices(results, choice), []
+        notes = [*_notes(results, best=None, costs=""), choice.title]
     else:
         notes = _notes(results, best=mark, costs="")
         rows = [[*results.design.shown(each), *_cells(results, each)] for each in sets]
@@ -117,19 +128,21 @@ def as_csv(results: Results) -> str:
     """
     counts = ("seeds", "finished", "running", "stopped", "failed", "rounds_least", "rounds_most")
     totals = ("traffic_up_bytes", "traffic_down_bytes")
-    names = [metric.text.replace(" ", "_") for metric in results.metrics]
+    metrics = dict.fromkeys([*results.metrics, *([results.chosen.by] if results.chosen else [])])
+    names = [metric.text.replace(" ", "_") for metric in metrics]
     columns = [f"{name}_{part}" for name in names for part in ("mean", "spread", "runs", "reached")]
     columns += [f"{name}_{part}" for name in (*totals, "seconds") for part in ("mean", "spread")]
     for place, _ in enumerate(results.differences):
         whose = f"{names[place]}_" if place else ""
         columns += [f"{whose}difference_{part}" for part in ("mean", "low", "high", "seeds", "better", "round")]
+    columns += ["chosen_among"] if results.chosen else []
     text = io.StringIO()
     table = csv.writer(text, lineterminator="\n")
     table.writerow((*results.design.keys, *counts, *columns))
     for replicates in results.design.sets:
         rounds = [each.run.rounds for each in replicates.runs]
         states = [replicates.states.get(state, 0) for state in ("finished", "running", "stopped", "failed")]
-        numbers = [replicates.numbers(metric) for metric in results.metrics]
+        numbers = [replicates.numbers(metric) for metric in metrics]
         parts: list[object] = []
         for found in numbers:
             parts += [mean(values_of(found)), spread_of(found), len(found), reached(found)]
@@ -138,6 +151,7 @@ def as_csv(results: Results) -> str:
         for of_each in results.differences.values():
             beside = of_each[replicates]
             parts += _in_columns(beside) if isinstance(beside, Paired) else [None] * 6
+        parts += [results.chosen.among(replicates)] if results.chosen else []
         table.writerow((*replicates.values, len(replicates.runs), *states, min(rounds), max(rounds), *parts))
     return text.getvalue()
 
@@ -160,6 +174,11 @@ def _second(results: Results, across: Across, mark: str = "*") -> tuple[str, Tex
     metric = results.metrics[0]
     table, best = across.table(metric, lambda each: _number(each, metric))
     return f"{_column(metric)} by {across.name}" + (f"; {mark}: best of its column" if best else ""), table, best
+
+
+def _choices(results: Results, chosen: Chosen) -> TextTable:
+    """The table of the settings that were chosen."""
+    return chosen.table(results.metrics[: results.compared], _column, _number)
 
 
 def _marked(table: TextTable, best: Sequence[tuple[int, int]]) -> TextTable:
@@ -286,6 +305,7 @@ def _notes(
     if len(seeds) > 1:
         few = min(map(len, seeds))
         notes.append(f"settings are of different seeds, the fewest of {few}; --against compares those in common")
+    notes += results.chosen.notes(results.metrics[: results.compared]) if results.chosen else []
     notes += _unlike(results.design)
     if again := [run for each in results.design.sets for run in each.once.again]:
         notes.append(f"counted once, as their results are the same: {', '.join(str(run.run.folder) for run in again)}")
