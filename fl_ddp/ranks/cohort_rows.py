@@ -10,8 +10,11 @@ import torch
 from torch import Tensor
 
 from fl_ddp.engine.transfer import Readings, upload
-from fl_ddp.errors import DivergedError
+from fl_ddp.errors import DivergedError, RunError
 from fl_ddp.protocol import Indices, Tensors
+
+_WHOLE = {torch.float64: 2**53, torch.float32: 2**24}
+"""The largest whole number up to which a buffer holds all."""
 
 
 class CohortRows:
@@ -26,7 +29,7 @@ class CohortRows:
 
         Args:
             cohort: [cohort] ids, in the order of the rows.
-            dtype: of the buffer; float64 holds float32 and whole numbers up to 2^53 exactly.
+            dtype: of the buffer; float64 holds float32 exactly; whole numbers that it does not hold are refused.
             readings: by which it is heard whether rows are finite; at once if None.
         """
         self._readings = readings or Readings()
@@ -45,6 +48,7 @@ class CohortRows:
 
         Raises:
             DivergedError: a client's row is not finite.
+            RunError: it has a whole number that the buffer does not hold.
         """
         lanes = [lane for lane, client in enumerate(clients) if client >= 0]
         if not rows:
@@ -61,6 +65,10 @@ class CohortRows:
             finite = mine.isfinite().view(len(lanes), prod(mine.shape[1:])).all(1)
             self._of[name][there] = mine
             self._readings.ask(finite, partial(_judge, repr(name), told))
+            if not t.is_floating_point() and t.dtype != torch.bool:
+                most = _WHOLE[self._dtype]
+                held = ((t[here] <= most) & (t[here] >= -most)).view(len(lanes), prod(mine.shape[1:])).all(1)
+                self._readings.ask(held, partial(_judge_whole, repr(name), most, told))
 
     def parts(self) -> list[Tensor]:
         """All rows as flat vectors, to be added over the ranks."""
@@ -90,6 +98,13 @@ def hear_finite(memory: Mapping[str, Tensor], real: Tensor, names: Sequence[str]
                 ends.isfinite().all(0) | (real == 0),
                 partial(_judge, f"{name!r} in its memory, finite at first,", names),
             )
+
+
+def _judge_whole(what: str, most: int, clients: Sequence[str], held: list[float]) -> None:
+    """Hear which clients' whole numbers can be handed over."""
+    if not all(held):
+        reason = f"{what} has a whole number beyond {most:,}, up to which rows hold all; hand it over in parts"
+        raise RunError(f"{clients[held.index(False)]}: {reason}")
 
 
 def _judge(what: str, clients: Sequence[str], finite: list[float]) -> None:

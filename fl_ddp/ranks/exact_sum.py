@@ -138,7 +138,7 @@ class CohortSum:
             *parts, largest = _compiled(layout(given))(*given)
         else:
             parts = list(_lanes_bins(*given) if self.exact else _lanes_sum(*given))
-            largest = parts[0].abs() if not shape else parts[0].abs().amax()
+            largest = parts[0].abs() if not shape else parts[0].abs().amax() if shape.numel() else parts[0].new_zeros(1)
         return GroupSum(_Block(names, shape, tuple(parts)), largest.view(-1), flat, real)
 
     def add(self, shares: Sequence[GroupSum], sums: Sums, real: Tensor, names: Sequence[str]) -> None:
@@ -177,7 +177,8 @@ class CohortSum:
         left, out = iter(parts), dict[str, Tensor]()
         for block in self._of.values():
             total = next(left).add_(next(left)) if self.exact else next(left).double()
-            ends = torch.stack(total.aminmax()) if block.shape else total.clone()  # the server's step may write into it
+            # a copy of numbers, into whose memory the server's step may write
+            ends = torch.stack(total.aminmax()) if block.shape and total.numel() else total.clone()
             self._readings.ask(ends, partial(self._judge_totals, block))
             for name, one in zip(block.names, total.view(len(block.names), -1), strict=True):
                 out[name] = one.view(block.shape)

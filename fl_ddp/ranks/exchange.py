@@ -364,7 +364,8 @@ def finite_server(server: Tensors, index: int, readings: Readings) -> Tensors:
         if not found[0]:
             raise DivergedError(f"round {index + 1}: the server's state is not finite")
 
-    ends = [torch.stack(t.aminmax()).isfinite().all() for t in server.values() if t.is_floating_point()]
+    numbers = [t for t in server.values() if t.is_floating_point() and t.numel()]
+    ends = [torch.stack(t.aminmax()).isfinite().all() for t in numbers]
     readings.ask(torch.stack(ends).all().view(1), judge)
     return server
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from fl_ddp.engine.transfer import Readings
-from fl_ddp.errors import DivergedError
+from fl_ddp.errors import DivergedError, RunError
 from fl_ddp.protocol import Tensors
 from fl_ddp.ranks.cohort_rows import CohortRows, hear_finite
 
@@ -91,3 +91,14 @@ def test_without_rows_nothing_is_added() -> None:
     rows = CohortRows(IDS, torch.float64)
     rows.add({}, IDS, [""] * 5)
     assert rows.parts() == [] and rows.totals([]) == {}
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize(("buffer", "most"), [(torch.float64, 2**53), (torch.float32, 2**24)])
+def test_whole_numbers_that_a_row_cannot_hold_are_refused(buffer: torch.dtype, most: int, sign: int) -> None:
+    rows, names = CohortRows(IDS, buffer), [str(client) for client in IDS]
+    rows.add({"seed": torch.full((5,), sign * most), "flag": torch.ones(5, dtype=torch.bool)}, IDS, names)
+    assert rows.totals(rows.parts())["seed"].tolist() == [sign * most] * 5
+    seeds = torch.tensor([1, 2, sign * (most + 1), 4, 5])
+    with pytest.raises(RunError, match=rf"^5: 'hash' has a whole number beyond {most:,}, up to which"):
+        rows.add({"hash": seeds}, IDS, names)

@@ -259,6 +259,11 @@ def test_a_sum_above_the_limit_is_refused(exact: bool) -> None:
         add(total, {"a": each})
 
 
+@pytest.mark.parametrize("exact", [True, False])
+def test_a_sum_of_no_numbers_is_one(exact: bool) -> None:
+    assert sum_of({"a": torch.ones(3, 1), "none": torch.zeros(3, 0)}, exact=exact)["none"].shape == (0,)
+
+
 def test_large_summands_of_a_group_that_would_cancel_are_refused() -> None:
     each = torch.tensor([0.97, -0.97] * 8)[:, None] * LIMIT  # on the way their sum is beyond what two bins hold exactly
     with pytest.raises(RunError, match="client 30: 'a' is out of range"):
