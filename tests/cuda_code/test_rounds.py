@@ -304,10 +304,10 @@ def test_rounds_that_are_over_are_written_down_though_the_next_one_fails(
             raise of_fourth
         return train(self, group, server, memory)
 
-    def full(self: RunFiles, record: Record, clients: OfClients) -> None:
+    def full(self: RunFiles, record: Record, clients: OfClients) -> Record:
         if record.round == unwritten:
             raise RunError("the disk is full")
-        write(self, record, clients)
+        return write(self, record, clients)
 
     def failed(name: str, settings: Settings, error: type[Exception]) -> list[str]:
         given = {**SETTINGS, **device_cases.SHORT, "rounds": 6, "out": str(tmp_path), "name": name, **settings}
