@@ -33,10 +33,11 @@ from fl_ddp.simulation import Simulation
 Settings = Mapping[str, object]
 
 ROUNDS = 3
-# 1,437 real images, dealt to eight clients of unlike sizes; six of them fill two groups of three lanes
+# 1,437 real images, dealt to eight clients of unlike sizes; six of them fill two groups of three lanes, whose 150
+# samples leave a part of a vector over
 SETTINGS: Settings = {
     "data": "digits", "partition": "Dirichlet", "partition.alpha": 1.0, "model": "MLP", "model.hidden": 16,
-    "clients": 8, "cohort": 6, "rounds": ROUNDS, "batch_size": 64, "lr_decay": 0.9, "momentum": 0.5, "lanes": 3,
+    "clients": 8, "cohort": 6, "rounds": ROUNDS, "batch_size": 50, "lr_decay": 0.9, "momentum": 0.5, "lanes": 3,
     "compile": False, "local_test": 0.2, "forgetting_every": 2,
     "checkpoint_every": 1, "keep_checkpoints": ROUNDS, "figures": False, "seed": 3, "device": "cpu",
 }  # fmt: skip
