@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from pathlib import Path
 
-import own_models
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from launching import SMALL, one_thread, simulated
-from safetensors.torch import load_file
+from launching import one_thread
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -102,9 +99,9 @@ def test_bfloat16_does_not_depend_on_place(name: str) -> None:
     assert torch.equal(ALL[name](x).nan_to_num(), alone.nan_to_num())
 
 
-@pytest.mark.parametrize("threads", [2, 3])
-def test_parts_of_threads_are_whole_vectors(threads: int) -> None:
-    x = torch.randn(100_001)
+@pytest.mark.parametrize(("threads", "count"), [(2, 70_000), (3, 100_090), (3, 120_000)])
+def test_parts_of_threads_are_whole_vectors(threads: int, count: int) -> None:
+    x = torch.randn(count)
     with one_thread():
         alone = torch.sigmoid(x)
         torch.set_num_threads(threads)
@@ -142,19 +139,3 @@ def test_all_kinds_of_a_function_are_in_the_list() -> None:
         within = [each for each in (f"{base}_", f"{base}_.{overload.removeprefix('Tensor_')}") if each in IN_PLACE]
         operation = getattr(torch.ops.aten, f"{base}_", None)
         assert within or operation is None or name == "pow.Scalar", name
-
-
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {"method": "MOON", "model.hidden": 10},
-        {"model": f"{own_models.__file__}:Silu"},
-        {"model": f"{own_models.__file__}:Silu", "method": "FedFomo", "local_test": 0.3},
-    ],
-    ids=["moon", "silu", "silu_of_clients"],
-)
-def test_a_run_has_the_same_bits_in_any_company(settings: Mapping[str, object], tmp_path: Path) -> None:
-    given = {key: value for key, value in SMALL.items() if key != "model.hidden"} | {"batch_size": 13, "clients": 13}
-    runs = [simulated({**given, **settings, "lanes": lanes}, tmp_path / str(lanes)) for lanes in (1, 3)]
-    one, other = (load_file(run / "model.safetensors") for run in runs)
-    assert all(torch.equal(one[name], other[name]) for name in one)
