@@ -65,9 +65,10 @@ class CohortRows:
             finite = mine.isfinite().view(len(lanes), prod(mine.shape[1:])).all(1)
             self._of[name][there] = mine
             self._readings.ask(finite, partial(_judge, repr(name), told))
-            if not t.is_floating_point() and t.dtype != torch.bool:
-                most = _WHOLE[self._dtype]
-                held = ((t[here] <= most) & (t[here] >= -most)).view(len(lanes), prod(mine.shape[1:])).all(1)
+            most = _WHOLE[self._dtype]
+            if not t.is_floating_point() and t.dtype != torch.bool and torch.iinfo(t.dtype).max > most:
+                whole = t[here].to(torch.int64)
+                held = ((whole <= most) & (whole >= -most)).view(len(lanes), prod(mine.shape[1:])).all(1)
                 self._readings.ask(held, partial(_judge_whole, repr(name), most, told))
 
     def parts(self) -> list[Tensor]:

@@ -102,3 +102,13 @@ def test_whole_numbers_that_a_row_cannot_hold_are_refused(buffer: torch.dtype, m
     seeds = torch.tensor([1, 2, sign * (most + 1), 4, 5])
     with pytest.raises(RunError, match=rf"^5: 'hash' has a whole number beyond {most:,}, up to which"):
         rows.add({"hash": seeds}, IDS, names)
+
+
+@pytest.mark.parametrize("buffer", [torch.float64, torch.float32])
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64])
+def test_whole_numbers_of_all_types_may_be_rows(dtype: torch.dtype, buffer: torch.dtype) -> None:
+    rows = CohortRows(IDS, buffer)
+    sent = torch.tensor([0, 1, 127, 2, 3]).to(dtype)
+    rows.add({"sign": sent}, IDS, [str(client) for client in IDS])
+    given = rows.totals(rows.parts())["sign"]
+    assert torch.equal(given, sent) and given.dtype == dtype
