@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 
 import torch
@@ -17,18 +17,26 @@ from torch import Tensor
 FUNCTIONS = (
     "sigmoid", "sigmoid_backward", "softplus", "softplus_backward", "silu", "silu_backward", "elu", "elu_backward",
     "mish", "mish_backward", "gelu", "gelu_backward", "exp2", "logaddexp", "logaddexp2", "atanh", "atan2", "sinh",
-    "cosh", "hypot", "rsqrt", "special_i0e", "pow.Tensor_Scalar", "pow.Scalar", "pow.Tensor_Tensor",
+    "cosh", "hypot", "rsqrt", "igamma", "igammac", "special_i0e", "pow.Tensor_Scalar", "pow.Scalar",
+    "pow.Tensor_Tensor",
 )  # fmt: skip
-"""Those of torch whose last bits depend on the place, by the names of ATen's; of all others none is known."""
+"""Those of torch whose last bits depend on the place, by the names of ATen's.
+
+Left as they are: complex numbers, what is written to `out=`, and sums with `alpha=` in bfloat16.
+"""
 IN_PLACE = (
     "sigmoid_", "silu_", "elu_", "mish_", "gelu_", "exp2_", "pow_.Scalar", "pow_.Tensor", "atanh_", "atan2_", "sinh_",
-    "cosh_", "hypot_", "rsqrt_",
+    "cosh_", "hypot_", "rsqrt_", "igamma_", "igammac_",
 )  # fmt: skip
 """The same, into the tensor that they are given."""
+_PRODUCTS = (2, 3)
+"""Powers that are made of products, whose bits do not depend on the place."""
 _VECTORS = 64
 """Numbers that all of torch's vectors go up in, of any type and processor."""
 _PART = 32768
 """Numbers from which on torch deals a tensor to its threads."""
+
+_Kernel = Callable[..., Tensor]
 
 
 @cache
@@ -38,48 +46,85 @@ def functions_by_value() -> torch.library.Library:
     put: Callable[..., None] = ours.impl
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Warning only once", category=UserWarning)  # that they are replaced
-        for name in FUNCTIONS:
+        for name in (*FUNCTIONS, *IN_PLACE):
             kernel = torch.library.get_kernel(f"aten::{name}", "CPU").call_boxed
-            put(name, _in_whole_vectors(kernel), "CPU", with_keyset=True)
-        for name in IN_PLACE:
-            put(name, _into_the_first(name), "CPU")
+            function = _into_the_first(name, kernel) if name in IN_PLACE else _by_value(kernel)
+            put(name, function, "CPU", with_keyset=True)
     return ours
 
 
-def _in_whole_vectors(kernel: Callable[..., Tensor]) -> Callable[..., Tensor]:
+def _by_value(kernel: _Kernel) -> _Kernel:
     def function(keys: object, *given: object, **options: object) -> Tensor:
-        tensors = [one for one in given if isinstance(one, Tensor)]
-        shape = torch.broadcast_shapes(*(each.shape for each in tensors))  # type: ignore[no-untyped-call]
-        numbers = math.prod(shape)
-        if not numbers or not all(each.is_floating_point() for each in tensors):
+        operands = [one for one in given if isinstance(one, Tensor) and one.ndim]  # others are scalars in all but type
+        of_products = len(given) == 2 and not isinstance(given[1], Tensor) and given[1] in _PRODUCTS
+        if not operands or of_products or not all(one.is_floating_point() for one in operands):
             return kernel(keys, *given, **options)
-        length = _whole(numbers)
-
-        def in_a_row(one: object) -> object:
-            if not isinstance(one, Tensor):
-                return one
-            row = one.new_zeros(length)
-            row[:numbers].view(shape).copy_(one)
-            return row
-
-        result = kernel(keys, *map(in_a_row, given), **options)
-        return result[:numbers].view(shape)
+        first = operands[0]
+        alike = all(one.shape == first.shape and one.is_contiguous() for one in operands)
+        if alike and _threads(first.numel()) == 1:
+            return _with_end(kernel, keys, given, options, first.numel())
+        return _in_a_row(kernel, keys, given, options, operands)
 
     return function
 
 
-def _into_the_first(name: str) -> Callable[..., Tensor]:
+def _with_end(
+    kernel: _Kernel, keys: object, given: Sequence[object], options: Mapping[str, object], numbers: int
+) -> Tensor:
+    """A function of contiguous tensors; what is left over behind the last whole vector is computed in one, too."""
+    result = kernel(keys, *given, **options)
+    if left := numbers % _VECTORS:
+
+        def end(one: object) -> object:
+            if not isinstance(one, Tensor) or not one.ndim:
+                return one
+            row = one.new_zeros(_VECTORS)
+            row[:left] = one.reshape(-1)[-left:]
+            return row
+
+        result.view(-1)[-left:] = kernel(keys, *map(end, given), **options)[:left]
+    return result
+
+
+def _in_a_row(
+    kernel: _Kernel, keys: object, given: Sequence[object], options: Mapping[str, object], operands: Sequence[Tensor]
+) -> Tensor:
+    """A function of any tensors, or by several threads, of which each has whole vectors of rows made of them."""
+    shape = torch.broadcast_shapes(*(one.shape for one in operands))  # type: ignore[no-untyped-call]
+    numbers = math.prod(shape)
+    whole = _VECTORS * _threads(numbers)
+    length = math.ceil(numbers / whole) * whole
+
+    def row(one: object) -> object:
+        if not isinstance(one, Tensor) or not one.ndim:
+            return one
+        made = one.new_zeros(length)
+        made[:numbers].view(shape).copy_(one)
+        return made
+
+    values = kernel(keys, *map(row, given), **options)[:numbers].view(shape)
+    pattern = next((one for one in operands if one.shape == shape), values)
+    return torch.empty_like(pattern, dtype=values.dtype).copy_(values)
+
+
+def _threads(numbers: int) -> int:
+    """How many threads torch has compute so many numbers."""
+    return max(min(torch.get_num_threads(), math.ceil(numbers / _PART)), 1)
+
+
+def _into_the_first(name: str, kernel: _Kernel) -> _Kernel:
     base, _, overload = name.partition(".")
     packet = getattr(torch.ops.aten, base.removesuffix("_"))
     within = getattr(packet, {"Scalar": "Tensor_Scalar", "Tensor": "Tensor_Tensor"}.get(overload, "default"))
 
-    def function(first: Tensor, *given: object, **options: object) -> Tensor:
+    def function(keys: object, first: Tensor, *given: object, **options: object) -> Tensor:
+        others = [one for one in given if isinstance(one, Tensor)]
+        if not first.is_floating_point() or any(one.is_complex() or _shares(one, first) for one in others):
+            return kernel(keys, first, *given, **options)  # has torch's own words for what is no number of the first's
         return first.copy_(within(first, *given, **options))
 
     return function
 
 
-def _whole(numbers: int) -> int:
-    """How long a tensor must be for each thread to have whole vectors of it."""
-    threads = max(min(torch.get_num_threads(), math.ceil(numbers / _PART)), 1)
-    return math.ceil(numbers / (_VECTORS * threads)) * _VECTORS * threads
+def _shares(one: Tensor, other: Tensor) -> bool:
+    return one.untyped_storage().data_ptr() == other.untyped_storage().data_ptr()

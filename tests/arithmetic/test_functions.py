@@ -37,6 +37,7 @@ OF_MORE: Mapping[str, Function] = {
     "x to the x": lambda x: torch.pow(x.abs(), x),
     "atan2": lambda x: torch.atan2(x, x * 0.3),
     "hypot": lambda x: torch.hypot(x, x * 0.3),
+    "igamma": lambda x: torch.igamma(torch.full_like(x, 1.5), x.abs()),
     "logaddexp": lambda x: torch.logaddexp(x, x * 0.3),
     "logaddexp2": lambda x: torch.logaddexp2(x, x * 0.3),
     "divided": lambda x: x / 0.37,
@@ -131,6 +132,43 @@ def test_other_numbers_and_broadcasts_are_as_they_were() -> None:
     assert torch.sigmoid(torch.tensor([1, 0])).dtype == torch.float32
     x = torch.zeros(3)
     assert x.sigmoid_() is x and x.tolist() == [0.5, 0.5, 0.5]
+
+
+def test_types_are_torchs_own() -> None:
+    x, e = torch.rand(3, 5), torch.tensor(0.5, dtype=torch.float64)
+    for function in (torch.pow, torch.atan2, torch.hypot, torch.logaddexp):
+        assert function(x, e).dtype == function(x.bfloat16().float(), e).dtype == torch.float32
+        assert function(x, e.expand(5)).dtype == torch.float64
+    assert torch.pow(e, 2).dtype == torch.float64 and torch.sigmoid(e).shape == ()
+
+
+def test_layouts_are_torchs_own() -> None:
+    x = torch.randn(2, 3, 4, 5)
+    for other in (x, x.mT, x.permute(0, 2, 3, 1), x.to(memory_format=torch.channels_last), x[:, :, ::2], x[:1]):
+        for function in (torch.sigmoid, F.silu, F.gelu, torch.exp2, lambda each: torch.pow(each.abs(), each)):
+            assert function(other).stride() == other.abs().stride()
+            assert torch.allclose(function(other), function(other.contiguous()), equal_nan=True)
+    assert torch.sigmoid(torch.randn(3, 5)).untyped_storage().nbytes() == 60
+
+
+def test_lanes_of_other_layouts_do_not_depend_on_place() -> None:
+    x = torch.randn(7, 13, 5)
+    for turned in (x.mT, x.transpose(0, 1), x[..., ::2]):
+        together = torch.sigmoid(turned)
+        alone = [torch.sigmoid(number.clone()) for number in torch.split(turned.flatten(), 1)]
+        assert torch.equal(together.flatten(), torch.cat(alone))
+
+
+def test_what_a_tensor_cannot_hold_is_refused_in_place() -> None:
+    x = torch.rand(6)
+    with pytest.raises(RuntimeError, match="can't be cast"):
+        torch.arange(5).rsqrt_()
+    with pytest.raises(RuntimeError, match="can't be cast"):
+        torch.arange(5).sigmoid_()
+    with pytest.raises(RuntimeError, match="can't be cast"):
+        x.pow_(torch.full((6,), 0.5j))
+    with pytest.raises(RuntimeError, match="memory"):
+        x[1:].pow_(x[:-1])
 
 
 def test_all_kinds_of_a_function_are_in_the_list() -> None:
