@@ -175,7 +175,7 @@ def _show(folders: Sequence[Path], options: ResultsOptions, out: Path, command: 
     if (by := options.chooser) is not None:
         refuse_what_no_run_has(by, finds, "--chosen_by")
         refuse_what_no_run_tells(by, finds, "--chosen_by")
-        if by.text in [each.text for each in shown]:
+        if replace(by, text="") in [replace(each, text="") for each in shown]:
             what = f"{by.text} is shown, too"
             raise ConfigError("--chosen_by", what, "a metric that is not, such as 'final of initial' of --local_test")
     design = rows_of(finds.runs) if options.rows else design_of(finds.runs)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
 import sys
@@ -13,6 +14,9 @@ from typing import BinaryIO
 from filelock import FileLock, Timeout
 
 from fl_ddp.errors import RunError
+
+_NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
+"""What file systems say that know no hard links."""
 
 PATIENCE = 5.0
 """Seconds after which who waits for another process says so."""
@@ -152,13 +156,23 @@ def write_text_once(path: Path, text: str, writer: str = "") -> None:
             write_synced(temporary, text.encode())
             try:
                 path.hardlink_to(temporary)
-            except FileExistsError:
-                raise
-            except OSError:  # of a file system without links; others who write meanwhile replace this file by theirs
-                with path.open("xb") as file:
-                    file.write(text.encode())
+            except OSError as error:
+                if error.errno not in _NO_LINKS:
+                    raise
+                _write_where_none_is(path, text.encode())
         finally:
             temporary.unlink(missing_ok=True)
+
+
+def _write_where_none_is(path: Path, content: bytes) -> None:
+    """Write a file whole or not at all, in more steps than one; others who write meanwhile replace it by theirs."""
+    with path.open("xb") as file:
+        try:
+            file.write(content)
+            file.flush()
+        except OSError:
+            path.unlink(missing_ok=True)
+            raise
 
 
 def write_bytes(path: Path, content: bytes, writer: str = "") -> None:

@@ -139,7 +139,8 @@ class Chosen:
         """What a metric is measured on: the test set, or clients' own; nothing where it is neither."""
         if metric.quantity == "train_loss" or metric.quantity.startswith(OF_METHOD):
             return ""
-        apart = all(each.settings.get("local_test_from") != "test" for one in self.design.sets for each in one.runs)
+        settings = [each.settings for one in self.design.sets for each in one.runs]
+        apart = not any(each.get("local_test_from") == "test" or each.get("data.merge") == "true" for each in settings)
         return "own" if metric.quantity in _OWN and apart else "test"
 
 

@@ -144,9 +144,10 @@ def test_a_choice_by_the_samples_of_what_is_shown_is_told(show: Showing, by: str
     assert (f"{shown} is of the same samples as {by}" in notes(out)) == flattered
 
 
-def test_own_samples_of_the_test_set_are_those_of_what_is_shown(show: Showing) -> None:
+@pytest.mark.parametrize("same", [{"local_test_from": "test"}, {"data.merge": True}])
+def test_own_samples_of_the_test_set_are_those_of_what_is_shown(show: Showing, same: Mapping[str, object]) -> None:
     for lr in (0.1, 1.0):
-        given = {"lr": lr, "local_test": 0.2, "local_test_from": "test"}
+        given = {"lr": lr, "local_test": 0.2, **same}
         file = Written(given, [lr / 2]).at(Path(f"runs/{lr}")) / "metrics.csv"
         head, row = file.read_text().splitlines()
         file.write_text(f"{head},initial_accuracy\n{row},{lr / 3}\n")
@@ -173,6 +174,7 @@ def test_files_have_the_choice_too(show: Showing) -> None:
     [
         (["--chosen_by", "final", "--metric", "final"], "--chosen_by: final is shown, too; accepted: a metric that is"),
         (["--chosen_by", "final"], "--chosen_by: final is shown, too; accepted: a metric that is not, such as"),
+        (["--chosen_by", "final of accuracy", "--metric", "final"], "--chosen_by: final of accuracy is shown, too"),
         (["--chosen_by", "finale"], "--chosen_by: 'finale' is no metric"),
         (["--chosen_by", "best / fedavg"], "--chosen_by: best / fedavg: there are no rows to divide by"),
         (["--chosen_by", "final@9", "--metric", "best"], "--chosen_by: final@9: no run has a round 9"),

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import errno
+import io
 import resource
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 from launching import SMALL, launched, options, own_model
 
-from fl_ddp.errors import ConfigError
+from fl_ddp.errors import ConfigError, RunError
 from fl_ddp.host.failure_note import NOTE, leave_note
 from fl_ddp.main import main
 from launch.run.failure import Failure, failure_beside, read_failure, why_failed
@@ -70,6 +74,24 @@ def test_what_another_rank_had_to_say_is_kept(note: Path, monkeypatch: pytest.Mo
     leave_note(3, "another rank is gone", to_blame=False)
     assert read_failure(note) == Failure(1, "a mistake")
     assert list(note.parent.iterdir()) == [note]
+
+
+def test_a_note_for_which_there_is_no_room_is_not_left_in_part(note: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Full(io.BytesIO):
+        def write(self, content: Any, /) -> int:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    whole = Path.open
+
+    def opened(self: Path, mode: str = "r", *given: Any, **options: Any) -> Any:
+        file = whole(self, mode, *given, **options)
+        return file if mode != "xb" else Full()
+
+    monkeypatch.setattr(Path, "hardlink_to", no_links)
+    monkeypatch.setattr(Path, "open", opened)
+    with suppress(RunError):
+        leave_note(1, None, to_blame=False)
+    assert list(note.parent.iterdir()) == []
 
 
 def test_a_lost_rank_is_no_failure_of_the_run(tmp_path: Path) -> None:
