@@ -55,54 +55,51 @@ def functions_by_value() -> torch.library.Library:
 
 def _by_value(kernel: _Kernel) -> _Kernel:
     def function(keys: object, *given: object, **options: object) -> Tensor:
-        operands = [one for one in given if isinstance(one, Tensor) and one.ndim]  # others are scalars in all but type
+        operands = _operands(given)
         of_products = len(given) == 2 and not isinstance(given[1], Tensor) and given[1] in _PRODUCTS
         if not operands or of_products or not all(one.is_floating_point() for one in operands):
             return kernel(keys, *given, **options)
         first = operands[0]
         alike = all(one.shape == first.shape and one.is_contiguous() for one in operands)
         if alike and _threads(first.numel()) == 1:
-            return _with_end(kernel, keys, given, options, first.numel())
-        return _in_a_row(kernel, keys, given, options, operands)
+            return _with_end(kernel, keys, given, options)
+        return _in_a_row(kernel, keys, given, options)
 
     return function
 
 
-def _with_end(
-    kernel: _Kernel, keys: object, given: Sequence[object], options: Mapping[str, object], numbers: int
-) -> Tensor:
+def _operands(given: Sequence[object]) -> list[Tensor]:
+    """What a function is computed of number by number; tensors of no dimensions are scalars in all but type."""
+    return [one for one in given if isinstance(one, Tensor) and one.ndim]
+
+
+def _in_rows(given: Sequence[object], length: int, row: Callable[[Tensor], Tensor]) -> list[object]:
+    """The same with a row of zeros behind what is made of each operand, so long in all."""
+
+    def filled(one: Tensor) -> Tensor:
+        numbers = row(one)
+        return torch.cat([numbers, numbers.new_zeros(length - len(numbers))])
+
+    return [filled(one) if isinstance(one, Tensor) and one.ndim else one for one in given]
+
+
+def _with_end(kernel: _Kernel, keys: object, given: Sequence[object], options: Mapping[str, object]) -> Tensor:
     """A function of contiguous tensors; what is left over behind the last whole vector is computed in one, too."""
     result = kernel(keys, *given, **options)
-    if left := numbers % _VECTORS:
-
-        def end(one: object) -> object:
-            if not isinstance(one, Tensor) or not one.ndim:
-                return one
-            row = one.new_zeros(_VECTORS)
-            row[:left] = one.reshape(-1)[-left:]
-            return row
-
-        result.view(-1)[-left:] = kernel(keys, *map(end, given), **options)[:left]
+    if left := result.numel() % _VECTORS:
+        ends = _in_rows(given, _VECTORS, lambda one: one.reshape(-1)[-left:])
+        result.view(-1)[-left:] = kernel(keys, *ends, **options)[:left]
     return result
 
 
-def _in_a_row(
-    kernel: _Kernel, keys: object, given: Sequence[object], options: Mapping[str, object], operands: Sequence[Tensor]
-) -> Tensor:
+def _in_a_row(kernel: _Kernel, keys: object, given: Sequence[object], options: Mapping[str, object]) -> Tensor:
     """A function of any tensors, or by several threads, of which each has whole vectors of rows made of them."""
+    operands = _operands(given)
     shape = torch.broadcast_shapes(*(one.shape for one in operands))  # type: ignore[no-untyped-call]
     numbers = math.prod(shape)
     whole = _VECTORS * _threads(numbers)
-    length = math.ceil(numbers / whole) * whole
-
-    def row(one: object) -> object:
-        if not isinstance(one, Tensor) or not one.ndim:
-            return one
-        made = one.new_zeros(length)
-        made[:numbers].view(shape).copy_(one)
-        return made
-
-    values = kernel(keys, *map(row, given), **options)[:numbers].view(shape)
+    rows = _in_rows(given, math.ceil(numbers / whole) * whole, lambda one: one.expand(shape).reshape(-1))
+    values = kernel(keys, *rows, **options)[:numbers].view(shape)
     pattern = next((one for one in operands if one.shape == shape), values)
     return torch.empty_like(pattern, dtype=values.dtype).copy_(values)
 

@@ -116,7 +116,7 @@ def from_layers(layers: Sequence[Layer]) -> Config:
     for given in (each["resume"] for each in layers if "resume" in each):
         value = scalar_options().convert("resume", given)
         folder = None if value is None else users_path(given.where, str(value))
-    return resolve(layers) if folder is None else resumed(Path(str(folder)), layers)
+    return resolve(layers) if folder is None else resumed(folder, layers)
 
 
 def resumed(folder: Path, layers: Sequence[Layer]) -> Config:

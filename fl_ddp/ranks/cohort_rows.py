@@ -61,13 +61,14 @@ class CohortRows:
             if name not in self._of:
                 self._of[name] = t.new_zeros(len(self._place), *t.shape[1:], dtype=self._dtype)
                 self._type_of[name] = t.dtype
-            mine = t[here].to(self._dtype) + 0.0
+            own = t[here]
+            mine = own.to(self._dtype) + 0.0
             finite = mine.isfinite().view(len(lanes), prod(mine.shape[1:])).all(1)
             self._of[name][there] = mine
             self._readings.ask(finite, partial(_judge, repr(name), told))
             most = _WHOLE[self._dtype]
             if not t.is_floating_point() and t.dtype != torch.bool and torch.iinfo(t.dtype).max > most:
-                whole = t[here].to(torch.int64)
+                whole = own.to(torch.int64)
                 held = ((whole <= most) & (whole >= -most)).view(len(lanes), prod(mine.shape[1:])).all(1)
                 self._readings.ask(held, partial(_judge_whole, repr(name), most, told))
 

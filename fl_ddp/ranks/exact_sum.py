@@ -138,7 +138,9 @@ class CohortSum:
             *parts, largest = _compiled(layout(given))(*given)
         else:
             parts = list(_lanes_bins(*given) if self.exact else _lanes_sum(*given))
-            largest = parts[0].abs() if not shape else parts[0].abs().amax() if shape.numel() else parts[0].new_zeros(1)
+            largest = parts[0].abs()
+            if shape:
+                largest = largest.amax() if shape.numel() else largest.new_zeros(1)
         return GroupSum(_Block(names, shape, tuple(parts)), largest.view(-1), flat, real)
 
     def add(self, shares: Sequence[GroupSum], sums: Sums, real: Tensor, names: Sequence[str]) -> None:

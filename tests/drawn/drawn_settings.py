@@ -95,7 +95,7 @@ TOGETHER: Sequence[Settings] = (
     {"momentum": 0.9, "optimizer.nesterov": True},
 )
 """Options of which one is nothing without the other."""
-READ = ("few.npz", "owned.npz", "features.npz", "numbers.npz", "labels.npz", "away.csv")
+READ = frozenset(name for key in ("data", "availability") for name in OWN[key] if name != "digits")
 """Files that draws read."""
 FLOATS = (0.0, 1e-3, 0.05, 0.3, 0.5, 0.9, 1.0, 2.0)
 

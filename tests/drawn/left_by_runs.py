@@ -11,12 +11,14 @@ from typing import Any
 
 import numpy as np
 
+from fl_ddp.check import runs
 from fl_ddp.check.runs import course, unlike
+from fl_ddp.results.metrics import is_of_time
 
 Row = Mapping[str, str]
 Numbers = Mapping[str, Any]
 
-TABLES = ("metrics.csv", "cohorts.csv", "clients.csv", "forgetting.csv", "tasks.csv", "own_tasks.csv", "enrolment.csv")
+TABLES = ("metrics.csv", *runs.TABLES, "enrolment.csv")
 OF_THE_RUN = ("folder", "seconds", "environment", "padded_lanes")
 """What summary.json says of where, when and by how many ranks a run was made."""
 MAY_BE_NAN = ("accuracy/", "forgetting", "auc", "f1", "r2", "measure/", "method/")
@@ -84,7 +86,7 @@ def _of_numbers(folder: Path) -> Iterator[str]:
             for column, text in row.items():
                 value = _number(text)
                 where = f"{name}: {column} is {text}"
-                if value is None or column.startswith("time"):
+                if value is None or is_of_time(column):
                     continue
                 may_be_nan = name == "forgetting.csv" or column.startswith(MAY_BE_NAN)
                 if math.isinf(value) or text == "-0.0" or (math.isnan(value) and not may_be_nan):
@@ -139,4 +141,4 @@ def _number(text: str) -> float | None:
 
 
 def _without_times(table: Sequence[Row]) -> list[Row]:
-    return [{key: value for key, value in row.items() if not key.startswith("time")} for row in table]
+    return [{key: value for key, value in row.items() if not is_of_time(key)} for row in table]
